@@ -1,0 +1,107 @@
+"""What can go wrong, as one tree. A message says what was asked, what was found and what to do.
+
+    RtmwError
+    ├── DomainError             the region of a domain cannot be used
+    │   ├── DomainNotFound          nobody has created it
+    │   ├── VersionMismatch         made by another version of rtmw
+    │   ├── RegionDamaged           half made, truncated, or its words contradict each other
+    │   ├── AccessDenied            belongs to another user           (also PermissionError)
+    │   ├── SharedMemoryFull        /dev/shm has no room for it       (also OSError)
+    │   └── ForkedError             attached before fork(), used after it in the child
+    ├── LimitReached            no slot left: participants, topics, endpoints or types
+    ├── TopicNameError          not a topic name                      (also ValueError)
+    ├── UnsupportedType         not a message type                    (also TypeError)
+    ├── MessageError            this value cannot be published; nothing was sent
+    │   ├── TypeMismatch            value of another type             (also TypeError)
+    │   ├── ValueMismatch           right type, impossible content    (also ValueError)
+    │   └── MessageTooLarge         larger than the pool              (also ValueError)
+    ├── PoolExhausted           no block or descriptor for a loan
+    ├── DeadlineMissed          the deadline passed without a message
+    ├── LeaseExpired            this RELIABLE subscriber stood still and no longer counted
+    └── ClosedError             used after close()
+
+Full and empty are answers, not errors: `publish` returns False, `take` returns None.
+"""
+
+
+class RtmwError(Exception):
+    """Base of all errors of rtmw."""
+
+
+class DomainError(RtmwError):
+    """The region of a domain cannot be used."""
+
+
+class DomainNotFound(DomainError):
+    """Nobody has created this domain."""
+
+
+class VersionMismatch(DomainError):
+    """The region was made by another version of rtmw; both versions are named."""
+
+
+class RegionDamaged(DomainError):
+    """The region is half made, truncated, or its words contradict each other."""
+
+
+class AccessDenied(DomainError, PermissionError):
+    """The region belongs to another user."""
+
+
+class SharedMemoryFull(DomainError, OSError):
+    """/dev/shm has no room for the region."""
+
+
+class ForkedError(DomainError):
+    """The object was made before fork() and is used in the child."""
+
+
+class LimitReached(RtmwError):
+    """Every slot of a table of the region is in use by the living."""
+
+
+class TopicNameError(RtmwError, ValueError):
+    """Not a topic name."""
+
+
+class UnsupportedType(RtmwError, TypeError):
+    """Not a message type: bytes, a numpy dtype, or a `cyclonedds.idl` dataclass."""
+
+
+class MessageError(RtmwError):
+    """This value cannot be published; nothing was sent."""
+
+
+class TypeMismatch(MessageError, TypeError):
+    """The value is not of the publisher's type."""
+
+
+class ValueMismatch(MessageError, ValueError):
+    """The value is of the publisher's type but does not fit it."""
+
+
+class MessageTooLarge(MessageError, ValueError):
+    """The message is larger than the pool of the domain."""
+
+
+class PoolExhausted(RtmwError):
+    """No block or descriptor is free, and this reliability may not evict one."""
+
+
+class DeadlineMissed(RtmwError):
+    """The subscriber's deadline passed without a message."""
+
+
+class LeaseExpired(RtmwError):
+    """A publisher waited for this RELIABLE subscriber for longer than its lease, and went on without it.
+
+    `missed` messages are gone for this subscriber; the next call goes on behind them.
+    """
+
+    def __init__(self, message: str, missed: int = 0) -> None:
+        super().__init__(message)
+        self.missed = missed
+
+
+class ClosedError(RtmwError):
+    """The object was closed."""
