@@ -1,0 +1,59 @@
+# The whole developer interface; CI calls the same targets (.ci/run).
+PYTHON ?= python3
+BIN := .venv/bin
+FOUND_CC := $(shell command -v cc || command -v gcc || command -v clang)
+FOUND_CXX := $(shell command -v c++ || command -v g++ || command -v clang++)
+ifeq ($(origin CC),default)
+CC := $(or $(FOUND_CC),$(BIN)/python -m ziglang cc)
+endif
+ifeq ($(origin CXX),default)
+CXX := $(or $(FOUND_CXX),$(BIN)/python -m ziglang c++)
+endif
+CORE := $(wildcard rtmw/shm/*.c)
+STRICT := -Wall -Wextra -Werror -fsyntax-only
+INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check style native bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: setup  ## set up, then show this machine's telemetry flowing between processes for ten seconds
+	@$(BIN)/rtmw demo
+
+test: setup  ## set up, then run every test
+	@$(BIN)/python -m pytest
+
+check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
+
+bench: setup  ## latency and throughput of the bus
+	@$(BIN)/python -m pytest bench --benchmark-only
+
+clean:  ## remove the environment and everything that was built
+	rm -rf .venv build dist *.egg-info rtmw/shm/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find rtmw topics examples bench tests -name __pycache__ -type d -exec rm -rf {} +
+	@if [ -f tests/native/Makefile ]; then $(MAKE) -C tests/native clean; fi
+
+setup: .venv/.installed  ## create .venv and build, if something changed that needs it
+
+style: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy && $(BIN)/pyright
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
+
+native: setup
+	@for file in $(CORE); do echo "$(CC) $(STRICT) $$file" && $(CC) -std=gnu11 $(STRICT) $(INCLUDE) $$file || exit 1; done
+	echo '#include "rtmw/shm/rtmw.h"' | $(CXX) -std=c++17 $(STRICT) -I. -x c++ -
+	$(MAKE) -C tests/native check
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'rtmw needs Python 3.11 or newer; point PYTHON=... at one.' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/shm/*.h)
+	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
