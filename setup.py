@@ -76,6 +76,10 @@ def sanitizer_flags() -> list[str]:
 
 
 class BuildCore(build_ext):
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.force = True  # distutils compares dates only, and would reuse objects built with another sanitizer
+
     def build_extensions(self) -> None:
         compiler = find_compiler()
         require_headers()
