@@ -1,0 +1,68 @@
+"""What tests share: a domain of their own, and other processes in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from tests.child import Child, Spawn
+
+NUMBERS = range(100, 233)
+"""Domains that tests use; ids end at 232, and people use the low ones."""
+
+turn = itertools.count(os.getpid() * 31)
+"""Test runs at the same time start at different numbers."""
+
+
+def free_number() -> int:
+    """A domain that nobody has created."""
+    for _ in NUMBERS:
+        number = NUMBERS[next(turn) % len(NUMBERS)]
+        try:
+            with rtmw.Domain(number, create=False):
+                continue
+        except rtmw.DomainNotFound:
+            return number
+        except rtmw.DomainError:
+            continue
+    raise RuntimeError(f"all domains {NUMBERS[0]} to {NUMBERS[-1]} exist; `rtmw clean` removes those nobody is in")
+
+
+@pytest.fixture
+def domain_id(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The number of a domain of this test alone, not yet created, also named by RTMW_DOMAIN; unlinked afterwards."""
+    number = free_number()
+    monkeypatch.setenv("RTMW_DOMAIN", str(number))
+    yield number
+    with suppress(rtmw.DomainNotFound):
+        rtmw.Domain.unlink(number)
+
+
+@pytest.fixture
+def domain(domain_id: int) -> Iterator[rtmw.Domain]:
+    """A domain of this test alone with a pool of 8 MiB."""
+    with rtmw.Domain(domain_id, pool="8M") as attached:
+        yield attached
+
+
+@pytest.fixture
+def spawn(domain_id: int, tmp_path: Path) -> Iterator[Spawn]:
+    """Starts other Python processes in the test's domain, from source; whatever still lives at the end is killed."""
+    children: list[Child] = []
+    same_rtmw = str(Path(rtmw.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [same_rtmw, os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "RTMW_DOMAIN": str(domain_id), "PYTHONPATH": path}
+
+    def start(source: str) -> Child:
+        children.append(Child(source, tmp_path / f"child_{len(children)}.py", env))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.end()

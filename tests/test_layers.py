@@ -1,0 +1,155 @@
+"""Layers: a module imports downwards only, and what stands outside the package uses only what `rtmw` exports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+
+ROOT = Path(__file__).parents[1]
+
+LAYERS = (
+    ("rtmw.errors", "rtmw.qos", "rtmw.profiles"),
+    ("rtmw.shm", "rtmw.types"),
+    (
+        "rtmw.domain",
+        "rtmw.publisher",
+        "rtmw.subscriber",
+        "rtmw.waitset",
+        "rtmw.listener",
+        "rtmw.aio",
+        "rtmw.observe",
+    ),
+    ("rtmw",),  # rtmw/__init__.py: what users import, and services too
+    ("rtmw.cli", "rtmw.demo", "rtmw.__main__"),
+)
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+SIBLINGS = {"rtmw.shm", "rtmw.types"}
+"""Of one layer, and yet they do not know each other: memory knows nothing of values, and values nothing of memory."""
+
+OUTSIDE = ("topics", "examples", "bench")
+
+
+def part(module: str) -> str:
+    """The entry of the table that a module belongs to: `rtmw.shm.region` is of `rtmw.shm`."""
+    return ".".join(module.split(".")[:2])
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists() or path.with_suffix(".pyi").exists()
+
+
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """Line and module of every import, at the top or inside a function; names that are no module are left out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], base]).rstrip(".")
+            full = [f"{base}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name if is_module(name) else base) for name in full)
+
+
+def allowed(importer: str, imported: str) -> bool:
+    if imported.split(".")[0] == "topics":
+        return part(importer) == "rtmw.demo"
+    if imported.split(".")[0] != "rtmw":
+        return imported.split(".")[0] not in OUTSIDE
+    mine, other = part(importer), part(imported)
+    if {mine, other} == SIBLINGS:
+        return False
+    return LEVELS.get(other, len(LAYERS)) <= LEVELS[mine]
+
+
+def upward_imports(module: str, source: str, package: str) -> list[str]:
+    found = imports(ast.parse(source), package)
+    return [f"line {line}: {module} imports {name}" for line, name in found if not allowed(module, name)]
+
+
+def private_uses(source: str) -> list[str]:
+    """What a program outside the package takes from rtmw that `rtmw` does not export."""
+    public = set(rtmw.__all__)
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [f"line {node.lineno}: import {a.name}" for a in node.names if a.name.startswith("rtmw.")]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rtmw."):
+            found.append(f"line {node.lineno}: from {node.module} import ...")
+        elif isinstance(node, ast.ImportFrom) and node.module == "rtmw":
+            found += [f"line {node.lineno}: rtmw.{a.name}" for a in node.names if a.name not in public]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rtmw":
+            found += [f"line {node.lineno}: rtmw.{node.attr}"] if node.attr not in public else []
+    return found
+
+
+def python_files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", python_files("rtmw"), ids=module_name)
+def test_a_module_imports_only_from_its_layer_and_below(path: Path) -> None:
+    module = module_name(path)
+    assert part(module) in LEVELS, f"{module} has no layer: enter it in LAYERS of this file"
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    assert upward_imports(module, path.read_text(), package) == []
+
+
+@pytest.mark.parametrize("path", [p for folder in OUTSIDE for p in python_files(folder)], ids=module_name)
+def test_a_program_outside_the_package_uses_only_what_rtmw_exports(path: Path) -> None:
+    assert private_uses(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", python_files("topics"), ids=module_name)
+def test_topics_know_nothing_of_the_programs_that_use_them(path: Path) -> None:
+    used = {name.split(".")[0] for _, name in imports(ast.parse(path.read_text()), "topics")}
+    assert used.isdisjoint({"examples", "bench", "tests"})
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("rtmw.qos", "from rtmw.shm import _core"),
+        ("rtmw.errors", "from rtmw import qos, domain"),
+        ("rtmw.shm.region", "from ..domain import Domain"),
+        ("rtmw.shm.region", "def late():\n    import rtmw.types"),
+        ("rtmw.publisher", "import rtmw"),
+        ("rtmw.observe", "from rtmw.cli import main"),
+        ("rtmw.cli.topic", "import topics.river"),
+        ("rtmw.domain", "import bench"),
+    ],
+)
+def test_the_rule_sees_an_upward_import(module: str, source: str) -> None:
+    assert len(upward_imports(module, source, module.rpartition(".")[0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("rtmw.profiles", "from rtmw.qos import Reliability"),
+        ("rtmw.shm.region", "from . import _core"),
+        ("rtmw.subscriber", "from rtmw.errors import ClosedError\nimport os"),
+        ("rtmw.demo", "import rtmw\nfrom topics import telemetry"),
+    ],
+)
+def test_the_rule_lets_a_downward_import_pass(module: str, source: str) -> None:
+    assert upward_imports(module, source, module.rpartition(".")[0]) == []
+
+
+@pytest.mark.parametrize(
+    "source", ["import rtmw.domain", "from rtmw.shm import region", "from rtmw import observe", "rtmw.shm._core"]
+)
+def test_the_rule_sees_the_use_of_something_private(source: str) -> None:
+    assert len(private_uses(source)) == 1

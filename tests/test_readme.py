@@ -1,0 +1,49 @@
+"""The README keeps its word: its programs run as they stand there.
+
+A Python block that makes only publishers is a publishing program, one that makes only subscribers a subscribing one;
+they run as two processes of one domain, the subscriber started first. Every other Python block runs by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.child import Spawn
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text()
+
+
+def blocks(publisher: bool, subscriber: bool) -> list[str]:
+    """Python blocks that make publishers, subscribers, both, or neither."""
+    found = FENCE.findall(readme())
+    return [b for b in found if ("Publisher(" in b) == publisher and ("Subscriber(" in b) == subscriber]
+
+
+def test_the_subscriber_of_the_readme_prints_what_its_publisher_publishes(spawn: Spawn) -> None:
+    publishers, subscribers = blocks(True, False), blocks(False, True)
+    assert publishers, "README shows no publisher"
+    assert subscribers, "README shows no subscriber"
+    receiving = [spawn(source) for source in subscribers]
+    sending = [spawn(source) for source in publishers]
+    assert all(child.line() for child in receiving)
+    for child in [*sending, *receiving]:
+        assert child.alive or child.wait() == 0, child.stderr
+
+
+def test_every_other_program_of_the_readme_runs(spawn: Spawn) -> None:
+    for source in blocks(True, True) + blocks(False, False):
+        child = spawn(source)
+        assert child.wait(20.0) == 0, child.stderr
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_readme_names_the_command(command: str) -> None:
+    assert re.search(rf"^[ $]*{command}\b", readme(), re.MULTILINE)

@@ -1,0 +1,60 @@
+"""House rules of the source text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("rtmw", "topics", "examples", "bench", "tests")
+C_FAMILY = {".c", ".h", ".cpp", ".hpp"}
+CODE = C_FAMILY | {".py", ".pyi"}
+TEXT = CODE | {".md", ".toml", ".idl", ".json", ".sh"}
+SCRIPTS = {"Makefile", "run"}
+
+LONGEST = 400
+LONGER: dict[str, str] = {}
+"""Files that may be longer, by path, each with the reason."""
+
+MACHINE_PATH = re.compile(r"/(?:root|work|home|Users)/\w")
+PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"]Python\.h[>"]', re.MULTILINE)
+ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
+
+
+def sources(kinds: set[str]) -> list[Path]:
+    """Files whose suffix or name is one of these, of the folders of code and of the root folder."""
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    found += [*ROOT.iterdir(), *(ROOT / ".ci").iterdir()]
+    return sorted(path for path in found if path.is_file() and {path.suffix, path.name} & kinds)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def files_with(pattern: re.Pattern[str], kinds: set[str]) -> set[str]:
+    return {name(path) for path in sources(kinds) if pattern.search(path.read_text(errors="replace"))}
+
+
+def test_only_the_glue_file_includes_the_python_api() -> None:
+    assert files_with(PYTHON_API, C_FAMILY) == {"rtmw/shm/_core.c"}
+
+
+def test_every_atomic_operation_goes_through_one_header() -> None:
+    assert files_with(ATOMIC, C_FAMILY) == {"rtmw/shm/atomics.h"}
+
+
+@pytest.mark.parametrize("path", sources(CODE), ids=name)
+def test_a_file_is_short_enough_to_read(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+    assert lines <= LONGEST or name(path) in LONGER, f"{lines} lines: split it by noun, or enter the reason in LONGER"
+
+
+def test_a_file_that_may_be_longer_still_is() -> None:
+    assert [path for path in LONGER if len((ROOT / path).read_text().splitlines()) <= LONGEST] == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert files_with(MACHINE_PATH, TEXT | SCRIPTS) == set()
