@@ -1,0 +1,139 @@
+"""The arguments of every command, in one place."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+
+from rtmw.cli import clean, doctor, echo, publish, rates, topic
+from rtmw.cli.filters import Filter
+from rtmw.cli.values import load_type
+from rtmw.qos import PRIORITIES, Reliability
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of `rtmw`; the namespace it gives has a `run` to call with it."""
+    parser = argparse.ArgumentParser(prog="rtmw", description="Real-time publish/subscribe between programs.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_demo(commands)
+    topics = commands.add_parser("topic", help="look at topics, and publish by hand")
+    _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
+    _add_upkeep(commands)
+    return parser
+
+
+Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add(commands: Commands, name: str, run: Run, help: str, json: bool = True) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--domain",
+        type=natural,
+        default=os.environ.get("RTMW_DOMAIN", "0"),
+        metavar="N",
+        help="number of the domain (default: environment RTMW_DOMAIN, else 0)",
+    )
+    if json:
+        parser.add_argument(
+            "--json", action="store_true", help="for programs: JSON; one object a line where it streams"
+        )
+    return parser
+
+
+def _add_demo(commands: Commands) -> None:
+    parser = commands.add_parser("demo", help="show this machine's telemetry flowing between processes")
+    parser.set_defaults(run=_run_demo)
+    parser.add_argument("--seconds", type=positive, default=10.0, help="how long to show it (default 10)")
+
+
+def _run_demo(arguments: argparse.Namespace) -> int:
+    from rtmw.demo import run  # psutil and the topics are only needed here
+
+    return run(arguments.seconds)
+
+
+def _add_topic_commands(commands: Commands) -> None:
+    _add(commands, "list", topic.list_topics, "list the topics of the domain")
+    info = _add(
+        commands, "info", topic.info, "show a topic's endpoints, their QoS and drops, and pairs that do not match"
+    )
+    info.add_argument("topic")
+    queue = _add(commands, "queue", topic.queue, "show what lies in a topic's queues")
+    queue.add_argument("topic")
+    for name, run, what in (
+        ("hz", rates.hz, "messages a second"),
+        ("bw", rates.bw, "bytes a second"),
+    ):
+        parser = _add(commands, name, run, f"show the {what} of topics, from their counters, without subscribing")
+        parser.add_argument("topics", nargs="*", metavar="topic", help="default: all")
+        parser.add_argument("--window", type=positive, default=1.0, help="seconds to measure over (default 1)")
+        parser.add_argument("--count", type=count, help="windows to show (default: until Ctrl-C)")
+    _add_echo(commands)
+    _add_publish(commands)
+
+
+def _add_echo(commands: Commands) -> None:
+    parser = _add(commands, "echo", echo.echo, "print the messages of a topic as they come")
+    parser.add_argument("topic")
+    parser.add_argument("--count", type=count, help="messages to print (default: until Ctrl-C)")
+    parser.add_argument("--timeout", type=positive, help="give up after so many seconds without a message to print")
+    parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
+    parser.add_argument(
+        "--filter",
+        type=Filter.parse,
+        metavar="'a.b > 5'",
+        help="print only messages of which this is true; operators: == != < <= > >=",
+    )
+    parser.add_argument("--history", type=natural, default=1, help="start with so many kept messages (default 1)")
+
+
+def _add_publish(commands: Commands) -> None:
+    parser = _add(commands, "pub", publish.publish, "publish messages by hand")
+    parser.add_argument("topic")
+    parser.add_argument("value", help="text; with --type, an object in JSON")
+    parser.add_argument("--type", type=load_type, metavar="MODULE:CLASS", help="dataclass to publish (default: bytes)")
+    parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")
+    parser.add_argument("--count", type=count, default=1, help="messages to publish (default 1)")
+    parser.add_argument("--priority", type=int, choices=range(PRIORITIES), default=0)
+    parser.add_argument("--lifetime", type=positive, help="seconds after which a message is no longer delivered")
+    parser.add_argument("--reliability", choices=[item.name for item in Reliability], default=Reliability.ADAPTIVE.name)
+    parser.add_argument("--history", type=natural, default=1, help="messages kept for late subscribers (default 1)")
+    parser.add_argument("--wait", type=count, metavar="N", help="first wait for N subscribers")
+    parser.add_argument("--timeout", type=positive, help="seconds to wait for them (default: for ever)")
+
+
+def _add_upkeep(commands: Commands) -> None:
+    parser = _add(commands, "doctor", doctor.doctor, "check the books of the domain, its participants and this machine")
+    parser.add_argument("--fix", action="store_true", help="first sweep after the dead and reclaim what nobody uses")
+    parser = _add(commands, "clean", clean.clean, "remove the shared memory of the domain", json=False)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="also while living programs are attached")
+
+
+def natural(text: str) -> int:
+    """A whole number, 0 or more."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def count(text: str) -> int:
+    """A whole number, 1 or more."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def positive(text: str) -> float:
+    """A finite number above 0."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return number

@@ -1,0 +1,70 @@
+"""`rtmw doctor`: do the books of the domain balance, who is attached, and is this machine fit?"""
+
+from __future__ import annotations
+
+import argparse
+
+from rtmw import observe
+from rtmw.cli.common import attach
+from rtmw.cli.environment import Check, checks
+from rtmw.cli.show import Table, show, show_json, size
+from rtmw.errors import DomainNotFound
+
+PAGE_BYTES = 4096
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Print the examination; status 1 if the books do not balance."""
+    books = _examine(arguments.domain, arguments.fix)
+    machine = checks()
+    balanced = books is None or not books.problems
+    if arguments.json:
+        show_json({"domain": arguments.domain, "balanced": balanced, "books": books, "machine": machine})
+        return 0 if balanced else 1
+    show(_machine_table(machine))
+    if books is None:
+        print(f"Domain {arguments.domain} does not exist: there are no books to check.")
+    else:
+        _show_books(arguments.domain, books)
+    return 0 if balanced else 1
+
+
+def _examine(number: int, fix: bool) -> observe.Books | None:
+    try:
+        with attach(number) as domain:
+            return observe.examine(domain, fix)
+    except DomainNotFound:
+        return None
+
+
+def _machine_table(machine: list[Check]) -> Table:
+    return Table("This machine", ("what", "found", "advice"), [(c.name, c.found, c.advice or None) for c in machine])
+
+
+def _show_books(number: int, books: observe.Books) -> None:
+    columns = ("pid", "process", "alive", "publishers", "subscribers", "loaned", "held")
+    rows = [
+        (p.pid, p.process, "yes" if p.alive else "no", p.publishers, p.subscribers, p.loaned, p.held)
+        for p in books.participants
+    ]
+    show(Table(f"Domain {number}, region {books.version}: {len(rows)} participants", columns, rows))
+    show(books_table(books))
+    for line in books.repaired:
+        print(f"Repaired: {line}")
+    for line in books.problems:
+        print(f"Problem: {line}")
+    print("The books do not balance." if books.problems else "The books balance.")
+
+
+def books_table(books: observe.Books) -> Table:
+    """Where every descriptor and page is."""
+    rows: list[tuple[str, int, str]] = [
+        ("descriptors free", books.descriptors_free, ""),
+        ("descriptors loaned", books.descriptors_loaned, ""),
+        ("descriptors queued", books.descriptors_queued, ""),
+        ("descriptors held", books.descriptors_held, ""),
+        ("descriptors in all", books.descriptors, ""),
+        ("pages used", books.pages_used, size(books.pages_used * PAGE_BYTES)),
+        ("pages in all", books.pages, size(books.pages * PAGE_BYTES)),
+    ]
+    return Table("Books", ("what", "number", "size"), rows)

@@ -1,0 +1,70 @@
+"""What this machine offers: the checks of `rtmw doctor` that need no domain."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+
+from rtmw.cli.show import size
+
+SHARED_MEMORY = "/dev/shm"
+ENOUGH_BYTES = 64 << 20
+"""The pool of a domain made with the defaults."""
+FUTEX_WAITV = 449
+"""Number of the system call, the same on every architecture (Linux 5.16)."""
+PACKAGES = ("rtmw", "posix-ipc", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing about this machine; `advice` is empty if it is as it should be."""
+
+    name: str
+    found: str
+    advice: str = ""
+
+
+def checks() -> list[Check]:
+    """All checks."""
+    return [_python(), _kernel(), _shared_memory(), _futex_waitv(), *(_package(name) for name in PACKAGES)]
+
+
+def _python() -> Check:
+    return Check("python", f"{platform.python_version()}, {os.cpu_count()} cores")
+
+
+def _kernel() -> Check:
+    advice = "" if sys.platform == "linux" else "rtmw needs Linux"
+    return Check("kernel", f"{platform.system()} {platform.release()} {platform.machine()}", advice)
+
+
+def _shared_memory() -> Check:
+    try:
+        usage = os.statvfs(SHARED_MEMORY)
+    except OSError as error:
+        return Check(SHARED_MEMORY, str(error.strerror), f"mount a tmpfs at {SHARED_MEMORY}")
+    free = usage.f_bavail * usage.f_frsize
+    found = f"{size(free)} free of {size(usage.f_blocks * usage.f_frsize)}"
+    short = free < ENOUGH_BYTES
+    advice = f"remount it larger, or create domains with a pool below {size(free)}" if short else ""
+    return Check(SHARED_MEMORY, found, advice)
+
+
+def _futex_waitv() -> Check:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(ctypes.c_long(FUTEX_WAITV), None, ctypes.c_uint(0), ctypes.c_uint(0), None, ctypes.c_int(0))
+    if ctypes.get_errno() == errno.EINVAL:  # it is there, and does not take nothing
+        return Check("futex_waitv", "available")
+    return Check("futex_waitv", "missing", "a WaitSet uses its slower fallback; Linux 5.16 has the system call")
+
+
+def _package(name: str) -> Check:
+    try:
+        return Check(name, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Check(name, "not installed", f"pip install {name}")

@@ -1,0 +1,128 @@
+"""Show data: rich tables on a terminal, aligned text otherwise, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rtmw.cli.values import to_plain
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings. Columns that hold only numbers are aligned to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    def numeric(self, column: int) -> bool:
+        """Whether the column holds nothing but numbers."""
+        return bool(self.rows) and all(isinstance(row[column], (int, float)) for row in self.rows)
+
+
+class Display(Protocol):
+    """Where a command that goes on shows its newest table."""
+
+    def update(self, table: Table) -> None:
+        """Show this table instead of, or after, the last one."""
+        ...
+
+
+def on_terminal() -> bool:
+    """Whether a person is looking."""
+    return sys.stdout.isatty()
+
+
+def show(table: Table) -> None:
+    """Print a table."""
+    if on_terminal():
+        from rich.console import Console
+
+        Console().print(as_rich(table))
+    else:
+        print(as_text(table))
+
+
+def show_json(data: Any) -> None:
+    """Print one JSON document on a line of its own."""
+    print(json.dumps(to_plain(data)), flush=True)
+
+
+@contextmanager
+def live() -> Iterator[Display]:
+    """Tables that replace each other on a terminal, and follow each other elsewhere."""
+    if not on_terminal():
+        yield _Lines()
+        return
+    from rich.live import Live
+
+    with Live(auto_refresh=False) as screen:
+        yield _Screen(screen)
+
+
+class _Lines:
+    def update(self, table: Table) -> None:
+        print(as_text(table), flush=True)
+
+
+class _Screen:
+    def __init__(self, screen: Any) -> None:
+        self._screen = screen
+
+    def update(self, table: Table) -> None:
+        self._screen.update(as_rich(table), refresh=True)
+
+
+def as_text(table: Table) -> str:
+    """Aligned text, the title first."""
+    cells = [list(table.columns), *([text(cell) for cell in row] for row in table.rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
+    right = [table.numeric(i) for i in range(len(table.columns))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if r else cell.ljust(width) for cell, width, r in zip(row, widths, right, strict=True)
+        )
+        for row in cells
+    ]
+    return "\n".join(line.rstrip() for line in ([table.title] if table.title else []) + lines)
+
+
+def as_rich(table: Table) -> RichTable:
+    """The same for a terminal."""
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    rich = RichTable(title=escape(table.title), title_justify="left")
+    for index, column in enumerate(table.columns):
+        rich.add_column(column, justify="right" if table.numeric(index) else "left")
+    for row in table.rows:
+        rich.add_row(*(escape(text(cell)) for cell in row))
+    return rich
+
+
+def text(cell: Cell) -> str:
+    """A cell as people read it: floats with three figures, nothing as a dash."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
+    return str(cell)
+
+
+def size(number: float) -> str:
+    """A number of bytes with its unit: 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(number) < 1024 or unit == "GiB":
+            break
+        number /= 1024
+    return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"

@@ -1,0 +1,143 @@
+"""`rtmw topic list|info|queue`: what the region says about topics."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rtmw import observe
+from rtmw.cli.common import attach, find_topic
+from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.values import to_plain
+from rtmw.qos import Reliability
+
+DROPS = ("missed", "expired", "thinned", "unmatched")
+"""The causes of a drop, as `SubscriberView` names them."""
+IDENTITY = ("pid", "process", "type_name", "reliability")
+PUBLISHER_COLUMNS = (*IDENTITY, "priority", "depth", "history", "published", "bytes", "timed_out", "exhausted")
+SUBSCRIBER_COLUMNS = (*IDENTITY, "depth", "received", "bytes", "behind", *DROPS, "deadlines_missed", "lapses")
+
+
+def list_topics(arguments: argparse.Namespace) -> int:
+    """Print the topics of a domain."""
+    with attach(arguments.domain) as domain:
+        views = observe.topics(domain)
+    if arguments.json:
+        show_json([_summary(view) for view in views])
+        return 0
+    rows = [(view.name, ", ".join(view.types), *list(_summary(view).values())[2:]) for view in views]
+    columns = ("topic", "types", "publishers", "subscribers", "published", "bytes", "queued", "dropped")
+    show(Table(f"Domain {arguments.domain}: {len(views)} topics", columns, rows))
+    return 0
+
+
+def _summary(view: observe.TopicView) -> dict[str, object]:
+    return {
+        "topic": view.name,
+        "types": view.types,
+        "publishers": len(view.publishers),
+        "subscribers": len(view.subscribers),
+        "published": view.published,
+        "bytes": view.bytes,
+        "queued": sum(view.queued),
+        "dropped": sum(dropped(subscriber) for subscriber in view.subscribers),
+    }
+
+
+def dropped(view: observe.SubscriberView) -> int:
+    """Messages that a subscriber did not get, from every cause."""
+    return sum(getattr(view, cause) for cause in DROPS)
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Print a topic's endpoints with their QoS and counters, and the pairs that do not match."""
+    with attach(arguments.domain) as domain:
+        view = find_topic(domain, arguments.domain, arguments.topic)
+    apart = mismatches(view)
+    if arguments.json:
+        show_json({**to_plain(view), "mismatches": apart})
+        return 0
+    queued = " ".join(f"{band}:{number}" for band, number in enumerate(view.queued) if number) or "nothing"
+    print(f"Topic {view.name}: {view.published} messages, {size(view.bytes)}; queued by priority: {queued}")
+    show(publishers_table(view))
+    show(subscribers_table(view))
+    for line in apart:
+        print(f"Not matched: {line}")
+    return 0
+
+
+def publishers_table(view: observe.TopicView) -> Table:
+    """A row a publisher."""
+    return _endpoints("publishers", view.publishers, PUBLISHER_COLUMNS)
+
+
+def subscribers_table(view: observe.TopicView) -> Table:
+    """A row a subscriber, a column a cause of drops."""
+    return _endpoints("subscribers", view.subscribers, SUBSCRIBER_COLUMNS)
+
+
+def _endpoints(title: str, endpoints: Sequence[Any], columns: Sequence[str]) -> Table:
+    rows = [[to_plain(getattr(endpoint, column)) for column in columns] for endpoint in endpoints]
+    return Table(f"{len(rows)} {title}", [column.replace("_", " ") for column in columns], rows)
+
+
+def mismatches(view: observe.TopicView) -> list[str]:
+    """Why pairs of a publisher and a subscriber do not meet, a sentence a pair."""
+    return [
+        f"{pair} {reason}"
+        for publisher in view.publishers
+        for subscriber in view.subscribers
+        for pair in [f"publisher {publisher.pid} and subscriber {subscriber.pid}:"]
+        if (reason := _reason(publisher, subscriber))
+    ]
+
+
+def _reason(publisher: observe.PublisherView, subscriber: observe.SubscriberView) -> str:
+    if subscriber.type_name not in ("*", publisher.type_name):
+        return f"the types differ, {publisher.type_name} is published and {subscriber.type_name} is wanted."
+    if subscriber.reliability is Reliability.RELIABLE and publisher.reliability is not Reliability.RELIABLE:
+        return f"RELIABLE is wanted and only {publisher.reliability.name} is offered."
+    return ""
+
+
+def queue(arguments: argparse.Namespace) -> int:
+    """Print what lies in a topic's queues."""
+    with attach(arguments.domain) as domain:
+        find_topic(domain, arguments.domain, arguments.topic)
+        messages = observe.queue(domain, arguments.topic)
+    if arguments.json:
+        show_json(messages)
+        return 0
+    columns = (
+        "priority",
+        "sequence",
+        "bytes",
+        "type",
+        "publisher",
+        "age s",
+        "expires in s",
+        "held by",
+        "unsent",
+        "begins",
+    )
+    now_ns = time.time_ns()
+    show(Table(f"{arguments.topic}: {len(messages)} messages", columns, [_queue_row(m, now_ns) for m in messages]))
+    return 0
+
+
+def _queue_row(message: observe.QueuedMessage, now_ns: int) -> tuple[str | int | float | None, ...]:
+    expires = None if message.expires_ns is None else (message.expires_ns - now_ns) / 1e9
+    return (
+        message.priority,
+        message.sequence,
+        message.size,
+        message.type_name,
+        message.publisher,
+        (now_ns - message.source_time_ns) / 1e9,
+        expires,
+        ", ".join(str(pid) for pid in message.holders) or None,
+        "yes" if message.to_be_sent else "no",
+        "".join(chr(byte) if 32 <= byte < 127 else "." for byte in message.preview[:24]),
+    )

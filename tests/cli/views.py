@@ -1,0 +1,45 @@
+"""Endpoints and topics as `rtmw.observe` reports them, for tests of what is made of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rtmw.observe import PublisherView, SubscriberView, TopicView
+from rtmw.qos import Reliability
+
+PUBLISHER = PublisherView(
+    pid=11,
+    process="pump",
+    type_name="bytes",
+    reliability=Reliability.ADAPTIVE,
+    priority=2,
+    depth=64,
+    history=0,
+    published=10,
+    bytes=100,
+    timed_out=1,
+    exhausted=0,
+)
+SUBSCRIBER = SubscriberView(
+    pid=22,
+    process="panel",
+    type_name="bytes",
+    reliability=Reliability.ADAPTIVE,
+    depth=64,
+    received=4,
+    bytes=40,
+    behind=0,
+    missed=3,
+    expired=2,
+    thinned=1,
+    unmatched=0,
+    deadlines_missed=0,
+    lapses=0,
+)
+
+
+def topic(name: str = "pump/speed", published: int = 10, **changes: Any) -> TopicView:
+    """A topic with one publisher and one subscriber."""
+    view = TopicView(name, ("bytes",), published, published * 10, (0,) * 8, (PUBLISHER,), (SUBSCRIBER,))
+    return replace(view, **changes)
