@@ -2,13 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FOUND_CC := $(shell command -v cc || command -v gcc || command -v clang)
-FOUND_CXX := $(shell command -v c++ || command -v g++ || command -v clang++)
-ifeq ($(origin CC),default)
-CC := $(or $(FOUND_CC),$(BIN)/python -m ziglang cc)
-endif
-ifeq ($(origin CXX),default)
-CXX := $(or $(FOUND_CXX),$(BIN)/python -m ziglang c++)
-endif
 CORE := $(wildcard rtmw/shm/*.c)
 STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
