@@ -31,7 +31,7 @@ def free_number() -> int:
             return number
         except rtmw.DomainError:
             continue
-    raise RuntimeError(f"all domains {NUMBERS[0]} to {NUMBERS[-1]} exist; `rtmw clean` removes those nobody is in")
+    raise RuntimeError(f"all domains {NUMBERS[0]} to {NUMBERS[-1]} exist; `rtmw clean` removes one")
 
 
 @pytest.fixture
