@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import rtmw
 
 T = TypeVar("T")
 
 
+class Kind(Protocol):
+    """QoS of one kind of information: one of `rtmw.profiles`."""
+
+    @property
+    def publisher(self) -> dict[str, Any]: ...
+
+    @property
+    def subscriber(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Topic(Generic[T]):
-    """What a publisher and a subscriber must agree on. `kind` is one of `rtmw.profiles`."""
+    """What a publisher and a subscriber must agree on."""
 
     name: str
     type: type[T]
-    kind: rtmw.Profile
+    kind: Kind
 
     @property
     def publisher_qos(self) -> Mapping[str, Any]:

@@ -1,0 +1,56 @@
+"""`rtmw demo`: this machine's real telemetry between processes, with every kind of QoS, checked to the last message.
+
+Four processes publish, seven subscribe; this one only looks on through the counters in the region. It all happens in a
+domain of its own, which is removed at the end, however it ends. The subscribers are up before the first message and
+drain their queues after the last, so that for each of them, exactly:
+
+    published = received + missed + expired + thinned + unmatched
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+from rtmw import observe
+from rtmw.demo import screen, summary
+from rtmw.demo.crew import Crew
+from rtmw.demo.roles import PUBLISHERS, SUBSCRIBERS
+from rtmw.domain import Domain
+from rtmw.errors import DomainNotFound, LimitReached
+
+NUMBERS = range(50, 100)
+"""Domains that a demonstration may take."""
+
+
+def run(seconds: float) -> int:
+    """Show it for so long; 0 if all numbers agree, else 1."""
+    before = signal.signal(signal.SIGTERM, _exit)
+    number = free_domain()
+    try:
+        with Domain(number, pool="16M") as domain, Crew(number) as crew:
+            crew.start(SUBSCRIBERS)
+            crew.start(PUBLISHERS)
+            screen.watch(domain, crew, seconds)
+            publishers = crew.finish(PUBLISHERS)
+            subscribers = crew.finish(SUBSCRIBERS)
+            return summary.show(publishers, subscribers, observe.examine(domain))
+    finally:
+        Domain.unlink(number)
+        signal.signal(signal.SIGTERM, before)
+
+
+def free_domain() -> int:
+    """The number of a domain that nobody has created."""
+    for number in NUMBERS:
+        try:
+            Domain(number, create=False).close()
+        except DomainNotFound:
+            return number
+    raise LimitReached(f"Domains {NUMBERS[0]} to {NUMBERS[-1]} all exist; `rtmw clean` removes those nobody is in.")
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    """End in order on SIGTERM: what `finally` promises is done."""
+    sys.exit(128 + number)

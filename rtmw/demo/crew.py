@@ -1,0 +1,126 @@
+"""The child processes: started, asked to end, never left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from rtmw.errors import RtmwError
+
+START_S = 60.0
+"""Enough for a machine that is busy with other things."""
+FINISH_S = 20.0
+END_S = 5.0
+
+
+class CrewError(RtmwError):
+    """A process of the demonstration failed; its own words are above."""
+
+
+class Member:
+    """A child process, and the lines it has reported."""
+
+    def __init__(self, role: str, number: int) -> None:
+        self.role = role
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rtmw.demo", role, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._said: list[dict[str, Any]] = []
+        self._news = threading.Condition()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._news:
+                self._said.append(json.loads(line))
+                self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+    def said(self, kind: str) -> list[dict[str, Any]]:
+        """What it has reported of this kind so far."""
+        with self._news:
+            return [line for line in self._said if line["kind"] == kind]
+
+    def await_line(self, kind: str, timeout: float) -> dict[str, Any]:
+        """Its first line of this kind; CrewError if it does not come."""
+        end = time.monotonic() + timeout
+        with self._news:
+            while not (lines := [line for line in self._said if line["kind"] == kind]):
+                left = end - time.monotonic()
+                if left <= 0 or not self._listener.is_alive():
+                    raise CrewError(f"The process {self.role} of the demonstration did not say {kind}.")
+                self._news.wait(min(left, 0.2))
+            return lines[0]
+
+    def ask_to_end(self) -> None:
+        """Close its standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def end(self) -> None:
+        """Make sure that it is gone."""
+        self.ask_to_end()
+        for last_resort in (self.process.terminate, self.process.kill):
+            try:
+                self.process.wait(END_S)
+                break
+            except subprocess.TimeoutExpired:
+                last_resort()
+        self.process.wait()
+        self._listener.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Crew:
+    """All child processes of a demonstration; none of them outlives it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._members: dict[str, Member] = {}
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for member in self._members.values():
+            member.ask_to_end()
+        for member in self._members.values():
+            member.end()
+
+    def start(self, roles: Iterable[str]) -> None:
+        """Start these processes, and wait until all of them are ready."""
+        names = list(roles)
+        for name in names:
+            self._members[name] = Member(name, self._number)
+        for name in names:
+            self._members[name].await_line("ready", START_S)
+
+    def finish(self, roles: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """End these processes in order: what each of them reported last."""
+        names = list(roles)
+        for name in names:
+            self._members[name].ask_to_end()
+        reports = {name: self._members[name].await_line("done", FINISH_S) for name in names}
+        for name in names:
+            self._members[name].end()
+        return reports
+
+    def said(self, role: str, kind: str) -> list[dict[str, Any]]:
+        """What a process has reported so far."""
+        return self._members[role].said(kind)
+
+    def role(self, pid: int) -> str:
+        """Which process this is; its number if it is none of ours."""
+        return next((name for name, member in self._members.items() if member.process.pid == pid), str(pid))

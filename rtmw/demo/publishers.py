@@ -1,0 +1,98 @@
+"""The four publishing processes: each reads the machine a hundred times a second."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import rtmw
+from rtmw.demo import host
+from rtmw.demo.alarms import BusiestAlarm, LoadAlarm
+from rtmw.demo.child import ended, report, ticks
+from rtmw.qos import Reliability
+from topics import Topic, telemetry
+
+
+class Outlets:
+    """Publishers that count what they accepted and what they refused, and report it at the end."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._stack = ExitStack()
+        self._publishers: dict[str, rtmw.Publisher[Any]] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def __enter__(self) -> Outlets:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def open(self, topic: Topic[Any], **qos: Any) -> None:
+        """Open a publisher."""
+        self._publishers[topic.name] = self._stack.enter_context(topic.publisher(domain=self._number, **qos))
+        self._counts[topic.name] = {"published": 0, "refused": 0}
+
+    def publish(self, topic: Topic[Any], value: Any) -> None:
+        """Publish, unless there is nothing."""
+        if value is not None:
+            accepted = self._publishers[topic.name].publish(value)
+            self._counts[topic.name]["published" if accepted else "refused"] += 1
+
+    def finish(self) -> None:
+        """Report the counts."""
+        report("done", topics=self._counts)
+
+
+def cpu(number: int) -> None:
+    """Processor load, and an alarm when it rises above its mean."""
+    meter, alarm, end = host.CpuMeter(), LoadAlarm(), ended()
+    with Outlets(number) as out:
+        out.open(telemetry.CPU)
+        out.open(telemetry.ALARM, priority=7)
+        report("ready")
+        for _ in ticks(end):
+            reading = meter.read()
+            out.publish(telemetry.CPU, reading)
+            out.publish(telemetry.ALARM, alarm.check(reading))
+        out.finish()
+
+
+def memory(number: int) -> None:
+    """Memory, RELIABLE: it waits a little for the slow reader, and then knows that the message was refused."""
+    end = ended()
+    with Outlets(number) as out:
+        out.open(telemetry.MEMORY, reliability=Reliability.RELIABLE, max_blocking=0.002)
+        report("ready")
+        for _ in ticks(end):
+            out.publish(telemetry.MEMORY, host.memory())
+        out.finish()
+
+
+def devices(number: int) -> None:
+    """Disks and networks."""
+    end = ended()
+    with Outlets(number) as out:
+        out.open(telemetry.DISK)
+        out.open(telemetry.NETWORK, reliability=Reliability.ADAPTIVE)
+        report("ready")
+        for _ in ticks(end):
+            for disk in host.disks():
+                out.publish(telemetry.DISK, disk)
+            for network in host.networks():
+                out.publish(telemetry.NETWORK, network)
+        out.finish()
+
+
+def processes(number: int) -> None:
+    """A row of the process table at a time, and an alarm when another process is the busiest."""
+    rows, alarm, end = host.process_table(), BusiestAlarm(), ended()
+    with Outlets(number) as out:
+        out.open(telemetry.PROCESS)
+        out.open(telemetry.ALARM, priority=7)
+        report("ready")
+        for _ in ticks(end):
+            row = next(rows)
+            out.publish(telemetry.PROCESS, row)
+            out.publish(telemetry.ALARM, alarm.check(row))
+        out.finish()

@@ -1,0 +1,76 @@
+"""What is to be seen while it runs: counters out of the region, nothing is subscribed for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rtmw import observe
+from rtmw.cli.rates import Meter, Rate
+from rtmw.cli.show import Table, as_rich, on_terminal
+from rtmw.demo.crew import Crew
+from rtmw.domain import Domain
+
+LIVE_S, PLAIN_S = 0.25, 1.0
+"""How often the table is drawn on a terminal, and a line printed elsewhere."""
+ALARMS = 4
+
+
+def watch(domain: Domain, crew: Crew, seconds: float) -> None:
+    """Show the domain for so long: a live table on a terminal, else a line a second."""
+    if not on_terminal():
+        _watch_lines(domain, seconds)
+        return
+    from rich.console import Group
+    from rich.live import Live
+
+    meter = Meter()
+    with Live(auto_refresh=False, transient=True) as live:
+        for left in _turns(seconds, LIVE_S):
+            views = observe.topics(domain)
+            rates = meter.read(views, time.monotonic())
+            tables = [as_rich(topics_table(views, rates, left)), as_rich(subscribers_table(views, crew))]
+            live.update(Group(*tables, *_alarm_lines(crew)), refresh=True)
+
+
+def _watch_lines(domain: Domain, seconds: float) -> None:
+    meter = Meter()
+    for left in _turns(seconds, PLAIN_S):
+        rates = meter.read(observe.topics(domain), time.monotonic())
+        if rates:
+            shown = ", ".join(f"{rate.topic.rpartition('/')[2]} {rate.hz:.0f}" for rate in rates)
+            print(f"{left:3.0f} s left; messages a second: {shown}", flush=True)
+
+
+def _turns(seconds: float, pause: float) -> Iterator[float]:
+    """Seconds left, once every pause, until there are none."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        yield left
+        time.sleep(min(pause, max(0.0, end - time.monotonic())))
+
+
+def topics_table(views: list[observe.TopicView], rates: list[Rate], left: float) -> Table:
+    """A row a topic."""
+    hz = {rate.topic: rate.hz for rate in rates}
+    rows = [
+        (v.name, round(hz.get(v.name, 0.0)), v.published, sum(v.queued), sum(p.timed_out for p in v.publishers))
+        for v in views
+    ]
+    title = f"This machine's telemetry, a hundred times a second; {left:.0f} s left"
+    return Table(title, ("topic", "messages/s", "published", "queued", "refused"), rows)
+
+
+def subscribers_table(views: list[observe.TopicView], crew: Crew) -> Table:
+    """A row a subscriber, a column a cause of drops."""
+    rows = [
+        (crew.role(s.pid), view.name, s.received, s.behind, s.missed, s.expired, s.thinned, s.deadlines_missed)
+        for view in views
+        for s in view.subscribers
+    ]
+    columns = ("subscriber", "topic", "received", "behind", "missed", "expired", "thinned", "deadlines missed")
+    return Table("", columns, sorted(rows))
+
+
+def _alarm_lines(crew: Crew) -> list[str]:
+    return [f"{alarm['severity']}: {alarm['text']}" for alarm in crew.said("alarms", "alarm")[-ALARMS:]]
