@@ -1,0 +1,36 @@
+/* Time. CLOCK_MONOTONIC orders and measures; CLOCK_REALTIME is what people and other hosts read. */
+#include <sched.h>
+#include <time.h>
+
+#include "core.h"
+
+enum { REAL_CHECK_NS = 1000000 };
+
+static uint64_t read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t monotonic_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+
+/* One clock read a message instead of two: the wall clock is looked at once a millisecond. Lock held. */
+uint64_t realtime_ns(struct rtmw_region *r, uint64_t mono)
+{
+    if (mono - r->real_checked_ns > REAL_CHECK_NS) {
+        r->real_minus_mono = read_clock(CLOCK_REALTIME) - mono;
+        r->real_checked_ns = mono;
+    }
+    return mono + r->real_minus_mono;
+}
+
+void rtmw_lock_slow(rtmw_lock *lock)
+{
+    for (uint32_t spins = 0; __builtin_expect(load_relaxed(&lock->taken), 0) || exchange(&lock->taken, 1u); spins++) {
+        if (spins < 64)
+            cpu_relax();
+        else
+            sched_yield();
+    }
+}

@@ -1,0 +1,179 @@
+/* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
+ *
+ *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait
+ *                                   ← publisher · subscriber · books ← rtmw.h ← _core.c (Python)
+ */
+#ifndef RTMW_CORE_H
+#define RTMW_CORE_H
+
+#include "atomics.h"
+#include "layout.h"
+#include "rtmw.h"
+
+enum { STASH = 256 };
+
+/* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
+struct stash {
+    uint32_t first, count;
+    struct {
+        uint32_t index;
+        uint64_t generation;
+    } entry[STASH];
+};
+
+struct rtmw_region {
+    struct header *header;
+    uint8_t *blocks;
+    int blocks_fd;
+    bool blocks_writable;       /* read-only until the first publisher opens */
+    uint32_t domain;
+
+    struct participant *participants;
+    struct type_entry *types;
+    struct topic *topics;
+    uint64_t *topic_directory, *type_directory;
+    uint64_t *publisher_words, *subscriber_words;
+    struct publisher_block *publishers;
+    struct subscriber_block *subscribers;
+    uint64_t *pages, *granules;
+    struct descriptor *descriptors;
+
+    uint32_t me;                /* participant slot */
+    uint64_t my_word;
+    uint64_t pid_namespace;
+    uint32_t forks;             /* value of rtmw_forks when attached */
+    rtmw_lock lock;             /* guards everything below and the private part of endpoints */
+    uint32_t *refs;             /* a descriptor: how many cursors and messages of this process hold it */
+    struct stash plain, with_block;
+    uint32_t scan, page_scan;   /* where the next search starts */
+    uint64_t real_minus_mono, real_checked_ns;
+    uint64_t swept_ns;          /* when this process last looked for the dead */
+    int socket;                 /* datagrams that say "look again" arrive here; -1 until asked for */
+    int sender;                 /* and leave from here; -1 until needed */
+    uint32_t wakeups;           /* distinguishes one arming of a subscriber from the next */
+};
+
+struct rtmw_publisher {
+    struct rtmw_region *region;
+    struct topic *topic;
+    uint32_t topic_index, slot;
+    uint64_t word;
+    struct publisher_block *block;
+    rtmw_publisher_qos qos;
+    uint64_t gate;              /* topic total up to which no RELIABLE subscriber can be full */
+    uint32_t gate_epoch;
+    uint32_t trim_epoch;
+    uint64_t trim_at[BANDS];    /* queue length at which trimming is worth another look */
+    bool closed;
+};
+
+struct rtmw_subscriber {
+    struct rtmw_region *region;
+    struct topic *topic;
+    uint32_t topic_index, slot;
+    uint64_t word;
+    struct subscriber_block *block;
+    rtmw_subscriber_qos qos;
+    uint16_t type;
+    uint32_t index[BANDS];      /* cursor: descriptor, or NIL: resume at head */
+    uint64_t sequence[BANDS];   /* cursor: its full sequence */
+    uint64_t accepted_ns;       /* published_ns of the last message that min_interval let through; 0: none */
+    uint64_t deadline_at_ns;    /* CLOCK_MONOTONIC; 0: no deadline */
+    uint64_t missed_at_lapse;   /* told with RTMW_LAPSED */
+    uint32_t spin_ns;           /* adaptive: what a spin is worth at present */
+    int socket;                 /* of its own, when asked for; else -1 */
+    uint32_t closed;            /* 1 once closed; waiters look at it */
+};
+
+extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
+
+static inline bool is_forked(const struct rtmw_region *r) { return __builtin_expect(r->forks != rtmw_forks, 0); }
+
+static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t index)
+{
+    return index < r->header->descriptors ? &r->descriptors[index] : NULL;
+}
+
+/* clock.c */
+uint64_t monotonic_ns(void);
+uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);   /* the wall clock at `mono`, re-read every millisecond */
+
+/* participants.c */
+int participant_claim(struct rtmw_region *);
+void participant_leave(struct rtmw_region *);
+bool participant_is_dead(struct rtmw_region *, uint32_t slot);
+uint32_t sweep_the_dead(struct rtmw_region *);               /* how many were swept after. Lock held */
+void sweep_if_due(struct rtmw_region *, uint64_t every_ns);  /* Lock held */
+
+/* descriptors.c: lock held */
+uint32_t descriptor_claim(struct rtmw_region *, uint64_t size);   /* LOANED by me with room for size, or NIL */
+void descriptor_free(struct rtmw_region *, uint32_t index);       /* LOANED by me → FREE */
+bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
+bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
+void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
+void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
+uint32_t reclaim_passed(struct rtmw_region *);                    /* frees all it finds; how many */
+void recount_hints(struct rtmw_region *);
+void stash_flush(struct rtmw_region *);                           /* frees what is stashed and unheld, with blocks */
+void *payload_of(struct rtmw_region *, struct descriptor *);
+
+/* blocks.c: lock held */
+bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size);
+void block_drop(struct rtmw_region *, struct descriptor *);
+bool owner_is_live(struct rtmw_region *, uint64_t word);
+bool pool_is_low(struct rtmw_region *);
+enum { GRANULAR_PAGE_TAG = 1 };
+#define GRANULAR link_make(GRANULAR_PAGE_TAG, NIL)
+
+/* queue.c */
+bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence);   /* lock held */
+void hold_again(struct rtmw_region *, uint32_t index);                               /* lock held */
+void let_go(struct rtmw_region *, uint32_t index);                                   /* lock held */
+bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
+uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
+uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
+uint64_t band_head_sequence(struct band *, uint64_t near);
+enum { STEP_NONE = 0, STEP_OK = 1 };
+int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence, uint64_t *missed); /* lock held */
+
+/* topics.c */
+int topic_open(struct rtmw_region *, const char *name, uint32_t *topic);
+int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
+void settle_half_made(struct rtmw_region *, uint32_t dead);
+/* A CLAIMED word in the lowest free slot, or 0; tries again after a sweep. Lock held */
+uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic, uint32_t *slot);
+bool slot_free(uint64_t *word, uint64_t value);
+bool types_match(uint32_t publisher, uint32_t subscriber);
+
+/* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
+void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
+bool make_room(struct rtmw_publisher *);       /* after descriptor_claim found nothing: true, try again */
+bool reliable_room(struct rtmw_publisher *);   /* no RELIABLE subscriber is full */
+void expel_stalled(struct rtmw_publisher *);   /* dead ones are swept after, stalled ones lapse */
+uint64_t unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *);
+/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
+struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
+
+/* wait.c */
+void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
+void wake_publishers(struct topic *);
+int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void futex_wake_and_add(uint32_t *word);
+uint32_t arm_word(uint32_t *word);
+bool has_next(struct rtmw_subscriber *);
+
+/* publisher.c, beyond rtmw.h */
+int publish_quietly(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *); /* wakes nobody */
+int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);                         /* wakes nobody */
+void publisher_flush(rtmw_publisher *);                                                           /* wakes who sleeps */
+void publisher_refused(rtmw_publisher *, int code);
+void loan_keep(rtmw_publisher *, rtmw_loan *);
+
+bool is_lapsed(struct rtmw_subscriber *);
+int region_socket(struct rtmw_region *);            /* the process' one file descriptor; -1 and errno */
+int subscriber_socket(struct rtmw_subscriber *);    /* one of its own; -1 and errno */
+bool subscriber_arm(struct rtmw_subscriber *);      /* ask for a datagram. true: there is something to take already */
+void drain(int socket);
+void subscriber_shut(struct rtmw_subscriber *);     /* waiters return RTMW_CLOSED; takes do too */
+
+#endif

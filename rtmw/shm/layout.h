@@ -1,0 +1,237 @@
+/* The control region: every word that processes share, drawn, typed and pinned. Nothing else describes it.
+ *
+ *   control object                                         blocks object
+ *   ┌──────────────────────────────────────────────┐       ┌─────────────────────────────┐
+ *   │ header        magic, version, sizes, hints   │       │ page 0 │ page 1 │ … │ page n│  4096 bytes each
+ *   │ participants  128 × 128 B  attached processes│       │        16 granules of 256 B │
+ *   │ types         type descriptions              │       └─────────────────────────────┘
+ *   │ topics        name, wait words, 8 bands      │          payloads only, never a pointer
+ *   │ directories   hash → topic, hash → type      │
+ *   │ publisher words · publishers                 │
+ *   │ subscriber words · subscribers               │       band of a topic, oldest → newest:
+ *   │ page words · granule words    who owns what  │
+ *   │ descriptors   256 B each                     │       head ─► D ─next─► D ─next─► D ◄─ tail
+ *   └──────────────────────────────────────────────┘                ▲ cursor of a subscriber (held)
+ *
+ * Words that are claimed carry who claims and a generation, so that one compare-and-swap says it all:
+ *
+ *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED → FREE or LOANED
+ *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
+ *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
+ *   participant        {start:24 | pid:22 | generation:16 | state:2}
+ *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
+ *                      of topics, types and endpoints; topics and types stay for as long as the region
+ *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
+ *
+ * What always holds:
+ *   - head.sequence ≤ tail.sequence, and both only grow; the sequence in a band is dense.
+ *   - A descriptor that tail has passed is QUEUED: whoever moves tail sees to that first.
+ *   - QUEUED, passed by head and without holders *is* free: anyone may claim it by CAS of its state.
+ *   - A page or granule whose word names a tag that its descriptor no longer has *is* free.
+ */
+#ifndef RTMW_LAYOUT_H
+#define RTMW_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RTMW_MAGIC UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
+#define RTMW_LAYOUT_VERSION 1u
+
+enum {
+    LINE = 64,
+    PARTICIPANTS = 128,
+    BANDS = 8,
+    NAME_BYTES = 192,       /* topic name with its terminating zero */
+    TYPE_NAME_BYTES = 128,  /* type name with its terminating zero */
+    TYPE_BYTES = 8000,      /* longest type description */
+    PAGE = 4096,
+    GRANULE = 256,
+    GRANULES_A_PAGE = PAGE / GRANULE,
+    IN_PLACE = 128,         /* payload that fits in the descriptor */
+};
+
+#define NIL 0xFFFFFu /* no descriptor */
+#define INDEX_BITS 20
+#define TAG_BITS 44
+#define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
+
+/* {tag | index} words: next, head, tail, cursor, page, granule */
+static inline uint64_t link_make(uint64_t tag, uint32_t index) { return (tag << INDEX_BITS) | index; }
+static inline uint32_t link_index(uint64_t link) { return (uint32_t)link & NIL; }
+static inline uint64_t link_tag(uint64_t link) { return link >> INDEX_BITS; }
+
+/* The full sequence whose low 44 bits are `tag`, given one near it. */
+static inline uint64_t sequence_near(uint64_t tag, uint64_t near)
+{
+    return near + (uint64_t)((int64_t)((tag - near) << INDEX_BITS) >> INDEX_BITS);
+}
+
+/* descriptor states */
+enum descriptor_kind { FREE = 0, LOANED = 1, APPENDING = 2, QUEUED = 3 };
+
+static inline uint64_t state_make(uint64_t generation, enum descriptor_kind kind, uint32_t owner)
+{
+    return (generation << 20) | ((uint64_t)kind << 16) | ((uint64_t)owner << 8);
+}
+static inline uint64_t state_generation(uint64_t state) { return state >> 20; }
+static inline enum descriptor_kind state_kind(uint64_t state) { return (enum descriptor_kind)((state >> 16) & 15); }
+static inline uint32_t state_owner(uint64_t state) { return (uint32_t)(state >> 8) & 255; }
+
+/* slot words: topics, types, publishers, subscribers */
+enum slot_state { SLOT_FREE = 0, SLOT_CLAIMED = 1, SLOT_ACTIVE = 2, SLOT_LAPSED = 3 };
+
+static inline uint64_t slot_make(uint64_t generation, uint32_t topic, uint32_t owner, enum slot_state state)
+{
+    return (generation << 28) | ((uint64_t)topic << 12) | ((uint64_t)owner << 4) | (uint64_t)state;
+}
+static inline uint64_t slot_generation(uint64_t word) { return word >> 28; }
+static inline uint32_t slot_topic(uint64_t word) { return (uint32_t)(word >> 12) & 0xFFFF; }
+static inline uint32_t slot_owner(uint64_t word) { return (uint32_t)(word >> 4) & 255; }
+static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_state)(word & 15); }
+
+/* participant words */
+enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
+#define PID_MASK 0x3FFFFFu
+#define START_MASK 0xFFFFFFu
+
+static inline uint64_t participant_make(uint64_t start, uint32_t pid, uint64_t generation, enum participant_state state)
+{
+    return ((start & START_MASK) << 40) | ((uint64_t)(pid & PID_MASK) << 18) | ((generation & 0xFFFF) << 2) | (uint64_t)state;
+}
+static inline uint64_t participant_start(uint64_t word) { return word >> 40; }
+static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 18) & PID_MASK; }
+static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFFF; }
+static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
+
+/* where a descriptor lies: {topic:16 | band:8} */
+static inline uint64_t place_make(uint32_t topic, uint32_t band) { return ((uint64_t)topic << 8) | band; }
+static inline uint32_t place_topic(uint64_t place) { return (uint32_t)(place >> 8) & 0xFFFF; }
+static inline uint32_t place_band(uint64_t place) { return (uint32_t)place & 255; }
+
+struct header {
+    uint64_t magic;          /* written last by the creator, before the object gets its name */
+    uint32_t version;        /* RTMW_LAYOUT_VERSION */
+    uint32_t creator;        /* pid */
+    uint64_t nonce;          /* names the blocks object and the wake-up sockets of this region */
+    uint64_t control_bytes;
+    uint64_t pool_bytes;
+    uint32_t topics, publishers, subscribers, types, descriptors, pages; /* table lengths, never changed */
+    uint64_t at_participants, at_types, at_topics, at_topic_directory, at_type_directory, at_publisher_words,
+        at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules,
+        at_descriptors;                  /* offsets in bytes from the header */
+    uint8_t pad0[32];
+    /* Hints, any process, any time. Wrong ones cost work, never harm: a sweep recounts them. */
+    uint32_t descriptors_used;
+    uint32_t granules_used;
+    uint32_t topics_top, publishers_top, subscribers_top; /* slots from here on were never used */
+    uint8_t pad1[44];
+};
+
+struct participant {
+    uint64_t word;           /* claimed and freed by CAS */
+    uint64_t sweepers[2];    /* participants that sweep after this one; the slot is not claimed anew while one does */
+    uint64_t pid_namespace;  /* inode; 0 until written. Only processes of the same namespace can judge it dead */
+    char name[64];           /* program, for people */
+    uint8_t pad[32];
+};
+
+struct type_entry {
+    uint64_t word;           /* slot word */
+    uint64_t identity;       /* hash of the description; written by the claimer, before ACTIVE */
+    uint32_t bytes;          /* of the description */
+    uint8_t pad[44];
+    char name[TYPE_NAME_BYTES];
+    uint8_t description[TYPE_BYTES];
+};
+
+struct band {
+    uint64_t head;           /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
+    uint8_t pad0[LINE - 8];
+    uint64_t tail;           /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
+    uint8_t pad1[LINE - 8];
+};
+
+struct topic {
+    uint64_t word;           /* slot word */
+    uint64_t name_hash;
+    uint64_t retired_published, retired_bytes; /* of publishers that are gone */
+    uint32_t epoch;          /* grows when a subscriber joins: what publishers cached is void */
+    uint32_t bands;          /* bit a band that was ever used; only grows */
+    uint32_t history;        /* the largest that a publisher promised; only grows */
+    uint32_t timely;         /* 1 once a TIMELY publisher was here */
+    uint8_t pad0[16];
+    uint32_t wait;           /* futex. Odd: somebody sleeps. A wake-up makes it even */
+    uint32_t poll;           /* odd: some subscriber wants a datagram. See wait.c */
+    uint32_t room;           /* futex of RELIABLE publishers that wait for a subscriber to move */
+    uint8_t pad1[LINE - 12];
+    char name[NAME_BYTES];
+    struct band band[BANDS];
+};
+
+struct publisher_block {
+    uint64_t identity;       /* pid, generation and slot: Sample.publisher */
+    uint32_t type;           /* index in types; TYPE_BYTES_INDEX for raw bytes */
+    uint32_t depth;
+    uint32_t history;
+    uint8_t reliability, priority, pad0[42];
+    uint64_t published, bytes, timed_out, exhausted; /* the owner only */
+    uint8_t pad1[32];
+};
+
+struct subscriber_block {
+    uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
+    uint32_t type, depth, history;
+    uint8_t reliability, pad0[27];
+    uint64_t cursor[BANDS];  /* the message it took last: held, unless the index is NIL. The owner only */
+    uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
+    uint64_t other_types;    /* the owner only: messages of types it does not take */
+    uint64_t stall;          /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it */
+    uint32_t armed;          /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
+    uint32_t own_socket;     /* 1: datagrams go to its own socket, 0: to its process' */
+    uint8_t pad1[40];
+};
+
+struct descriptor {
+    uint64_t state;          /* by CAS; the owner alone while LOANED */
+    uint64_t holders[2];     /* bit a participant: set and cleared by it, cleared by who sweeps after it */
+    uint64_t next;           /* by CAS once: NIL → successor */
+    uint64_t sequence;       /* of its band: the predecessor's plus one. The owner, before the link */
+    uint64_t predecessor;    /* {generation | index} it is being linked behind. The owner, before the link */
+    uint64_t place;          /* topic and band */
+    uint64_t block_tag;      /* what page and granule words must name to be owned by it. Grows */
+    uint32_t block_granule;  /* first granule of the block, counted over the whole pool */
+    uint32_t block_granules; /* 0: no block */
+    uint64_t published_ns;   /* CLOCK_MONOTONIC */
+    uint64_t source_time_ns; /* CLOCK_REALTIME of the source */
+    uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
+    uint64_t size;           /* payload bytes */
+    uint64_t publisher;      /* identity */
+    uint16_t type;
+    uint8_t reliability;     /* of the publisher */
+    uint8_t flags;
+    uint8_t pad[12];
+    uint8_t payload[IN_PLACE];
+};
+
+enum { MARKER = 1 }; /* descriptor flag: not a message; stands in the queue so that the one before it may go */
+enum { TYPE_RAW = 0xFFFF, TYPE_ANY = 0xFFFE };
+
+#ifdef __cplusplus
+#define RTMW_PIN(condition) static_assert(condition, #condition)
+#else
+#define RTMW_PIN(condition) _Static_assert(condition, #condition)
+#endif
+RTMW_PIN(sizeof(struct header) == 256 && offsetof(struct header, descriptors_used) == 192);
+RTMW_PIN(sizeof(struct participant) == 128);
+RTMW_PIN(sizeof(struct type_entry) == 8192 && offsetof(struct type_entry, description) == 192);
+RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);
+RTMW_PIN(offsetof(struct topic, wait) == 64 && offsetof(struct topic, name) == 128);
+RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
+RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
+RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
+RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
+RTMW_PIN(offsetof(struct descriptor, block_granule) == 64 && offsetof(struct descriptor, payload) == 128);
+RTMW_PIN(sizeof(struct descriptor) == 256);
+
+#endif

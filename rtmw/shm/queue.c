@@ -1,0 +1,180 @@
+/* The queue of a band: oldest → newest, linked through descriptors, never without its last one.
+ *
+ *              head                                tail
+ *               ▼                                   ▼
+ *   (passed) ─► D(s=7) ─next─► D(s=8) ─next─► … ─► D(s=12) ─next─► D(s=13, linked, tail to follow)
+ *
+ * Append: read tail T, its generation and `next`; see tail unchanged, so T was tail all the while. Write sequence and
+ *   predecessor, APPENDING, CAS T.next from T's own NIL. T's NIL carries T's generation: a T that began another life
+ *   is never linked to. Whoever finds tail behind makes the successor QUEUED first and then moves tail.
+ * Evict: walk from head, CAS head forward. When that succeeds head never moved, so nothing walked over had been passed.
+ * Hold: set my bit, then see that head has not passed the sequence I expect. Free to claim = passed, then no bits.
+ *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
+ * Step: follow `next` of the cursor (held, so it cannot change its life). Passed over → resume at head, and count.
+ */
+#include "core.h"
+
+static uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
+
+void let_go(struct rtmw_region *r, uint32_t index)
+{
+    if (--r->refs[index] == 0) fetch_and(&r->descriptors[index].holders[r->me >> 6], ~bit_of(r->me));
+}
+
+void hold_again(struct rtmw_region *r, uint32_t index) { r->refs[index]++; }
+
+bool hold(struct rtmw_region *r, uint32_t index, struct band *band, uint64_t sequence)
+{
+    if (r->refs[index]++ == 0) fetch_or(&r->descriptors[index].holders[r->me >> 6], bit_of(r->me));
+    uint64_t head = load_seq(&band->head); /* pairs with has_holders in descriptors.c */
+    if (sequence_near(link_tag(head), sequence) <= sequence) return true;
+    let_go(r, index);
+    return false;
+}
+
+/* Tail's successor is in the queue: make it QUEUED, then let tail name it. Stale arguments fail at the CAS. */
+static void help_tail(struct rtmw_region *r, struct band *band, uint64_t tail, uint64_t successor)
+{
+    struct descriptor *d = descriptor_at(r, link_index(successor));
+    if (!d) return;
+    uint64_t state = load_seq(&d->state);
+    if (state_kind(state) == APPENDING && state_generation(state) == link_tag(successor))
+        cas64(&d->state, state, state_make(state_generation(state), QUEUED, 0));
+    cas64(&band->tail, tail, link_make((link_tag(tail) + 1) & TAG_MASK, link_index(successor)));
+}
+
+/* The first message: head names it, then tail does. */
+static void help_first(struct rtmw_region *r, struct band *band, uint64_t tail)
+{
+    uint64_t head = load_seq(&band->head);
+    struct descriptor *d = descriptor_at(r, link_index(head));
+    if (!d) return;
+    uint64_t state = load_seq(&d->state);
+    if (load_seq(&band->tail) != tail) return; /* then head may have moved on, and d begun another life */
+    if (state_kind(state) == APPENDING) cas64(&d->state, state, state_make(state_generation(state), QUEUED, 0));
+    cas64(&band->tail, tail, head);
+}
+
+static void prepare(struct descriptor *d, uint64_t state, uint64_t sequence, uint64_t predecessor)
+{
+    store_relaxed(&d->sequence, sequence);
+    store_seq(&d->predecessor, predecessor);
+    if (state_kind(load_relaxed(&d->state)) == LOANED) store_seq(&d->state, state);
+}
+
+static bool append_first(struct rtmw_region *r, struct band *band, uint64_t tail, uint32_t index)
+{
+    struct descriptor *d = &r->descriptors[index];
+    uint64_t generation = state_generation(load_relaxed(&d->state));
+    prepare(d, state_make(generation, APPENDING, r->me), 1, link_make(0, NIL));
+    bool linked = cas64(&band->head, link_make(0, NIL), link_make(1, index));
+    help_first(r, band, tail);
+    return linked;
+}
+
+/* Append a LOANED descriptor whose fields are written. false: the region is damaged. */
+bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, uint32_t index)
+{
+    struct topic *t = &r->topics[topic];
+    struct band *band = &t->band[band_number];
+    struct descriptor *d = &r->descriptors[index];
+    uint64_t generation = state_generation(load_relaxed(&d->state));
+    uint64_t appending = state_make(generation, APPENDING, r->me), self = link_make(generation, index);
+    store_seq(&d->place, place_make(topic, band_number));
+    if (!(load_relaxed(&t->bands) & (1u << band_number))) fetch_or(&t->bands, 1u << band_number);
+    for (;;) {
+        uint64_t tail = load_seq(&band->tail);
+        if (link_index(tail) == NIL) {
+            if (append_first(r, band, tail, index)) return true;
+            continue;
+        }
+        struct descriptor *last = descriptor_at(r, link_index(tail));
+        if (!last) return false;
+        uint64_t last_generation = state_generation(load_seq(&last->state));
+        uint64_t next = load_seq(&last->next), sequence = load_relaxed(&last->sequence);
+        if (load_seq(&band->tail) != tail) continue;
+        if (link_index(next) != NIL) {
+            if (!descriptor_at(r, link_index(next))) return false;
+            help_tail(r, band, tail, next);
+            continue;
+        }
+        prepare(d, appending, sequence + 1, link_make(last_generation, link_index(tail)));
+        if (!cas64(&last->next, link_make(last_generation, NIL), self)) continue;
+        help_tail(r, band, tail, self);
+        return true;
+    }
+}
+
+uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
+{
+    for (;;) {
+        uint64_t tail = load_seq(&band->tail);
+        if (link_index(tail) == NIL) return link_tag(tail);
+        struct descriptor *d = descriptor_at(r, link_index(tail));
+        if (!d) return link_tag(tail);
+        uint64_t sequence = load_relaxed(&d->sequence);
+        if (load_seq(&band->tail) == tail) return sequence;
+    }
+}
+
+uint64_t band_head_sequence(struct band *band, uint64_t near)
+{
+    return sequence_near(link_tag(load_seq(&band->head)), near);
+}
+
+/* Pass over the oldest, up to and including sequence `up_to`, at most `most` (≤ STASH), never the last one. */
+uint32_t queue_evict(struct rtmw_region *r, struct band *band, uint64_t up_to, uint32_t most)
+{
+    struct {
+        uint32_t index;
+        uint64_t generation;
+    } passed[STASH];
+    uint64_t head = load_seq(&band->head), tail = load_seq(&band->tail);
+    if (link_index(head) == NIL || link_index(tail) == NIL) return 0;
+    uint64_t sequence = sequence_near(link_tag(head), up_to), last = sequence_near(link_tag(tail), up_to);
+    uint32_t count = 0, index = link_index(head);
+    while (count < most && count < STASH && sequence <= up_to && sequence < last) {
+        struct descriptor *d = descriptor_at(r, index);
+        if (!d) return 0;
+        uint64_t next = load_seq(&d->next);
+        if (link_index(next) == NIL) return 0; /* head moved, and d begun another life */
+        passed[count].index = index;
+        passed[count++].generation = state_generation(load_seq(&d->state));
+        index = link_index(next);
+        sequence++;
+    }
+    if (!count || !cas64(&band->head, head, link_make(sequence & TAG_MASK, index))) return 0;
+    for (uint32_t i = 0; i < count; i++) stash_put(r, passed[i].index, passed[i].generation);
+    return count;
+}
+
+/* Move a cursor to the next message. The new one is held, the old one let go. */
+int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64_t *sequence, uint64_t *missed)
+{
+    uint32_t from = *index;
+    if (from != NIL) {
+        uint64_t next = load_acquire(&r->descriptors[from].next);
+        uint32_t to = link_index(next);
+        if (to == NIL) return STEP_NONE;
+        if (to >= r->header->descriptors) return STEP_NONE;
+        __builtin_prefetch(r->descriptors[to].payload);
+        if (hold(r, to, band, *sequence + 1)) {
+            *index = to;
+            *sequence += 1;
+            let_go(r, from);
+            return STEP_OK;
+        }
+    }
+    for (;;) { /* passed over, or never at a message: resume at the oldest */
+        uint64_t head = load_seq(&band->head);
+        uint32_t oldest = link_index(head);
+        uint64_t at = sequence_near(link_tag(head), *sequence);
+        if (oldest >= r->header->descriptors || at <= *sequence) return STEP_NONE;
+        if (!hold(r, oldest, band, at)) continue;
+        *missed += at - *sequence - 1;
+        *index = oldest;
+        *sequence = at;
+        if (from != NIL) let_go(r, from);
+        return STEP_OK;
+    }
+}

@@ -1,0 +1,248 @@
+/* The region as a whole: laid out by its creator, attached to by everybody, left in peace or by death.
+ *
+ * The creator formats both objects while they have no public name, and then names them; so nobody ever attaches to a
+ * half-made region. What is checked here at attach catches truncated files and other versions.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "region.h"
+
+uint32_t rtmw_forks;
+
+static void forked(void) { rtmw_forks++; }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
+
+static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static uint64_t place(uint64_t *at, uint64_t bytes)
+{
+    uint64_t here = *at;
+    *at += (bytes + LINE - 1) / LINE * LINE;
+    return here;
+}
+
+/* Table lengths follow from the size of the pool; a pool of 64 MiB has 32,768 descriptors and 1,024 topics. */
+static struct header plan(uint64_t pool_bytes)
+{
+    struct header h = {.version = RTMW_LAYOUT_VERSION, .pool_bytes = (pool_bytes + PAGE - 1) / PAGE * PAGE};
+    h.pages = (uint32_t)(h.pool_bytes / PAGE);
+    h.descriptors = (uint32_t)clamp(h.pool_bytes / 2048, 1024, NIL - 1);
+    h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
+    h.publishers = h.subscribers = 2 * h.topics;
+    h.types = 256;
+    uint64_t at = sizeof(struct header);
+    h.at_participants = place(&at, PARTICIPANTS * sizeof(struct participant));
+    h.at_types = place(&at, h.types * sizeof(struct type_entry));
+    h.at_topics = place(&at, h.topics * sizeof(struct topic));
+    h.at_topic_directory = place(&at, h.topics * 4 * sizeof(uint64_t));
+    h.at_type_directory = place(&at, h.types * 4 * sizeof(uint64_t));
+    h.at_publisher_words = place(&at, h.publishers * sizeof(uint64_t));
+    h.at_publishers = place(&at, h.publishers * sizeof(struct publisher_block));
+    h.at_subscriber_words = place(&at, h.subscribers * sizeof(uint64_t));
+    h.at_subscribers = place(&at, h.subscribers * sizeof(struct subscriber_block));
+    h.at_pages = place(&at, h.pages * sizeof(uint64_t));
+    h.at_granules = place(&at, (uint64_t)h.pages * GRANULES_A_PAGE * sizeof(uint64_t));
+    h.at_descriptors = place(&at, h.descriptors * sizeof(struct descriptor));
+    h.control_bytes = (at + PAGE - 1) / PAGE * PAGE;
+    return h;
+}
+
+uint64_t region_control_bytes(uint64_t pool_bytes) { return plan(pool_bytes).control_bytes; }
+
+int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce)
+{
+    struct header h = plan(pool_bytes), *shared;
+    uint8_t *base = mmap(NULL, h.control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, control_fd, 0);
+    if (base == MAP_FAILED) return RTMW_SYSTEM;
+    shared = (struct header *)(void *)base;
+    *shared = h;
+    shared->nonce = nonce;
+    shared->creator = (uint32_t)getpid();
+    struct descriptor *descriptors = (struct descriptor *)(void *)(base + h.at_descriptors);
+    for (uint32_t i = 0; i < h.descriptors; i++) {
+        descriptors[i].next = link_make(0, NIL);
+        descriptors[i].block_tag = 1;
+    }
+    struct topic *topics = (struct topic *)(void *)(base + h.at_topics);
+    for (uint32_t i = 0; i < h.topics; i++)
+        for (uint32_t b = 0; b < BANDS; b++) topics[i].band[b].head = topics[i].band[b].tail = link_make(0, NIL);
+    struct subscriber_block *subscribers = (struct subscriber_block *)(void *)(base + h.at_subscribers);
+    for (uint32_t i = 0; i < h.subscribers; i++)
+        for (uint32_t b = 0; b < BANDS; b++) subscribers[i].cursor[b] = link_make(0, NIL);
+    store_release(&shared->magic, RTMW_MAGIC);
+    munmap(base, h.control_bytes);
+    return RTMW_OK;
+}
+
+static int open_object(const char *name, int *fd)
+{
+    *fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+    if (*fd >= 0) return RTMW_OK;
+    return errno == ENOENT ? RTMW_NOT_FOUND : errno == EACCES || errno == EPERM ? RTMW_DENIED : RTMW_SYSTEM;
+}
+
+/* Is this header ours, whole, and does it describe the file that it heads? */
+static int check_header(int fd, uint32_t *version)
+{
+    struct header h;
+    struct stat about;
+    if (fstat(fd, &about) != 0) return RTMW_SYSTEM;
+    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || h.magic != RTMW_MAGIC) return RTMW_DAMAGED;
+    *version = h.version;
+    if (h.version != RTMW_LAYOUT_VERSION) return RTMW_VERSION;
+    struct header expected = plan(h.pool_bytes);
+    expected.magic = h.magic;
+    expected.nonce = h.nonce;
+    expected.creator = h.creator;
+    bool same = memcmp(&h, &expected, offsetof(struct header, descriptors_used)) == 0;
+    return same && (uint64_t)about.st_size >= h.control_bytes ? RTMW_OK : RTMW_DAMAGED;
+}
+
+static void find_tables(struct rtmw_region *r)
+{
+    struct header *h = r->header;
+    uint8_t *base = (uint8_t *)h;
+    r->participants = (void *)(base + h->at_participants);
+    r->types = (void *)(base + h->at_types);
+    r->topics = (void *)(base + h->at_topics);
+    r->topic_directory = (void *)(base + h->at_topic_directory);
+    r->type_directory = (void *)(base + h->at_type_directory);
+    r->publisher_words = (void *)(base + h->at_publisher_words);
+    r->publishers = (void *)(base + h->at_publishers);
+    r->subscriber_words = (void *)(base + h->at_subscriber_words);
+    r->subscribers = (void *)(base + h->at_subscribers);
+    r->pages = (void *)(base + h->at_pages);
+    r->granules = (void *)(base + h->at_granules);
+    r->descriptors = (void *)(base + h->at_descriptors);
+}
+
+static int map_blocks(struct rtmw_region *r)
+{
+    char name[64];
+    struct stat about;
+    snprintf(name, sizeof name, REGION_BLOCKS, r->domain, (unsigned long long)r->header->nonce);
+    int code = open_object(name, &r->blocks_fd);
+    if (code != RTMW_OK) return code == RTMW_NOT_FOUND ? RTMW_DAMAGED : code;
+    if (fstat(r->blocks_fd, &about) != 0 || (uint64_t)about.st_size < r->header->pool_bytes) return RTMW_DAMAGED;
+    void *blocks = mmap(NULL, r->header->pool_bytes, PROT_READ, MAP_SHARED, r->blocks_fd, 0);
+    if (blocks == MAP_FAILED) return RTMW_SYSTEM;
+    r->blocks = blocks;
+    return RTMW_OK;
+}
+
+static int map_control(struct rtmw_region *r, uint32_t *version)
+{
+    char name[64];
+    int fd;
+    snprintf(name, sizeof name, REGION_CONTROL, r->domain);
+    int code = open_object(name, &fd);
+    if (code != RTMW_OK) return code;
+    code = check_header(fd, version);
+    if (code == RTMW_OK) {
+        struct header h;
+        void *base = MAP_FAILED;
+        if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h)
+            base = mmap(NULL, h.control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED)
+            code = RTMW_SYSTEM;
+        else
+            r->header = base;
+    }
+    close(fd);
+    return code;
+}
+
+static void unmap(struct rtmw_region *r)
+{
+    if (r->blocks) munmap(r->blocks, r->header->pool_bytes);
+    if (r->header) munmap(r->header, r->header->control_bytes);
+    if (r->blocks_fd >= 0) close(r->blocks_fd);
+    if (r->socket >= 0) close(r->socket);
+    if (r->sender >= 0) close(r->sender);
+    free(r->refs);
+    free(r);
+}
+
+int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
+{
+    struct rtmw_region *r = calloc(1, sizeof *r);
+    if (!r) return RTMW_SYSTEM;
+    r->domain = domain;
+    r->blocks_fd = r->socket = r->sender = -1;
+    r->forks = rtmw_forks;
+    int code = map_control(r, version);
+    if (code == RTMW_OK) code = map_blocks(r);
+    if (code == RTMW_OK) {
+        find_tables(r);
+        r->refs = calloc(r->header->descriptors, sizeof *r->refs);
+        code = r->refs ? participant_claim(r) : RTMW_SYSTEM;
+    }
+    if (code != RTMW_OK) {
+        int saved = errno;
+        unmap(r);
+        errno = saved;
+        return code;
+    }
+    r->scan = (uint32_t)((uint64_t)r->me * r->header->descriptors / PARTICIPANTS); /* apart from one another */
+    r->page_scan = (uint32_t)((uint64_t)r->me * r->header->pages / PARTICIPANTS);
+    sweep_the_dead(r);
+    *out = r;
+    return RTMW_OK;
+}
+
+int rtmw_attach(uint32_t domain, rtmw_region **region)
+{
+    uint32_t version;
+    return region_attach(domain, region, &version);
+}
+
+void rtmw_detach(rtmw_region *r)
+{
+    if (!is_forked(r)) {
+        lock_take(&r->lock);
+        participant_leave(r);
+        lock_give(&r->lock);
+    }
+    unmap(r);
+}
+
+const char *rtmw_describe(int code)
+{
+    static const char *const sentences[] = {
+        [RTMW_OK] = "done",
+        [RTMW_EMPTY] = "there is nothing to take",
+        [RTMW_FULL] = "the queue of a RELIABLE subscriber is full",
+        [RTMW_NO_MEMORY] = "no descriptor or block is free, and none may be evicted",
+        [RTMW_TIMEOUT] = "the time is up",
+        [RTMW_DEADLINE] = "the deadline passed without a message",
+        [RTMW_INTERRUPTED] = "a signal came",
+        [RTMW_LAPSED] = "the lease of this RELIABLE subscriber ran out",
+        [RTMW_CLOSED] = "the handle was closed",
+        [RTMW_TOO_LARGE] = "larger than the pool",
+        [RTMW_BAD_NAME] = "not a topic name",
+        [RTMW_NO_PARTICIPANT_SLOT] = "every participant slot is taken by a living process",
+        [RTMW_NO_TOPIC_SLOT] = "every topic slot is taken",
+        [RTMW_NO_ENDPOINT_SLOT] = "every endpoint slot is taken by a living process",
+        [RTMW_NO_TYPE_SLOT] = "every type slot is taken",
+        [RTMW_NOT_FOUND] = "there is no such domain",
+        [RTMW_VERSION] = "the region was made by another version",
+        [RTMW_DAMAGED] = "the region is half made, truncated, or contradicts itself",
+        [RTMW_DENIED] = "the region belongs to another user",
+        [RTMW_FORKED] = "the handle belongs to the parent process",
+        [RTMW_SYSTEM] = "a system call failed",
+    };
+    bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
+    return known ? sentences[code] : "unknown code";
+}

@@ -1,0 +1,209 @@
+/* What may be evicted, and when a RELIABLE publisher must wait (requirement P5).
+ *
+ *   subscriber    its unread messages are kept                              evicted unread
+ *   RELIABLE      all; the publisher waits when there are `depth` of them   never
+ *   ADAPTIVE      all, while the pool is above its low-water mark           beyond depth below it, all when it is empty
+ *   TIMELY        `depth` of them                                           beyond depth, all when the pool is empty
+ *
+ * A publisher asks who has read what only when its queue has grown by a quarter since it last asked: publishing does
+ * not cost more with more subscribers. What it remembers is void when `epoch` changes: a subscriber has joined.
+ * Cursors only move forward, so an old answer errs on the side of keeping, and of waiting.
+ */
+#include "core.h"
+
+enum { BATCH = 64, LEEWAY = 32 };
+
+struct subscriber_block *next_subscriber(struct rtmw_region *r, uint32_t topic, uint32_t *slot)
+{
+    uint32_t top = load_seq(&r->header->subscribers_top);
+    for (; *slot < top && *slot < r->header->subscribers; ++*slot) {
+        uint64_t word = load_seq(&r->subscriber_words[*slot]);
+        if (slot_state_of(word) == SLOT_ACTIVE && slot_topic(word) == topic) return &r->subscribers[*slot];
+    }
+    return NULL;
+}
+
+static uint64_t cursor_sequence(struct subscriber_block *block, uint32_t band, uint64_t near)
+{
+    return sequence_near(link_tag(load_seq(&block->cursor[band])), near);
+}
+
+uint64_t unread_by(struct rtmw_region *r, struct topic *t, struct subscriber_block *block)
+{
+    uint64_t unread = 0;
+    uint32_t bands = load_seq(&t->bands);
+    for (uint32_t b = 0; b < BANDS; b++) {
+        if (!(bands & (1u << b))) continue;
+        uint64_t tail = band_tail_sequence(r, &t->band[b]), cursor = cursor_sequence(block, b, tail);
+        if (tail > cursor) unread += tail - cursor;
+    }
+    return unread;
+}
+
+static uint64_t total_of(struct rtmw_region *r, struct topic *t)
+{
+    uint64_t total = 0;
+    uint32_t bands = load_seq(&t->bands);
+    for (uint32_t b = 0; b < BANDS; b++)
+        if (bands & (1u << b)) total += band_tail_sequence(r, &t->band[b]);
+    return total;
+}
+
+static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
+{
+    return block->reliability == RTMW_RELIABLE && types_match(p->block->type, block->type);
+}
+
+bool reliable_room(struct rtmw_publisher *p)
+{
+    if (p->qos.reliability != RTMW_RELIABLE) return true;
+    struct rtmw_region *r = p->region;
+    uint32_t epoch = load_seq(&p->topic->epoch);
+    uint64_t total = total_of(r, p->topic);
+    if (epoch == p->gate_epoch && total < p->gate) return true;
+    int64_t room = INT32_MAX;
+    struct subscriber_block *block;
+    for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++) {
+        if (!waits_for(p, block)) continue;
+        int64_t left = (int64_t)block->depth - (int64_t)unread_by(r, p->topic, block);
+        if (left < room) room = left;
+    }
+    p->gate = total + (uint64_t)(room > 0 ? room : 0);
+    p->gate_epoch = epoch;
+    return room > 0;
+}
+
+/* A subscriber that stands still while a publisher waits for it: since when, and where. One word, so that what two
+ * publishers write about it never mixes. */
+static void watch(struct rtmw_publisher *p, struct subscriber_block *block, uint32_t slot, uint64_t now)
+{
+    uint32_t position = 0, tick = (uint32_t)(now >> 20);
+    for (uint32_t b = 0; b < BANDS; b++) position += (uint32_t)link_tag(load_seq(&block->cursor[b]));
+    uint64_t stall = load_seq(&block->stall);
+    if ((uint32_t)(stall >> 32) != position || stall == 0) {
+        cas64(&block->stall, stall, ((uint64_t)position << 32) | tick);
+        return;
+    }
+    if ((uint64_t)(tick - (uint32_t)stall) << 20 < block->lease_ns) return;
+    uint64_t word = load_seq(&p->region->subscriber_words[slot]);
+    if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != p->topic_index) return;
+    if (cas64(&p->region->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
+        fetch_add(&p->topic->epoch, 1u);
+        wake_subscribers(p->region, p->topic, p->topic_index);
+    }
+}
+
+void expel_stalled(struct rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    struct subscriber_block *block;
+    uint64_t now = monotonic_ns();
+    bool dead = false;
+    for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++) {
+        if (!waits_for(p, block) || unread_by(r, p->topic, block) < block->depth) continue;
+        dead |= participant_is_dead(r, slot_owner(load_seq(&r->subscriber_words[slot])));
+        if (block->lease_ns) watch(p, block, slot, now);
+    }
+    if (dead && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
+}
+
+/* The last sequence of a band that nobody needs. `pressed`: memory is short. `reliable_only`: it is gone. */
+static uint64_t floor_of(struct rtmw_region *r, uint32_t topic, uint32_t band, bool pressed, bool reliable_only)
+{
+    uint64_t tail = band_tail_sequence(r, &r->topics[topic].band[band]), floor = tail;
+    struct subscriber_block *block;
+    for (uint32_t slot = 0; (block = next_subscriber(r, topic, &slot)); slot++) {
+        bool reliable = block->reliability == RTMW_RELIABLE;
+        if (reliable_only && !reliable) continue;
+        uint64_t needs = cursor_sequence(block, band, tail);
+        if (!reliable && (pressed || block->reliability == RTMW_TIMELY) && tail > block->depth && needs < tail - block->depth)
+            needs = tail - block->depth;
+        if (needs < floor) floor = needs;
+    }
+    return floor;
+}
+
+static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t band, uint64_t keep, bool pressed)
+{
+    struct topic *t = &r->topics[topic];
+    uint64_t history = load_relaxed(&t->history), floor = floor_of(r, topic, band, pressed, false);
+    uint64_t tail = band_tail_sequence(r, &t->band[band]);
+    if (keep < history) keep = history;
+    if (tail <= keep) return 0;
+    return queue_evict(r, &t->band[band], floor < tail - keep ? floor : tail - keep, BATCH);
+}
+
+void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)
+{
+    struct band *b = &p->topic->band[band];
+    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
+    uint64_t length = (tail - head) & TAG_MASK, keep = has_block ? 1 : p->qos.depth, step = has_block ? 1 : LEEWAY;
+    if (length < keep + step) return;
+    uint32_t epoch = load_relaxed(&p->topic->epoch);
+    if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
+    uint32_t evicted = evict_unneeded(p->region, p->topic_index, band, keep, pool_is_low(p->region));
+    uint64_t grow = length / 4 < step ? step : length / 4, most = p->region->header->descriptors / 32;
+    p->trim_at[band] = evicted ? 0 : length + (grow < most ? grow : most);
+    p->trim_epoch = epoch;
+}
+
+/* A queue is never without its last message; so that a large one that all have read may go, a marker takes its place. */
+static bool retire_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
+{
+    struct topic *t = &r->topics[topic];
+    uint64_t tail = load_seq(&t->band[band].tail);
+    struct descriptor *last = descriptor_at(r, link_index(tail));
+    if (!last || !load_relaxed(&last->block_granules) || load_relaxed(&t->history)) return false;
+    uint64_t sequence = band_tail_sequence(r, &t->band[band]);
+    if (floor_of(r, topic, band, false, false) < sequence) return false;
+    uint32_t index = descriptor_claim(r, 0);
+    if (index == NIL) return false;
+    r->descriptors[index].flags = MARKER;
+    r->descriptors[index].expires_ns = 0;
+    return queue_append(r, topic, band, index) && queue_evict(r, &t->band[band], sequence, BATCH) > 0;
+}
+
+static bool trim_everything(struct rtmw_region *r)
+{
+    uint32_t evicted = 0;
+    for (uint32_t topic = 0; topic < load_seq(&r->header->topics_top) && topic < r->header->topics; topic++)
+        for (uint32_t band = 0; band < BANDS; band++) {
+            if (!(load_seq(&r->topics[topic].bands) & (1u << band))) continue;
+            evicted += evict_unneeded(r, topic, band, 1, true);
+            evicted += retire_last(r, topic, band);
+        }
+    return evicted > 0;
+}
+
+/* The band to evict from, unread: one whose oldest has expired, else the lowest. */
+static bool evict_unread(struct rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    uint64_t now = realtime_ns(r, monotonic_ns());
+    for (int expired_only = 1; expired_only >= 0; expired_only--)
+        for (uint32_t band = 0; band < BANDS; band++) {
+            struct band *b = &p->topic->band[band];
+            struct descriptor *oldest = descriptor_at(r, link_index(load_seq(&b->head)));
+            if (!oldest) continue;
+            uint64_t expires = load_relaxed(&oldest->expires_ns);
+            if (expired_only && (!expires || expires > now)) continue;
+            uint64_t floor = floor_of(r, p->topic_index, band, true, true);
+            uint64_t tail = band_tail_sequence(r, b), head = band_head_sequence(b, tail);
+            if (head > floor) continue;
+            if (queue_evict(r, b, head, 1)) return true;
+        }
+    return false;
+}
+
+bool make_room(struct rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    bool room = trim_everything(r);
+    sweep_if_due(r, 10000000);
+    room |= reclaim_passed(r) > 0;
+    if (!room && p->qos.reliability != RTMW_RELIABLE) {
+        room = evict_unread(p);
+        stash_flush(r);
+    }
+    return room;
+}

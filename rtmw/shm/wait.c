@@ -1,0 +1,308 @@
+/* Waiting and waking (requirements P7, P15). Try-operations are the primitive; everything here is built on them.
+ *
+ * Sleepers on a futex word (a topic's `wait` and `room`): odd means somebody sleeps or is about to.
+ *   sleeper   make the word odd; look again; sleep while the word is what it was
+ *   waker     after its change: if odd, FUTEX_WAKE_OP: the kernel adds 1 (even again, and another value) and wakes, in
+ *             one system call, which a SIGKILL cannot divide. A waker killed before it leaves the word odd: the next
+ *             one wakes. A sleeper looks up twice a second in any case.
+ * Sleepers in poll/select/asyncio: a datagram to a socket of theirs. `armed` of the subscriber is a number that is new
+ *   at each arming; the topic's `poll` changes at each arming and is odd while somebody may be armed.
+ *   waker     poll odd: send to all who are armed, CAS each armed → 0, then CAS poll → even; fails when one armed anew
+ *   A waker killed on the way leaves poll odd: the next one sends again. Too many datagrams, never too few.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core.h"
+
+enum { LOOK_UP_NS = 500000000, SPIN_MOST_NS = 50000, SPIN_LEAST_NS = 2000, ANY_SLICE_NS = 500000 };
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+    struct timespec timeout = timespec_of(timeout_ns);
+    return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 ? 0 : errno;
+}
+
+void futex_wake_and_add(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_OP, INT_MAX, NULL, word, FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0));
+}
+
+/* Odd, and the value to sleep on. */
+uint32_t arm_word(uint32_t *word)
+{
+    uint32_t value = load_seq(word);
+    while (!(value & 1)) {
+        if (cas32(word, value, value + 1)) return value + 1;
+        value = load_seq(word);
+    }
+    return value;
+}
+
+/* ---- datagrams ---- */
+
+static socklen_t address_of(struct sockaddr_un *address, struct rtmw_region *r, char kind, uint32_t slot, uint64_t life)
+{
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX; /* abstract: the name begins with a zero byte and leaves no file behind */
+    int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "rtmw.%016llx.%c%u.%llu",
+                          (unsigned long long)r->header->nonce, kind, slot, (unsigned long long)life);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int bound_socket(struct rtmw_region *r, char kind, uint32_t slot, uint64_t life)
+{
+    struct sockaddr_un address;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, address_of(&address, r, kind, slot, life)) == 0) return fd;
+    int saved = errno;
+    if (fd >= 0) close(fd);
+    errno = saved;
+    return -1;
+}
+
+int region_socket(struct rtmw_region *r)
+{
+    lock_take(&r->lock);
+    if (r->socket < 0) r->socket = bound_socket(r, 'p', r->me, participant_generation(r->my_word));
+    lock_give(&r->lock);
+    return r->socket;
+}
+
+int subscriber_socket(struct rtmw_subscriber *s)
+{
+    lock_take(&s->region->lock);
+    if (s->socket < 0) s->socket = bound_socket(s->region, 's', s->slot, slot_generation(s->word));
+    store_seq(&s->block->own_socket, s->socket >= 0);
+    lock_give(&s->region->lock);
+    return s->socket;
+}
+
+void drain(int socket)
+{
+    char byte;
+    while (recv(socket, &byte, 1, MSG_DONTWAIT) >= 0) {}
+}
+
+static int sender_of(struct rtmw_region *r)
+{
+    lock_take(&r->lock);
+    if (r->sender < 0) r->sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    lock_give(&r->lock);
+    return r->sender;
+}
+
+/* A full socket has a datagram waiting already; a missing one belongs to the dead. Neither is an error. */
+static void send_one(struct rtmw_region *r, int sender, char kind, uint32_t slot, uint64_t life)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, r, kind, slot, life);
+    sendto(sender, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address, length);
+}
+
+static void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topic_index)
+{
+    uint32_t poll = load_seq(&t->poll), top = load_seq(&r->header->subscribers_top);
+    uint64_t told[2] = {0, 0}; /* processes: one datagram each is enough */
+    int sender = sender_of(r);
+    if (sender < 0) return;
+    for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {
+        uint64_t word = load_seq(&r->subscriber_words[slot]);
+        if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) != topic_index) continue;
+        uint32_t armed = load_seq(&r->subscribers[slot].armed), owner = slot_owner(word) % PARTICIPANTS;
+        if (!armed) continue;
+        if (load_seq(&r->subscribers[slot].own_socket)) {
+            send_one(r, sender, 's', slot, slot_generation(word));
+        } else if (!(told[owner >> 6] & (UINT64_C(1) << (owner & 63)))) {
+            told[owner >> 6] |= UINT64_C(1) << (owner & 63);
+            send_one(r, sender, 'p', owner, participant_generation(load_seq(&r->participants[owner].word)));
+        }
+        cas32(&r->subscribers[slot].armed, armed, 0);
+    }
+    cas32(&t->poll, poll, poll + 1);
+}
+
+bool subscriber_arm(struct rtmw_subscriber *s)
+{
+    uint32_t armed = fetch_add(&s->region->wakeups, 1u) | 1u;
+    store_seq(&s->block->armed, armed);
+    uint32_t poll;
+    do {
+        poll = load_seq(&s->topic->poll);
+    } while (!cas32(&s->topic->poll, poll, poll + (poll & 1 ? 2 : 1)));
+    return has_next(s) || is_lapsed(s) || load_seq(&s->closed);
+}
+
+/* ---- waking ---- */
+
+void wake_subscribers(struct rtmw_region *r, struct topic *t, uint32_t topic_index)
+{
+    if (load_seq(&t->wait) & 1) futex_wake_and_add(&t->wait);
+    if (load_seq(&t->poll) & 1) send_datagrams(r, t, topic_index);
+}
+
+void wake_publishers(struct topic *t)
+{
+    if (load_seq(&t->room) & 1) futex_wake_and_add(&t->room);
+}
+
+void subscriber_shut(struct rtmw_subscriber *s)
+{
+    store_seq(&s->closed, 1u);
+    if (!is_forked(s->region)) wake_subscribers(s->region, s->topic, s->topic_index);
+}
+
+/* ---- waiting ---- */
+
+bool is_lapsed(struct rtmw_subscriber *s)
+{
+    return slot_state_of(load_seq(&s->region->subscriber_words[s->slot])) == SLOT_LAPSED;
+}
+
+/* Is there something to step to? Reads the shared cursor: another thread may be taking. */
+bool has_next(struct rtmw_subscriber *s)
+{
+    uint32_t bands = load_seq(&s->topic->bands);
+    for (uint32_t b = 0; b < BANDS; b++) {
+        if (!(bands & (1u << b))) continue;
+        uint64_t cursor = load_seq(&s->block->cursor[b]);
+        struct descriptor *d = descriptor_at(s->region, link_index(cursor));
+        if (d) {
+            if (link_index(load_seq(&d->next)) != NIL) return true;
+        } else {
+            uint64_t head = load_seq(&s->topic->band[b].head);
+            if (link_index(head) != NIL && sequence_near(link_tag(head), link_tag(cursor)) > link_tag(cursor)) return true;
+        }
+    }
+    return false;
+}
+
+static bool one_processor(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1;
+}
+
+/* Spin: the answer of a peer that runs on another processor is often nearer than a sleep. Adaptive: a spin that found
+ * something is worth twice as much the next time, one that did not half. */
+static bool spin_for(struct rtmw_subscriber *s, uint64_t spin_ns)
+{
+    bool adaptive = spin_ns == UINT64_MAX;
+    if (adaptive) spin_ns = load_relaxed(&s->spin_ns);
+    if (spin_ns == 0) return false;
+    uint64_t until = monotonic_ns() + spin_ns;
+    bool found;
+    do {
+        for (int i = 0; i < 32 && !(found = has_next(s)); i++) cpu_relax();
+    } while (!found && monotonic_ns() < until && !load_relaxed(&s->closed));
+    if (adaptive) {
+        uint64_t worth = found ? spin_ns * 2 : spin_ns / 2;
+        worth = worth > SPIN_MOST_NS ? SPIN_MOST_NS : worth < SPIN_LEAST_NS ? SPIN_LEAST_NS : worth;
+        store_relaxed(&s->spin_ns, one_processor() ? 0u : (uint32_t)worth);
+    }
+    return found;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* What to say before sleeping: RTMW_OK (look), RTMW_CLOSED, RTMW_DEADLINE, RTMW_TIMEOUT, or RTMW_EMPTY: sleep. */
+static int state_at(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
+{
+    if (load_seq(&s->closed)) return RTMW_CLOSED;
+    if (has_next(s) || is_lapsed(s)) return RTMW_OK;
+    uint64_t deadline = load_relaxed(&s->deadline_at_ns);
+    if (deadline && now >= deadline) return RTMW_DEADLINE;
+    return now >= end ? RTMW_TIMEOUT : RTMW_EMPTY;
+}
+
+/* The program is told once; the next period begins now. */
+static int told(struct rtmw_subscriber *s, int state, uint64_t now)
+{
+    if (state == RTMW_DEADLINE) {
+        store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
+        count_up(&s->block->deadlines_missed, 1);
+    }
+    return state;
+}
+
+static uint64_t end_of(uint64_t now, uint64_t timeout_ns)
+{
+    return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+}
+
+int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
+{
+    if (is_forked(s->region)) return RTMW_FORKED;
+    uint64_t now = monotonic_ns(), end = end_of(now, timeout_ns);
+    int state = state_at(s, now, end);
+    if (state != RTMW_EMPTY) return told(s, state, now);
+    if (spin_for(s, least(spin_ns, spin_ns == UINT64_MAX ? UINT64_MAX : timeout_ns))) return RTMW_OK;
+    for (;;) {
+        uint32_t word = arm_word(&s->topic->wait);
+        now = monotonic_ns();
+        state = state_at(s, now, end);
+        if (state != RTMW_EMPTY) return told(s, state, now);
+        uint64_t deadline = load_relaxed(&s->deadline_at_ns);
+        uint64_t until = least(least(end, now + LOOK_UP_NS), deadline ? deadline : UINT64_MAX);
+        if (futex_sleep(&s->topic->wait, word, until - now) == EINTR) return RTMW_INTERRUPTED;
+    }
+}
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+enum { WAITV_MOST = 128, WAITV_32 = 2 };
+struct waitv {
+    uint64_t value, address;
+    uint32_t flags, reserved;
+};
+
+/* Sleep on many words at once. ENOSYS on kernels before 5.16, and with more words than it takes: then by slices. */
+static int sleep_on_any(struct waitv *words, size_t count, uint64_t until)
+{
+    if (count <= WAITV_MOST) {
+        struct timespec end = timespec_of(until);
+        if (syscall(SYS_futex_waitv, words, count, 0, &end, CLOCK_MONOTONIC) >= 0) return 0;
+        if (errno != ENOSYS) return errno;
+    }
+    struct timespec slice = timespec_of(least(ANY_SLICE_NS, until - least(until, monotonic_ns())));
+    return clock_nanosleep(CLOCK_MONOTONIC, 0, &slice, NULL);
+}
+
+int rtmw_wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t timeout_ns)
+{
+    uint64_t now = monotonic_ns(), end = end_of(now, timeout_ns);
+    struct waitv words[WAITV_MOST];
+    for (;;) {
+        uint64_t until = least(end, now + LOOK_UP_NS);
+        bool any = false;
+        for (size_t i = 0; i < count; i++) {
+            rtmw_subscriber *s = subscribers[i];
+            if (is_forked(s->region)) return RTMW_FORKED;
+            uint32_t word = arm_word(&s->topic->wait);
+            if (i < WAITV_MOST) words[i] = (struct waitv){word, (uint64_t)(uintptr_t)&s->topic->wait, WAITV_32, 0};
+            int state = state_at(s, now, UINT64_MAX);
+            any |= ready[i] = state != RTMW_EMPTY;
+            uint64_t deadline = load_relaxed(&s->deadline_at_ns);
+            if (deadline) until = least(until, deadline);
+        }
+        if (any) return RTMW_OK;
+        if (now >= end) return RTMW_TIMEOUT;
+        if (sleep_on_any(words, count, until) == EINTR) return RTMW_INTERRUPTED;
+        now = monotonic_ns();
+    }
+}
