@@ -1,0 +1,77 @@
+"""Bytes to values and back: `bytes` as they are, numpy arrays in place, `cyclonedds.idl` dataclasses as CDR.
+
+    kind = resolve(Reading)                  # a MessageType, made once per class
+    payload = kind.encode(Reading("A1", 7.4))
+    other = from_description(kind.description)      # in a program that has no class Reading
+    other.decode(memoryview(payload)).station
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rtmw.errors import RegionDamaged, UnsupportedType
+from rtmw.types.message_type import ANY, AnyType, MessageType, make, read_document
+
+__all__ = ["ANY", "AnyType", "MessageType", "from_description", "resolve"]
+
+_BYTES: Final = make({"name": "bytes", "kind": "bytes"})
+_resolved: dict[Any, MessageType] = {bytes: _BYTES}
+
+
+def resolve(type: Any) -> MessageType:
+    """The MessageType of `bytes`, a numpy dtype or scalar class, or a `cyclonedds.idl` IdlStruct class.
+
+    Raises UnsupportedType for everything else.
+    """
+    try:
+        return _resolved[type]
+    except KeyError:
+        made = _resolve(type)
+    except TypeError:  # not hashable, hence no type
+        raise _refusal(type) from None
+    _resolved[type] = made
+    return made
+
+
+def from_description(data: bytes) -> MessageType:
+    """The MessageType of a description, without its class: IDL structs decode to dataclasses made for them.
+
+    Raises RegionDamaged when the description is not one, UnsupportedType when this version cannot handle it.
+    """
+    document = read_document(data)
+    match document.get("kind"):
+        case "bytes":
+            return _BYTES
+        case "numpy":
+            from rtmw.types.numpy_type import numpy_from_document
+
+            return numpy_from_document(document)
+        case "cdr":
+            from rtmw.types.idl_type import idl_from_document
+
+            return idl_from_document(document)
+        case kind:
+            raise RegionDamaged(f"a type description of unknown kind {kind!r}")
+
+
+def _resolve(given: Any) -> MessageType:
+    from rtmw.types.numpy_type import dtype_of, numpy_type
+
+    dtype = dtype_of(given)
+    if dtype is not None:
+        return numpy_type(dtype)
+    # a class knows itself to be an IDL struct, so that nothing is imported to ask
+    if isinstance(given, type) and hasattr(given, "__idl__") and hasattr(given, "deserialize"):
+        from rtmw.types.idl_type import idl_type
+
+        return idl_type(given)
+    raise _refusal(given)
+
+
+def _refusal(given: Any) -> UnsupportedType:
+    hint = "; rtmw.ANY is for subscribers only" if given is ANY else ""
+    return UnsupportedType(
+        f"{given!r} is not a message type; use bytes, a numpy dtype (np.dtype('f4')), "
+        f"or a dataclass derived from cyclonedds.idl.IdlStruct{hint}"
+    )

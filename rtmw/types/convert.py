@@ -1,0 +1,56 @@
+"""Single values to numbers and back, for what is no number in Python. The generated code calls these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from rtmw.types.rebuild import mask_from, mask_of
+from rtmw.types.schema import Bitmask
+
+BOOLEANS: Final = {False: 0, True: 1}
+"""Refuses what is merely truthy: a KeyError for "no" or 5, where `struct` would write True."""
+
+
+def check_class(value: Any, cls: Any) -> None:
+    """Lets instances of subclasses pass. Raises TypeError."""
+    if not isinstance(value, cls):
+        raise TypeError(f"{type(value).__name__} in place of {cls.__name__}")
+
+
+def octets(row: Any) -> bytes:
+    """A row of numbers 0..255 as bytes. `bytes(5)` would be five zeros, so a length is asked for first."""
+    len(row)
+    return bytes(row)
+
+
+def enum_number(cls: Any) -> Callable[[Any], int]:
+    """From an enumerator, or from a plain int as cyclonedds accepts it."""
+
+    def number(value: Any) -> int:
+        if type(value) is int:
+            return value
+        check_class(value, cls)
+        return int(value.value)
+
+    return number
+
+
+def mask_number(cls: Any, part: Any) -> Callable[[Any], int]:
+    """From an instance of a bitmask class."""
+    assert isinstance(part, Bitmask)
+
+    def number(value: Any) -> int:
+        check_class(value, cls)
+        return mask_of(value, part)
+
+    return number
+
+
+def mask_value(cls: Any, part: Bitmask) -> Callable[[int], Any]:
+    """To an instance of a bitmask class."""
+
+    def value(number: int) -> Any:
+        return mask_from(cls, number, part)
+
+    return value

@@ -1,0 +1,86 @@
+"""MessageTypes of IDL structs: from the class, or from the description alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtmw.errors import RegionDamaged, UnsupportedType, ValueMismatch
+from rtmw.types import reference
+from rtmw.types.codec import Damage, compile_decode, compile_encode, header_word
+from rtmw.types.describe import describe
+from rtmw.types.description import from_document, to_document
+from rtmw.types.diagnose import explain
+from rtmw.types.message_type import MessageType, make
+from rtmw.types.plan import Plan, make_plan, uncovered
+from rtmw.types.rebuild import make_classes
+from rtmw.types.schema import Schema
+
+
+def idl_type(cls: Any) -> MessageType:
+    """The MessageType of an IdlStruct class. What the compiled codec does not cover goes through cyclonedds."""
+    schema, classes = describe(cls)
+    document = to_document(schema)
+    try:
+        from_document(document)
+    except RegionDamaged as error:
+        raise UnsupportedType(f"{cls.__name__} cannot be described to others: {error}") from error
+    if uncovered(schema):
+        return _reference_type(cls, document, make_plan(schema, classes))
+    return _compiled_type(document, make_plan(schema, classes), cls)
+
+
+def idl_from_document(document: dict[str, Any]) -> MessageType:
+    """The MessageType that a description names, with classes made for it.
+
+    Where the compiled codec does not cover the type, values are the payload's bytes. Raises RegionDamaged.
+    """
+    schema = from_document(document)
+    if uncovered(schema):
+        return make(document, _octets, bytes)
+    return _compiled_type(document, make_plan(schema, _classes(schema)), None)
+
+
+def _classes(schema: Schema) -> dict[str, Any]:
+    try:
+        return make_classes(schema)
+    except (TypeError, ValueError) as error:
+        raise RegionDamaged(f"type description of {schema.name!r} does not give classes: {error}") from error
+
+
+def _octets(value: Any) -> bytes:
+    return bytes(memoryview(value))
+
+
+def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> MessageType:
+    """`original` is the cyclonedds class, if there is one: it can read other encodings than our own."""
+    name, word = plan.schema.name, header_word(plan.schema)
+
+    def rescue(data: memoryview, position: int, error: Exception) -> Any:
+        head = bytes(data[:2])
+        if len(data) >= 4 and head != word.to_bytes(2, "little"):
+            if original is not None:
+                return reference.decode(original, name, data)
+            raise ValueMismatch(f"{name}: payload begins with {head.hex()}, an encoding that needs the type's class")
+        if isinstance(error, Damage):
+            position = error.position
+        raise ValueMismatch(
+            f"{name}: payload of {len(data)} bytes is damaged at or after byte {position}: {error}"
+        ) from error
+
+    encode = compile_encode(plan, lambda value, error: explain(plan, value, error))
+    return make(document, encode, compile_decode(plan, rescue))
+
+
+def _reference_type(cls: Any, document: dict[str, Any], plan: Plan) -> MessageType:
+    def encode(value: Any) -> bytes:
+        try:
+            if not isinstance(value, cls):
+                raise TypeError
+            return reference.encode(value)
+        except Exception as error:  # cyclonedds raises plain exceptions
+            raise explain(plan, value, error) from error
+
+    def decode(data: memoryview) -> Any:
+        return reference.decode(cls, plan.schema.name, data)
+
+    return make(document, encode, decode)

@@ -1,0 +1,88 @@
+"""What the rest of rtmw knows of a message type: a name, a description, and two functions.
+
+The description is canonical JSON under zlib. It lies in the region beside the topic, so that a program without the
+class can decode; the identity is a hash of the JSON, so the same structure under the same name has the same identity
+in every process.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from rtmw.errors import RegionDamaged, UnsupportedType
+
+Buffer = bytes | bytearray | memoryview
+"""What can be published as it is."""
+
+NAME_LIMIT: Final = 127
+DESCRIPTION_LIMIT: Final = 8000
+_PLAIN_LIMIT: Final = 1 << 20
+
+
+class AnyType:
+    """The class of `rtmw.ANY`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "rtmw.ANY"
+
+
+ANY: Final = AnyType()
+"""Stands for every message type: a subscriber of `rtmw.ANY` gets all messages of its topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """A message type, resolved. `encode` and `decode` are None for `bytes`, which travel as they are."""
+
+    name: str
+    kind: str
+    """`bytes`, `numpy` or `cdr`."""
+    description: bytes
+    """At most 8000 bytes; `from_description` needs nothing else."""
+    identity: int
+    """64 bits; equal for equal structure under an equal name."""
+    encode: Callable[[Any], Buffer] | None
+    """Value to payload. Raises TypeMismatch or ValueMismatch, which name the field."""
+    decode: Callable[[memoryview], Any] | None
+    """Payload to value. Raises ValueMismatch, which names the position."""
+
+
+def make(
+    document: dict[str, Any],
+    encode: Callable[[Any], Buffer] | None = None,
+    decode: Callable[[memoryview], Any] | None = None,
+) -> MessageType:
+    """A MessageType for a description document, whose `name` and `kind` it takes over."""
+    name: str = document["name"]
+    if len(name.encode()) > NAME_LIMIT:
+        raise UnsupportedType(f"type name {name!r} has {len(name.encode())} bytes; at most {NAME_LIMIT} fit")
+    plain = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    packed = zlib.compress(plain, 9)
+    if len(packed) > DESCRIPTION_LIMIT:
+        raise UnsupportedType(
+            f"type {name!r} takes {len(packed)} bytes to describe; at most {DESCRIPTION_LIMIT} fit: use fewer fields"
+        )
+    identity = int.from_bytes(blake2b(plain, digest_size=8).digest(), "little")
+    return MessageType(name, document["kind"], packed, identity, encode, decode)
+
+
+def read_document(data: bytes) -> dict[str, Any]:
+    """The JSON object inside a description. Raises RegionDamaged."""
+    try:
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(data, _PLAIN_LIMIT)
+        if not unpacker.eof or unpacker.unused_data:
+            raise ValueError("it is cut short, or too long")
+        document = json.loads(plain)
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise RegionDamaged(f"a type description of {len(data)} bytes cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise RegionDamaged("a type description is not a JSON object")
+    return document

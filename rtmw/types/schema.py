@@ -1,0 +1,278 @@
+"""The structure of an IDL type, free of classes: what a description holds and what the codec is compiled from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A number, a boolean or a character, by its name in IDL."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """`string`, with a bound in characters if it has one."""
+
+    bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Octets:
+    """The Python type `bytes`: on the wire a sequence of octets."""
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Any number of elements, up to `bound`. `plain` is False for `list[T]`, which cyclonedds lays out element-wise."""
+
+    element: Node
+    bound: int | None = None
+    plain: bool = True
+
+
+@dataclass(frozen=True)
+class Array:
+    """Exactly `length` elements."""
+
+    element: Node
+    length: int
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """An optional member."""
+
+    element: Node
+
+
+@dataclass(frozen=True)
+class Typedef:
+    """Another name for a type; changes nothing on the wire."""
+
+    name: str
+    element: Node
+
+
+@dataclass(frozen=True)
+class Map:
+    """A dict; travels, but is outside of DDS."""
+
+    key: Node
+    value: Node
+
+
+@dataclass(frozen=True)
+class Named:
+    """A reference to a definition."""
+
+    name: str
+
+
+Node = Primitive | Text | Octets | Sequence | Array | Maybe | Typedef | Map | Named
+
+
+@dataclass(frozen=True)
+class Field:
+    """A member of a struct, with its annotations (`key`, `id`, ...)."""
+
+    name: str
+    node: Node
+    annotations: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Struct:
+    fields: tuple[Field, ...]
+    annotations: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def extensibility(self) -> str:
+        return str(self.annotations.get("extensibility", "final"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A branch of a union; no labels for the default."""
+
+    name: str
+    labels: tuple[Any, ...]
+    node: Node
+
+
+@dataclass(frozen=True)
+class Union:
+    discriminator: Node
+    cases: tuple[Case, ...]
+    implicit: Any
+    """The discriminator that is sent when only the default branch was named."""
+    annotations: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def extensibility(self) -> str:
+        return str(self.annotations.get("extensibility", "final"))
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    members: tuple[tuple[str, int], ...]
+    bit_bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Bitmask:
+    bits: tuple[tuple[str, int], ...]
+    """Names and positions."""
+    bit_bound: int = 32
+
+
+Definition = Struct | Union | Enumeration | Bitmask
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A struct with all that it refers to, and the CDR version in which it travels."""
+
+    name: str
+    xcdr: int
+    types: dict[str, Definition]
+
+    @property
+    def top(self) -> Struct:
+        top = self.types[self.name]
+        assert isinstance(top, Struct)
+        return top
+
+
+CODES: Final = {
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "int32": ("i", 4),
+    "int64": ("q", 8),
+    "uint8": ("B", 1),
+    "octet": ("B", 1),
+    "uint16": ("H", 2),
+    "uint32": ("I", 4),
+    "uint64": ("Q", 8),
+    "float": ("f", 4),
+    "double": ("d", 8),
+    "boolean": ("?", 1),
+    "char": ("b", 1),
+    "wchar": ("h", 2),
+}
+"""Primitive by name: its `struct` code, and its size, which is also its alignment."""
+
+
+def children(node: Node | Definition) -> Iterator[Node]:
+    """What a node or definition is directly made of."""
+    match node:
+        case Sequence() | Array() | Maybe() | Typedef():
+            yield node.element
+        case Map():
+            yield node.key
+            yield node.value
+        case Struct():
+            yield from (member.node for member in node.fields)
+        case Union():
+            yield node.discriminator
+            yield from (case.node for case in node.cases)
+        case _:
+            return
+
+
+def references(node: Node | Definition) -> Iterator[str]:
+    """Names of the definitions that a node refers to directly."""
+    if isinstance(node, Named):
+        yield node.name
+    for child in children(node):
+        yield from references(child)
+
+
+def strip(node: Node) -> Node:
+    """The node behind its typedefs."""
+    while isinstance(node, Typedef):
+        node = node.element
+    return node
+
+
+def code_of(node: Node, schema: Schema) -> tuple[str, int] | None:
+    """`struct` code and size of what travels as one number; None for everything else."""
+    node = strip(node)
+    if isinstance(node, Primitive):
+        return CODES[node.name]
+    definition = schema.types[node.name] if isinstance(node, Named) else None
+    if isinstance(definition, Bitmask):
+        bound = definition.bit_bound
+        return ("B", 1) if bound < 9 else ("H", 2) if bound < 17 else ("I", 4) if bound < 33 else ("Q", 8)
+    if isinstance(definition, Enumeration):
+        if definition.bit_bound is None or schema.xcdr == 1:
+            return ("I", 4)
+        # cyclonedds picks by floor(log2(bound)) - 3, wrapping below 8: its bytes are the rule here
+        return (("B", 1), ("H", 2), ("I", 4), ("Q", 8))[definition.bit_bound.bit_length() - 4]
+    return None
+
+
+def minimum_size(node: Node, schema: Schema, within: frozenset[str] = frozenset()) -> int:
+    """The fewest bytes that a value takes, padding left out; a bound for counts found in data."""
+    node = strip(node)
+    code = code_of(node, schema)
+    if code is not None:
+        return code[1]
+    match node:
+        case Text():
+            return 5
+        case Octets() | Sequence() | Map():
+            return 4
+        case Maybe():
+            return 1
+        case Array():
+            return node.length * minimum_size(node.element, schema, within)
+        case Named() if node.name not in within:
+            definition = schema.types[node.name]
+            inside = within | {node.name}
+            if isinstance(definition, Struct):
+                return sum(minimum_size(member.node, schema, inside) for member in definition.fields)
+            assert isinstance(definition, Union)
+            return minimum_size(definition.discriminator, schema, inside)
+        case _:
+            return 0
+
+
+def fault_of(schema: Schema) -> str | None:
+    """Why no value of the schema can be encoded safely; None when all is well."""
+    for name, definition in schema.types.items():
+        for node in _all_nodes(definition):
+            if isinstance(node, Sequence) and minimum_size(node.element, schema) == 0:
+                return f"{name} has a sequence of elements without content"
+    if _endless(schema.name, schema, frozenset()):
+        return "a struct contains itself without a sequence or optional between"
+    return None
+
+
+def _all_nodes(node: Node | Definition) -> Iterator[Node]:
+    for child in children(node):
+        yield child
+        yield from _all_nodes(child)
+
+
+def _endless(name: str, schema: Schema, within: frozenset[str]) -> bool:
+    if name in within:
+        return True
+    definition = schema.types[name]
+    if not isinstance(definition, Struct):
+        return False
+    return any(
+        _endless(target, schema, within | {name}) for member in definition.fields for target in _direct(member.node)
+    )
+
+
+def _direct(node: Node) -> Iterator[str]:
+    node = strip(node)
+    if isinstance(node, Named):
+        yield node.name
+    elif isinstance(node, Array):
+        yield from _direct(node.element)

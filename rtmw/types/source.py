@@ -1,0 +1,54 @@
+"""Python source under construction: lines, indentation, names that do not clash, and objects the code refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Source:
+    """Generated functions receive their constants as default arguments, which Python reads as fast as locals."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.objects: dict[str, Any] = {}
+        self._indent = 2
+        self._names = 0
+        self._known: dict[int, str] = {}
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._indent + text)
+
+    def name(self, stem: str) -> str:
+        self._names += 1
+        return f"{stem}{self._names}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """A name for an object; the same name for the same object."""
+        if id(value) not in self._known:
+            name = self.name(stem)
+            self._known[id(value)] = name
+            self.objects[name] = value
+        return self._known[id(value)]
+
+    def method(self, method: str, owner: str) -> str:
+        """A name for a method of a constant, looked up once."""
+        return self.constant(method, getattr(self.objects[owner], method))
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self._indent += 1
+        mark = len(self.lines)
+        yield
+        if len(self.lines) == mark:
+            self.line("pass")
+        self._indent -= 1
+
+    def function(self, head: str, arguments: str, first: str, failure: str) -> str:
+        """The text of the function: `first` opens the guarded body, `failure` is what happens on any exception."""
+        bound = "".join(f", {name}={name}" for name in self.objects)
+        opening = [f"def {head}({arguments}{bound}):", f"    {first}", "    try:"]
+        closing = ["    except Exception as error:", f"        {failure}"]
+        return "\n".join([*opening, *self.lines, *closing, ""])
