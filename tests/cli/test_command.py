@@ -1,0 +1,271 @@
+"""The `rtmw` command on real domains: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.cli import main
+from tests.child import Spawn
+from topics import telemetry
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(domain_id: int, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command on the test's domain: its status, what it printed, and what it complained about."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def document(run: Run, *arguments: str) -> Any:
+    """The JSON that a command printed."""
+    status, out, err = run(*arguments, "--json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["topic", "list"], ["topic", "info", "x"], ["topic", "hz"], ["topic", "queue", "x"]]
+)
+def test_a_domain_that_does_not_exist_is_one_sentence_and_status_1(run: Run, arguments: list[str]) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("rtmw: ")
+    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+
+
+def test_looking_at_a_domain_does_not_create_it(run: Run, domain_id: int) -> None:
+    run("topic", "list")
+    run("doctor")
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)
+
+
+def test_list_shows_every_topic_with_its_counts(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a/one", domain=domain) as publisher, rtmw.Subscriber("a/one", domain=domain):
+        publisher.publish(b"12345")
+        publisher.publish(b"678")
+        (topic,) = document(run, "topic", "list")
+        assert topic == {
+            "topic": "a/one",
+            "types": ["bytes"],
+            "publishers": 1,
+            "subscribers": 1,
+            "published": 2,
+            "bytes": 8,
+            "queued": topic["queued"],
+            "dropped": 0,
+        }
+        assert "a/one" in run("topic", "list")[1]
+
+
+def test_info_shows_qos_drops_by_cause_and_why_a_pair_does_not_match(run: Run, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("a/one", domain=domain, priority=3, depth=16) as publisher,
+        rtmw.Subscriber("a/one", domain=domain, reliability=rtmw.Reliability.RELIABLE),
+    ):
+        publisher.publish(b"x")
+        found = document(run, "topic", "info", "a/one")
+        assert (found["publishers"][0]["priority"], found["publishers"][0]["depth"]) == (3, 16)
+        assert {"missed", "expired", "thinned", "unmatched"} <= found["subscribers"][0].keys()
+        assert "RELIABLE is wanted and only ADAPTIVE is offered" in found["mismatches"][0]
+        assert "Not matched: " in run("topic", "info", "a/one")[1]
+
+
+def test_an_unknown_topic_is_answered_with_those_that_look_like_it(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("pump/speed", domain=domain):
+        status, _, err = run("topic", "info", "pump/sped")
+    assert status == 1
+    assert "did you mean pump/speed?" in err
+
+
+def test_queue_shows_what_lies_there_highest_priority_first(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("q", domain=domain, history=8) as publisher, rtmw.Subscriber("q", domain=domain):
+        publisher.publish(b"low", lifetime=60.0)
+        publisher.publish(b"high", priority=7)
+        high, low = document(run, "topic", "queue", "q")
+        assert (high["priority"], high["preview"], high["size"]) == (7, "high", 4)
+        assert (low["priority"], low["preview"]) == (0, "low")
+        assert low["expires_ns"] > time.time_ns()
+        assert "high" in run("topic", "queue", "q")[1]
+
+
+def test_hz_and_bw_measure_without_subscribing(run: Run, domain: rtmw.Domain) -> None:
+    end = threading.Event()
+
+    def publish() -> None:
+        with rtmw.Publisher("fast", domain=domain) as publisher:
+            while not end.wait(0.005):
+                publisher.publish(bytes(100))
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        with rtmw.Publisher("silent", domain=domain):
+            status, out, _ = run("topic", "hz", "fast", "--window", "0.2", "--count", "3", "--json")
+            lines = [json.loads(line) for line in out.splitlines()]
+            assert status == 0
+            assert [line["windows"] for line in lines] == [1, 2, 3]
+            assert all(20 < line["hz"] < 220 for line in lines)
+            assert lines[-1]["hz_min"] <= lines[-1]["hz"] <= lines[-1]["hz_max"]
+            assert lines[-1]["bytes_per_s"] == pytest.approx(100 * lines[-1]["hz"])
+            assert "fast" in run("topic", "bw", "--window", "0.1", "--count", "1")[1]
+            assert document(run, "topic", "info", "fast")["subscribers"] == []
+    finally:
+        end.set()
+        thread.join()
+
+
+def test_echo_prints_messages_with_their_fields_decoded_without_the_class(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=4) as publisher:
+        publisher.publish(telemetry.Cpu(host="pump", percent=12.5, cores=[1.0, 24.0]))
+        status, out, _ = run("topic", "echo", "cpu", "--count", "1", "--timeout", "5")
+        assert status == 0
+        assert "host: pump" in out
+        assert "cores: [1, 24]" in out
+        status, out, _ = run("topic", "echo", "cpu", "--count", "1", "--timeout", "5", "--json")
+        message = json.loads(out)
+        assert (message["topic"], message["sequence"] >= 0) == ("cpu", True)
+        assert message["value"]["cores"] == [1.0, 24.0]
+
+
+def test_echo_picks_a_field_and_filters(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=16) as publisher:
+        for percent in (1.0, 60.0, 2.0, 70.0):
+            publisher.publish(telemetry.Cpu(host="pump", percent=percent))
+        chosen = ("--history", "16", "--count", "2", "--timeout", "5", "--filter", "percent > 50", "--field", "percent")
+        _, out, _ = run("topic", "echo", "cpu", *chosen)
+        assert [line for line in out.splitlines() if not line.startswith(("#", "-"))] == ["60", "70"]
+        status, _, err = run("topic", "echo", "cpu", "--field", "speed", "--timeout", "5")
+        assert status == 1
+        assert "has no field speed; it has host, percent" in err
+
+
+def test_echo_gives_up_after_the_timeout(run: Run) -> None:
+    status, _, err = run("topic", "echo", "nothing", "--timeout", "0.1")
+    assert status == 1
+    assert "No message to show came on nothing within 0.1 s." in err
+
+
+def test_pub_publishes_text_as_bytes(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("hello", domain=domain) as subscriber:
+        status, out, _ = run("topic", "pub", "hello", "wörld", "--priority", "5", "--count", "3", "--rate", "1000")
+        assert (status, out) == (0, "published 3 on hello\n")
+        samples = subscriber.take_many(10)
+        assert [(sample.value, sample.priority) for sample in samples] == [("wörld".encode(), 5)] * 3
+
+
+def test_pub_publishes_an_object_of_a_type(run: Run, domain: rtmw.Domain) -> None:
+    with telemetry.CPU.subscriber(domain=domain) as subscriber:
+        run("topic", "pub", "telemetry/cpu", '{"host": "pump", "cores": [1, 2]}', "--type", "topics.telemetry:Cpu")
+        assert subscriber.receive(5).value == telemetry.Cpu(host="pump", cores=[1.0, 2.0])
+
+
+def test_pub_says_what_is_wrong_with_the_object(run: Run) -> None:
+    status, _, err = run("topic", "pub", "t", '{"hots": "pump"}', "--type", "topics.telemetry:Cpu")
+    assert status == 1
+    assert "This is no Cpu: Cpu has no field hots" in err
+
+
+def test_pub_waits_for_subscribers_and_says_if_there_are_none(run: Run) -> None:
+    status, _, err = run("topic", "pub", "lonely", "x", "--wait", "1", "--timeout", "0.1")
+    assert status == 1
+    assert "lonely has 0 of 1 subscribers after 0.1 s; nothing was published." in err
+
+
+def test_pub_ends_with_status_1_if_messages_were_refused(run: Run, domain: rtmw.Domain) -> None:
+    reliable = rtmw.Reliability.RELIABLE
+    with rtmw.Subscriber("full", domain=domain, reliability=reliable, depth=2):
+        status, out, _ = run(
+            *("topic", "pub", "full", "x", "--count", "70", "--rate", "10000", "--reliability", "RELIABLE", "--json")
+        )
+        assert status == 1
+        found = json.loads(out)
+        assert found["refused"] > 0
+        assert found["published"] + found["refused"] == 70
+
+
+def test_doctor_shows_books_that_balance(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        publisher.publish(b"x")
+        found = document(run, "doctor")
+        assert found["balanced"]
+        books = found["books"]
+        places = ("free", "loaned", "queued", "held")
+        assert sum(books[f"descriptors_{place}"] for place in places) == books["descriptors"]
+        assert found["machine"]
+        status, out, _ = run("doctor", "--fix")
+        assert status == 0
+        assert "The books balance." in out
+
+
+def test_doctor_of_a_domain_that_does_not_exist_still_checks_the_machine(run: Run) -> None:
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "/dev/shm" in out
+    assert "there are no books to check" in out
+
+
+HOLD = """
+    import sys, rtmw
+    with rtmw.Publisher("held") as publisher:
+        print("ready", flush=True)
+        sys.stdin.readline()
+"""
+
+
+def test_clean_refuses_while_somebody_is_attached_unless_forced(run: Run, domain_id: int, spawn: Spawn) -> None:
+    child = spawn(HOLD)
+    child.line()
+    status, _, err = run("clean", "--yes")
+    assert status == 1
+    assert f"(pid {child.pid})" in err
+    status, out, _ = run("clean", "--yes", "--force")
+    assert status == 0
+    assert out.startswith(f"Removed domain {domain_id}: ")
+    assert "rtmw" in out.partition(": ")[2]
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)
+
+
+def test_clean_removes_a_domain_that_nobody_uses(run: Run, domain_id: int) -> None:
+    rtmw.Domain(domain_id).close()
+    status, _, err = run("clean")
+    assert status == 1
+    assert "--yes" in err
+    assert run("clean", "--yes")[0] == 0
+    assert run("clean", "--yes")[1] == f"Domain {domain_id} does not exist; nothing was removed.\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["topic"],
+        ["topic", "list", "--domain", "-1"],
+        ["topic", "hz", "--window", "0"],
+        ["topic", "echo", "t", "--count", "0"],
+        ["topic", "echo", "t", "--filter", "nonsense"],
+        ["topic", "pub", "t", "x", "--priority", "8"],
+        ["topic", "pub", "t", "x", "--type", "topics.telemetry"],
+        ["demo", "--seconds", "nan"],
+    ],
+)
+def test_wrong_usage_ends_with_status_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2

@@ -1,0 +1,91 @@
+"""How the command ends when somebody ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import rtmw
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rtmw", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def test_ctrl_c_ends_a_command_quietly_with_status_130(domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a", domain=domain):
+        process = start("topic", "hz", "--window", "0.1")
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_ctrl_c_ends_a_command_that_waits_for_messages(domain: rtmw.Domain) -> None:
+    process = start("topic", "echo", "nothing")
+    with rtmw.Publisher("nothing", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=20)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a", domain=domain):
+        process = start("topic", "hz", "--window", "0.05", "--json")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(20) == 141
+        assert process.stderr.read() == ""
+        process.stderr.close()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_demonstration_that_is_ended_leaves_nothing_behind(number: signal.Signals, status: int) -> None:
+    process = start("demo", "--seconds", "60")
+    assert process.stdout is not None
+    assert "messages a second" in process.stdout.readline()
+    children = psutil.Process(process.pid).children(recursive=True)
+    (domain,) = {int(child.cmdline()[-1]) for child in children}
+    process.send_signal(number)
+    process.communicate(timeout=40)
+    assert process.returncode == status
+    end = time.monotonic() + 10
+    while any(child.is_running() for child in children) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(child.is_running() for child in children)
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain, create=False)
+
+
+def test_the_demonstration_ends_with_numbers_that_agree() -> None:
+    process = start("demo", "--seconds", "3")
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, out + err
+    assert "The numbers agree for all 8 subscribers" in out
+    assert "The books balance" in out
+    rows = {
+        line.split()[0]: line.split() for line in out.splitlines() if line.startswith(("slow", "display", "watchdog"))
+    }
+    assert int(rows["display"][5]) > 0, "min_interval thins out"
+    assert int(rows["slow-timely"][3]) > 0, "a slow TIMELY subscriber misses messages"
+    assert int(rows["slow-reliable"][3]) == 0, "a RELIABLE one misses none"

@@ -1,0 +1,96 @@
+"""`examples/`: every program runs alone, and prints what it promises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def start(name: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def output(name: str, *arguments: str, timeout: float = 60) -> list[str]:
+    """Lines that the example printed; it must end well and complain about nothing."""
+    process = start(name, *arguments)
+    out, err = process.communicate(timeout=timeout)
+    assert (process.returncode, err) == (0, ""), out
+    return out.splitlines()
+
+
+TESTED = {
+    "hello_publisher.py",
+    "hello_subscriber.py",
+    "numpy_image.py",
+    "qos.py",
+    "asyncio_subscriber.py",
+    "waitset.py",
+    "flights.py",
+}
+
+
+def test_every_example_is_tested_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == TESTED
+
+
+@pytest.mark.parametrize("name", ["hello_publisher.py", "hello_subscriber.py"])
+def test_a_hello_example_has_at_most_a_dozen_lines_of_code(name: str) -> None:
+    assert len([line for line in (EXAMPLES / name).read_text().splitlines() if line.strip()]) <= 12
+
+
+def test_the_subscriber_hears_what_the_publisher_says(domain_id: int) -> None:
+    subscriber = start("hello_subscriber.py")
+    assert output("hello_publisher.py") == []
+    assert subscriber.stdout is not None
+    assert [subscriber.stdout.readline() for _ in range(10)] == [f"hello {number}\n" for number in range(10)]
+    subscriber.send_signal(signal.SIGINT)
+    subscriber.communicate(timeout=20)
+
+
+def test_an_image_is_not_copied(domain_id: int) -> None:
+    lines = output("numpy_image.py")
+    assert lines[0].startswith("image of 1920 x 1080, 6220800 bytes, mean green 124.")
+    assert lines[1:] == ["not copied: the array is a view of shared memory", "read-only"]
+
+
+def test_every_qos_setting_does_what_the_example_says(domain_id: int) -> None:
+    assert output("qos.py") == [
+        "priority:     3 0 1 2 4",
+        "lifetime:     3 4 | expired 3",
+        "min_interval: 0 3 | thinned 3",
+        "deadline:     missed 1",
+        "TIMELY:       2 3 4 | accepted 5 of 5, missed 2",
+        "RELIABLE:     0 1 2 | accepted 3 of 5, missed 0",
+    ]
+
+
+def test_asyncio_follows_two_topics_at_once(domain_id: int) -> None:
+    lines = output("asyncio_subscriber.py")
+    for topic in ("async/fast", "async/slow"):
+        assert [line for line in lines if line.startswith(topic)] == [f"{topic} {number}" for number in range(5)]
+    assert lines.index("async/fast 4") < lines.index("async/slow 4")
+
+
+def test_a_waitset_waits_for_whichever_has_something(domain_id: int) -> None:
+    assert output("waitset.py") == [
+        "wait/temperature 21.5",
+        "wait/pressure 1013",
+        "wait/temperature 21.6",
+        "wait/stop now",
+    ]
+
+
+def test_flights_of_2013_are_replayed_and_all_numbers_agree(domain_id: int) -> None:
+    lines = output("flights.py", "--speed", "30000", "--limit", "200", timeout=100)
+    assert lines[-1] == "All numbers agree."
+    assert "published: {'airport/departure': 200," in "\n".join(lines)
+    assert any("  UA 1545  EWR to IAH  +2 min" in line for line in lines)
