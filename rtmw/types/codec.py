@@ -56,7 +56,8 @@ def compile_encode(plan: Plan, explain: Explain) -> Encode:
         inner.instance(name, "v")
         inner.float()
         inner.source.line("return p")
-        _define(inner.source.function(plan.function("encode", name), "v, p, w", "", "raise"), inner.source.objects, space)
+        text = inner.source.function(plan.function("encode", name), "v, p, w", "", "raise")
+        _define(text, inner.source.objects, space)
     try:
         encoder = _outer_encoder(plan, listed=False)
     except NeedsList:
@@ -94,7 +95,8 @@ def compile_decode(plan: Plan, rescue: Rescue) -> Decode:
     decoder.source.line(f"    check_rest(d, {end})")
     decoder.source.line("return o")
     decoder.source.objects |= {"rescue": rescue, "check_rest": _check_rest}
-    _define(decoder.source.function("decode", "d", "p = 0", "return rescue(d, p, error)"), decoder.source.objects, space)
+    text = decoder.source.function("decode", "d", "p = 0", "return rescue(d, p, error)")
+    _define(text, decoder.source.objects, space)
     decode: Decode = space["decode"]
     return decode
 
@@ -122,10 +124,12 @@ def _outer_encoder(plan: Plan, listed: bool) -> Encoder:
 
 
 def _define(text: str, objects: dict[str, Any], space: dict[str, Any]) -> None:
-    """Objects are bound as defaults when the definition runs; only the generated functions stay global."""
-    names = dict(objects)
-    space.update(names)
-    exec(compile(text, "<rtmw codec>", "exec"), space)  # noqa: S102 (the text comes from checked names only)
+    """Objects are bound as defaults when the definition runs; the functions find each other in `space`.
+
+    The text holds nothing from outside but names of members, which `description` has checked.
+    """
+    space.update(objects)
+    exec(compile(text, "<rtmw codec>", "exec"), space)
 
 
 def _damage(error: Exception, position: int) -> Damage:

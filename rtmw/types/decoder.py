@@ -206,12 +206,13 @@ class Decoder:
             self._bounded(count, node.bound)
             self._elements(node.element, target, count, None)
 
-    def _array(self, node: Array, target: str) -> None:
+    def _array(self, node: Array, target: str, inner: bool = False) -> None:
+        sized = self.plan.sized(node) and not inner
         code = number_of(node.element, self.plan)
         if is_octet(node.element):
             self._items.append(Item("s", 1, node.length))
             self._targets.append(target)
-        elif code is not None and 0 < node.length <= INLINE_LENGTH and not self.plan.sized(node):
+        elif code is not None and 0 < node.length <= INLINE_LENGTH and not sized:
             names = [self.source.name("a") for _ in range(node.length)]
             self._items.append(Item(*code, node.length))
             self._targets += names
@@ -219,7 +220,7 @@ class Decoder:
             plain = conversion(node.element, self.plan) in ("number", "boolean")
             self.then(f"{target} = " + (f"[{listed}]" if plain else self._row(node.element, f"({listed},)")))
         else:
-            with self._size_if(self.plan.sized(node), exact=True):
+            with self._size_if(sized, exact=True):
                 self._elements(node.element, target, None, node.length)
 
     def _elements(self, element: Node, target: str, count: str | None, length: int | None) -> None:
@@ -239,7 +240,11 @@ class Decoder:
         row, item = self.source.name("x"), self.source.name("e")
         self.source.line(f"{row} = []")
         with self.source.block(f"for _ in range({number}):"):
-            self.value(element, item)
+            inner = strip(element)
+            if isinstance(inner, Array):
+                self._array(inner, item, inner=length is not None)
+            else:
+                self.value(inner, item)
             self.float()
             self.source.line(f"{row}.append({item})")
         self.source.line(f"{target} = {row}")

@@ -1,8 +1,8 @@
 """Schema to JSON and back. What is read back is checked first, because source code is generated from it.
 
-    {"kind": "cdr", "name": "river::Reading", "xcdr": 1, "extensibility": "final",
-     "fields": [["station", "string"], ["values", {"sequence": "double"}], ["at", {"type": "river::Time"}]],
-     "types": {"river::Time": {"kind": "struct", "extensibility": "final", "fields": [["sec", "int64"]]}}}
+{"kind": "cdr", "name": "river::Reading", "xcdr": 1, "extensibility": "final",
+ "fields": [["station", "string"], ["values", {"sequence": "double"}], ["at", {"type": "river::Time"}]],
+ "types": {"river::Time": {"kind": "struct", "extensibility": "final", "fields": [["sec", "int64"]]}}}
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _read_node(node: Any) -> Node:
     if isinstance(node, str):
         if node in CODES:
             return Primitive(node)
-        return {"string": Text(), "bytes": Octets()}[node]
+        return Text() if node == "string" else _octets(node)
     match node:
         case {"string": bound}:
             return Text(_count(bound, 1))
@@ -182,6 +182,12 @@ def _read_node(node: Any) -> Node:
             return Named(_checked(name, _TYPE_NAME))
         case _:
             raise ValueError(f"{node!r} is not a type")
+
+
+def _octets(word: str) -> Octets:
+    if word != "bytes":
+        raise ValueError(f"{word!r} is not a type")
+    return Octets()
 
 
 def _bits(bound: Any) -> int:

@@ -7,8 +7,9 @@ import struct
 from typing import Any
 
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
+from rtmw.types.convert import BOOLEANS
 from rtmw.types.plan import Plan, conversion, number_of
-from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Sequence, Struct, Text, Union, strip
+from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Primitive, Sequence, Struct, Text, Union, strip
 
 _SHOWN = 40
 
@@ -93,10 +94,10 @@ def _check_union(plan: Plan, part: Union, value: Any, path: str) -> None:
 def _check_number(plan: Plan, node: Node, value: Any, path: str) -> None:
     code = number_of(node, plan)
     assert code is not None
-    word = node.name if not isinstance(node, Octets | Text) and hasattr(node, "name") else "number"  # type: ignore[union-attr]
-    kind = conversion(node, plan)
+    assert isinstance(node, Primitive | Named)
+    word, kind = node.name, conversion(node, plan)
     if kind == "boolean":
-        fits = isinstance(value, bool) or type(value).__name__ == "bool" or (value in (0, 1) if _is_int(value) else False)
+        fits = _is_boolean(value)
     elif kind == "char":
         fits = isinstance(value, str)
     elif kind in ("enum", "bitmask"):
@@ -157,6 +158,13 @@ def _check_map(plan: Plan, node: Map, value: Any, path: str) -> None:
     for key, element in value.items():  # pyright: ignore[reportUnknownVariableType] (the user's dict)
         _check(plan, node.key, key, f"{path} key")
         _check(plan, node.value, element, f"{path}[{_shown(key)}]")
+
+
+def _is_boolean(value: Any) -> bool:
+    try:
+        return value in BOOLEANS
+    except TypeError:
+        return False
 
 
 def _is_int(value: Any) -> bool:

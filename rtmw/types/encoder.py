@@ -216,14 +216,15 @@ class Encoder:
             self.number("I", 4, count)
             self._elements(node.element, row, count, None)
 
-    def _array(self, node: Array, expression: str) -> None:
+    def _array(self, node: Array, expression: str, inner: bool = False) -> None:
+        sized = self.plan.sized(node) and not inner
         code = number_of(node.element, self.plan)
         if is_octet(node.element):
             row = self._octets(expression)
             self._refuse(f"len({row}) != {node.length}")
             self._items.append(Item("s", 1, node.length))
             self._arguments.append(row)
-        elif code is not None and 0 < node.length <= INLINE_LENGTH and not self.plan.sized(node):
+        elif code is not None and 0 < node.length <= INLINE_LENGTH and not sized:
             names = [self.source.name("a") for _ in range(node.length)]
             self.source.line(f"{', '.join(names)}, = {self._converted(node.element, expression)}")
             self._items.append(Item(_packed(code[0]), code[1], node.length))
@@ -231,7 +232,7 @@ class Encoder:
         else:
             row = self._local(expression)
             self._refuse(f"len({row}) != {node.length}")
-            with self._size_if(self.plan.sized(node)):
+            with self._size_if(sized):
                 self._elements(node.element, row, None, node.length)
 
     def _elements(self, element: Node, row: str, count: str | None, length: int | None) -> None:
@@ -241,7 +242,11 @@ class Encoder:
             self.float()
             item = self.source.name("e")
             with self.source.block(f"for {item} in {row}:"):
-                self.value(element, item)
+                inner = strip(element)
+                if isinstance(inner, Array):
+                    self._array(inner, item, inner=length is not None)
+                else:
+                    self.value(inner, item)
                 self.float()
             return
         self.flush()

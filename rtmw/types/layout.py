@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 KEPT_LENGTH: Final = 2048
-"""Structs for longer runs are made anew each time: that costs little beside such a message, and memory stays bounded."""
+"""Structs for longer runs are made each time: that costs little beside such a message, and memory stays bounded."""
 
 HEADER: Final = 4
 

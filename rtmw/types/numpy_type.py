@@ -41,13 +41,9 @@ def numpy_type(dtype: np.dtype[Any]) -> MessageType:
         raise UnsupportedType(f"numpy dtype {dtype} has no fixed size in memory; messages need numbers of fixed size")
     if 0 in shape:
         raise UnsupportedType(f"numpy dtype {dtype} holds nothing: its shape contains a 0")
-    document = {
-        "name": _name(base, shape),
-        "kind": "numpy",
-        "dtype": np.lib.format.dtype_to_descr(base),
-        "shape": list(shape),
-    }
-    return make(document, _encoder(dtype), _decoder(dtype, document["name"]))
+    name, descr = _name(base, shape), np.lib.format.dtype_to_descr(base)
+    document = {"name": name, "kind": "numpy", "dtype": descr, "shape": list(shape)}
+    return make(document, _encoder(dtype), _decoder(dtype, name))
 
 
 def numpy_from_document(document: dict[str, Any]) -> MessageType:

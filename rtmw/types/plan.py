@@ -52,7 +52,10 @@ class Plan:
         return self.schema.xcdr == 2 and part.extensibility == "appendable"
 
     def sized(self, node: Sequence | Array) -> bool:
-        """Whether cyclonedds puts a size in front: in XCDR2, unless the elements are numbers or characters."""
+        """Whether cyclonedds puts a size in front: in XCDR2, unless the elements are numbers or characters.
+
+        An array directly within an array shares the outer one's; its caller sees to that.
+        """
         if self.schema.xcdr == 1:
             return False
         if isinstance(node, Sequence):
@@ -61,7 +64,6 @@ class Plan:
         while isinstance(inner, Array):
             inner = strip(inner.element)
         return not isinstance(inner, Primitive)
-
 
     def function(self, verb: str, name: str) -> str:
         """What the generated function of a definition is called."""
