@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from typing import Any
 
 from rtmw.cli import clean, doctor, echo, publish, rates, topic
 from rtmw.cli.filters import Filter
@@ -12,6 +13,7 @@ from rtmw.cli.values import load_type
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]
+Commands = Any  # what `add_subparsers` gives; argparse does not export its class
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -25,11 +27,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
 def _add(commands: Commands, name: str, run: Run, help: str, json: bool = True) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     parser.set_defaults(run=run)
     parser.add_argument(
         "--domain",
@@ -46,7 +45,9 @@ def _add(commands: Commands, name: str, run: Run, help: str, json: bool = True) 
 
 
 def _add_demo(commands: Commands) -> None:
-    parser = commands.add_parser("demo", help="show this machine's telemetry flowing between processes")
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "demo", help="show this machine's telemetry flowing between processes"
+    )
     parser.set_defaults(run=_run_demo)
     parser.add_argument("--seconds", type=positive, default=10.0, help="how long to show it (default 10)")
 

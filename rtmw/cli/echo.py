@@ -11,7 +11,7 @@ from typing import Any
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.show import show_json
-from rtmw.cli.values import lines, pick, to_plain
+from rtmw.cli.values import fields, lines, pick, to_plain
 
 
 def echo(arguments: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def _field(plain: Any, arguments: argparse.Namespace) -> Any:
     try:
         return pick(plain, arguments.field)
     except KeyError:
-        has = ", ".join(plain) if isinstance(plain, dict) else "no fields"
+        has = ", ".join(fields(plain)) or "no fields"
         raise CommandError(f"A message on {arguments.topic} has no field {arguments.field}; it has {has}.") from None
 
 

@@ -18,7 +18,7 @@ def publish(arguments: argparse.Namespace) -> int:
     value = read_value(arguments.type, arguments.value)
     with rtmw.Publisher(
         arguments.topic,
-        type(value),
+        arguments.type or bytes,
         domain=arguments.domain,
         priority=arguments.priority,
         lifetime=arguments.lifetime,

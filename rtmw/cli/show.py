@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -59,7 +59,7 @@ def show_json(data: Any) -> None:
 
 
 @contextmanager
-def live() -> Iterator[Display]:
+def live() -> Generator[Display]:
     """Tables that replace each other on a terminal, and follow each other elsewhere."""
     if not on_terminal():
         yield _Lines()

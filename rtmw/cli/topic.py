@@ -33,7 +33,7 @@ def list_topics(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _summary(view: observe.TopicView) -> dict[str, object]:
+def _summary(view: observe.TopicView) -> dict[str, Any]:
     return {
         "topic": view.name,
         "types": view.types,

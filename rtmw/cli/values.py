@@ -15,18 +15,27 @@ LONG_LIST = 16
 LONG_TEXT = 256
 
 
+def _is(value: Any, *kinds: type) -> bool:
+    """`isinstance` on what may be anything and stays so for the type checkers, who know no more of its parts."""
+    return isinstance(value, kinds)
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value)
+
+
 def to_plain(value: Any) -> Any:
     """Dataclasses as dicts, enums as names, bytes as text (else as {"hex": ...}), numpy arrays as lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if _is_dataclass(value) and not _is(value, type):
         return {item.name: to_plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, Enum):
+    if _is(value, Enum):
         return value.name
-    if isinstance(value, (bytes, bytearray, memoryview)):
+    if _is(value, bytes, bytearray, memoryview):
         return _bytes_to_plain(bytes(value))
-    if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in typing.cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in typing.cast("list[Any]", value)]
+    if _is(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if _is(value, list, tuple):
+        return [to_plain(item) for item in value]
     if hasattr(value, "tolist"):
         names = value.dtype.names
         return (
@@ -48,22 +57,27 @@ def _bytes_to_plain(data: bytes) -> Any:
 def pick(plain: Any, path: str) -> Any:
     """The part of plain data at `a.b.0`; KeyError if there is none."""
     for step in path.split("."):
-        if isinstance(plain, dict):
-            plain = typing.cast("dict[str, Any]", plain)[step]
-        elif isinstance(plain, list) and step.isdigit() and int(step) < len(typing.cast("list[Any]", plain)):
-            plain = typing.cast("list[Any]", plain)[int(step)]
+        if _is(plain, dict):
+            plain = plain[step]
+        elif _is(plain, list) and step.isdigit() and int(step) < len(plain):
+            plain = plain[int(step)]
         else:
             raise KeyError(path)
     return plain
 
 
+def fields(plain: Any) -> list[str]:
+    """The names at the top of plain data; none if it is no object."""
+    return list(plain) if _is(plain, dict) else []
+
+
 def lines(plain: Any, indent: str = "") -> list[str]:
     """Plain data for people, a field a line; long lists and texts are cut."""
-    if not isinstance(plain, dict):
+    if not _is(plain, dict):
         return [indent + _short(plain)]
     found: list[str] = []
-    for key, item in typing.cast("dict[str, Any]", plain).items():
-        if isinstance(item, dict) and item:
+    for key, item in plain.items():
+        if _is(item, dict) and item:
             found += [f"{indent}{key}:", *lines(item, indent + "  ")]
         else:
             found.append(f"{indent}{key}: {_short(item)}")
@@ -71,11 +85,11 @@ def lines(plain: Any, indent: str = "") -> list[str]:
 
 
 def _short(item: Any) -> str:
-    if isinstance(item, list):
-        items = typing.cast("list[Any]", item)
+    if _is(item, list):
+        items: list[Any] = item
         shown = ", ".join(_short(entry) for entry in items[:LONG_LIST])
         return f"[{shown}]" if len(items) <= LONG_LIST else f"[{shown}, ... {len(items)} in all]"
-    if isinstance(item, float):
+    if _is(item, float):
         return f"{item:.6g}"
     text = str(item)
     return text if len(text) <= LONG_TEXT else f"{text[:LONG_TEXT]}... {len(text)} characters in all"
@@ -89,10 +103,10 @@ def load_type(name: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
+        found: Any = getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError) as error:
         raise argparse.ArgumentTypeError(f"{name} cannot be loaded: {error}") from error
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+    if not (_is(found, type) and _is_dataclass(found)):
         raise argparse.ArgumentTypeError(f"{name} is not a dataclass")
     return found
 
@@ -103,9 +117,9 @@ def from_plain(kind: Any, plain: Any) -> Any:
     if origin is typing.Annotated:
         subtype = getattr(arguments[1], "subtype", None)
         return from_plain(arguments[0], plain) if subtype is None else [from_plain(subtype, item) for item in plain]
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    if _is(kind, type) and issubclass(kind, Enum):
         return _enum_from_plain(kind, plain)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+    if _is_dataclass(kind) and _is(kind, type):
         return _dataclass_from_plain(kind, plain)
     if kind in (int, float) and isinstance(plain, (int, float)) and not isinstance(plain, bool):
         return kind(plain) if kind is float or plain == int(plain) else plain
@@ -120,11 +134,11 @@ def _enum_from_plain(kind: type[Enum], plain: Any) -> Enum:
 
 
 def _dataclass_from_plain(kind: type[Any], plain: Any) -> Any:
-    if not isinstance(plain, dict):
+    if not _is(plain, dict):
         raise TypeError(f"{kind.__name__} needs a JSON object, not {plain!r}")
     hints = typing.get_type_hints(kind, include_extras=True)
     names = {item.name for item in dataclasses.fields(kind)}
-    given = typing.cast("dict[str, Any]", plain)
+    given: dict[str, Any] = plain
     if strange := given.keys() - names:
         raise TypeError(f"{kind.__name__} has no field {', '.join(sorted(strange))}; it has {', '.join(sorted(names))}")
     return kind(**{name: from_plain(hints[name], item) for name, item in given.items()})

@@ -80,12 +80,12 @@ def alarms(number: int) -> None:
 
 def slow(number: int, reliability: Reliability) -> None:
     """Works too long on each message. What gives way is what its reliability says."""
-    topic: Topic[Any] = {
+    topics: dict[Reliability, Topic[Any]] = {
         Reliability.RELIABLE: telemetry.MEMORY,
         Reliability.ADAPTIVE: telemetry.NETWORK,
         Reliability.TIMELY: telemetry.PROCESS,
-    }[reliability]
-    _receive(Inlet(number, topic, reliability=reliability, depth=8), work_s=SLOW_S)
+    }
+    _receive(Inlet(number, topics[reliability], reliability=reliability, depth=8), work_s=SLOW_S)
 
 
 def _receive(inlet: Inlet, work_s: float = 0.0) -> None:
