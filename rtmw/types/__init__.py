@@ -1,9 +1,11 @@
 """Bytes to values and back: `bytes` as they are, numpy arrays in place, `cyclonedds.idl` dataclasses as CDR.
 
-kind = resolve(Reading)                  # a MessageType, made once per class
-payload = kind.encode(Reading("A1", 7.4))
-other = from_description(kind.description)      # in a program that has no class Reading
-other.decode(memoryview(payload)).station
+    kind = resolve(Reading)                       # a MessageType, made once per class
+    payload = kind.encode(Reading("A1", 7.4))
+    other = from_description(kind.description)    # in a program that has no class Reading
+    other.decode(memoryview(payload)).station
+
+Nothing of numpy or cyclonedds is imported before a type of theirs is met.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ into the attributes of the new object where the class allows it, which is faster
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from struct import Struct as Pack
 from typing import Any
@@ -302,7 +302,7 @@ class Decoder:
         self.then(f"{local} = {self.source.constant('C', cls)}(discriminator={label}, value={content})")
 
     @contextmanager
-    def _size_if(self, wanted: bool, exact: bool) -> Iterator[None]:
+    def _size_if(self, wanted: bool, exact: bool) -> Generator[None, None, None]:
         """Reads the size in front of what comes within (XCDR2); more than is known may follow unless `exact`."""
         if not wanted:
             yield

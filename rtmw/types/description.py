@@ -1,8 +1,10 @@
 """Schema to JSON and back. What is read back is checked first, because source code is generated from it.
 
-{"kind": "cdr", "name": "river::Reading", "xcdr": 1, "extensibility": "final",
- "fields": [["station", "string"], ["values", {"sequence": "double"}], ["at", {"type": "river::Time"}]],
- "types": {"river::Time": {"kind": "struct", "extensibility": "final", "fields": [["sec", "int64"]]}}}
+    {"kind": "cdr", "name": "river::Reading", "xcdr": 1, "extensibility": "final",
+     "fields": [["station", "string"], ["values", {"sequence": "double"}], ["at", {"type": "river::Time"}]],
+     "types": {"river::Time": {"kind": "struct", "extensibility": "final", "fields": [["sec", "int64"]]}}}
+
+Primitives have their names of IDL 4; a third entry of a field holds its annotations, such as `{"key": true}`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ known in advance it costs nothing; after a member of variable length it is the l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from struct import Struct as Pack
 from typing import Any
@@ -300,7 +300,7 @@ class Encoder:
                 self.float()
 
     @contextmanager
-    def _size_if(self, wanted: bool) -> Iterator[None]:
+    def _size_if(self, wanted: bool) -> Generator[None, None, None]:
         """Puts the size of what comes within in front of it (XCDR2)."""
         if not wanted:
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -31,5 +32,5 @@ def constructor_call(cls: Any, variables: dict[str, str]) -> str:
 
 def _intercepted(cls: Any, name: str) -> bool:
     """Whether a property or the like stands between an assignment and the instance."""
-    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    found: Any = getattr_static(cls, name, None)
     return hasattr(type(found), "__set__") and not isinstance(found, MemberDescriptorType)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from rtmw.errors import RegionDamaged, UnsupportedType
 
@@ -80,9 +80,9 @@ def read_document(data: bytes) -> dict[str, Any]:
         plain = unpacker.decompress(data, _PLAIN_LIMIT)
         if not unpacker.eof or unpacker.unused_data:
             raise ValueError("it is cut short, or too long")
-        document = json.loads(plain)
+        document: Any = json.loads(plain)
     except (zlib.error, ValueError, RecursionError) as error:
         raise RegionDamaged(f"a type description of {len(data)} bytes cannot be read: {error}") from error
-    if not isinstance(document, dict):
+    if type(document) is not dict:
         raise RegionDamaged("a type description is not a JSON object")
-    return document
+    return cast("dict[str, Any]", document)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rtmw.errors import RegionDamaged, TypeMismatch, UnsupportedType, ValueMismatch
 from rtmw.types.message_type import NAME_LIMIT, MessageType, make
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 _FIXED_KINDS = "biufcSUVmM"
 
 
-def dtype_of(given: object) -> np.dtype[Any] | None:
+def dtype_of(given: Any) -> np.dtype[Any] | None:
     """The dtype that `given` is or names as a numpy scalar class; None when it is not numpy's."""
     if "numpy" not in sys.modules:
         return None
     import numpy as np
 
-    if isinstance(given, np.dtype):
-        return given  # pyright: ignore[reportUnknownVariableType] (a dtype of unknown scalar)
-    if isinstance(given, type) and issubclass(given, np.generic):
-        return np.dtype(given)
-    return None
+    dtype_class: Any = np.dtype
+    if isinstance(given, dtype_class):
+        return cast("np.dtype[Any]", given)
+    scalar_class: Any = np.generic
+    return np.dtype(given) if isinstance(given, type) and issubclass(given, scalar_class) else None
 
 
 def numpy_type(dtype: np.dtype[Any]) -> MessageType:
@@ -73,24 +73,26 @@ def _name(base: np.dtype[Any], shape: tuple[int, ...]) -> str:
 
 def _tuples(descr: Any) -> Any:
     """JSON has lists only; numpy wants fields as tuples within a list."""
-    if not isinstance(descr, list):
-        return descr
-    return [_field(entry) for entry in descr]  # pyright: ignore[reportUnknownVariableType] (JSON)
+    return [_field(*entry) for entry in descr] if _is_list(descr) else descr
 
 
-def _field(entry: Any) -> tuple[Any, ...]:
-    name, dtype, *shape = entry
-    title = tuple(name) if isinstance(name, list) else name  # pyright: ignore[reportUnknownVariableType] (JSON)
-    return (title, _tuples(dtype), *(tuple(side) for side in shape))
+def _field(name: Any, dtype: Any, shape: Any = None) -> tuple[Any, ...]:
+    titled = tuple(name) if _is_list(name) else name
+    return (titled, _tuples(dtype)) if shape is None else (titled, _tuples(dtype), tuple(shape))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _encoder(dtype: np.dtype[Any]) -> Callable[[Any], memoryview]:
     import numpy as np
 
     base, shape = dtype.base, dtype.shape
+    accepted: Any = (np.ndarray, np.generic)
 
     def encode(value: Any) -> memoryview:
-        if not isinstance(value, np.ndarray | np.generic):
+        if not isinstance(value, accepted):
             raise TypeMismatch(f"the topic carries numpy arrays of {dtype}, not {type(value).__name__}; use np.asarray")
         if value.dtype != base:
             raise TypeMismatch(f"the topic carries numpy arrays of {base}, not of {value.dtype}; use .astype")

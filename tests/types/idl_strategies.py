@@ -104,7 +104,9 @@ def structs(draw: st.DrawFn, parts: st.SearchStrategy[Part], kinds: list[str]) -
     chosen: dict[str, Part] = {}
     for index, (hint, values) in enumerate(members):
         optional = "optional" in kinds and draw(st.integers(0, 3)) == 0
-        chosen[f"f{index}"] = Part(Optional[hint], st.none() | values) if optional else Part(hint, values)
+        if optional:  # cyclonedds does not know the other spelling of it
+            hint, values = Optional[hint], st.none() | values  # noqa: UP045
+        chosen[f"f{index}"] = Part(hint, values)
     name = _name("Struct")
     made = idl.make_idl_struct(name, f"mod.{name}", {key: part.hint for key, part in chosen.items()})
     if "appendable" in kinds and draw(st.booleans()):
