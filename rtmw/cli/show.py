@@ -99,12 +99,14 @@ def as_text(table: Table) -> str:
 
 def as_rich(table: Table) -> RichTable:
     """The same for a terminal."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table as RichTable
 
-    rich = RichTable(title=escape(table.title), title_justify="left")
+    rich = RichTable(title=escape(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
     for index, column in enumerate(table.columns):
-        rich.add_column(column, justify="right" if table.numeric(index) else "left")
+        number = table.numeric(index)
+        rich.add_column(column, justify="right" if number else "left", no_wrap=not number)
     for row in table.rows:
         rich.add_row(*(escape(text(cell)) for cell in row))
     return rich

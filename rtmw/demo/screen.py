@@ -50,11 +50,16 @@ def _turns(seconds: float, pause: float) -> Iterator[float]:
         time.sleep(min(pause, max(0.0, end - time.monotonic())))
 
 
+def short(view: observe.TopicView) -> str:
+    """The name without `telemetry/`."""
+    return view.name.rpartition("/")[2]
+
+
 def topics_table(views: list[observe.TopicView], rates: list[Rate], left: float) -> Table:
     """A row a topic."""
     hz = {rate.topic: rate.hz for rate in rates}
     rows = [
-        (v.name, round(hz.get(v.name, 0.0)), v.published, sum(v.queued), sum(p.timed_out for p in v.publishers))
+        (short(v), round(hz.get(v.name, 0.0)), v.published, sum(v.queued), sum(p.timed_out for p in v.publishers))
         for v in views
     ]
     title = f"This machine's telemetry, a hundred times a second; {left:.0f} s left"
@@ -64,7 +69,7 @@ def topics_table(views: list[observe.TopicView], rates: list[Rate], left: float)
 def subscribers_table(views: list[observe.TopicView], crew: Crew) -> Table:
     """A row a subscriber, a column a cause of drops."""
     rows = [
-        (crew.role(s.pid), view.name, s.received, s.behind, s.missed, s.expired, s.thinned, s.deadlines_missed)
+        (crew.role(s.pid), short(view), s.received, s.behind, s.missed, s.expired, s.thinned, s.deadlines_missed)
         for view in views
         for s in view.subscribers
     ]

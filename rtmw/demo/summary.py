@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rtmw.cli.show import Table
@@ -13,13 +13,13 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 CAUSES = ("missed", "expired", "thinned", "unmatched")
 WHAT = {
-    "display": "min_interval 0.5 s: the rest is thinned out",
+    "display": "one every 0.5 s",
     "watchdog": "deadline 50 ms",
-    "alarms": "priority 7, before everything else",
-    "asyncio": "async for, on uvloop",
-    "slow-reliable": "RELIABLE: the publisher waits, then knows",
-    "slow-adaptive": "ADAPTIVE: kept while memory lasts; lifetime 1 s",
-    "slow-timely": "TIMELY, depth 8: the oldest go",
+    "alarms": "priority 7",
+    "asyncio": "async for, uvloop",
+    "slow-reliable": "all: publisher waits",
+    "slow-adaptive": "all that memory holds",
+    "slow-timely": "the newest 8",
 }
 
 
@@ -27,13 +27,14 @@ def show(publishers: Reports, subscribers: Reports, books: Books) -> int:
     """Print the summary; 0 if the numbers agree and the books balance, else 1."""
     published, refused = totals(publishers, "published"), totals(publishers, "refused")
     show_table(publishers_table(published, refused))
-    show_table(subscribers_table(subscribers))
+    show_table(counts_table(subscribers))
+    show_table(latency_table(subscribers))
     problems = disagreements(published, subscribers) + list(books.problems)
     for problem in problems:
         print(f"Problem: {problem}")
     if problems:
         return 1
-    pairs = sum(len(report["accounts"]) for report in subscribers.values())
+    pairs = len(list(_accounts(subscribers)))
     print(f"The numbers agree for all {pairs} subscribers: published = received + {' + '.join(CAUSES)}.")
     print(f"The books balance: {books.descriptors} descriptors, {books.pages} pages, each in exactly one place.")
     return 0
@@ -51,14 +52,13 @@ def totals(publishers: Reports, what: str) -> dict[str, int]:
 def disagreements(published: Mapping[str, int], subscribers: Reports) -> list[str]:
     """What does not add up, a sentence each."""
     found: list[str] = []
-    for role, report in subscribers.items():
-        for account in report["accounts"]:
-            topic, seen = account["topic"], account["seen"]
-            accounted = account["received"] + sum(account[cause] for cause in CAUSES)
-            if accounted != published[topic]:
-                found.append(f"{published[topic]} were published on {topic}, but {role} accounts for {accounted}.")
-            if seen != account["received"]:
-                found.append(f"{role} took {seen} of {topic}, but its counter says {account['received']}.")
+    for role, account in _accounts(subscribers):
+        topic, seen = account["topic"], account["seen"]
+        accounted = account["received"] + sum(account[cause] for cause in CAUSES)
+        if accounted != published[topic]:
+            found.append(f"{published[topic]} were published on {topic}, but {role} accounts for {accounted}.")
+        if seen != account["received"]:
+            found.append(f"{role} took {seen} of {topic}, but its counter says {account['received']}.")
     return found
 
 
@@ -68,14 +68,29 @@ def publishers_table(published: Mapping[str, int], refused: Mapping[str, int]) -
     return Table("Published", ("topic", "published", "refused"), rows)
 
 
-def subscribers_table(subscribers: Reports) -> Table:
-    """A row a subscription."""
-    rows = [_row(role, account) for role, report in subscribers.items() for account in report["accounts"]]
-    columns = ("subscriber", "topic", "delivered", *CAUSES, "deadlines missed", "p50 us", "p90 us", "p99 us", "QoS")
-    return Table("Received; latency is from publishing to taking", columns, rows)
+def counts_table(subscribers: Reports) -> Table:
+    """A row a subscription: what became of the messages."""
+    names = ("received", *CAUSES, "deadlines_missed")
+    rows = [[role, _short(account), *(account[name] for name in names)] for role, account in _accounts(subscribers)]
+    columns = ("subscriber", "topic", "delivered", *CAUSES, "deadlines missed")
+    return Table("Delivered, and dropped by cause", columns, rows)
 
 
-def _row(role: str, account: Mapping[str, Any]) -> list[Any]:
-    latency = [round(value) for value in account["latency_us"]] or [None] * 3
-    counts = [account[name] for name in ("received", *CAUSES, "deadlines_missed")]
-    return [role, account["topic"], *counts, *latency, WHAT[role]]
+def latency_table(subscribers: Reports) -> Table:
+    """A row a subscription: microseconds from publishing to taking, and why they are what they are."""
+    rows = [
+        [role, _short(account), *([round(value) for value in account["latency_us"]] or [None] * 3), WHAT[role]]
+        for role, account in _accounts(subscribers)
+    ]
+    columns = ("subscriber", "topic", "p50", "p90", "p99", "asks for")
+    return Table("Latency from publishing to taking, microseconds", columns, rows)
+
+
+def _short(account: Mapping[str, Any]) -> str:
+    return str(account["topic"]).rpartition("/")[2]
+
+
+def _accounts(subscribers: Reports) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for role, report in subscribers.items():
+        for account in report["accounts"]:
+            yield role, account
