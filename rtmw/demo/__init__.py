@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 from rtmw import observe
@@ -37,7 +38,8 @@ def run(seconds: float) -> int:
             subscribers = crew.finish(SUBSCRIBERS)
             return summary.show(publishers, subscribers, observe.examine(domain))
     finally:
-        Domain.unlink(number)
+        with suppress(DomainNotFound):
+            Domain.unlink(number)
         signal.signal(signal.SIGTERM, before)
 
 

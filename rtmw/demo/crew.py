@@ -32,6 +32,7 @@ class Member:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            process_group=0,  # Ctrl-C is for the parent, which ends its children in order
         )
         self._said: list[dict[str, Any]] = []
         self._news = threading.Condition()
