@@ -5,10 +5,13 @@ Everything is read from counters and control blocks in the region; nobody has to
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from rtmw.domain import Domain
+from rtmw.matching import type_name_of
 from rtmw.qos import Reliability
+from rtmw.shm import GRANULES_A_PAGE
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class SubscriberView:
     """Skipped because they came inside `min_interval`."""
     unmatched: int
     """Skipped because their publisher offers less than RELIABLE, and this subscriber asks for it."""
+    other_types: int
+    """Skipped because they are of another type of the topic."""
     deadlines_missed: int
     lapses: int
     """Times that the lease ran out."""
@@ -132,16 +137,96 @@ class Books:
     """What was put right, in plain words."""
 
 
+_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int]
+_SubscriberRow = tuple[int, int, int, int, int, tuple[int, ...]]
+_Types = dict[int, tuple[str, bytes]]
+
+
+def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
+    _, pid, type, reliability, priority, depth, history, published, bytes, timed_out, exhausted = row
+    return PublisherView(
+        pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
+        published, bytes, timed_out, exhausted,
+    )  # fmt: skip
+
+
+def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
+    _, pid, type, reliability, depth, counters = row
+    return SubscriberView(
+        pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, *counters
+    )  # fmt: skip
+
+
 def topics(domain: Domain) -> list[TopicView]:
     """All topics of a domain, by name."""
-    raise NotImplementedError
+    region = domain.region
+    types, names = region.types(), {pid: name for _, pid, name, *_ in region.participants()}
+    publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
+    for slot, name, retired_published, retired_bytes, bands in region.topics():
+        senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
+        takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
+        used = {view.type_name for view in (*senders, *takers)} - {"*"}
+        views.append(
+            TopicView(
+                name=name,
+                types=tuple(sorted(used)),
+                published=retired_published + sum(view.published for view in senders),
+                bytes=retired_bytes + sum(view.bytes for view in senders),
+                queued=tuple(tail - head + 1 if tail else 0 for head, tail in bands),
+                publishers=senders,
+                subscribers=takers,
+            )
+        )
+    return sorted(views, key=lambda view: view.name)
 
 
 def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
-    """What lies in a topic's queues, highest band first, oldest first."""
-    raise NotImplementedError
+    """What lies in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses."""
+    region = domain.region
+    types = region.types()
+    slot = next((row[0] for row in region.topics() if row[1] == topic), None)
+    if slot is None:
+        return []
+    reached = [row[5] for row in region.subscribers() if row[0] == slot]
+    unread = max((counters[2] for counters in reached), default=0)
+    rows = region.queue(slot)
+    return [
+        QueuedMessage(
+            priority=band,
+            sequence=sequence,
+            size=size,
+            type_name=type_name_of(types, type),
+            publisher=publisher >> 32,
+            source_time_ns=source_time_ns,
+            expires_ns=expires_ns or None,
+            holders=tuple(holders),
+            to_be_sent=len(rows) - at <= unread,
+            preview=preview,
+        )
+        for at, (band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview) in enumerate(rows)
+    ]
 
 
 def examine(domain: Domain, fix: bool = False) -> Books:
     """Balance the books; with `fix`, sweep after the dead and reclaim what nobody uses first."""
-    raise NotImplementedError
+    region = domain.region
+    version, descriptors, free, loaned, queued, held, pages, granules, swept, freed, problems = region.examine(fix)
+    repaired = [f"swept after {swept} processes that had died"] * (swept > 0)
+    repaired += [f"gave back {freed} descriptors that no queue and nobody held"] * (freed > 0)
+    owners = Counter(row[1] for row in region.publishers()), Counter(row[1] for row in region.subscribers())
+    return Books(
+        version=str(version),
+        descriptors=descriptors,
+        descriptors_free=free,
+        descriptors_loaned=loaned,
+        descriptors_queued=queued,
+        descriptors_held=held,
+        pages=pages,
+        pages_used=-(-granules // GRANULES_A_PAGE),
+        participants=tuple(
+            ParticipantView(pid, name, alive, owners[0][pid], owners[1][pid], loaned_by, held_by)
+            for _, pid, name, alive, loaned_by, held_by in region.participants()
+        ),
+        problems=tuple(problems),
+        repaired=tuple(repaired),
+    )

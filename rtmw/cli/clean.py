@@ -37,9 +37,9 @@ def clean(arguments: argparse.Namespace) -> int:
     if not arguments.yes and not _confirmed(number):
         print("Nothing was removed.")
         return 0
-    before = _objects()
+    before = _objects(number)
     Domain.unlink(number)
-    removed = {name: space for name, space in before.items() if name not in _objects()}
+    removed = {name: space for name, space in before.items() if name not in _objects(number)}
     print(f"Removed domain {number}: {', '.join(f'{name} ({size(space)})' for name, space in removed.items())}")
     return 0
 
@@ -57,6 +57,6 @@ def _confirmed(number: int) -> bool:
     return input(f"Remove all shared memory of domain {number}? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _objects() -> dict[str, int]:
-    """Shared-memory objects of rtmw and the bytes that they take."""
-    return {path.name: path.stat().st_size for path in SHARED_MEMORY.glob("*rtmw*")}
+def _objects(number: int) -> dict[str, int]:
+    """Shared-memory objects of a domain and the bytes that they take."""
+    return {path.name: path.stat().st_size for path in SHARED_MEMORY.glob(f"rtmw.{number}.*")}

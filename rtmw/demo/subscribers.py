@@ -39,7 +39,7 @@ class Inlet:
             sample = self.subscriber.take()
             if sample is not None:
                 self.note(sample)
-            elif self.subscriber.stats().behind == 0:
+            elif self.subscriber.stats().waiting == 0:
                 break
             else:
                 time.sleep(0.01)

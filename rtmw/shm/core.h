@@ -173,6 +173,7 @@ bool is_lapsed(struct rtmw_subscriber *);
 int region_socket(struct rtmw_region *);            /* the process' one file descriptor; -1 and errno */
 int subscriber_socket(struct rtmw_subscriber *);    /* one of its own; -1 and errno */
 bool subscriber_arm(struct rtmw_subscriber *);      /* ask for a datagram. true: there is something to take already */
+bool subscriber_rearm(struct rtmw_subscriber *);    /* empty its own socket, and arm */
 void drain(int socket);
 void subscriber_shut(struct rtmw_subscriber *);     /* waiters return RTMW_CLOSED; takes do too */
 

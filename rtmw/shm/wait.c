@@ -83,15 +83,6 @@ int region_socket(struct rtmw_region *r)
     return r->socket;
 }
 
-int subscriber_socket(struct rtmw_subscriber *s)
-{
-    lock_take(&s->region->lock);
-    if (s->socket < 0) s->socket = bound_socket(s->region, 's', s->slot, slot_generation(s->word));
-    store_seq(&s->block->own_socket, s->socket >= 0);
-    lock_give(&s->region->lock);
-    return s->socket;
-}
-
 void drain(int socket)
 {
     char byte;
@@ -145,6 +136,27 @@ bool subscriber_arm(struct rtmw_subscriber *s)
         poll = load_seq(&s->topic->poll);
     } while (!cas32(&s->topic->poll, poll, poll + (poll & 1 ? 2 : 1)));
     return has_next(s) || is_lapsed(s) || load_seq(&s->closed);
+}
+
+bool subscriber_rearm(struct rtmw_subscriber *s)
+{
+    drain(s->socket);
+    return subscriber_arm(s);
+}
+
+int subscriber_socket(struct rtmw_subscriber *s)
+{
+    struct rtmw_region *r = s->region;
+    bool made = false;
+    lock_take(&r->lock);
+    if (s->socket < 0) {
+        s->socket = bound_socket(r, 's', s->slot, slot_generation(s->word));
+        made = s->socket >= 0;
+        store_seq(&s->block->own_socket, made);
+    }
+    lock_give(&r->lock);
+    if (made && subscriber_arm(s)) send_one(r, s->socket, 's', s->slot, slot_generation(s->word)); /* there is something */
+    return s->socket;
 }
 
 /* ---- waking ---- */

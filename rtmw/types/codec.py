@@ -90,9 +90,8 @@ def compile_decode(plan: Plan, rescue: Rescue) -> Decode:
     else:
         decoder.instance(plan.schema.name, "o")
         decoder.flush()
-    end = "p" if decoder.at is None else str(decoder.at)
-    decoder.source.line(f"if len(d) != {end}:")
-    decoder.source.line(f"    check_rest(d, {end})")
+    decoder.source.line(f"if len(d) != {decoder.end}:")
+    decoder.source.line(f"    check_rest(d, {decoder.end})")
     decoder.source.line("return o")
     decoder.source.objects |= {"rescue": rescue, "check_rest": _check_rest}
     text = decoder.source.function("decode", "d", "p = 0", "return rescue(d, p, error)")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import chain
 from struct import Struct as Pack
 from typing import Any
 
 from rtmw.types.convert import mask_value
-from rtmw.types.layout import Item, Runs
+from rtmw.types.layout import HEADER, Item, Place, Runs
 from rtmw.types.make import constructor_call, stores_directly
 from rtmw.types.plan import INLINE_LENGTH, Plan, conversion, is_octet, number_of
 from rtmw.types.schema import (
@@ -41,7 +42,7 @@ class Decoder:
     def __init__(self, plan: Plan, start: int | None) -> None:
         self.plan = plan
         self.source = Source()
-        self.at = start
+        self._place = Place(start)
         self._items: list[Item] = []
         self._targets: list[str] = []
         self._after: list[str] = []
@@ -94,45 +95,40 @@ class Decoder:
         self._after = []
 
     def float(self) -> None:
-        """Ends the run and puts the position into `p`."""
+        """Ends the run and puts the position into `p`, for code that may run any number of times."""
         self.flush()
-        if self.at is not None:
-            self.source.line(f"p = {self.at}")
-            self.at = None
+        if self._place.at is not None:
+            self.source.line(f"p = {self._place.at}")
+        self._place = Place(None)
+
+    @property
+    def end(self) -> str:
+        """Where the payload should end, as an expression."""
+        return "p" if self._place.at is None else str(self._place.at)
 
     def _unpack(self, target: str, star: str) -> None:
-        """One unpack call; `star` is `*` when all that it gives becomes one list."""
-        runs = Runs(self._items, self.plan.max_align, self.at, "unpack_from")
-        source = self.source
-        left, right = (f"{target} = [*", "]") if star else (target, "")
-        if self.at is not None:
-            place = "d" if self.at == 0 else f"d, {runs.offset(self.at)}"
-            if self._key is None:
-                unpack, end = runs.fixed()
-                source.line(f"{left}{source.constant('unpack', unpack)}({place}){right}")
-                self.at = end
-            else:
-                source.line(f"p = {self.at}")
-                self._look_up(runs, self._key)
-                source.line(f"{left}u({place}){right}")
-                source.line("p = k")
-                self.at = None
-        else:
-            if self._key is None:
-                source.line(f"u, k = {source.constant('table', runs.table())}[p & 7]")
-            else:
-                source.line(f"n = {self._key} << 3 | p & 7")
-                self._look_up(runs, "n")
-            source.line(f"{left}u(d, p){right}")
-            source.line("p += k")
-        self._items, self._targets, self._key = [], [], None
+        """One unpack call; `star` is `*` when all that it gives becomes one list.
 
-    def _look_up(self, runs: Runs, key: str) -> None:
-        cache, entry = self.source.constant("cache", runs.cache), self.source.constant("entry", runs.entry)
-        self.source.line("try:")
-        self.source.line(f"    u, k = {cache}[{key}]")
-        self.source.line("except KeyError:")
-        self.source.line(f"    u, k = {entry}({key})")
+        From a known position it begins at the last multiple of eight, so that native order fits.
+        """
+        place, source = self._place, self.source
+        phase = place.phase(self._items, self.plan.max_align)
+        lead = phase or 0 if place.at is not None and place.at >= HEADER else 0
+        runs = Runs(self._items, self.plan.max_align, phase, "unpack_from", lead)
+        left, right = (f"{target} = [*", "]") if star else (target, "")
+        where = "d, p" if place.at is None else f"d, {place.at - lead}" if place.at else "d"
+        advance = None
+        if self._key is None and place.at is not None:
+            unpack, advance = runs.entry(0)
+            source.line(f"{left}{source.constant('unpack', unpack)}({where}){right}")
+        else:
+            if place.at is not None:
+                source.line(f"p = {place.at}")
+            source.look_up("u, k", runs, self._key)
+            source.line(f"{left}u({where}){right}")
+            source.line("p += k")
+        place.pass_over(self._items, advance)
+        self._items, self._targets, self._key = [], [], None
 
     def _single(self, node: Node, code: tuple[str, int], target: str) -> None:
         kind = conversion(node, self.plan)
@@ -239,6 +235,10 @@ class Decoder:
         self.source.line(f"    raise ValueError('a row of %d elements' % {number})")
         row, item = self.source.name("x"), self.source.name("e")
         self.source.line(f"{row} = []")
+        if self.plan.flat(element):
+            self._records(element, row, number)
+            self.source.line(f"{target} = {row}")
+            return
         with self.source.block(f"for _ in range({number}):"):
             inner = strip(element)
             if isinstance(inner, Array):
@@ -248,6 +248,28 @@ class Decoder:
             self.float()
             self.source.line(f"{row}.append({item})")
         self.source.line(f"{target} = {row}")
+
+    def _records(self, element: Node, row: str, count: str) -> None:
+        """Structs of fixed size. Only the first can differ in its padding: all others start where one ended."""
+        line = self.source.line
+        with self.source.block(f"if {count}:"):
+            mark = len(self.source.lines)
+            with self.source.block("for t in r:"):
+                item = self.source.name("e")
+                self.value(element, item)
+                items, targets, after = self._items, self._targets, self._after
+                self._items, self._targets, self._after = [], [], []
+                line("".join(f"{target}, " for target in targets) + "= t")
+                for text in after:
+                    line(text)
+                line(f"{row}.append({item})")
+            first, others = (Runs(items, self.plan.max_align, None, way) for way in ("unpack_from", "iter_unpack"))
+            table, iterators = self.source.constant("table", first.table()), self.source.constant("its", others.table())
+            before = [f"u, k = {table}[p & 7]", f"g, m = {iterators}[p + k & 7]", f"q = p + k + ({count} - 1) * m"]
+            before += ["if q > len(d):", f"    raise ValueError('a row of %d structs' % {count})"]
+            before += [f"r = {self.source.constant('chain', chain)}((u(d, p),), g(d[p + k : q]))"]
+            self.source.insert(mark, before)
+            line("p = q")
 
     def _maybe(self, node: Maybe, target: str) -> None:
         present = self.source.name("b")

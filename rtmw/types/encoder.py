@@ -13,7 +13,7 @@ from struct import Struct as Pack
 from typing import Any
 
 from rtmw.types.convert import BOOLEANS, check_class, enum_number, mask_number, octets
-from rtmw.types.layout import Item, Runs
+from rtmw.types.layout import Item, Place, Runs
 from rtmw.types.plan import INLINE_LENGTH, Plan, conversion, is_octet, number_of
 from rtmw.types.schema import (
     Array,
@@ -46,7 +46,7 @@ class Encoder:
         self.source = Source()
         self.parts: list[str] = []
         self._listed = listed
-        self._at = start
+        self._place = Place(start)
         self._items: list[Item] = []
         self._arguments: list[str] = []
         self._key: str | None = None
@@ -85,43 +85,33 @@ class Encoder:
         """Ends the run: emits its pack call."""
         if not self._items:
             return
-        runs = Runs(self._items, self.plan.max_align, self._at, "pack")
-        arguments, line = ", ".join(self._arguments), self.source.line
-        if self._key is None and self._at is not None:
-            pack, self._at = runs.fixed()
+        place, line = self._place, self.source.line
+        runs = Runs(self._items, self.plan.max_align, place.phase(self._items, self.plan.max_align), "pack")
+        arguments, advance = ", ".join(self._arguments), None
+        if self._key is None and place.at is not None:
+            pack, advance = runs.entry(0)
             self._part(f"{self.source.constant('pack', pack)}({arguments})")
-        elif self._key is None:
-            line(f"f, k = {self.source.constant('table', runs.table())}[p & 7]")
-            self._part(f"f({arguments})")
-            line("p += k")
         else:
-            self._keyed(runs, arguments)
+            self.source.look_up("f, k", runs, self._key)
+            self._part(f"f({arguments})")
+            line("p += k" if place.at is None else f"p = {place.at} + k")
+        place.pass_over(self._items, advance)
         self._items, self._arguments, self._key = [], [], None
 
     def float(self) -> None:
-        """Ends the run and puts the position into `p`."""
+        """Ends the run and puts the position into `p`, for code that may run any number of times."""
         if not self._listed:
             raise NeedsList
         self.flush()
-        if self._at is not None:
-            self.source.line(f"p = {self._at}")
-            self._at = None
+        if self._place.at is not None:
+            self.source.line(f"p = {self._place.at}")
+        self._place = Place(None)
 
-    def _keyed(self, runs: Runs, arguments: str) -> None:
-        source = self.source
-        cache, entry = source.constant("cache", runs.cache), source.constant("entry", runs.entry)
-        if self._at is None:
-            source.line(f"n = {self._key} << 3 | p & 7")
-        key = "n" if self._at is None else self._key
-        target = "f, k" if self._at is None else "f, p"
-        source.line("try:")
-        source.line(f"    {target} = {cache}[{key}]")
-        source.line("except KeyError:")
-        source.line(f"    {target} = {entry}({key})")
-        self._part(f"f({arguments})")
-        if self._at is None:
-            source.line("p += k")
-        self._at = None
+    def _make_room(self) -> None:
+        """A run has one variable length; the length that comes next starts another, at a multiple of four."""
+        if self._key is not None:
+            self._items.append(Item("x", 4, 0))
+            self.flush()
 
     def _part(self, call: str) -> None:
         if self._listed:
@@ -172,8 +162,7 @@ class Encoder:
         return expression if kind == "number" else f"map({self._converter(element, kind)}, {expression})"
 
     def _text(self, node: Text, expression: str) -> None:
-        if self._key is not None:
-            self.flush()
+        self._make_room()
         if node.bound is not None:
             expression = self._local(expression)
             self._refuse(f"len({expression}) > {node.bound}")
@@ -188,8 +177,7 @@ class Encoder:
         self.source.line("    raise ValueError")
 
     def _row_of_octets(self, expression: str, bound: int | None) -> None:
-        if self._key is not None:
-            self.flush()
+        self._make_room()
         row = self._octets(expression)
         self._key = self._local(f"len({row})", "n")
         if bound is not None:
@@ -238,6 +226,9 @@ class Encoder:
     def _elements(self, element: Node, row: str, count: str | None, length: int | None) -> None:
         """The elements of `row`: numbers by one pack call, all else one by one."""
         code = number_of(element, self.plan)
+        if code is None and self.plan.flat(element):
+            self._records(element, row, count or str(length))
+            return
         if code is None:
             self.float()
             item = self.source.name("e")
@@ -254,6 +245,23 @@ class Encoder:
         self._arguments.append(f"*{self._converted(element, row)}")
         self._key = count
         self.flush()
+
+    def _records(self, element: Node, row: str, count: str) -> None:
+        """Structs of fixed size. Only the first can differ in its padding: all others start where one ended."""
+        self.float()
+        item, first, rest = self.source.name("e"), self.source.name("k"), self.source.name("k")
+        mark = len(self.source.lines)
+        with self.source.block(f"for {item} in {row}:"):
+            self.value(element, item)
+            runs, arguments = Runs(self._items, self.plan.max_align, None, "pack"), ", ".join(self._arguments)
+            self._items, self._arguments = [], []
+            self._part(f"f({arguments})")
+            self.source.line("f = g")
+        table = self.source.constant("table", runs.table())
+        before = [f"f, {first} = {table}[p & 7]", f"g, {rest} = {table}[p + {first} & 7]"]
+        self.source.insert(mark, before)
+        self.source.line(f"if {count}:")
+        self.source.line(f"    p += {first} + ({count} - 1) * {rest}")
 
     def _maybe(self, node: Maybe, expression: str) -> None:
         local = self._local(expression)

@@ -51,46 +51,51 @@ def run(items: Sequence[Item], phase: int, max_align: int, key: int = 0, lead: i
 
 
 Entry = tuple[Callable[..., Any], int]
+"""A method of a Struct, and how far it moves the position."""
 
 
 class Runs:
-    """The Structs of one run that starts at a phase that is known (`start`, a position) or not (None)."""
+    """The Structs of one run: for one phase, or for whichever phase it is met at (None)."""
 
-    def __init__(self, items: Sequence[Item], max_align: int, start: int | None, method: str) -> None:
+    def __init__(self, items: Sequence[Item], max_align: int, phase: int | None, method: str, lead: int = 0) -> None:
         self._items = tuple(items)
         self._align = max_align
-        self._start = start
+        self._phase = phase
         self._method = method
+        self._lead = lead
+        self.open = phase is None
         self.cache: dict[int, Entry] = {}
 
-    def offset(self, start: int) -> int:
-        """Where an unpack call begins that is to read from `start`: back at phase 0, so that native order fits."""
-        return start - self._lead()
-
-    def fixed(self) -> Entry:
-        """Method and end position, for a known start and no variable length."""
-        return self.entry(0)
-
     def table(self) -> tuple[Entry, ...]:
-        """Method and size for each of the eight phases; indexed by position mod 8."""
+        """The entry of each of the eight phases; indexed by position mod 8."""
         return tuple(self.entry(position) for position in range(8))
 
     def entry(self, key: int) -> Entry:
-        """Method, and end position (known start) or size. `key` is the length, or length * 8 + position mod 8."""
-        if self._start is None:
-            length, phase = key >> 3, (key - HEADER) & 7
-            made = run(self._items, phase, self._align, length)
-            entry = getattr(made, self._method), made.size
-        else:
-            length, phase = key, (self._start - HEADER) & 7
-            lead = self._lead()
-            made = run(self._items, phase, self._align, length, lead)
-            entry = getattr(made, self._method), self._start - lead + made.size
+        """`key` is the variable length; where the phase is open, length * 8 + position mod 8."""
+        length, phase = (key >> 3, (key - HEADER) & 7) if self._phase is None else (key, self._phase)
+        made = run(self._items, phase, self._align, length, self._lead)
+        entry = getattr(made, self._method), made.size - self._lead
         if length <= KEPT_LENGTH:
             self.cache[key] = entry
         return entry
 
-    def _lead(self) -> int:
-        if self._start is None or self._start < HEADER or self._method != "unpack_from":
-            return 0
-        return (self._start - HEADER) & 7
+
+@dataclass
+class Place:
+    """What is known of a position in the payload while code is generated."""
+
+    at: int | None
+    """The position itself; None: only the variable `p` knows."""
+    even: bool = False
+    """It is a multiple of four."""
+
+    def phase(self, items: Sequence[Item], max_align: int) -> int | None:
+        """The phase at which a run of these items can be laid out; None: it depends on `p`."""
+        if self.at is not None:
+            return (self.at - HEADER) & 7
+        return 0 if self.even and all(min(item.size, max_align) <= 4 for item in items) else None
+
+    def pass_over(self, items: Sequence[Item], advance: int | None) -> None:
+        """Behind a run; `advance` None when its length is variable."""
+        self.at = None if self.at is None or advance is None else self.at + advance
+        self.even = items[-1].size >= 4

@@ -65,6 +65,19 @@ class Plan:
             inner = strip(inner.element)
         return not isinstance(inner, Primitive)
 
+    def flat(self, node: Node) -> bool:
+        """Whether a value of `node` is one run without lengths, so that a row of them is regular."""
+        node = strip(node)
+        if number_of(node, self) is not None:
+            return True
+        if isinstance(node, Array):
+            short = is_octet(node.element) or (0 < node.length <= INLINE_LENGTH and not self.sized(node))
+            return short and number_of(node.element, self) is not None
+        part = self.definition(node)
+        if not isinstance(part, Struct) or not isinstance(node, Named) or node.name in self.functions:
+            return False
+        return not self.delimited(part) and all(self.flat(member.node) for member in part.fields)
+
     def function(self, verb: str, name: str) -> str:
         """What the generated function of a definition is called."""
         return f"{verb}_{sorted(self.functions).index(name)}"

@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from rtmw.types.layout import Runs
+
 
 class Source:
     """Generated functions receive their constants as default arguments, which Python reads as fast as locals."""
@@ -20,6 +22,10 @@ class Source:
     def line(self, text: str) -> None:
         self.lines.append("    " * self._indent + text)
 
+    def insert(self, place: int, texts: list[str]) -> None:
+        """Lines in front of the one that is now at `place`, at the present indentation."""
+        self.lines[place:place] = ["    " * self._indent + text for text in texts]
+
     def name(self, stem: str) -> str:
         self._names += 1
         return f"{stem}{self._names}"
@@ -31,6 +37,20 @@ class Source:
             self._known[id(value)] = name
             self.objects[name] = value
         return self._known[id(value)]
+
+    def look_up(self, target: str, runs: Runs, key: str | None) -> None:
+        """Assigns the entry of a run: from a table by phase, or from its cache by the length in the variable `key`."""
+        if runs.open and key is None:
+            self.line(f"{target} = {self.constant('table', runs.table())}[p & 7]")
+            return
+        cache, entry = self.constant("cache", runs.cache), self.constant("entry", runs.entry)
+        if runs.open:
+            self.line(f"n = {key} << 3 | p & 7")
+            key = "n"
+        self.line("try:")
+        self.line(f"    {target} = {cache}[{key or 0}]")
+        self.line("except KeyError:")
+        self.line(f"    {target} = {entry}({key or 0})")
 
     def method(self, method: str, owner: str) -> str:
         """A name for a method of a constant, looked up once."""

@@ -1,0 +1,87 @@
+"""rtmw: one bus for real-time publish and subscribe, in a host, between hosts, and offline.
+
+    publisher = rtmw.Publisher("pump/speed", Speed, priority=3)
+    for sample in rtmw.Subscriber("pump/speed", Speed, deadline=0.5):
+        print(sample.value)
+
+Layers, each importing only from those before it:
+    errors qos profiles  ·  shm types  ·  domain publisher subscriber waitset listener aio observe  ·  cli demo
+"""
+
+from rtmw import profiles
+from rtmw.domain import Domain
+from rtmw.errors import (
+    AccessDenied,
+    ClosedError,
+    DeadlineMissed,
+    DomainError,
+    DomainNotFound,
+    ForkedError,
+    LeaseExpired,
+    LimitReached,
+    MessageError,
+    MessageTooLarge,
+    PoolExhausted,
+    RegionDamaged,
+    RtmwError,
+    SharedMemoryFull,
+    TopicNameError,
+    TypeMismatch,
+    UnsupportedType,
+    ValueMismatch,
+    VersionMismatch,
+)
+from rtmw.listener import Listener
+from rtmw.publisher import Publisher, PublisherStats
+from rtmw.qos import Profile, Reliability
+from rtmw.shm import Loan, Sample
+from rtmw.subscriber import Subscriber, SubscriberStats
+from rtmw.types import ANY
+from rtmw.waitset import WaitSet
+
+__all__ = [
+    "ANY",
+    "AccessDenied",
+    "ClosedError",
+    "DeadlineMissed",
+    "Domain",
+    "DomainError",
+    "DomainNotFound",
+    "ForkedError",
+    "LeaseExpired",
+    "LimitReached",
+    "Listener",
+    "Loan",
+    "MessageError",
+    "MessageTooLarge",
+    "PoolExhausted",
+    "Profile",
+    "Publisher",
+    "PublisherStats",
+    "RegionDamaged",
+    "Reliability",
+    "RtmwError",
+    "Sample",
+    "SharedMemoryFull",
+    "Subscriber",
+    "SubscriberStats",
+    "TopicNameError",
+    "TypeMismatch",
+    "UnsupportedType",
+    "ValueMismatch",
+    "VersionMismatch",
+    "WaitSet",
+    "__version__",
+    "profiles",
+]
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """The version is kept in one place, the package's metadata, and read when asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("rtmw")
+    raise AttributeError(f"module 'rtmw' has no attribute {name!r}")

@@ -1,0 +1,144 @@
+"""A domain: programs that can meet, by number. One attachment a process, shared by all who use the number."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from types import TracebackType
+from typing import Protocol, Self
+
+from rtmw import shm
+from rtmw.errors import ClosedError, DomainNotFound
+
+LARGEST_ID = 232
+"""As in DDS, whose ports end there."""
+
+
+class Endpoint(Protocol):
+    """What a domain closes when it closes."""
+
+    def close(self) -> None: ...
+
+
+_lock = threading.Lock()
+_regions: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+
+
+def _after_fork() -> None:
+    """The child attaches anew; what it inherited says so when it is used."""
+    global _lock
+    _lock = threading.Lock()
+    _regions.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _check_id(id: int) -> int:
+    if not isinstance(id, int) or isinstance(id, bool) or not 0 <= id <= LARGEST_ID:
+        raise ValueError(f"{id!r} is not a domain; domains have numbers from 0 to {LARGEST_ID}")
+    return id
+
+
+def _attach(id: int, pool_bytes: int, create: bool) -> shm.Region:
+    while True:
+        try:
+            return shm.Region(id)
+        except DomainNotFound:
+            if not create:
+                raise
+        shm.create(id, pool_bytes)
+
+
+class Domain:
+    """Attach to a domain, and create it first if need be.
+
+    `pool`: size of the message-block pool when this call creates the domain ("64M", or bytes); a domain that exists
+    keeps its own. `create=False`: DomainNotFound if nobody has created it.
+
+    Errors: ValueError (number, pool), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied, SharedMemoryFull,
+    LimitReached.
+    """
+
+    def __init__(self, id: int = 0, *, pool: int | str = "64M", create: bool = True) -> None:
+        pool_bytes = shm.parse_size(pool)
+        self.id = _check_id(id)
+        with _lock:
+            region = _regions.get(id)
+            if region is None or not region.is_current():
+                region = _attach(id, pool_bytes, create)
+                _regions[id] = region
+        self._region: shm.Region | None = region
+        self._endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
+
+    @property
+    def region(self) -> shm.Region:
+        """The attachment; ClosedError after close()."""
+        if self._region is None:
+            raise ClosedError(f"domain {self.id}: used after close()")
+        return self._region
+
+    @property
+    def pool(self) -> int:
+        """Bytes of the message-block pool."""
+        return self.region.pool_bytes
+
+    def adopt(self, endpoint: Endpoint) -> None:
+        """Close this endpoint when the domain closes."""
+        self._endpoints.add(endpoint)
+
+    def close(self) -> None:
+        """Close its publishers and subscribers, and detach when nobody in this process needs the region any more."""
+        for endpoint in list(self._endpoints):
+            endpoint.close()
+        self._region = None
+
+    @staticmethod
+    def unlink(id: int) -> None:
+        """Remove a domain from the host. Who is attached goes on; who comes later meets in a new one.
+
+        Errors: DomainNotFound, AccessDenied.
+        """
+        shm.unlink(_check_id(id))
+        with _lock:
+            _regions.pop(id, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Domain {self.id}{'' if self._region else ', closed'}>"
+
+
+_own: dict[int, Domain] = {}
+"""Domains that were only named by number: attached once, and closed when the interpreter ends."""
+
+
+def domain_of(given: int | Domain | None) -> Domain:
+    """The domain that `domain=` names: a Domain, a number, or None for the environment's RTMW_DOMAIN, else 0."""
+    if isinstance(given, Domain):
+        return given
+    number = given if given is not None else _environment()
+    _check_id(number)
+    with _lock:
+        kept = _own.get(number)
+    if kept is not None and kept.region.is_current():
+        return kept
+    made = Domain(number)
+    with _lock:
+        _own[number] = made
+    return made
+
+
+def _environment() -> int:
+    text = os.environ.get("RTMW_DOMAIN", "0")
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"the environment says RTMW_DOMAIN={text!r}; it must be a number from 0 to {LARGEST_ID}") from None

@@ -1,0 +1,83 @@
+"""Listener: calls back for each message of a subscriber, from a thread of its own (requirement P7)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from rtmw import shm
+from rtmw.errors import ClosedError, DeadlineMissed, LeaseExpired
+
+if TYPE_CHECKING:
+    from rtmw.subscriber import Subscriber
+
+T = TypeVar("T")
+
+log = logging.getLogger("rtmw")
+
+
+class Listener(Generic[T]):
+    """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time.
+
+    An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. A callback
+    may close the listener or the subscriber. A lease that ran out is logged, and shows in the subscriber's stats.
+    """
+
+    def __init__(
+        self,
+        subscriber: Subscriber[T],
+        callback: Callable[[shm.Sample[T]], object],
+        on_deadline: Callable[[], object] | None = None,
+    ) -> None:
+        self.errors = 0
+        """Exceptions that callbacks have raised."""
+        self._subscriber = subscriber
+        self._callback = callback
+        self._on_deadline = on_deadline
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"rtmw {subscriber.topic}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                sample = self._subscriber.receive(timeout=0.1)
+            except TimeoutError:
+                continue
+            except ClosedError:
+                return
+            except DeadlineMissed:
+                if self._on_deadline is not None:
+                    self._call(self._on_deadline)
+            except LeaseExpired as error:
+                log.warning("%s", error)
+            else:
+                self._deliver(sample)
+                del sample  # its memory comes back now, and not with the next message
+
+    def _deliver(self, sample: shm.Sample[T]) -> None:
+        self._call(lambda: self._callback(sample))
+
+    def _call(self, function: Callable[[], object]) -> None:
+        try:
+            function()
+        except Exception:
+            self.errors += 1
+            log.exception("rtmw: the listener of topic %r raised; it goes on", self._subscriber.topic)
+
+    def close(self) -> None:
+        """Stop calling back; waits for a callback that runs, unless called from it. The subscriber stays open."""
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,89 @@
+"""Which publishers and subscribers of a topic are matched, and why others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rtmw import shm
+from rtmw.qos import Reliability
+from rtmw.types import AnyType, MessageType
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One side of a match."""
+
+    topic: str
+    type: MessageType | AnyType
+    reliability: Reliability
+
+    @property
+    def type_name(self) -> str:
+        return "*" if isinstance(self.type, AnyType) else self.type.name
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other side, as its control block shows it."""
+
+    pid: int
+    type: int
+    type_name: str
+    reliability: Reliability
+
+
+def _topic_slot(region: shm.Region, topic: str) -> int:
+    return next(row[0] for row in region.topics() if row[1] == topic)
+
+
+def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str) -> Iterator[Peer]:
+    slot, types = _topic_slot(region, topic), region.types()
+    for at, pid, type, reliability in rows:
+        if at == slot:
+            yield Peer(pid, type, type_name_of(types, type), Reliability(reliability))
+
+
+def type_name_of(types: dict[int, tuple[str, bytes]], index: int) -> str:
+    """Name of a type by its index in the region."""
+    if index == shm.TYPE_ANY:
+        return "*"
+    return "bytes" if index == shm.TYPE_RAW else types[index][0]
+
+
+def _same_type(types: dict[int, tuple[str, bytes]], index: int, type: MessageType | AnyType) -> bool:
+    if index == shm.TYPE_ANY or isinstance(type, AnyType):
+        return True
+    if index == shm.TYPE_RAW or type.kind == "bytes":
+        return index == shm.TYPE_RAW and type.kind == "bytes"
+    return types[index] == (type.name, type.description)
+
+
+def _type_reason(peer: Peer, mine: Offer) -> str:
+    if peer.type_name == mine.type_name:
+        return f"its type {peer.type_name} has the same name and another structure"
+    return f"its type is {peer.type_name}, this one's {mine.type_name}"
+
+
+def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
+    """Subscribers that a publisher of this offer does not reach, and why."""
+    rows = [(row[0], row[1], row[2], row[3]) for row in region.subscribers()]
+    types, reasons = region.types(), list[str]()
+    for peer in _peers(region, rows, offer.topic):
+        if not _same_type(types, peer.type, offer.type):
+            reasons.append(f"subscriber of process {peer.pid}: {_type_reason(peer, offer)}")
+        elif peer.reliability is Reliability.RELIABLE is not offer.reliability:
+            reasons.append(f"subscriber of process {peer.pid}: asks for RELIABLE, this publisher offers {offer.reliability.name}")
+    return tuple(reasons)
+
+
+def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
+    """Publishers that do not reach a subscriber of this request, and why."""
+    rows = [(row[0], row[1], row[2], row[3]) for row in region.publishers()]
+    types, reasons = region.types(), list[str]()
+    for peer in _peers(region, rows, request.topic):
+        if not _same_type(types, peer.type, request.type):
+            reasons.append(f"publisher of process {peer.pid}: {_type_reason(peer, request)}")
+        elif request.reliability is Reliability.RELIABLE is not peer.reliability:
+            reasons.append(f"publisher of process {peer.pid}: offers {peer.reliability.name}, this subscriber asks for RELIABLE")
+    return tuple(reasons)

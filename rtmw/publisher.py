@@ -1,0 +1,145 @@
+"""Publisher: encode → claim a block → fill → append. The hot methods are the core's own."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
+
+from rtmw import shm
+from rtmw.domain import Domain, domain_of
+from rtmw.matching import Offer, refusals
+from rtmw.qos import PRIORITIES, Reliability
+from rtmw.types import MessageType, resolve
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    S = TypeVar("S", bound=np.generic)
+
+T = TypeVar("T")
+
+LONGEST_QUEUE = 1 << 20
+
+
+@dataclass(frozen=True)
+class PublisherStats:
+    """What a publisher has done."""
+
+    published: int
+    """Messages appended to the queue."""
+    bytes: int
+    """Payload bytes of these."""
+    timed_out: int
+    """Messages refused: a RELIABLE subscriber's queue stayed full for `max_blocking`."""
+    exhausted: int
+    """Messages refused: no memory could be had."""
+    subscribers: int
+    """Subscribers that get its messages at present."""
+    refused: tuple[str, ...]
+    """Subscribers of the topic that are not matched, and why."""
+
+
+def check_count(name: str, value: int, least: int) -> int:
+    if not isinstance(value, int) or not least <= value <= LONGEST_QUEUE:
+        raise ValueError(f"{name}={value!r} is not possible; it must be a whole number from {least} to {LONGEST_QUEUE}")
+    return value
+
+
+def wire_type(type: MessageType) -> tuple[str, int, bytes] | None:
+    """A type as the core wants it; None for raw bytes."""
+    return None if type.kind == "bytes" else (type.name, type.identity, type.description)
+
+
+class PublisherOptions(TypedDict, total=False):
+    """Keywords of Publisher."""
+
+    domain: int | Domain | None
+    priority: int
+    lifetime: float | None
+    reliability: Reliability
+    depth: int
+    history: int
+    max_blocking: float | None
+
+
+class Publisher(shm.Publisher[T]):
+    """Publishes messages of one type to a topic.
+
+    `priority`: 0 to 7, 7 is taken first. `lifetime`: seconds a message is valid, None: for ever. `depth`: small messages
+    that stay for late subscribers while memory is plenty; `history`: messages that stay in any case. `max_blocking`:
+    seconds that publish waits for a RELIABLE subscriber whose queue is full, None: no limit.
+
+    Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
+    """
+
+    @overload
+    def __init__(self: Publisher[bytes], topic: str, **options: Unpack[PublisherOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Publisher[NDArray[S]], topic: str, type: np.dtype[S] | builtins.type[S], **options: Unpack[PublisherOptions]
+    ) -> None: ...
+    @overload
+    def __init__(self, topic: str, type: builtins.type[T], **options: Unpack[PublisherOptions]) -> None: ...
+
+    def __init__(
+        self,
+        topic: str,
+        type: Any = bytes,
+        *,
+        domain: int | Domain | None = None,
+        priority: int = 0,
+        lifetime: float | None = None,
+        reliability: Reliability = Reliability.ADAPTIVE,
+        depth: int = 64,
+        history: int = 0,
+        max_blocking: float | None = 0.1,
+    ) -> None:
+        if not isinstance(priority, int) or not 0 <= priority < PRIORITIES:
+            raise ValueError(f"priority {priority!r} does not exist; there are 0 (lowest) to {PRIORITIES - 1}")
+        message_type = resolve(type)
+        self.type = message_type
+        self.reliability = Reliability(reliability)
+        self._domain = domain_of(domain)
+        super().__init__(
+            self._domain.region,
+            topic,
+            wire_type(message_type),
+            message_type.encode,
+            int(self.reliability),
+            priority,
+            check_count("depth", depth, 1),
+            check_count("history", history, 0),
+            lifetime,
+            max_blocking,
+        )
+        self._domain.adopt(self)
+
+    def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` subscribers are matched. False: not within `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.subscribers < count:
+            left = 0.01 if end is None else min(0.01, end - time.monotonic())
+            if left <= 0:
+                return False
+            time.sleep(left)
+        return True
+
+    def stats(self) -> PublisherStats:
+        """Counters since it was opened, and who is matched at present."""
+        offer = Offer(self.topic, self.type, self.reliability)
+        return PublisherStats(*self._counters(), self.subscribers, refusals(self._domain.region, offer))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: builtins.type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Publisher {self.topic!r} {self.type.name}{', closed' if self.closed else ''}>"

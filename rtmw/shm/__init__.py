@@ -1,0 +1,22 @@
+"""Shared memory: the C core and the regions it works in. The only importer of `_core`."""
+
+from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
+from rtmw.shm.region import create, domains, leftovers, parse_size, unlink, unlink_quietly
+
+__all__ = [
+    "GRANULES_A_PAGE",
+    "TYPE_ANY",
+    "TYPE_RAW",
+    "Loan",
+    "Publisher",
+    "Region",
+    "Sample",
+    "Subscriber",
+    "create",
+    "domains",
+    "leftovers",
+    "parse_size",
+    "unlink",
+    "unlink_quietly",
+    "wait_any",
+]

@@ -1,0 +1,89 @@
+"""What a code of the core means to a Python program: one table, one function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from rtmw import errors
+
+Message = tuple[Callable[[str], Exception], str]
+
+
+def _table() -> dict[int, Message]:
+    from rtmw.shm import _core as core
+
+    return {
+        core.NO_MEMORY: (
+            errors.PoolExhausted,
+            "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody holds or "
+            "still has to read. Release samples sooner, make the domain with a larger pool, or see `rtmw doctor`",
+        ),
+        core.TIMEOUT: (TimeoutError, "topic {subject!r}: no message within the timeout"),
+        core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
+        core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
+        core.TOO_LARGE: (
+            errors.MessageTooLarge,
+            "topic {subject!r}: a message of {detail} bytes is larger than the pool of the domain; make the domain with a "
+            "larger pool (`rtmw.Domain(id, pool=...)`)",
+        ),
+        core.BAD_NAME: (
+            errors.TopicNameError,
+            "{subject!r} is not a topic name: 1 to 191 bytes of UTF-8 without control characters are",
+        ),
+        core.NO_PARTICIPANT_SLOT: (
+            errors.LimitReached,
+            "domain {subject}: 127 processes are attached, and all of them live; end one, or use another domain",
+        ),
+        core.NO_TOPIC_SLOT: (
+            errors.LimitReached,
+            "topic {subject!r}: every topic slot of the domain is taken; a domain with a larger pool has more",
+        ),
+        core.NO_ENDPOINT_SLOT: (
+            errors.LimitReached,
+            "topic {subject!r}: every endpoint slot of the domain is taken by a living process; close some, or make the "
+            "domain with a larger pool",
+        ),
+        core.NO_TYPE_SLOT: (errors.LimitReached, "topic {subject!r}: every one of the 256 type slots of the domain is taken"),
+        core.NOT_FOUND: (
+            errors.DomainNotFound,
+            "domain {subject} does not exist; create it with rtmw.Domain({subject}), which is also what a publisher does",
+        ),
+        core.VERSION: (
+            errors.VersionMismatch,
+            f"domain {{subject}} has memory layout {{detail}}, and this rtmw speaks layout {core.LAYOUT_VERSION}; end its "
+            "programs and run `rtmw clean`, or use the same version everywhere",
+        ),
+        core.DAMAGED: (
+            errors.RegionDamaged,
+            "{subject}: the region is half made, truncated, or contradicts itself; end its programs and run `rtmw clean`",
+        ),
+        core.DENIED: (
+            errors.AccessDenied,
+            "domain {subject} belongs to another user; use another number, or run as that user",
+        ),
+        core.FORKED: (
+            errors.ForkedError,
+            "{subject}: made before fork() and used in the child; the child has to make its own rtmw objects",
+        ),
+        core.WRONG_TYPE: (
+            errors.TypeMismatch,
+            "a publisher of bytes was given {subject}; give bytes, bytearray or memoryview, or name a type",
+        ),
+    }
+
+
+def failure(code: int, subject: object, detail: int) -> Exception:
+    """The exception for a code. `detail`: bytes, version, messages missed, or errno, as the code says."""
+    from rtmw.shm import _core as core
+
+    if code == core.LAPSED:
+        return errors.LeaseExpired(
+            f"topic {subject!r}: a publisher waited for this RELIABLE subscriber for longer than its lease, and went on "
+            f"without it; {detail} messages are gone. The next call goes on behind them",
+            detail,
+        )
+    if code == core.SYSTEM:
+        return OSError(detail, f"rtmw, {subject}: {os.strerror(detail)}")
+    kind, text = _table()[code]
+    return kind(text.format(subject=subject, detail=detail))

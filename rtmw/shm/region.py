@@ -1,0 +1,129 @@
+"""Regions of shared memory: make, name, remove. The C core lays them out and attaches to them.
+
+A region is two POSIX shared-memory objects. Both are filled under names that nobody looks for, and the control object
+gets its public name last, in one step (link). So a creator that dies halfway leaves no half-made region, only
+nameless leftovers, which `leftovers` finds by the pid in their names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+from pathlib import Path
+
+import posix_ipc
+
+from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
+from rtmw.shm import _core
+
+SHM = Path("/dev/shm")
+SMALLEST_POOL = 64 * 1024
+LARGEST_POOL = 1 << 40
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of `"64M"`, `"512K"`, `"1G"` or a plain number, rounded up to whole pages."""
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)(?:i?B)?", str(size).strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{size!r} is not a size; write bytes as a number, or as '512K', '64M', '2G'")
+    number = int(match[1]) * units[match[2].upper()]
+    if not SMALLEST_POOL <= number <= LARGEST_POOL:
+        raise ValueError(f"a pool of {size!r} is not possible; it must have {SMALLEST_POOL} bytes to {LARGEST_POOL}")
+    return -(-number // _core.PAGE) * _core.PAGE
+
+
+def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
+    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
+    shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
+    try:
+        os.posix_fallocate(shared.fd, 0, size)
+    except OSError as error:
+        shared.close_fd()
+        posix_ipc.unlink_shared_memory(name)
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise
+        free = os.statvfs(SHM).f_bavail * os.statvfs(SHM).f_frsize
+        raise SharedMemoryFull(
+            error.errno,
+            f"no room in {SHM}: {size} bytes were asked for, {free} are free; ask for a smaller pool, remove what is "
+            "left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (mount -o remount,size=... /dev/shm)",
+        ) from None
+    return shared
+
+
+def create(domain: int, pool_bytes: int) -> bool:
+    """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
+    nonce = secrets.randbits(64)
+    control_name, blocks_name = _core.names(domain, nonce)
+    nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
+    control = _allocate(nameless, _core.control_bytes(pool_bytes))
+    named = False
+    try:
+        blocks = _allocate(blocks_name, pool_bytes)
+        blocks.close_fd()
+        _core.format(control.fd, pool_bytes, nonce)
+        os.link(SHM / nameless[1:], SHM / control_name[1:])
+        named = True
+    except FileExistsError:
+        pass
+    finally:
+        control.close_fd()
+        unlink_quietly(nameless)
+        if not named:
+            unlink_quietly(blocks_name)
+    return named
+
+
+def unlink_quietly(name: str) -> None:
+    try:
+        posix_ipc.unlink_shared_memory(name)
+    except posix_ipc.ExistentialError:
+        pass
+
+
+def unlink(domain: int) -> list[str]:
+    """Remove the names of a domain's region; who is attached goes on with the memory. The names that were removed."""
+    control, _ = _core.names(domain, 0)
+    if not (SHM / control[1:]).exists():
+        raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")
+    names = [control, *(f"/{path.name}" for path in SHM.glob(f"rtmw.{domain}.blocks.*"))]
+    try:
+        for name in names:
+            unlink_quietly(name)
+    except PermissionError:
+        raise AccessDenied(f"domain {domain} belongs to another user; only that user can remove it") from None
+    return names
+
+
+def domains() -> list[int]:
+    """Numbers of the domains that exist on this host."""
+    found = (re.fullmatch(r"rtmw\.(\d+)\.control", path.name) for path in SHM.iterdir())
+    return sorted(int(match[1]) for match in found if match)
+
+
+def leftovers() -> list[str]:
+    """Objects of creators that died before their region had a name, and blocks that no region names any more."""
+    names: list[str] = []
+    for path in SHM.glob("rtmw.*"):
+        new = re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", path.name)
+        blocks = re.fullmatch(r"rtmw\.(\d+)\.blocks\.([0-9a-f]+)", path.name)
+        if (new and not Path("/proc", new[1]).exists()) or (
+            blocks and not _is_named(int(blocks[1]), int(blocks[2], 16)) and not list(SHM.glob(f"rtmw.*.new.*.{blocks[2]}"))
+        ):
+            names.append(f"/{path.name}")
+    return sorted(names)
+
+
+def _is_named(domain: int, nonce: int) -> bool:
+    """Does the control object of this domain name the blocks object with this nonce?"""
+    control, _ = _core.names(domain, nonce)
+    try:
+        with open(SHM / control[1:], "rb") as file:
+            return nonce.to_bytes(8, "little") in file.read(64)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True

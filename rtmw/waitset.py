@@ -1,0 +1,28 @@
+"""Wait for any of several subscribers at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtmw import shm
+from rtmw.subscriber import Subscriber
+
+
+class WaitSet:
+    """A fixed set of subscribers, of any topics, types and domains.
+
+    Sleeps on all of them with one system call (Linux 5.16, up to 128); beyond that it looks twice a millisecond.
+    """
+
+    def __init__(self, *subscribers: Subscriber[Any]) -> None:
+        for subscriber in subscribers:
+            if not isinstance(subscriber, Subscriber):
+                raise TypeError(f"a WaitSet is made of subscribers, and was given {subscriber!r}")
+        self._subscribers = subscribers
+
+    def wait(self, timeout: float | None = None) -> list[Subscriber[Any]]:
+        """Those with something to take, or whose deadline passed (then `receive(0)` says so); [] after `timeout`.
+
+        Raises ClosedError when one of them is closed.
+        """
+        return shm.wait_any(self._subscribers, timeout)
