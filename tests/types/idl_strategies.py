@@ -69,6 +69,9 @@ def bitmasks(draw: st.DrawFn) -> Part:
 
 
 def _octet(hint: Any) -> bool:
+    """Arrays of octets are bytes to cyclonedds, also when the octet goes by another name."""
+    while isinstance(getattr(hint, "__metadata__", [None])[0], t.typedef):
+        hint = hint.__metadata__[0].subtype
     return hint in (t.uint8, t.byte)
 
 

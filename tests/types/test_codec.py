@@ -16,7 +16,7 @@ from tests.types.idl_strategies import messages, plain
 
 EVERY = ("union", "optional", "appendable", "mutable")
 thorough = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
