@@ -34,7 +34,7 @@ class _Reader:
     def _readable(self) -> None:
         """Datagrams do not say for whom: everybody looks, in every loop of the process."""
         self._region.drain()
-        for reader in list(_readers.get(self._region, {}).values()):
+        for reader in list(_readers[self._region].values()):
             if reader is self:
                 reader.wake()
             elif not reader.loop.is_closed():
@@ -46,9 +46,9 @@ class _Reader:
                 future.set_result(None)
 
 
-_readers: weakref.WeakKeyDictionary[
-    shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]
-] = weakref.WeakKeyDictionary()
+_readers: weakref.WeakKeyDictionary[shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _reader(region: shm.Region) -> _Reader:

@@ -141,4 +141,6 @@ def _environment() -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"the environment says RTMW_DOMAIN={text!r}; it must be a number from 0 to {LARGEST_ID}") from None
+        raise ValueError(
+            f"the environment says RTMW_DOMAIN={text!r}; it must be a number from 0 to {LARGEST_ID}"
+        ) from None

@@ -73,7 +73,9 @@ def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
         if not _same_type(types, peer.type, offer.type):
             reasons.append(f"subscriber of process {peer.pid}: {_type_reason(peer, offer)}")
         elif peer.reliability is Reliability.RELIABLE is not offer.reliability:
-            reasons.append(f"subscriber of process {peer.pid}: asks for RELIABLE, this publisher offers {offer.reliability.name}")
+            reasons.append(
+                f"subscriber of process {peer.pid}: asks for RELIABLE, this publisher offers {offer.reliability.name}"
+            )
     return tuple(reasons)
 
 
@@ -85,5 +87,7 @@ def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
         if not _same_type(types, peer.type, request.type):
             reasons.append(f"publisher of process {peer.pid}: {_type_reason(peer, request)}")
         elif request.reliability is Reliability.RELIABLE is not peer.reliability:
-            reasons.append(f"publisher of process {peer.pid}: offers {peer.reliability.name}, this subscriber asks for RELIABLE")
+            reasons.append(
+                f"publisher of process {peer.pid}: offers {peer.reliability.name}, this subscriber asks for RELIABLE"
+            )
     return tuple(reasons)

@@ -165,7 +165,7 @@ def topics(domain: Domain) -> list[TopicView]:
     for slot, name, retired_published, retired_bytes, bands in region.topics():
         senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
-        used = {view.type_name for view in (*senders, *takers)} - {"*"}
+        used = {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
         views.append(
             TopicView(
                 name=name,

@@ -69,9 +69,9 @@ class PublisherOptions(TypedDict, total=False):
 class Publisher(shm.Publisher[T]):
     """Publishes messages of one type to a topic.
 
-    `priority`: 0 to 7, 7 is taken first. `lifetime`: seconds a message is valid, None: for ever. `depth`: small messages
-    that stay for late subscribers while memory is plenty; `history`: messages that stay in any case. `max_blocking`:
-    seconds that publish waits for a RELIABLE subscriber whose queue is full, None: no limit.
+    `priority`: 0 to 7, 7 is taken first. `lifetime`: seconds a message is valid, None: for ever. `depth`: small
+    messages that stay for late subscribers while memory is plenty; `history`: messages that stay in any case.
+    `max_blocking`: seconds that publish waits for a RELIABLE subscriber whose queue is full, None: no limit.
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
     """
@@ -80,7 +80,10 @@ class Publisher(shm.Publisher[T]):
     def __init__(self: Publisher[bytes], topic: str, **options: Unpack[PublisherOptions]) -> None: ...
     @overload
     def __init__(
-        self: Publisher[NDArray[S]], topic: str, type: np.dtype[S] | builtins.type[S], **options: Unpack[PublisherOptions]
+        self: Publisher[NDArray[S]],
+        topic: str,
+        type: np.dtype[S] | builtins.type[S],
+        **options: Unpack[PublisherOptions],
     ) -> None: ...
     @overload
     def __init__(self, topic: str, type: builtins.type[T], **options: Unpack[PublisherOptions]) -> None: ...

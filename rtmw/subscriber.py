@@ -96,7 +96,10 @@ class Subscriber(shm.Subscriber[T]):
     def __init__(self: Subscriber[bytes], topic: str, **options: Unpack[SubscriberOptions]) -> None: ...
     @overload
     def __init__(
-        self: Subscriber[NDArray[S]], topic: str, type: np.dtype[S] | builtins.type[S], **options: Unpack[SubscriberOptions]
+        self: Subscriber[NDArray[S]],
+        topic: str,
+        type: np.dtype[S] | builtins.type[S],
+        **options: Unpack[SubscriberOptions],
     ) -> None: ...
     @overload
     def __init__(self: Subscriber[Any], topic: str, type: AnyType, **options: Unpack[SubscriberOptions]) -> None: ...

@@ -362,6 +362,17 @@ static bool parse_type(PyObject *value, rtmw_type *space, const rtmw_type **type
     return true;
 }
 
+/* Bytes of a topic name; what the core could not tell apart from another name (a zero byte ends it there) is refused. */
+static const char *topic_name(PyObject *self, PyObject *topic)
+{
+    Py_ssize_t length;
+    const char *name = PyUnicode_AsUTF8AndSize(topic, &length);
+    if (name && strlen(name) == (size_t)length) return name;
+    PyErr_Clear(); /* a lone surrogate has no UTF-8 */
+    fail(self, RTMW_BAD_NAME, topic, 0);
+    return NULL;
+}
+
 /* ---- Publisher and Loan ---- */
 
 typedef struct {
@@ -401,7 +412,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!parse_type(type_tuple, &space, &type) || !seconds(lifetime, 0, &self->lifetime_ns) ||
         !seconds(max_blocking, UINT64_MAX, &self->max_blocking_ns))
         return -1;
-    const char *name = PyUnicode_AsUTF8(topic);
+    const char *name = topic_name(object, topic);
     if (!name) return -1;
     int code = rtmw_publisher_open(((Region *)region)->core, name, type, &qos, &self->core);
     if (code != RTMW_OK) return fail(object, code, topic, 0), -1;
@@ -657,9 +668,9 @@ static bool loan_is_open(Loan *self)
 
 static void loan_end(Loan *self)
 {
-    Publisher *publisher = self->publisher;
-    if (self->open && publisher->core) rtmw_loan_drop(publisher->core, &self->core);
-    if (self->kept && self->exports == 0) rtmw_release(((Region *)publisher->region)->core, self->core.descriptor);
+    struct rtmw_region *r = ((Region *)self->publisher->region)->core;
+    if (self->open) loan_give_back(r, self->core.descriptor); /* also when its publisher was closed meanwhile */
+    if (self->kept && self->exports == 0) rtmw_release(r, self->core.descriptor);
     self->open = self->kept = false;
 }
 
@@ -790,7 +801,7 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!parse_type(type_tuple, &space, &type) || !seconds(min_interval, 0, &qos.min_interval_ns) ||
         !seconds(deadline, 0, &qos.deadline_ns) || !seconds(lease, 0, &qos.lease_ns) || !seconds(spin, UINT64_MAX, &self->spin_ns))
         return -1;
-    const char *name = PyUnicode_AsUTF8(topic);
+    const char *name = topic_name(object, topic);
     if (!name) return -1;
     int code = rtmw_subscriber_open(((Region *)region)->core, name, type, &qos, &self->core);
     if (code != RTMW_OK) return fail(object, code, topic, 0), -1;

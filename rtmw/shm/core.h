@@ -168,6 +168,7 @@ int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);       
 void publisher_flush(rtmw_publisher *);                                                           /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
+void loan_give_back(struct rtmw_region *, uint32_t descriptor);   /* LOANED by this process → FREE */
 
 bool is_lapsed(struct rtmw_subscriber *);
 int region_socket(struct rtmw_region *);            /* the process' one file descriptor; -1 and errno */

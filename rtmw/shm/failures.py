@@ -16,16 +16,16 @@ def _table() -> dict[int, Message]:
     return {
         core.NO_MEMORY: (
             errors.PoolExhausted,
-            "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody holds or "
-            "still has to read. Release samples sooner, make the domain with a larger pool, or see `rtmw doctor`",
+            "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody holds "
+            "or still has to read. Release samples sooner, make the domain with a larger pool, or see `rtmw doctor`",
         ),
         core.TIMEOUT: (TimeoutError, "topic {subject!r}: no message within the timeout"),
         core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
         core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
         core.TOO_LARGE: (
             errors.MessageTooLarge,
-            "topic {subject!r}: a message of {detail} bytes is larger than the pool of the domain; make the domain with a "
-            "larger pool (`rtmw.Domain(id, pool=...)`)",
+            "topic {subject!r}: a message of {detail} bytes is larger than the pool of the domain; make the domain with "
+            "a larger pool (`rtmw.Domain(id, pool=...)`)",
         ),
         core.BAD_NAME: (
             errors.TopicNameError,
@@ -41,22 +41,25 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_ENDPOINT_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every endpoint slot of the domain is taken by a living process; close some, or make the "
-            "domain with a larger pool",
+            "topic {subject!r}: every endpoint slot of the domain is taken by a living process; close some, or make "
+            "the domain with a larger pool",
         ),
-        core.NO_TYPE_SLOT: (errors.LimitReached, "topic {subject!r}: every one of the 256 type slots of the domain is taken"),
+        core.NO_TYPE_SLOT: (
+            errors.LimitReached,
+            "topic {subject!r}: every one of the 256 type slots of the domain is taken",
+        ),
         core.NOT_FOUND: (
             errors.DomainNotFound,
-            "domain {subject} does not exist; create it with rtmw.Domain({subject}), which is also what a publisher does",
+            "domain {subject} does not exist; rtmw.Domain({subject}) creates it, and so does any publisher or subscriber",
         ),
         core.VERSION: (
             errors.VersionMismatch,
-            f"domain {{subject}} has memory layout {{detail}}, and this rtmw speaks layout {core.LAYOUT_VERSION}; end its "
-            "programs and run `rtmw clean`, or use the same version everywhere",
+            f"domain {{subject}} has memory layout {{detail}}, and this rtmw speaks layout {core.LAYOUT_VERSION}; end "
+            "its programs and run `rtmw clean`, or use the same version everywhere",
         ),
         core.DAMAGED: (
             errors.RegionDamaged,
-            "{subject}: the region is half made, truncated, or contradicts itself; end its programs and run `rtmw clean`",
+            "{subject}: the region is half made, truncated, or contradicts itself; end its programs, run `rtmw clean`",
         ),
         core.DENIED: (
             errors.AccessDenied,
@@ -79,8 +82,8 @@ def failure(code: int, subject: object, detail: int) -> Exception:
 
     if code == core.LAPSED:
         return errors.LeaseExpired(
-            f"topic {subject!r}: a publisher waited for this RELIABLE subscriber for longer than its lease, and went on "
-            f"without it; {detail} messages are gone. The next call goes on behind them",
+            f"topic {subject!r}: a publisher waited for this RELIABLE subscriber for longer than its lease, and went "
+            f"on without it; {detail} messages are gone. The next call goes on behind them",
             detail,
         )
     if code == core.SYSTEM:

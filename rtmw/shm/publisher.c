@@ -122,13 +122,15 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
     return RTMW_OK;
 }
 
-void rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan)
+void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
 {
-    if (is_forked(p->region)) return;
-    lock_take(&p->region->lock);
-    descriptor_free(p->region, loan->descriptor);
-    lock_give(&p->region->lock);
+    if (is_forked(r)) return;
+    lock_take(&r->lock);
+    descriptor_free(r, descriptor);
+    lock_give(&r->lock);
 }
+
+void rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { loan_give_back(p->region, loan->descriptor); }
 
 static uint32_t write_header(rtmw_publisher *p, struct descriptor *d, const rtmw_message_qos *qos)
 {

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import posix_ipc
@@ -78,10 +79,8 @@ def create(domain: int, pool_bytes: int) -> bool:
 
 
 def unlink_quietly(name: str) -> None:
-    try:
+    with suppress(posix_ipc.ExistentialError):
         posix_ipc.unlink_shared_memory(name)
-    except posix_ipc.ExistentialError:
-        pass
 
 
 def unlink(domain: int) -> list[str]:
@@ -106,15 +105,16 @@ def domains() -> list[int]:
 
 def leftovers() -> list[str]:
     """Objects of creators that died before their region had a name, and blocks that no region names any more."""
-    names: list[str] = []
-    for path in SHM.glob("rtmw.*"):
-        new = re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", path.name)
-        blocks = re.fullmatch(r"rtmw\.(\d+)\.blocks\.([0-9a-f]+)", path.name)
-        if (new and not Path("/proc", new[1]).exists()) or (
-            blocks and not _is_named(int(blocks[1]), int(blocks[2], 16)) and not list(SHM.glob(f"rtmw.*.new.*.{blocks[2]}"))
-        ):
-            names.append(f"/{path.name}")
-    return sorted(names)
+    return sorted(f"/{path.name}" for path in SHM.glob("rtmw.*") if _is_left_over(path.name))
+
+
+def _is_left_over(name: str) -> bool:
+    if new := re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", name):
+        return not Path("/proc", new[1]).exists()
+    if blocks := re.fullmatch(r"rtmw\.(\d+)\.blocks\.([0-9a-f]+)", name):
+        being_made = any(SHM.glob(f"rtmw.*.new.*.{blocks[2]}"))
+        return not being_made and not _is_named(int(blocks[1]), int(blocks[2], 16))
+    return False
 
 
 def _is_named(domain: int, nonce: int) -> bool:
