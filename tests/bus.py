@@ -1,0 +1,57 @@
+"""What the tests of the bus share: waiting for a fact, looking at the books, and messages of two structures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cyclonedds.idl import IdlStruct
+
+import rtmw
+from rtmw import observe
+
+LONG = 10.0
+"""Seconds after which a test gives up; nothing is measured with it."""
+
+
+@dataclass
+class Reading(IdlStruct, typename="Reading"):
+    """A message type."""
+
+    station: str
+    value: float
+
+
+@dataclass
+class Order(IdlStruct, typename="Order"):
+    """Another message type."""
+
+    text: str
+
+
+def eventually(fact: Callable[[], object], within: float = LONG) -> None:
+    """Wait until something is true that another thread or process does."""
+    until = time.monotonic() + within
+    while not fact():
+        assert time.monotonic() < until, f"not within {within} s"
+        time.sleep(0.005)
+
+
+def taken(subscriber: rtmw.Subscriber[bytes]) -> list[bytes]:
+    """Everything there is to take."""
+    return [sample.value for sample in subscriber.take_many(1_000_000)]
+
+
+def balanced(domain: rtmw.Domain) -> observe.Books:
+    """The books, which must balance."""
+    books = observe.examine(domain)
+    assert books.problems == ()
+    return books
+
+
+def held(domain: rtmw.Domain) -> int:
+    """Descriptors that somebody holds though their queue has passed them, once everything that can go is gone."""
+    books = observe.examine(domain, fix=True)
+    assert books.problems == ()
+    return books.descriptors_held

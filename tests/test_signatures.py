@@ -1,0 +1,108 @@
+"""The names and arguments that outside programs are written against."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.qos import Profile
+
+REQUIRED = inspect.Parameter.empty
+
+
+def parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Names and defaults: of those that may be given by place, and of those that must be given by name."""
+    by_place: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name != "self":
+            (by_name if parameter.kind is parameter.KEYWORD_ONLY else by_place)[name] = parameter.default
+    return by_place, by_name
+
+
+def test_a_domain_takes_id_pool_and_create() -> None:
+    assert parameters(rtmw.Domain) == ({"id": 0}, {"pool": "64M", "create": True})
+
+
+def test_a_publisher_takes_what_the_specification_lists() -> None:
+    assert parameters(rtmw.Publisher) == (
+        {"topic": REQUIRED, "type": bytes},
+        {
+            "domain": None,
+            "priority": 0,
+            "lifetime": None,
+            "reliability": rtmw.Reliability.ADAPTIVE,
+            "depth": 64,
+            "history": 0,
+            "max_blocking": 0.1,
+        },
+    )
+
+
+def test_a_subscriber_takes_what_the_specification_lists() -> None:
+    assert parameters(rtmw.Subscriber) == (
+        {"topic": REQUIRED, "type": bytes},
+        {
+            "domain": None,
+            "min_interval": 0.0,
+            "deadline": None,
+            "reliability": rtmw.Reliability.ADAPTIVE,
+            "depth": 64,
+            "history": 0,
+            "lease": None,
+            "spin": None,
+        },
+    )
+
+
+def test_methods_written_in_python_take_what_the_specification_lists() -> None:
+    assert parameters(rtmw.Publisher.wait_for_subscribers) == ({"count": 1, "timeout": None}, {})
+    assert parameters(rtmw.Subscriber.listen) == ({"callback": REQUIRED, "on_deadline": None}, {})
+    assert parameters(rtmw.WaitSet.wait) == ({"timeout": None}, {})
+    assert parameters(rtmw.Domain.unlink) == ({"id": REQUIRED}, {})
+
+
+@pytest.mark.usefixtures("domain")
+def test_methods_of_the_core_take_what_the_specification_lists() -> None:
+    publisher, subscriber = rtmw.Publisher("names"), rtmw.Subscriber("names")
+    assert publisher.publish(b"1", priority=None, lifetime=None, valid_until=None) is True
+    assert publisher.publish_many([b"2"]) == 1
+    with publisher.loan(1, priority=None, lifetime=None, valid_until=None) as loan:
+        assert loan.publish() is True
+    assert [sample.sequence for sample in subscriber.take_many(2)] == [1, 2]
+    assert subscriber.receive(timeout=1).sequence == 3
+    assert subscriber.take() is None
+    for wrong in (
+        lambda: publisher.publish(b"1", 3),  # type: ignore[misc]
+        lambda: publisher.publish(),  # type: ignore[call-arg]
+        lambda: publisher.publish(b"1", urgency=3),  # type: ignore[call-arg]
+        lambda: publisher.loan(1, 2),  # type: ignore[misc]
+        lambda: subscriber.receive(1, 2),  # type: ignore[call-arg]
+        lambda: subscriber.receive(seconds=1),  # type: ignore[call-arg]
+        lambda: subscriber.take(1),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(TypeError):
+            wrong()  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.usefixtures("domain")
+def test_a_sample_has_the_attributes_that_the_specification_lists() -> None:
+    publisher, subscriber = rtmw.Publisher("attributes"), rtmw.Subscriber("attributes")
+    publisher.publish(b"x")
+    public = {name for name in dir(subscriber.receive(1)) if not name.startswith("_")}
+    assert public == {
+        "value", "data", "topic", "type_name", "sequence", "priority", "source_time_ns", "expires_ns", "publisher", "release"
+    }  # fmt: skip
+
+
+def test_reliability_has_three_settings() -> None:
+    assert [setting.name for setting in sorted(rtmw.Reliability)] == ["TIMELY", "ADAPTIVE", "RELIABLE"]
+
+
+def test_there_are_profiles_of_the_five_kinds_of_information() -> None:
+    kinds = {name for name, value in vars(rtmw.profiles).items() if isinstance(value, Profile)}
+    assert kinds == {"SIGNAL", "COMMAND", "STATUS", "EVENT", "REQUEST"}
