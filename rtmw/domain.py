@@ -103,6 +103,7 @@ class Domain:
         shm.unlink(_check_id(id))
         with _lock:
             _regions.pop(id, None)
+            _own.pop(id, None)
 
     def __enter__(self) -> Self:
         return self
