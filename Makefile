@@ -37,7 +37,7 @@ style: setup
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 
 native: setup
-	@for file in $(CORE); do echo "$(CC) $(STRICT) $$file" && $(CC) -std=gnu11 $(STRICT) $(INCLUDE) $$file || exit 1; done
+	@for file in $(CORE); do echo "$(CC) $(STRICT) $$file" && $(CC) -std=gnu11 -D_GNU_SOURCE $(STRICT) $(INCLUDE) $$file || exit 1; done
 	echo '#include "rtmw/shm/rtmw.h"' | $(CXX) -std=c++17 $(STRICT) -I. -x c++ -
 	$(MAKE) -C tests/native check
 
