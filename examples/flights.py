@@ -178,7 +178,7 @@ def follow(subscribers: list[rtmw.Subscriber[Any]], use: Callable[[Any], None], 
     """Use every message until the end, and what is left in the queues then; give the account of each topic."""
     waiting, seen = rtmw.WaitSet(*subscribers), 0
     ready.set()
-    while not end.is_set() or any(subscriber.stats().behind for subscriber in subscribers):
+    while not end.is_set() or any(subscriber.stats().waiting for subscriber in subscribers):
         for subscriber in waiting.wait(timeout=0.1):
             for sample in subscriber.take_many(64):
                 use(sample.value)

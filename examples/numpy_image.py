@@ -11,7 +11,7 @@ IMAGE = np.dtype((np.uint8, SHAPE))
 
 with rtmw.Subscriber("camera/image", IMAGE) as viewer, rtmw.Publisher("camera/image", IMAGE) as camera:
     with camera.loan(IMAGE.itemsize) as loan:
-        drawing = np.frombuffer(loan, np.uint8).reshape(SHAPE)
+        drawing = np.frombuffer(memoryview(loan), np.uint8).reshape(SHAPE)
         drawing[:] = 0
         drawing[:, :, 1] = np.arange(SHAPE[1]) % 256  # a green ramp, drawn where it will be read
         loan.publish()

@@ -70,9 +70,9 @@ def publishers_table(published: Mapping[str, int], refused: Mapping[str, int]) -
 
 def counts_table(subscribers: Reports) -> Table:
     """A row a subscription: what became of the messages."""
-    names = ("received", *CAUSES, "deadlines_missed")
+    names = ("received", *CAUSES, "silences")
     rows = [[role, _short(account), *(account[name] for name in names)] for role, account in _accounts(subscribers)]
-    columns = ("subscriber", "topic", "delivered", *CAUSES, "deadlines missed")
+    columns = ("subscriber", "topic", "delivered", *CAUSES, "silences")
     return Table("Delivered, and dropped by cause", columns, rows)
 
 

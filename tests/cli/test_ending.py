@@ -86,5 +86,6 @@ def test_the_demonstration_ends_with_numbers_that_agree() -> None:
     counts = out[out.index("Delivered, and dropped by cause") : out.index("Latency")].splitlines()[2:]
     rows = {row[0]: row for row in map(str.split, counts) if row}
     assert int(rows["display"][5]) > 0, "min_interval thins out"
+    assert int(rows["watchdog"][7]) >= 1, "the watchdog sees that the publisher ended"
     assert int(rows["slow-timely"][3]) > 0, "a slow TIMELY subscriber misses messages"
     assert int(rows["slow-reliable"][3]) == 0, "a RELIABLE one misses none"

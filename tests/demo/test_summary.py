@@ -11,7 +11,7 @@ from rtmw.observe import Books
 
 
 def account(**changes: int) -> dict[str, Any]:
-    counts = {"received": 60, "missed": 30, "expired": 10, "thinned": 0, "unmatched": 0, "deadlines_missed": 2}
+    counts = {"received": 60, "missed": 30, "expired": 10, "thinned": 0, "unmatched": 0, "silences": 2}
     return {"topic": "t", "seen": 60, "latency_us": [10.0, 20.0, 30.0], **counts, **changes}
 
 
