@@ -140,7 +140,7 @@ def domain_of(given: int | Domain | None) -> Domain:
 def _environment() -> int:
     text = os.environ.get("RTMW_DOMAIN", "0")
     try:
-        return int(text)
+        return _check_id(int(text))
     except ValueError:
         raise ValueError(
             f"the environment says RTMW_DOMAIN={text!r}; it must be a number from 0 to {LARGEST_ID}"
