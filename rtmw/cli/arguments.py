@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import rtmw
 from rtmw.cli import clean, doctor, echo, publish, rates, topic
 from rtmw.cli.filters import Filter
 from rtmw.cli.values import load_type
@@ -19,6 +20,7 @@ Commands = Any  # what `add_subparsers` gives; argparse does not export its clas
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `rtmw`; the namespace it gives has a `run` to call with it."""
     parser = argparse.ArgumentParser(prog="rtmw", description="Real-time publish/subscribe between programs.")
+    parser.add_argument("--version", action="version", version=f"rtmw {rtmw.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_demo(commands)
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")

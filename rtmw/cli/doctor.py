@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rtmw import observe
+from rtmw import observe, shm
 from rtmw.cli.common import attach
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.show import Table, show, show_json, size
@@ -16,12 +16,16 @@ PAGE_BYTES = 4096
 def doctor(arguments: argparse.Namespace) -> int:
     """Print the examination; status 1 if the books do not balance."""
     books = _examine(arguments.domain, arguments.fix)
-    machine = checks()
+    machine, leftovers = checks(), _leftovers(arguments.fix)
     balanced = books is None or not books.problems
     if arguments.json:
-        show_json({"domain": arguments.domain, "balanced": balanced, "books": books, "machine": machine})
+        found = {"books": books, "machine": machine, "domains": shm.domains(), "leftovers": leftovers}
+        show_json({"domain": arguments.domain, "balanced": balanced, **found})
         return 0 if balanced else 1
     show(_machine_table(machine))
+    print(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
+    for name in leftovers:
+        print(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
     if books is None:
         print(f"Domain {arguments.domain} does not exist: there are no books to check.")
     else:
@@ -35,6 +39,14 @@ def _examine(number: int, fix: bool) -> observe.Books | None:
             return observe.examine(domain, fix)
     except DomainNotFound:
         return None
+
+
+def _leftovers(fix: bool) -> list[str]:
+    """Shared memory of regions that were never finished; with `fix`, it is removed."""
+    names = shm.leftovers()
+    for name in names if fix else []:
+        shm.unlink_quietly(name)
+    return names
 
 
 def _machine_table(machine: list[Check]) -> Table:

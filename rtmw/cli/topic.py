@@ -17,7 +17,17 @@ DROPS = ("missed", "expired", "thinned", "unmatched")
 """The causes of a drop, as `SubscriberView` names them."""
 IDENTITY = ("pid", "process", "type_name", "reliability")
 PUBLISHER_COLUMNS = (*IDENTITY, "priority", "depth", "history", "published", "bytes", "timed_out", "exhausted")
-SUBSCRIBER_COLUMNS = (*IDENTITY, "depth", "received", "bytes", "behind", *DROPS, "deadlines_missed", "lapses")
+SUBSCRIBER_COLUMNS = (
+    *IDENTITY,
+    "depth",
+    "received",
+    "bytes",
+    "behind",
+    *DROPS,
+    "other_types",
+    "deadlines_missed",
+    "lapses",
+)
 
 
 def list_topics(arguments: argparse.Namespace) -> int:

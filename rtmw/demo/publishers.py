@@ -51,6 +51,8 @@ def cpu(number: int) -> None:
         out.open(telemetry.CPU)
         out.open(telemetry.ALARM, priority=7)
         report("ready")
+        meter.read()
+        end.wait(host.WINDOW_S)  # the first share needs a whole window, too
         for _ in ticks(end):
             reading = meter.read()
             out.publish(telemetry.CPU, reading)

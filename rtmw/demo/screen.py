@@ -62,7 +62,7 @@ def topics_table(views: list[observe.TopicView], rates: list[Rate], left: float)
         (short(v), round(hz.get(v.name, 0.0)), v.published, sum(v.queued), sum(p.timed_out for p in v.publishers))
         for v in views
     ]
-    title = f"This machine's telemetry, a hundred times a second; {left:.0f} s left"
+    title = f"Telemetry of this machine, {left:.0f} s left"
     return Table(title, ("topic", "messages/s", "published", "queued", "refused"), rows)
 
 

@@ -18,7 +18,7 @@ WHAT = {
     "alarms": "priority 7",
     "asyncio": "async for, uvloop",
     "slow-reliable": "all: publisher waits",
-    "slow-adaptive": "all that memory holds",
+    "slow-adaptive": "all, for a lifetime of 1 s",
     "slow-timely": "the newest 8",
 }
 

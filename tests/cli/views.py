@@ -34,6 +34,7 @@ SUBSCRIBER = SubscriberView(
     expired=2,
     thinned=1,
     unmatched=0,
+    other_types=0,
     deadlines_missed=0,
     lapses=0,
 )
