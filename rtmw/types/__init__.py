@@ -64,7 +64,7 @@ def _resolve(given: Any) -> MessageType:
     if dtype is not None:
         return numpy_type(dtype)
     # a class knows itself to be an IDL struct, so that nothing is imported to ask
-    if isinstance(given, type) and hasattr(given, "__idl__") and hasattr(given, "deserialize"):
+    if isinstance(given, type) and hasattr(given, "__idl__") and hasattr(given, "__dataclass_fields__"):
         from rtmw.types.idl_type import idl_type
 
         return idl_type(given)

@@ -56,7 +56,7 @@ def compile_encode(plan: Plan, explain: Explain) -> Encode:
         inner.instance(name, "v")
         inner.float()
         inner.source.line("return p")
-        text = inner.source.function(plan.function("encode", name), "v, p, w", "", "raise")
+        text = inner.source.function(plan.function("encode", name), "v, p, out, w", "", "raise")
         _define(text, inner.source.objects, space)
     try:
         encoder = _outer_encoder(plan, listed=False)
@@ -110,7 +110,7 @@ def _outer_encoder(plan: Plan, listed: bool) -> Encoder:
     encoder.skip(2)
     if plan.schema.name in plan.functions:
         encoder.float()
-        line(f"p = {plan.function('encode', plan.schema.name)}(v, p, w)")
+        line(f"p = {plan.function('encode', plan.schema.name)}(v, p, out, w)")
     else:
         encoder.instance(plan.schema.name, "v")
         encoder.flush()

@@ -275,7 +275,7 @@ class Encoder:
         local = self._local(expression, "v")
         if node.name in self.plan.functions:
             self.float()
-            self.source.line(f"p = {self.plan.function('encode', node.name)}({local}, p, w)")
+            self.source.line(f"p = {self.plan.function('encode', node.name)}({local}, p, out, w)")
         else:
             self.instance(node.name, local)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rtmw.types.schema import (
+    DEEPEST,
     Array,
     Bitmask,
     Definition,
@@ -21,6 +22,7 @@ from rtmw.types.schema import (
     Union,
     children,
     code_of,
+    nodes_of,
     references,
     strip,
 )
@@ -93,7 +95,8 @@ class Plan:
 def make_plan(schema: Schema, classes: dict[str, Any]) -> Plan:
     structs = {name for name, part in schema.types.items() if isinstance(part, Struct | Union)}
     own = {name for name in structs if name in _reach(schema, name)}
-    if _leaves(schema, schema.name, frozenset()) > _INLINE_LEAVES:
+    deep = _loops(schema, Named(schema.name), {}) > DEEPEST
+    if deep or _leaves(schema, schema.name, frozenset()) > _INLINE_LEAVES:
         own |= structs - {schema.name}
     return Plan(schema, classes, frozenset(own))
 
@@ -103,7 +106,7 @@ def uncovered(schema: Schema) -> str | None:
     for name, part in schema.types.items():
         if isinstance(part, Struct | Union) and part.extensibility == "mutable":
             return f"{name} is mutable"
-        for node in _nodes(part):
+        for node in nodes_of(part):
             if isinstance(node, Map):
                 return f"{name} has a map"
             if isinstance(node, Maybe) and schema.xcdr == 1:
@@ -132,10 +135,6 @@ def number_of(node: Node, plan: Plan) -> tuple[str, int] | None:
     return code_of(node, plan.schema)
 
 
-def _nodes(part: Node | Definition) -> list[Node]:
-    return [node for child in children(part) for node in (child, *_nodes(child))]
-
-
 def _reach(schema: Schema, name: str) -> set[str]:
     """The definitions that a definition leads to."""
     found: set[str] = set()
@@ -148,10 +147,22 @@ def _reach(schema: Schema, name: str) -> set[str]:
     return found
 
 
+def _loops(schema: Schema, node: Node, known: dict[str, int]) -> int:
+    """How many loops lie within each other when everything is inlined."""
+    if isinstance(node, Named):
+        if node.name not in known:
+            known[node.name] = 0
+            members = children(schema.types[node.name])
+            known[node.name] = max((_loops(schema, member, known) for member in members), default=0)
+        return known[node.name]
+    inner = max((_loops(schema, child, known) for child in children(node)), default=0)
+    return inner + isinstance(node, Sequence | Array)
+
+
 def _leaves(schema: Schema, name: str, within: frozenset[str]) -> int:
     """How many members the type has when everything is inlined, counted up to a little beyond the limit."""
     total = 0
-    for node in _nodes(schema.types[name]):
+    for node in nodes_of(schema.types[name]):
         total += 1
         if isinstance(node, Named) and node.name not in within and total <= _INLINE_LEAVES:
             total += _leaves(schema, node.name, within | {name})

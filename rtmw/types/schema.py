@@ -148,6 +148,9 @@ class Schema:
         return top
 
 
+DEEPEST: Final = 12
+"""Python nests at most 20 blocks in a function; each level of a member's type may take one."""
+
 CODES: Final = {
     "int8": ("b", 1),
     "int16": ("h", 2),
@@ -216,9 +219,12 @@ def code_of(node: Node, schema: Schema) -> tuple[str, int] | None:
     return None
 
 
-def minimum_size(node: Node, schema: Schema, within: frozenset[str] = frozenset()) -> int:
-    """The fewest bytes that a value takes, padding left out; a bound for counts found in data."""
-    node = strip(node)
+def minimum_size(node: Node, schema: Schema, known: dict[str, int] | None = None) -> int:
+    """The fewest bytes that a value takes, padding left out; a bound for counts found in data.
+
+    `known` holds what definitions take that have been seen; one within itself counts as nothing.
+    """
+    node, known = strip(node), {} if known is None else known
     code = code_of(node, schema)
     if code is not None:
         return code[1]
@@ -230,44 +236,56 @@ def minimum_size(node: Node, schema: Schema, within: frozenset[str] = frozenset(
         case Maybe():
             return 1
         case Array():
-            return node.length * minimum_size(node.element, schema, within)
-        case Named() if node.name not in within:
-            definition = schema.types[node.name]
-            inside = within | {node.name}
-            if isinstance(definition, Struct):
-                return sum(minimum_size(member.node, schema, inside) for member in definition.fields)
-            assert isinstance(definition, Union)
-            return minimum_size(definition.discriminator, schema, inside)
+            return node.length * minimum_size(node.element, schema, known)
+        case Named():
+            if node.name not in known:
+                known[node.name] = 0
+                part = schema.types[node.name]
+                members = [m.node for m in part.fields] if isinstance(part, Struct) else [*children(part)][:1]
+                known[node.name] = sum(minimum_size(member, schema, known) for member in members)
+            return known[node.name]
         case _:
             return 0
+
+
+def nodes_of(part: Node | Definition) -> Iterator[Node]:
+    """All nodes below, not following references."""
+    for child in children(part):
+        yield child
+        yield from nodes_of(child)
 
 
 def fault_of(schema: Schema) -> str | None:
     """Why no value of the schema can be encoded safely; None when all is well."""
     for name, definition in schema.types.items():
-        for node in _all_nodes(definition):
+        if depth_of(definition) > DEEPEST:
+            return f"{name} has sequences or arrays nested more than {DEEPEST} deep"
+        for node in nodes_of(definition):
             if isinstance(node, Sequence) and minimum_size(node.element, schema) == 0:
                 return f"{name} has a sequence of elements without content"
-    if _endless(schema.name, schema, frozenset()):
+    if _endless(schema):
         return "a struct contains itself without a sequence or optional between"
     return None
 
 
-def _all_nodes(node: Node | Definition) -> Iterator[Node]:
-    for child in children(node):
-        yield child
-        yield from _all_nodes(child)
+def depth_of(node: Node | Definition) -> int:
+    """How deep sequences and the like are nested."""
+    return max((depth_of(child) + 1 for child in children(node)), default=0)
 
 
-def _endless(name: str, schema: Schema, within: frozenset[str]) -> bool:
-    if name in within:
-        return True
-    definition = schema.types[name]
-    if not isinstance(definition, Struct):
-        return False
-    return any(
-        _endless(target, schema, within | {name}) for member in definition.fields for target in _direct(member.node)
-    )
+def _endless(schema: Schema) -> bool:
+    """Strikes out structs that contain only what has been struck out; what stays has no end."""
+    inside = {
+        name: {target for member in part.fields for target in _direct(member.node)}
+        for name, part in schema.types.items()
+        if isinstance(part, Struct)
+    }
+    while True:
+        ended = {name for name, targets in inside.items() if not targets & inside.keys()}
+        if not ended:
+            return bool(inside)
+        for name in ended:
+            del inside[name]
 
 
 def _direct(node: Node) -> Iterator[str]:
