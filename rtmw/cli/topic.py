@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -147,7 +148,7 @@ def _queue_row(message: observe.QueuedMessage, now_ns: int) -> tuple[str | int |
         message.publisher,
         (now_ns - message.source_time_ns) / 1e9,
         expires,
-        ", ".join(str(pid) for pid in message.holders) or None,
+        ", ".join(str(pid) for pid in message.holders if pid != os.getpid()) or None,  # reading it holds it, too
         "yes" if message.to_be_sent else "no",
         "".join(chr(byte) if 32 <= byte < 127 else "." for byte in message.preview[:24]),
     )
