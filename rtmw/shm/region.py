@@ -88,11 +88,12 @@ def unlink(domain: int) -> list[str]:
     control, _ = _core.names(domain, 0)
     if not (SHM / control[1:]).exists():
         raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")
-    names = [control, *(f"/{path.name}" for path in SHM.glob(f"rtmw.{domain}.blocks.*"))]
+    mine = (path.name for path in SHM.glob(f"rtmw.{domain}.blocks.*"))
+    names = [control, *(f"/{name}" for name in mine if not _is_being_made(name) or _is_named(name))]
     try:
         for name in names:
             unlink_quietly(name)
-    except PermissionError:
+    except posix_ipc.PermissionsError:
         raise AccessDenied(f"domain {domain} belongs to another user; only that user can remove it") from None
     return names
 
@@ -111,18 +112,23 @@ def leftovers() -> list[str]:
 def _is_left_over(name: str) -> bool:
     if new := re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", name):
         return not Path("/proc", new[1]).exists()
-    if blocks := re.fullmatch(r"rtmw\.(\d+)\.blocks\.([0-9a-f]+)", name):
-        being_made = any(SHM.glob(f"rtmw.*.new.*.{blocks[2]}"))
-        return not being_made and not _is_named(int(blocks[1]), int(blocks[2], 16))
-    return False
+    is_blocks = re.fullmatch(r"rtmw\.\d+\.blocks\.[0-9a-f]+", name)
+    return is_blocks is not None and not _is_being_made(name) and not _is_named(name)
 
 
-def _is_named(domain: int, nonce: int) -> bool:
-    """Does the control object of this domain name the blocks object with this nonce?"""
-    control, _ = _core.names(domain, nonce)
+def _is_being_made(blocks: str) -> bool:
+    """Is their creator still at work? To be asked before `_is_named`: a creator names them first and is done then."""
+    halves = SHM.glob(f"rtmw.*.new.*.{blocks.rpartition('.')[2]}")
+    return any(Path("/proc", path.name.split(".")[3]).exists() for path in halves)
+
+
+def _is_named(blocks: str) -> bool:
+    """Does the control object of their domain name these blocks?"""
+    _, domain, _, nonce = blocks.split(".")
+    control, _ = _core.names(int(domain), 0)
     try:
         with open(SHM / control[1:], "rb") as file:
-            return nonce.to_bytes(8, "little") in file.read(64)
+            return int(nonce, 16).to_bytes(8, "little") in file.read(64)
     except FileNotFoundError:
         return False
     except PermissionError:
