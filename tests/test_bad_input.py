@@ -138,7 +138,7 @@ def test_a_message_as_large_as_the_pool_goes_through(domain: rtmw.Domain) -> Non
 def test_a_loan_of_an_impossible_size_is_refused(size: Any, domain: rtmw.Domain) -> None:
     with (
         rtmw.Publisher("a", domain=domain) as publisher,
-        pytest.raises((ValueError, TypeError), match="not possible|integer"),
+        pytest.raises((ValueError, TypeError), match=r"not possible|integer"),
     ):
         publisher.loan(size)
 
@@ -194,7 +194,7 @@ def test_an_impossible_qos_of_a_subscriber_is_refused_with_what_is_possible(
 
 @pytest.mark.parametrize("options", [{"priority": 8}, {"lifetime": -1}, {"valid_until": float("nan")}])
 def test_an_impossible_qos_of_one_message_is_refused(options: dict[str, Any], domain: rtmw.Domain) -> None:
-    with rtmw.Publisher("a", domain=domain) as publisher, pytest.raises(ValueError, match="0 or more|does not exist"):
+    with rtmw.Publisher("a", domain=domain) as publisher, pytest.raises(ValueError, match=r"0 or more|does not exist"):
         publisher.publish(b"x", **options)
 
 

@@ -1,0 +1,185 @@
+"""Regions in the making: creators that die at any line, many at once, and what is left over."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import posix_ipc
+import pytest
+
+import rtmw
+from rtmw import shm
+from tests.books import assert_usable, assert_whole
+from tests.child import Spawn
+
+SHM = Path("/dev/shm")
+
+
+def objects(number: int) -> list[str]:
+    return sorted(f"/{path.name}" for path in SHM.glob(f"rtmw.{number}.*"))
+
+
+def left_over(number: int) -> list[str]:
+    return [name for name in shm.leftovers() if name.startswith(f"/rtmw.{number}.")]
+
+
+def put(name: str) -> str:
+    posix_ipc.SharedMemory(name, posix_ipc.O_CREX, size=4096).close_fd()
+    return name
+
+
+KILLED_AT_EVERY_LINE = """
+    import json, os, signal, sys
+    import rtmw
+    from rtmw import shm
+    from rtmw.shm import region
+
+    number = int(os.environ["RTMW_DOMAIN"])
+
+    def die_before_line(last):
+        lines = 0
+        def trace(frame, event, argument):
+            nonlocal lines
+            lines += event == "line"
+            if lines == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+        sys.settrace(lambda frame, *_: trace if frame.f_code.co_filename == region.__file__ else None)
+
+    def left_over():
+        return [name for name in shm.leftovers() if name.startswith(f"/rtmw.{number}.")]
+
+    for line in range(1, 500):
+        pid = os.fork()
+        if pid == 0:
+            die_before_line(line)
+            shm.create(number, 65536)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        left = left_over()
+        with rtmw.Domain(number, pool="64K") as domain:
+            publisher, subscriber = rtmw.Publisher("a", domain=domain), rtmw.Subscriber("a", domain=domain)
+            publisher.publish(b"works")
+            works = subscriber.receive(10.0).value == b"works"
+            del publisher, subscriber
+        del domain
+        for name in left_over():
+            shm.unlink_quietly(name)
+        kept = len([name for name in os.listdir("/dev/shm") if name.startswith(f"rtmw.{number}.")])
+        rtmw.Domain.unlink(number)
+        gone = [name for name in os.listdir("/dev/shm") if name.startswith(f"rtmw.{number}.")]
+        print(json.dumps([os.WIFSIGNALED(status), works, kept, gone, len(left)]))
+        if os.WIFEXITED(status):
+            break
+"""
+
+
+def test_a_creator_killed_at_any_line_leaves_no_half_made_region_and_what_it_leaves_is_found(
+    domain_id: int, spawn: Spawn
+) -> None:
+    creator = spawn(KILLED_AT_EVERY_LINE)
+    killed = leftovers = 0
+    while True:
+        was_killed, works, kept, gone, left = json.loads(creator.line())
+        assert (works, kept, gone) == (True, 2, []), f"after a creator killed at line {killed + 1}"
+        leftovers += left
+        if not was_killed:
+            break
+        killed += 1
+    assert killed > 20
+    assert leftovers > 0
+    assert creator.wait() == 0
+
+
+def test_objects_of_dead_creators_are_left_over_and_those_of_living_ones_are_not(domain_id: int, spawn: Spawn) -> None:
+    dead = spawn("pass")
+    assert dead.wait() == 0
+    nonces = [f"{number:016x}" for number in (0xD, 0xA, 0xB)]
+    names = [
+        put(f"/rtmw.{domain_id}.new.{dead.pid}.{nonces[0]}"),
+        put(f"/rtmw.{domain_id}.blocks.{nonces[0]}"),
+        put(f"/rtmw.{domain_id}.blocks.{nonces[1]}"),
+        put(f"/rtmw.{domain_id}.new.{os.getpid()}.{nonces[2]}"),
+        put(f"/rtmw.{domain_id}.blocks.{nonces[2]}"),
+    ]
+    try:
+        with rtmw.Domain(domain_id, pool="64K") as domain:
+            assert left_over(domain_id) == sorted(names[:3])
+            assert_usable(domain)
+    finally:
+        for name in names:
+            shm.unlink_quietly(name)
+    assert left_over(domain_id) == []
+
+
+def test_removing_a_domain_leaves_alone_what_a_living_creator_is_making(domain_id: int) -> None:
+    making = [put(f"/rtmw.{domain_id}.blocks.{7:016x}"), put(f"/rtmw.{domain_id}.new.{os.getpid()}.{7:016x}")]
+    try:
+        rtmw.Domain(domain_id, pool="64K").close()
+        rtmw.Domain.unlink(domain_id)
+        assert objects(domain_id) == sorted(making)
+    finally:
+        for name in making:
+            shm.unlink_quietly(name)
+
+
+@pytest.mark.parametrize("creators", [2, 6])
+def test_creators_at_the_same_time_meet_in_one_region(creators: int, domain_id: int, spawn: Spawn) -> None:
+    children = [
+        spawn(
+            """
+            import rtmw
+            print("ready"); input()
+            domain = rtmw.Domain(int(__import__("os").environ["RTMW_DOMAIN"]), pool="1M")
+            publisher = rtmw.Publisher("meet", domain=domain, history=1, depth=1)
+            print("attached"); input()
+            publisher.publish(b"hello")
+            print("published"); input()
+            """
+        )
+        for _ in range(creators)
+    ]
+    for word in ("ready", "attached"):
+        assert [child.line() for child in children] == [word] * creators
+        if word == "ready":
+            for child in children:
+                child.send()
+    with rtmw.Domain(domain_id, create=False) as domain, rtmw.Subscriber("meet", domain=domain) as subscriber:
+        for child in children:
+            child.send()
+        senders = {subscriber.receive(20.0).publisher >> 32 for _ in range(creators)}
+        assert senders == {child.pid for child in children}
+        assert left_over(domain_id) == []
+        assert len(objects(domain_id)) == 2
+        for child in children:
+            child.kill()
+        assert_usable(domain)
+
+
+def test_a_domain_removed_while_attached_serves_those_in_it_and_newcomers_meet_in_a_new_one(
+    domain_id: int, spawn: Spawn
+) -> None:
+    echo = """
+        import rtmw
+        publisher, subscriber = rtmw.Publisher("back"), rtmw.Subscriber("there")
+        print("ready")
+        for sample in subscriber:
+            publisher.publish(sample.value + b" %d" % __import__("os").getpid())
+    """
+    with rtmw.Domain(domain_id, pool="1M") as old:
+        old_peer = spawn(echo)
+        assert old_peer.line() == "ready"
+        rtmw.Domain.unlink(domain_id)
+        new_peer = spawn(echo)
+        assert new_peer.line() == "ready"
+        with rtmw.Domain(domain_id, pool="1M") as new:
+            for domain, peer in ((old, old_peer), (new, new_peer)):
+                with rtmw.Subscriber("back", domain=domain) as back, rtmw.Publisher("there", domain=domain) as there:
+                    assert there.publish(b"from")
+                    assert back.receive(20.0).value == b"from %d" % peer.pid
+                    assert back.take() is None
+                peer.kill()
+            assert_whole(old)
+            assert_whole(new)
