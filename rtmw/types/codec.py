@@ -115,6 +115,8 @@ def _outer_encoder(plan: Plan, listed: bool) -> Encoder:
         encoder.instance(plan.schema.name, "v")
         encoder.flush()
     parts = encoder.parts
+    if not listed:
+        encoder.source.drop_unread("p")
     if listed:
         line("return b''.join(out)")
     else:

@@ -256,7 +256,11 @@ class Decoder:
             mark = len(self.source.lines)
             with self.source.block("for t in r:"):
                 item = self.source.name("e")
-                self.value(element, item)
+                named = strip(element)
+                if isinstance(named, Named):
+                    self.instance(named.name, item)
+                else:
+                    self.value(named, item)
                 items, targets, after = self._items, self._targets, self._after
                 self._items, self._targets, self._after = [], [], []
                 line("".join(f"{target}, " for target in targets) + "= t")

@@ -252,7 +252,11 @@ class Encoder:
         item, first, rest = self.source.name("e"), self.source.name("k"), self.source.name("k")
         mark = len(self.source.lines)
         with self.source.block(f"for {item} in {row}:"):
-            self.value(element, item)
+            named = strip(element)
+            if isinstance(named, Named):
+                self.instance(named.name, item)
+            else:
+                self.value(named, item)
             runs, arguments = Runs(self._items, self.plan.max_align, None, "pack"), ", ".join(self._arguments)
             self._items, self._arguments = [], []
             self._part(f"f({arguments})")

@@ -33,5 +33,4 @@ def constructor_call(cls: Any, variables: dict[str, str]) -> str:
 def _intercepted(cls: Any, name: str) -> bool:
     """Whether a property or the like stands between an assignment and the instance."""
     found: Any = getattr_static(cls, name, None)
-    kind: Any = type(found)
-    return hasattr(kind, "__set__") and not isinstance(found, MemberDescriptorType)
+    return hasattr(found, "__set__") and not isinstance(found, MemberDescriptorType)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -55,6 +56,13 @@ class Source:
     def method(self, method: str, owner: str) -> str:
         """A name for a method of a constant, looked up once."""
         return self.constant(method, getattr(self.objects[owner], method))
+
+    def drop_unread(self, variable: str) -> None:
+        """Takes the assignments of a variable out, if nothing but these mentions it."""
+        assigned = re.compile(rf"\s*{variable} \+?= ")
+        others = [line for line in self.lines if not assigned.match(line)]
+        if not any(re.search(rf"\b{variable}\b", line) for line in others):
+            self.lines = others
 
     @contextmanager
     def block(self, head: str) -> Generator[None, None, None]:

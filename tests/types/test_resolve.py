@@ -64,7 +64,9 @@ def test_the_description_is_readable_and_complete() -> None:
 
 
 def test_the_identity_is_the_same_in_every_process_and_another_for_another_structure() -> None:
-    script = "from tests.types.messages import Reading; from rtmw.types import resolve; print(resolve(Reading).identity)"
+    script = (
+        "from tests.types.messages import Reading; from rtmw.types import resolve; print(resolve(Reading).identity)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert int(done.stdout) == resolve(Reading).identity
     other = idl.make_idl_struct("Reading", "river.Reading", {"station": str})
@@ -144,8 +146,14 @@ def test_the_smallest_description_works() -> None:
         {"fields": [["a", {"array": "int32", "length": "1"}]]},
         {"fields": [["a", {"sequence": "int32", "bound": 0}]]},
         {"fields": [["a", {"sequence": {"type": "E"}}]], "types": {"E": {**GOOD, "kind": "struct", "fields": []}}},
-        {"fields": [["a", {"type": "E"}]], "types": {"E": {"kind": "enum", "members": [["mro", 1]], "bit_bound": None}}},
-        {"fields": [["a", {"type": "E"}]], "types": {"E": {"kind": "enum", "members": [["x", "1"]], "bit_bound": None}}},
+        {
+            "fields": [["a", {"type": "E"}]],
+            "types": {"E": {"kind": "enum", "members": [["mro", 1]], "bit_bound": None}},
+        },
+        {
+            "fields": [["a", {"type": "E"}]],
+            "types": {"E": {"kind": "enum", "members": [["x", "1"]], "bit_bound": None}},
+        },
         {"fields": 7},
         {"fields": [[]]},
         {"name": "A B"},

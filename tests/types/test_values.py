@@ -1,0 +1,185 @@
+"""Values that do not fit are refused with the member's name; classes are made as their authors wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cyclonedds.idl as idl
+import cyclonedds.idl.types as t
+import pytest
+from cyclonedds.idl._support import Endianness
+from cyclonedds.idl.annotations import appendable, mutable
+
+from rtmw.errors import TypeMismatch, ValueMismatch
+from rtmw.types import from_description, resolve
+from tests.types.messages import Checked, Colour, Frozen, Grown, Plot, Point, Reading, Tree
+
+POINT = Point(1.5, True, "a")
+PLOT = Plot("t", [POINT], [1, 2, 3], b"abcd", b"xyz", -5)
+READING = Reading("A1", [1.0, 2.0], Colour.GREEN, "note")
+
+
+def encode(value: Any, cls: Any = None) -> bytes:
+    kind = resolve(cls or type(value))
+    assert kind.encode is not None
+    return bytes(kind.encode(value))
+
+
+def decode(cls: Any, payload: bytes) -> Any:
+    kind = resolve(cls)
+    assert kind.decode is not None
+    return kind.decode(memoryview(payload))
+
+
+def test_an_object_of_another_class_is_refused_and_both_are_named() -> None:
+    with pytest.raises(TypeMismatch, match=r"river::Reading \(tests.types.messages.Reading\), not int"):
+        encode(5, Reading)
+
+
+def test_a_class_of_equal_structure_is_still_another_class() -> None:
+    rebuilt = from_description(resolve(Reading).description)
+    assert rebuilt.decode is not None
+    copy = rebuilt.decode(memoryview(encode(READING)))
+    with pytest.raises(TypeMismatch, match="river::Reading"):
+        encode(copy, Reading)
+
+
+def test_an_instance_of_a_subclass_is_accepted() -> None:
+    class Special(Reading):
+        pass
+
+    assert encode(Special(*vars(READING).values()), Reading) == encode(READING)
+
+
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    (replace(READING, station=5), TypeMismatch, r"river::Reading.station: expected a string, found 5"),
+    (replace(READING, station="\ud800"), ValueMismatch, r"station: .* not valid Unicode"),
+    (replace(READING, values=["x"]), TypeMismatch, r"values\[0\]: expected a value of double, found 'x'"),
+    (replace(READING, values=None), TypeMismatch, r"values: expected a row of elements, found None"),
+    (replace(READING, colour="RED"), TypeMismatch, r"colour: expected a value of river::Colour, found 'RED'"),
+    (replace(READING, colour=-1), ValueMismatch, r"colour: -1 does not fit"),
+    (replace(READING, note="sixsix"), ValueMismatch, r"note: 'sixsix' has 6 characters; at most 5 fit"),
+    (replace(PLOT, points=[POINT] * 5), ValueMismatch, r"points: .* has 5 elements; at most 4 fit"),
+    (replace(PLOT, points=[None]), TypeMismatch, r"points\[0\]: expected a tests.types.messages.Point, found None"),
+    (replace(PLOT, points=[replace(POINT, x="1")]), TypeMismatch, r"points\[0\].x: expected a value of double"),
+    (replace(PLOT, points=[replace(POINT, flag="no")]), TypeMismatch, r"flag: expected a value of boolean, found 'no'"),
+    (replace(PLOT, points=[replace(POINT, letter="é")]), ValueMismatch, r"letter: 'é' does not fit a char"),
+    (replace(PLOT, points=[replace(POINT, letter="ab")]), ValueMismatch, r"letter: 'ab' does not fit a char"),
+    (replace(PLOT, grid=[1, 2]), ValueMismatch, r"grid: \[1, 2\] has 2 elements; exactly 3 are needed"),
+    (replace(PLOT, grid=[1, 2, 40_000]), ValueMismatch, r"grid\[2\]: 40000 does not fit a int16"),
+    (replace(PLOT, grid=[1, 2, 0.5]), TypeMismatch, r"grid\[2\]: expected a value of int16, found 0.5"),
+    (replace(PLOT, image=b"abc"), ValueMismatch, r"image: b'abc' has 3 elements; exactly 4 are needed"),
+    (replace(PLOT, image=4), TypeMismatch, r"image: expected a row of elements, found 4"),
+    (replace(PLOT, raw="text"), TypeMismatch, r"raw: expected bytes, found 'text'"),
+    (replace(PLOT, small=200), ValueMismatch, r"geo::Plot.small: 200 does not fit a int8"),
+    (Grown(1 << 31), ValueMismatch, r"geo::Grown.first: 2147483648 does not fit"),
+    (Grown(1, 5), TypeMismatch, r"geo::Grown.second: expected a string, found 5"),  # type: ignore[arg-type]
+    (Tree(1, [Tree(2, [Tree("3", [])])]), TypeMismatch, r"children\[0\].children\[0\].number"),
+]
+
+
+@pytest.mark.parametrize(("value", "error", "message"), WRONG, ids=[message for _, _, message in WRONG])
+def test_a_member_that_does_not_fit_is_named(value: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        encode(value)
+
+
+def test_a_member_that_was_never_set_is_named() -> None:
+    value = replace(READING)
+    del value.station
+    with pytest.raises(ValueMismatch, match=r"river::Reading.station: not set"):
+        encode(value)
+
+
+def test_a_long_value_is_shortened_in_the_message() -> None:
+    with pytest.raises(TypeMismatch) as caught:
+        encode(replace(READING, station=list(range(1000))))
+    assert len(str(caught.value)) < 120
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value = Tree(1, [])
+    value.children.append(value)
+    with pytest.raises(ValueMismatch, match="nested too deeply"):
+        encode(value)
+
+
+def test_two_wrong_lengths_do_not_make_up_for_each_other() -> None:
+    pair = idl.make_idl_struct("Pair", "Pair", {"a": t.array[t.int8, 3], "b": t.array[t.int8, 3]})
+    with pytest.raises(ValueMismatch, match=r"Pair\.a"):
+        encode(pair(a=[1, 2], b=[1, 2, 3, 4]))
+
+
+def test_enumerators_without_a_name_stay_numbers() -> None:
+    assert decode(Reading, encode(replace(READING, colour=3))).colour == 3
+
+
+def test_frozen_classes_and_post_init_are_made_through_their_constructors() -> None:
+    assert decode(Frozen, encode(Frozen("x", 3))) == Frozen("x", 3)
+    value = Checked(4)
+    assert value.history == [4]
+    assert decode(Checked, encode(value)).history == [4, 4]
+
+
+def test_octets_may_be_given_as_bytes_or_numbers() -> None:
+    kind = idl.make_idl_struct("Octets", "Octets", {"a": t.sequence[t.uint8], "b": t.array[t.byte, 2]})
+    for a, b in (([1, 2], b"xy"), (b"\1\2", [120, 121]), (bytearray(b"\1\2"), bytearray(b"xy"))):
+        payload = encode(kind(a=a, b=b))
+        assert payload == encode(kind(a=[1, 2], b=b"xy")) == kind(a=[1, 2], b=b"xy").serialize()
+        assert vars(decode(kind, payload)) == {"a": [1, 2], "b": b"xy"}
+
+
+def test_a_long_sequence_and_a_long_text_round_trip() -> None:
+    value = Reading("x" * 100_000, [float(i) for i in range(50_000)], Colour.RED, "")
+    assert encode(value) == value.serialize()
+    assert decode(Reading, encode(value)) == value
+
+
+@pytest.mark.parametrize("count", [2**31, 2**32 - 1, 2**28])
+def test_a_length_beyond_the_payload_is_refused_before_memory_is_taken(count: int) -> None:
+    payload = bytearray(encode(Plot("", [], [1, 2, 3], b"abcd")))
+    for place in (4, 12):
+        damaged = bytearray(payload)
+        damaged[place : place + 4] = count.to_bytes(4, "little")
+        with pytest.raises(ValueMismatch, match=r"geo::Plot: payload of \d+ bytes is damaged at or after byte \d+"):
+            decode(Plot, bytes(damaged))
+
+
+def test_a_string_of_length_0_or_without_its_end_is_refused() -> None:
+    payload = bytearray(encode(READING))
+    payload[4] = 0
+    with pytest.raises(ValueMismatch, match="terminator"):
+        decode(Reading, bytes(payload))
+    payload[4] = 2
+    with pytest.raises(ValueMismatch, match="terminator"):
+        decode(Reading, bytes(payload))
+
+
+def test_members_that_a_newer_writer_added_are_passed_over_and_missing_ones_are_an_error() -> None:
+    older = appendable(idl.make_idl_struct("Grow", "Grow", {"first": t.int32}))
+    newer = appendable(idl.make_idl_struct("Grow", "Grow", {"first": t.int32, "second": str}))
+    assert decode(older, newer(first=1, second="b").serialize()).first == 1
+    with pytest.raises(ValueMismatch, match="Grow"):
+        decode(newer, older(first=1).serialize())
+
+
+def test_an_encoding_that_needs_the_class_is_refused_without_it() -> None:
+    payload = READING.serialize(endianness=Endianness.Big)
+    assert decode(Reading, payload) == READING
+    rebuilt = from_description(resolve(Reading).description)
+    assert rebuilt.decode is not None
+    with pytest.raises(ValueMismatch, match="begins with 0000"):
+        rebuilt.decode(memoryview(payload))
+
+
+def test_a_type_that_only_cyclonedds_covers_is_opaque_without_its_class() -> None:
+    kind = mutable(idl.make_idl_struct("Loose", "Loose", {"a": t.int32}))
+    payload = encode(kind(a=5))
+    assert payload == kind(a=5).serialize()
+    assert decode(kind, payload).a == 5
+    rebuilt = from_description(resolve(kind).description)
+    assert rebuilt.decode is not None
+    assert rebuilt.decode(memoryview(payload)) == payload
+    with pytest.raises(ValueMismatch, match=r"Loose\.a: 2147483648 does not fit"):
+        encode(kind(a=1 << 31))
