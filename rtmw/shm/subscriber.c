@@ -176,14 +176,21 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
     free(s);
 }
 
+/* The message that a step would go to; NULL: none. Not held: a hint. */
+static struct descriptor *peek(rtmw_subscriber *s, uint32_t band)
+{
+    struct descriptor *d = descriptor_at(s->region, s->index[band]);
+    uint64_t link = d ? load_seq(&d->next) : load_seq(&s->topic->band[band].head);
+    return descriptor_at(s->region, link_index(link));
+}
+
 /* A TIMELY pair keeps `depth` unread messages: beyond that the oldest of the lowest band go. */
 static void drop_beyond_depth(rtmw_subscriber *s)
 {
     uint64_t unread = unread_by(s->region, s->topic, s->block);
     for (uint32_t band = 0; band < BANDS && unread > s->qos.depth; band++)
         while (unread > s->qos.depth) {
-            struct descriptor *d = descriptor_at(s->region, s->index[band]);
-            d = d ? descriptor_at(s->region, link_index(load_seq(&d->next))) : NULL;
+            struct descriptor *d = peek(s, band);
             if (d && s->qos.reliability != RTMW_TIMELY && load_relaxed(&d->reliability) != RTMW_TIMELY) return;
             uint64_t before = s->sequence[band];
             if (!step(s, band)) break;
