@@ -1,0 +1,203 @@
+"""Minimum interval and deadline (requirement P4)."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import rtmw
+from tests.bus import LONG, eventually, taken
+
+pytestmark = pytest.mark.usefixtures("domain")
+
+
+def publish_at_once_and_later(publisher: rtmw.Publisher[bytes], interval: float) -> None:
+    """Five messages in a burst, then one after the interval."""
+    publisher.publish_many([b"0", b"1", b"2", b"3", b"4"])
+    time.sleep(interval)
+    publisher.publish(b"5")
+
+
+def test_after_a_message_nothing_is_received_until_the_interval_has_passed() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.5)
+    publish_at_once_and_later(publisher, 0.51)
+    assert taken(subscriber) == [b"0", b"5"]
+    stats = subscriber.stats()
+    assert (stats.received, stats.thinned, stats.missed, stats.waiting) == (2, 4, 0, 0)
+
+
+def test_an_interval_of_0_is_every_message() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.0)
+    publisher.publish_many([b"x"] * 50)
+    assert len(taken(subscriber)) == 50
+    assert subscriber.stats().thinned == 0
+
+
+def test_the_interval_is_between_publications_however_late_they_are_taken() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.03)
+    for number in range(4):
+        publisher.publish(b"%d" % number)
+        time.sleep(0.04)
+    assert taken(subscriber) == [b"0", b"1", b"2", b"3"]
+    assert subscriber.stats().thinned == 0
+
+
+def test_stamps_of_what_is_received_lie_apart_by_the_interval() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.01, depth=1000)
+    for _ in range(200):
+        publisher.publish(b"x")
+        time.sleep(0.0005)
+    stamps = [sample.source_time_ns for sample in subscriber.take_many(1000)]
+    gaps = [later - earlier for earlier, later in zip(stamps, stamps[1:], strict=False)]
+    assert len(stamps) >= 2
+    assert min(gaps) >= 10_000_000 - 100_000, "the wall clock is not the one that the interval is measured with"
+    stats = subscriber.stats()
+    assert (stats.received, stats.received + stats.thinned) == (len(stamps), 200)
+
+
+def test_the_interval_thins_each_subscriber_on_its_own() -> None:
+    publisher = rtmw.Publisher("t")
+    thin, every = rtmw.Subscriber("t", min_interval=100), rtmw.Subscriber("t")
+    publisher.publish_many([b"a", b"b", b"c"])
+    assert taken(thin) == [b"a"]
+    assert taken(every) == [b"a", b"b", b"c"]
+
+
+def test_an_interval_without_end_is_one_message() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=float("inf"))
+    publisher.publish_many([b"a", b"b", b"c"])
+    assert taken(subscriber) == [b"a"]
+    assert subscriber.stats().thinned == 2
+
+
+def test_expired_messages_do_not_begin_an_interval() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=100)
+    publisher.publish(b"expired", lifetime=0)
+    publisher.publish(b"first")
+    publisher.publish(b"second")
+    assert taken(subscriber) == [b"first"]
+    stats = subscriber.stats()
+    assert (stats.received, stats.expired, stats.thinned) == (1, 1, 1)
+
+
+def test_a_waiting_receive_gets_the_first_message_after_the_interval() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.05)
+    thread = threading.Thread(target=publish_at_once_and_later, args=(publisher, 0.06))
+    thread.start()
+    assert subscriber.receive(LONG).value == b"0"
+    assert subscriber.receive(LONG).value == b"5"
+    thread.join()
+
+
+def test_the_deadline_passes_without_a_message() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=0.03)
+    begin = time.monotonic()
+    with pytest.raises(rtmw.DeadlineMissed, match="'t'"):
+        subscriber.receive()
+    assert time.monotonic() - begin >= 0.025
+    assert subscriber.stats().deadlines_missed == 1
+
+
+def test_a_missed_deadline_is_told_once_and_again_after_the_next_period() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=0.4)
+    with pytest.raises(rtmw.DeadlineMissed):
+        subscriber.receive()
+    with pytest.raises(TimeoutError):
+        subscriber.receive(timeout=0)
+    with pytest.raises(rtmw.DeadlineMissed):
+        subscriber.receive()
+    assert subscriber.stats().deadlines_missed == 2
+
+
+def test_a_missed_deadline_is_told_although_nobody_waited() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=0.02)
+    time.sleep(0.05)
+    with pytest.raises(rtmw.DeadlineMissed):
+        subscriber.receive(timeout=0)
+
+
+def test_a_message_begins_the_deadline_anew() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", deadline=0.5)
+    for _ in range(4):
+        time.sleep(0.2)
+        publisher.publish(b"x")
+        assert subscriber.receive().value == b"x"
+    assert subscriber.stats().deadlines_missed == 0
+    with pytest.raises(rtmw.DeadlineMissed):
+        subscriber.receive()
+
+
+def test_a_message_that_is_there_is_given_although_the_deadline_has_passed() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", deadline=0.01)
+    time.sleep(0.03)
+    publisher.publish(b"x")
+    assert subscriber.receive().value == b"x"
+
+
+def test_a_timeout_before_the_deadline_is_a_timeout() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=100)
+    with pytest.raises(TimeoutError) as raised:
+        subscriber.receive(timeout=0.01)
+    assert not isinstance(raised.value, rtmw.RtmwError)
+    assert subscriber.stats().deadlines_missed == 0
+
+
+def test_messages_that_it_does_not_get_do_not_keep_the_deadline() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", deadline=0.05)
+    stop = threading.Event()
+
+    def expired() -> None:
+        while not stop.wait(0.005):
+            publisher.publish(b"x", lifetime=0)
+
+    thread = threading.Thread(target=expired)
+    thread.start()
+    try:
+        with pytest.raises(rtmw.DeadlineMissed):
+            subscriber.receive(LONG)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_take_does_not_raise_for_a_deadline() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=0.01)
+    time.sleep(0.02)
+    assert subscriber.take() is None
+
+
+def test_iteration_raises_for_a_missed_deadline_and_goes_on() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", deadline=0.02)
+    with pytest.raises(rtmw.DeadlineMissed):
+        next(subscriber)
+    publisher.publish(b"x")
+    assert next(subscriber).value == b"x"
+
+
+@pytest.mark.parametrize("deadline", [1e9, 1e12, float("inf")])
+def test_a_very_long_deadline_is_not_missed(deadline: float) -> None:
+    subscriber = rtmw.Subscriber("t", deadline=deadline)
+    with pytest.raises(TimeoutError):
+        subscriber.receive(timeout=0.01)
+    assert subscriber.stats().deadlines_missed == 0
+
+
+def test_threads_that_wait_on_one_subscriber_are_told_of_a_deadline_once() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=0.3)
+    ends: list[type[Exception]] = []
+
+    def wait() -> None:
+        try:
+            subscriber.receive(0.45)
+        except (TimeoutError, rtmw.DeadlineMissed) as error:
+            ends.append(type(error))
+
+    threads = [threading.Thread(target=wait) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+    eventually(lambda: len(ends) == 4)
+    assert ends.count(rtmw.DeadlineMissed) == subscriber.stats().deadlines_missed >= 1
