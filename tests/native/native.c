@@ -1,0 +1,143 @@
+/* See native.h. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "native.h"
+
+static char control_name[64], blocks_name[64];
+static pid_t maker;
+
+void fail(const char *file, int line, const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s:%d: process %d: not so: %s", file, line, getpid(), what);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+static void unlink_names(void)
+{
+    if (getpid() != maker) return;
+    shm_unlink(control_name);
+    shm_unlink(blocks_name);
+}
+
+static void end_by_signal(int number)
+{
+    static const char told[] = "ended by a signal or by its time limit\n";
+    unlink_names();
+    if (write(STDERR_FILENO, told, sizeof told - 1) < 0) _exit(3);
+    _exit(number == SIGALRM ? 2 : 3);
+}
+
+static int make_object(const char *name, uint64_t bytes)
+{
+    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CHECK(fd >= 0, "shm_open %s", name);
+    CHECK(posix_fallocate(fd, 0, (off_t)bytes) == 0, "%llu bytes", (unsigned long long)bytes);
+    return fd;
+}
+
+/* Numbers that people and the Python tests use end at 232. */
+uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds)
+{
+    uint32_t domain = 1000000u + (uint32_t)getpid();
+    uint64_t nonce = monotonic_ns();
+    maker = getpid();
+    snprintf(control_name, sizeof control_name, REGION_CONTROL, domain);
+    snprintf(blocks_name, sizeof blocks_name, REGION_BLOCKS, domain, (unsigned long long)nonce);
+    int control = make_object(control_name, region_control_bytes(pool_bytes));
+    atexit(unlink_names);
+    signal(SIGALRM, end_by_signal);
+    signal(SIGTERM, end_by_signal);
+    signal(SIGINT, end_by_signal);
+    alarm(seconds);
+    close(make_object(blocks_name, pool_bytes));
+    CHECK(region_format(control, pool_bytes, nonce) == RTMW_OK);
+    close(control);
+    return domain;
+}
+
+struct rtmw_region *attach(uint32_t domain)
+{
+    struct rtmw_region *r = NULL;
+    int code = rtmw_attach(domain, &r);
+    CHECK(code == RTMW_OK, "%s", rtmw_describe(code));
+    return r;
+}
+
+uint64_t random_next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+uint32_t random_below(uint64_t *state, uint32_t limit) { return (uint32_t)((random_next(state) >> 32) * limit >> 32); }
+
+static uint64_t first_word(struct origin o)
+{
+    return (uint64_t)o.publisher << 56 | (uint64_t)o.topic << 52 | (uint64_t)o.band << 48 | o.number;
+}
+
+static uint64_t word_at(struct origin o, uint64_t i)
+{
+    return i == 0 ? first_word(o) : first_word(o) * UINT64_C(0x9E3779B97F4A7C15) + i * UINT64_C(0xD1B54A32D192ED03);
+}
+
+void payload_write(void *data, uint64_t size, struct origin o)
+{
+    for (uint64_t at = 0; at < size; at += 8) {
+        uint64_t word = word_at(o, at / 8);
+        memcpy((uint8_t *)data + at, &word, size - at < 8 ? size - at : 8);
+    }
+}
+
+bool payload_is(const void *data, uint64_t size, struct origin o)
+{
+    for (uint64_t at = 0; at < size; at += 8) {
+        uint64_t word = word_at(o, at / 8);
+        if (memcmp((const uint8_t *)data + at, &word, size - at < 8 ? size - at : 8) != 0) return false;
+    }
+    return true;
+}
+
+bool payload_origin(const void *data, uint64_t size, struct origin *o)
+{
+    uint64_t word;
+    if (size < sizeof word) return false;
+    memcpy(&word, data, sizeof word);
+    *o = (struct origin){(uint32_t)(word >> 56), (uint32_t)(word >> 52) & 15, (uint32_t)(word >> 48) & 15,
+                         word & ((UINT64_C(1) << 48) - 1)};
+    return true;
+}
+
+void books_must_balance(struct rtmw_region *r)
+{
+    static struct books books;
+    uint32_t swept, freed, unused = 0, in_queues = 0;
+    uint8_t *marks = calloc(1, r->header->descriptors);
+    books_repair(r, &swept, &freed);
+    books_examine(r, &books, marks);
+    for (uint32_t i = 0; i < books.problems; i++) fprintf(stderr, "books: %s\n", books.problem[i]);
+    CHECK(books.problems == 0);
+    CHECK(books.loaned == 0 && books.held == 0, "loaned %u, held %u", books.loaned, books.held);
+    for (uint32_t i = 0; i < r->header->descriptors; i++) {
+        struct descriptor *d = &r->descriptors[i];
+        unused += state_kind(load_seq(&d->state)) == FREE;
+        in_queues += marks[i] ? load_relaxed(&d->block_granules) : 0;
+    }
+    CHECK(unused + books.queued == r->header->descriptors, "free %u, queued %u of %u", unused, books.queued,
+          r->header->descriptors);
+    CHECK(books.granules_used == in_queues, "%u granules are used, %u lie in queues", books.granules_used, in_queues);
+    CHECK(load_relaxed(&r->header->descriptors_used) == books.queued, "the hint says %u", r->header->descriptors_used);
+    free(marks);
+}
