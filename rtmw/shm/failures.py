@@ -46,7 +46,8 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_TYPE_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every one of the 256 type slots of the domain is taken",
+            "topic {subject!r}: every one of the 256 type slots of the domain is taken, and types stay for as long as it does; "
+            "use fewer types, or another domain",
         ),
         core.NOT_FOUND: (
             errors.DomainNotFound,
