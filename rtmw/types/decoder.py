@@ -223,6 +223,8 @@ class Decoder:
         self.flush()
         code = number_of(element, self.plan)
         if code is not None:
+            if self._place.at is None and min(code[1], self.plan.max_align) == 8:
+                self._round_up(count)
             self._items.append(Item(*code, length))
             self._key = count
             self._unpack(target, "*")
@@ -248,6 +250,12 @@ class Decoder:
             self.float()
             self.source.line(f"{row}.append({item})")
         self.source.line(f"{target} = {row}")
+
+    def _round_up(self, count: str | None) -> None:
+        """Moves `p` to a multiple of eight after the header, where native order fits; not for an empty sequence."""
+        rounded = "p = (p + 3 & -8) + 4"
+        self.source.line(rounded if count is None else f"if {count}: {rounded}")
+        self._place = Place(None, even=True, settled=True)
 
     def _records(self, element: Node, row: str, count: str) -> None:
         """Structs of fixed size. Only the first can differ in its padding: all others start where one ended."""

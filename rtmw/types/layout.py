@@ -88,14 +88,19 @@ class Place:
     """The position itself; None: only the variable `p` knows."""
     even: bool = False
     """It is a multiple of four."""
+    settled: bool = False
+    """Its phase is 0: `p` has been rounded up."""
 
     def phase(self, items: Sequence[Item], max_align: int) -> int | None:
         """The phase at which a run of these items can be laid out; None: it depends on `p`."""
         if self.at is not None:
             return (self.at - HEADER) & 7
+        if self.settled:
+            return 0
         return 0 if self.even and all(min(item.size, max_align) <= 4 for item in items) else None
 
     def pass_over(self, items: Sequence[Item], advance: int | None) -> None:
         """Behind a run; `advance` None when its length is variable."""
         self.at = None if self.at is None or advance is None else self.at + advance
         self.even = items[-1].size >= 4
+        self.settled = False
