@@ -81,12 +81,16 @@ static bool wants(rtmw_subscriber *s, struct descriptor *d)
 /* The last `history` messages over all bands: walk once to see what there is, and once more to where they begin. */
 static int start_in_past(rtmw_subscriber *s)
 {
-    uint64_t all = unread_by(s->region, s->topic, s->block) + BANDS, count = 0;
+    uint64_t end[BANDS], all = 1, count = 0;
+    for (uint32_t band = 0; band < BANDS; band++) {
+        start_at_head(s, band);
+        end[band] = band_tail_sequence(s->region, &s->topic->band[band]);
+        all += end[band] - s->sequence[band];
+    }
     struct past *past = calloc(all, sizeof *past);
     if (!past) return RTMW_SYSTEM;
     for (uint32_t band = 0; band < BANDS; band++) {
-        start_at_head(s, band);
-        while (count < all && step(s, band)) {
+        while (s->sequence[band] < end[band] && step(s, band)) {
             struct descriptor *d = &s->region->descriptors[s->index[band]];
             if (wants(s, d)) past[count++] = (struct past){d->published_ns, s->sequence[band], band};
         }
