@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw import shm
+from rtmw.errors import ClosedError
 from rtmw.subscriber import Subscriber
 
 
@@ -25,4 +26,8 @@ class WaitSet:
 
         Raises ClosedError when one of them is closed.
         """
-        return shm.wait_any(self._subscribers, timeout)
+        ready = shm.wait_any(self._subscribers, timeout)
+        for subscriber in ready:
+            if subscriber.closed:
+                raise ClosedError(f"topic {subscriber.topic!r}: closed while a WaitSet waited for it")
+        return ready
