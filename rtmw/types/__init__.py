@@ -10,15 +10,14 @@ Nothing of numpy or cyclonedds is imported before a type of theirs is met.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.types.message_type import ANY, AnyType, MessageType, make, read_document
 
 __all__ = ["ANY", "AnyType", "MessageType", "from_description", "resolve"]
 
-_BYTES: Final = make({"name": "bytes", "kind": "bytes"})
-_resolved: dict[Any, MessageType] = {bytes: _BYTES}
+_resolved: dict[Any, MessageType] = {}
 
 
 def resolve(type: Any) -> MessageType:
@@ -44,7 +43,7 @@ def from_description(data: bytes) -> MessageType:
     document = read_document(data)
     match document.get("kind"):
         case "bytes":
-            return _BYTES
+            return resolve(bytes)
         case "numpy":
             from rtmw.types.numpy_type import numpy_from_document
 
@@ -58,6 +57,8 @@ def from_description(data: bytes) -> MessageType:
 
 
 def _resolve(given: Any) -> MessageType:
+    if given is bytes:
+        return make({"name": "bytes", "kind": "bytes"})
     from rtmw.types.numpy_type import dtype_of, numpy_type
 
     dtype = dtype_of(given)

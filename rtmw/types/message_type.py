@@ -7,11 +7,8 @@ in every process.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Final, cast
 
 from rtmw.errors import RegionDamaged, UnsupportedType
@@ -60,6 +57,10 @@ def make(
     decode: Callable[[memoryview], Any] | None = None,
 ) -> MessageType:
     """A MessageType for a description document, whose `name` and `kind` it takes over."""
+    import json  # these three are slow to import, and needed only now
+    import zlib
+    from hashlib import blake2b
+
     name: str = document["name"]
     if len(name.encode()) > NAME_LIMIT:
         raise UnsupportedType(f"type name {name!r} has {len(name.encode())} bytes; at most {NAME_LIMIT} fit")
@@ -75,6 +76,9 @@ def make(
 
 def read_document(data: bytes) -> dict[str, Any]:
     """The JSON object inside a description. Raises RegionDamaged."""
+    import json
+    import zlib
+
     try:
         unpacker = zlib.decompressobj()
         plain = unpacker.decompress(data, _PLAIN_LIMIT)
