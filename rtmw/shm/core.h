@@ -103,7 +103,7 @@ int participant_claim(struct rtmw_region *);
 void participant_leave(struct rtmw_region *);
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
 uint32_t sweep_the_dead(struct rtmw_region *);               /* how many were swept after. Lock held */
-void sweep_if_due(struct rtmw_region *, uint64_t every_ns);  /* Lock held */
+uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 
 /* descriptors.c: lock held */
 uint32_t descriptor_claim(struct rtmw_region *, uint64_t size);   /* LOANED by me with room for size, or NIL */

@@ -202,9 +202,9 @@ uint32_t sweep_the_dead(struct rtmw_region *r)
     return swept;
 }
 
-void sweep_if_due(struct rtmw_region *r, uint64_t every_ns)
+uint32_t sweep_if_due(struct rtmw_region *r, uint64_t every_ns)
 {
-    if (monotonic_ns() - r->swept_ns >= every_ns) sweep_the_dead(r);
+    return monotonic_ns() - r->swept_ns >= every_ns ? sweep_the_dead(r) : 0;
 }
 
 /* Leaving in peace is a sweep after oneself. Nobody else sweeps meanwhile: the process lives. */

@@ -199,7 +199,7 @@ bool make_room(struct rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
     bool room = trim_everything(r);
-    sweep_if_due(r, 10000000);
+    room |= sweep_if_due(r, 10000000) > 0; /* what the dead had loaned is free at once */
     room |= reclaim_passed(r) > 0;
     if (!room && p->qos.reliability != RTMW_RELIABLE) {
         room = evict_unread(p);
