@@ -49,7 +49,7 @@ struct rtmw_region {
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns;          /* when this process last looked for the dead */
     int socket;                 /* datagrams that say "look again" arrive here; -1 until asked for */
-    int sender;                 /* and leave from here; -1 until needed */
+    uint32_t sender;            /* and leave from here: descriptor + 1; 0 until needed */
     uint32_t wakeups;           /* distinguishes one arming of a subscriber from the next */
 };
 

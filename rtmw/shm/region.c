@@ -170,7 +170,7 @@ static void unmap(struct rtmw_region *r)
     if (r->header) munmap(r->header, r->header->control_bytes);
     if (r->blocks_fd >= 0) close(r->blocks_fd);
     if (r->socket >= 0) close(r->socket);
-    if (r->sender >= 0) close(r->sender);
+    if (r->sender) close((int)r->sender - 1);
     free(r->refs);
     free(r);
 }
@@ -180,7 +180,7 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
     struct rtmw_region *r = calloc(1, sizeof *r);
     if (!r) return RTMW_SYSTEM;
     r->domain = domain;
-    r->blocks_fd = r->socket = r->sender = -1;
+    r->blocks_fd = r->socket = -1;
     r->forks = rtmw_forks;
     int code = map_control(r, version);
     if (code == RTMW_OK) code = map_blocks(r);
