@@ -12,9 +12,9 @@ from itertools import chain
 from struct import Struct as Pack
 from typing import Any
 
+from rtmw.types.construct import constructor_call, stores_directly
 from rtmw.types.convert import mask_value
 from rtmw.types.layout import HEADER, Item, Place, Runs
-from rtmw.types.make import constructor_call, stores_directly
 from rtmw.types.plan import INLINE_LENGTH, Plan, conversion, is_octet, number_of
 from rtmw.types.schema import (
     Array,

@@ -200,3 +200,13 @@ def test_resolving_bytes_imports_neither_numpy_nor_cyclonedds() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"
+
+
+def test_bytes_resolve_also_after_all_parts_of_the_codec_are_loaded() -> None:
+    """The parts are modules beside the functions of the package; none may take another's name."""
+    script = (
+        "from tests.types.messages import Reading; from rtmw.types import resolve;"
+        "resolve(Reading); print(resolve(bytes).name)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "bytes"
