@@ -1,4 +1,4 @@
-"""A crowd of processes that publish and take as fast as they can, so that one may be killed or stopped at any instruction.
+"""A crowd of processes that publish and take as fast as they can, to kill or stop at any instruction.
 
 `serve` runs in a child of the test. It forks workers and signals them on command, so that none is started from cold
 and only its own children are ever signalled. Every message carries its checksum, and every worker checks what it takes.
