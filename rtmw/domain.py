@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from rtmw import shm
-from rtmw.errors import ClosedError, DomainNotFound
+from rtmw.errors import ClosedError, DomainNotFound, ForkedError
 
 LARGEST_ID = 232
 """As in DDS, whose ports end there."""
@@ -30,6 +30,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _regions.clear()
+    _own.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -74,9 +75,13 @@ class Domain:
 
     @property
     def region(self) -> shm.Region:
-        """The attachment; ClosedError after close()."""
+        """The attachment; ClosedError after close(), ForkedError in a child of the process that attached."""
         if self._region is None:
             raise ClosedError(f"domain {self.id}: used after close()")
+        if not self._region.is_current():
+            raise ForkedError(
+                f"domain {self.id}: made before fork() and used in the child; the child has to make its own"
+            )
         return self._region
 
     @property
@@ -129,7 +134,7 @@ def domain_of(given: int | Domain | None) -> Domain:
     _check_id(number)
     with _lock:
         kept = _own.get(number)
-    if kept is not None and kept.region.is_current():
+    if kept is not None:
         return kept
     made = Domain(number)
     with _lock:

@@ -963,6 +963,7 @@ static PyObject *Subscriber_fileno(PyObject *object, PyObject *unused)
     (void)unused;
     Subscriber *self = (Subscriber *)object;
     if (!subscribed(self)) return NULL;
+    if (is_forked(self->core->region)) return fail(object, RTMW_FORKED, self->topic, 0);
     int fd = subscriber_socket(self->core);
     return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
 }
