@@ -7,7 +7,11 @@ which it is handed to the caller, so cancelling a wait loses nothing.
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from rtmw import shm
@@ -23,51 +27,86 @@ LOOK_UP = 0.5
 
 
 class _Reader:
-    """The descriptor of one attachment in one event loop, and who waits for it there."""
+    """The descriptor of one attachment in one event loop, and who waits for it there.
+
+    The loop keeps the reader; the reader keeps neither the loop nor the attachment. It reads a duplicate of the
+    descriptor, which no other file can take the number of while the loop still watches it.
+    """
 
     def __init__(self, region: shm.Region, loop: asyncio.AbstractEventLoop) -> None:
-        self._region = region
-        self.loop = loop
         self.waiting: set[asyncio.Future[None]] = set()
-        loop.add_reader(region.fileno(), self._readable)
+        self._loop = weakref.ref(loop)
+        self._descriptor = os.dup(region.fileno())
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        me = weakref.ref(self)
+        self._region = weakref.ref(region, lambda _: _tell(me(), _Reader._leave))
+        loop.add_reader(self._descriptor, self._readable)
+
+    def tell(self, what: Callable[[_Reader], None]) -> None:
+        """Have the reader do something in its own loop, from any thread."""
+        loop = self._loop()
+        if loop is not None and not loop.is_closed():
+            with suppress(RuntimeError):  # closed by its thread meanwhile
+                loop.call_soon_threadsafe(what, self)
 
     def _readable(self) -> None:
         """Datagrams do not say for whom: everybody looks, in every loop of the process."""
-        self._region.drain()
-        for reader in list(_readers[self._region].values()):
-            if reader is self:
-                reader.wake()
-            elif not reader.loop.is_closed():
-                reader.loop.call_soon_threadsafe(reader.wake)
+        region = self._region()
+        if region is None:
+            return
+        region.drain()
+        self.wake()
+        for reader in _readers_of(region):
+            if reader is not self and reader.waiting:
+                reader.tell(_Reader.wake)
 
     def wake(self) -> None:
         for future in list(self.waiting):
-            if not future.done():
-                future.set_result(None)
+            _finish(future)
+
+    def _leave(self) -> None:
+        """The attachment is gone."""
+        loop = self._loop()
+        if loop is not None:
+            loop.remove_reader(self._descriptor)
+        self._close()
 
 
-_readers: weakref.WeakKeyDictionary[shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]] = (
-    weakref.WeakKeyDictionary()
-)
+def _tell(reader: _Reader | None, what: Callable[[_Reader], None]) -> None:
+    if reader is not None:
+        reader.tell(what)
 
 
-def _reader(region: shm.Region) -> _Reader:
-    loop = asyncio.get_running_loop()
-    loops = _readers.setdefault(region, weakref.WeakKeyDictionary())
-    if loop not in loops:
-        loops[loop] = _Reader(region, loop)
-    return loops[loop]
+_lock = threading.Lock()
+_readers: weakref.WeakKeyDictionary[
+    shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]
+] = weakref.WeakKeyDictionary()
+
+
+def _readers_of(region: shm.Region) -> list[_Reader]:
+    with _lock:
+        return list(_readers.get(region, weakref.WeakKeyDictionary()).values())
+
+
+def _reader(region: shm.Region, loop: asyncio.AbstractEventLoop) -> _Reader:
+    with _lock:
+        loops = _readers.setdefault(region, weakref.WeakKeyDictionary())
+        reader = loops.get(loop)
+        if reader is None:
+            reader = loops[loop] = _Reader(region, loop)
+        return reader
 
 
 async def _wakeup(subscriber: Subscriber[T], region: shm.Region) -> None:
-    reader = _reader(region)
-    future = reader.loop.create_future()
+    loop = asyncio.get_running_loop()
+    reader = _reader(region, loop)
+    future: asyncio.Future[None] = loop.create_future()
     reader.waiting.add(future)
     try:
         if subscriber._arm():  # something came meanwhile
             return
         left = subscriber._deadline_left()
-        timer = reader.loop.call_later(LOOK_UP if left is None else min(left, LOOK_UP), _finish, future)
+        timer = loop.call_later(LOOK_UP if left is None else min(left, LOOK_UP), _finish, future)
         try:
             await future
         finally:
