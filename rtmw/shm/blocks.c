@@ -105,10 +105,20 @@ static bool claim_granules(struct rtmw_region *r, uint32_t index, uint32_t page,
     return false;
 }
 
+/* Another allocator may split the page at the same time: then it is as good. */
+static bool split_page(struct rtmw_region *r, uint32_t page)
+{
+    uint64_t word;
+    while ((word = load_seq(&r->pages[page])) != GRANULAR) {
+        if (owner_is_live(r, word)) return false;
+        cas64(&r->pages[page], word, GRANULAR);
+    }
+    return true;
+}
+
 static bool allocate_in_page(struct rtmw_region *r, uint32_t index, uint32_t page, uint32_t count)
 {
-    uint64_t word = load_seq(&r->pages[page]);
-    if (word != GRANULAR && (owner_is_live(r, word) || !cas64(&r->pages[page], word, GRANULAR))) return false;
+    if (!split_page(r, page)) return false;
     uint32_t run = 0;
     for (uint32_t i = 0; i < GRANULES_A_PAGE; i++) {
         run = owner_is_live(r, load_relaxed(&r->granules[(uint64_t)page * GRANULES_A_PAGE + i])) ? 0 : run + 1;
