@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,47 +15,60 @@ import rtmw
 
 HERE = Path(__file__).parent
 SOURCE = Path(rtmw.__file__).parents[1]
+FOLLOWS = ("reportUnknownMemberType", "reportUnknownLambdaType", "reportUnknownArgumentType")
+"""What pyright adds on the line of another error."""
+
+Errors = dict[str, set[int]]
+"""Lines with errors, by file."""
 
 
-def mypy(file: Path, cache: Path) -> list[int]:
-    """Lines with errors."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", "--output=json"]
-    environment = {**os.environ, "MYPYPATH": str(SOURCE)}
-    done = subprocess.run([*command, str(file)], capture_output=True, text=True, env=environment, check=False)
+def output_of(command: list[str], **environment: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    return sorted({error["line"] for error in found if error["severity"] == "error" and Path(error["file"]).name == file.name})
+    return done.stdout
 
 
-def pyright(file: Path, folder: Path) -> list[int]:
-    """Lines with errors."""
+def by_mypy(files: list[str], folder: Path) -> Errors:
+    options = ["--strict", "--config-file=", f"--cache-dir={folder / 'mypy'}", "--output=json"]
+    output = output_of([sys.executable, "-m", "mypy", *options, *files], MYPYPATH=str(SOURCE))
+    errors: Errors = defaultdict(set)
+    for line in output.splitlines():
+        if line.startswith("{") and (found := json.loads(line))["severity"] == "error":
+            errors[Path(found["file"]).name].add(found["line"])
+    return errors
+
+
+def by_pyright(files: list[str], folder: Path) -> Errors:
     settings = {"extraPaths": [str(SOURCE)], "typeCheckingMode": "strict", "reportUnusedExpression": False}
-    (folder / file.name).write_text(file.read_text())
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "pyright", "--outputjson", "-p", str(folder), "--pythonpath", sys.executable]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["summary"]["filesAnalyzed"] == 1
-    found = answer["generalDiagnostics"]
-    unknown = ("reportUnknownMemberType", "reportUnknownLambdaType", "reportUnknownArgumentType")  # follow from an error
-    return sorted({e["range"]["start"]["line"] + 1 for e in found if e["severity"] == "error" and e.get("rule") not in unknown})
+    options = ["--outputjson", "--pythonpath", sys.executable, "-p", str(folder)]
+    answer = json.loads(output_of([sys.executable, "-m", "pyright", *options]))
+    assert answer["summary"]["filesAnalyzed"] == len(files)
+    errors: Errors = defaultdict(set)
+    for found in answer["generalDiagnostics"]:
+        if found["severity"] == "error" and found.get("rule") not in FOLLOWS:
+            errors[Path(found["file"]).name].add(found["range"]["start"]["line"] + 1)
+    return errors
 
 
-def refused_lines(file: Path) -> list[int]:
-    return [number for number, line in enumerate(file.read_text().splitlines(), 1) if line.endswith("# refused")]
+@pytest.fixture(scope="module", params=[by_mypy, by_pyright], ids=["mypy", "pyright"])
+def errors(request: pytest.FixtureRequest) -> Errors:
+    """What a checker has against our two programs; each checker runs once."""
+    folder = Path(request.config.cache.mkdir("rtmw-typing"))
+    files = []
+    for name in ("inferred.py", "refused.py"):
+        (folder / name).write_text((HERE / name).read_text())
+        files.append(str(folder / name))
+    return request.param(files, folder)
 
 
-@pytest.mark.parametrize("checker", [mypy, pyright])
-def test_types_of_messages_are_inferred(checker: object, tmp_path: Path) -> None:
-    assert callable(checker)
-    assert checker(HERE / "inferred.py", tmp_path) == []
+def test_types_of_messages_are_inferred(errors: Errors) -> None:
+    assert errors["inferred.py"] == set()
 
 
-@pytest.mark.parametrize("checker", [mypy, pyright])
-def test_misuse_is_refused(checker: object, tmp_path: Path) -> None:
-    assert callable(checker)
-    assert checker(HERE / "refused.py", tmp_path) == refused_lines(HERE / "refused.py")
+def test_misuse_is_refused(errors: Errors) -> None:
+    lines = (HERE / "refused.py").read_text().splitlines()
+    assert errors["refused.py"] == {number for number, line in enumerate(lines, 1) if line.endswith("# refused")}
 
 
 def test_the_package_says_that_it_is_typed() -> None:
