@@ -1,4 +1,4 @@
-"""asyncio (requirement P15): on one descriptor a process, without a thread, cancel-safe, on the plain loop and uvloop."""
+"""asyncio (requirement P15): one descriptor a process, no thread, cancel-safe, on the plain loop and on uvloop."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_domain_that_exists_keeps_its_own_pool(domain_id: int) -> None:
 
 @pytest.mark.parametrize("pool", ["", "64 potatoes", "-1M", "1.5M", 0, 4096, "999999G", None])
 def test_an_impossible_pool_is_refused(domain_id: int, pool: str | int) -> None:
-    with pytest.raises(ValueError, match="pool|size"):
+    with pytest.raises(ValueError, match=r"pool|size"):
         rtmw.Domain(domain_id, pool=pool)
 
 

@@ -108,7 +108,8 @@ def test_messages_of_other_types_do_not_use_it_up() -> None:
 
 
 def test_a_late_reliable_subscriber_gets_history_of_reliable_publishers_only() -> None:
-    reliable, adaptive = rtmw.Publisher("t", history=9, reliability=Reliability.RELIABLE), rtmw.Publisher("t", history=9)
+    reliable = rtmw.Publisher("t", history=9, reliability=Reliability.RELIABLE)
+    adaptive = rtmw.Publisher("t", history=9)
     for number in range(3):
         reliable.publish(b"r%d" % number)
         adaptive.publish(b"a%d" % number)

@@ -150,7 +150,9 @@ def test_a_loan_takes_priority_and_lifetime(pair: Pair) -> None:
     assert subscriber.stats().expired == 1
 
 
-@pytest.mark.parametrize(("size", "kind"), [(-1, ValueError), ("5", TypeError), (1.5, TypeError), (1 << 70, OverflowError)])
+@pytest.mark.parametrize(
+    ("size", "kind"), [(-1, ValueError), ("5", TypeError), (1.5, TypeError), (1 << 70, OverflowError)]
+)
 def test_an_impossible_size_is_refused(pair: Pair, size: int, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         pair[0].loan(size)

@@ -20,7 +20,9 @@ def test_what_is_published_arrives_in_order() -> None:
     assert taken(subscriber) == [b"%d" % number for number in range(10)]
 
 
-@pytest.mark.parametrize("value", [b"abc", bytearray(b"abc"), memoryview(b"xabcx")[1:4], b"", bytes(128), bytes(129), b"z" * 3_000_000])
+@pytest.mark.parametrize(
+    "value", [b"abc", bytearray(b"abc"), memoryview(b"xabcx")[1:4], b"", bytes(128), bytes(129), b"z" * 3_000_000]
+)
 def test_bytes_of_any_kind_and_length_travel_unchanged(value: bytes) -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
     publisher.publish(value)
@@ -92,7 +94,8 @@ def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"priority": 8}, {"priority": -1}, {"lifetime": -1.0}, {"valid_until": -1.0}, {"valid_until": float("nan")}]
+    "wrong",
+    [{"priority": 8}, {"priority": -1}, {"lifetime": -1.0}, {"valid_until": -1.0}, {"valid_until": float("nan")}],
 )
 def test_impossible_settings_of_one_message_are_refused(wrong: dict[str, float]) -> None:
     publisher = rtmw.Publisher("t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_stamps_of_what_is_received_lie_apart_by_the_interval() -> None:
         publisher.publish(b"x")
         time.sleep(0.0005)
     stamps = [sample.source_time_ns for sample in subscriber.take_many(1000)]
-    gaps = [later - earlier for earlier, later in zip(stamps, stamps[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(stamps)]
     assert len(stamps) >= 2
     assert min(gaps) >= 10_000_000 - 100_000, "the wall clock is not the one that the interval is measured with"
     stats = subscriber.stats()

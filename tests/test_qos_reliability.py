@@ -34,7 +34,9 @@ def publish_all(publisher: rtmw.Publisher[bytes], values: list[bytes]) -> None:
 # TIMELY
 
 
-@pytest.mark.parametrize(("offered", "requested"), [(TIMELY, TIMELY), (TIMELY, ADAPTIVE), (ADAPTIVE, TIMELY), (RELIABLE, TIMELY)])
+@pytest.mark.parametrize(
+    ("offered", "requested"), [(TIMELY, TIMELY), (TIMELY, ADAPTIVE), (ADAPTIVE, TIMELY), (RELIABLE, TIMELY)]
+)
 def test_a_timely_pair_keeps_the_newest_depth_and_counts_the_rest_as_missed(
     offered: Reliability, requested: Reliability
 ) -> None:
@@ -189,7 +191,14 @@ def test_a_subscriber_that_closes_stops_counting_at_once() -> None:
 
 def test_a_subscriber_that_dies_stops_counting_at_once(spawn: Spawn) -> None:
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=LONG)
-    child = spawn("import rtmw; s = rtmw.Subscriber('t', reliability=rtmw.Reliability.RELIABLE, depth=1); print(); input()")
+    child = spawn(
+        """
+        import rtmw
+        subscriber = rtmw.Subscriber("t", reliability=rtmw.Reliability.RELIABLE, depth=1)
+        print("ready")
+        input()
+        """
+    )
     child.line()
     assert publisher.publish(b"1")
     threading.Timer(0.05, child.kill).start()
@@ -242,8 +251,8 @@ def test_a_lapsed_subscriber_goes_on_with_new_messages() -> None:
         assert subscriber.stats().lapses == round
 
 
-def test_a_lapse_wakes_who_waits_for_messages_it_has_already_taken() -> None:
-    """Standing still is not moving while a publisher waits; a reader that waits on an empty queue does not stand still."""
+def test_waiting_on_an_empty_queue_costs_no_lease() -> None:
+    """A reader that waits on an empty queue does not stand still: no publisher waits for it."""
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0.01)
     subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=1, lease=0.05)
     with pytest.raises(TimeoutError):

@@ -234,8 +234,9 @@ def test_ctrl_c_ends_a_publish_that_waits(spawn: Spawn) -> None:
 
 
 def test_another_signal_does_not_end_a_receive(spawn: Spawn) -> None:
-    child = spawn("import signal; signal.signal(signal.SIGUSR1, lambda *_: print('signal'))\n" + RECEIVER.format(timeout="").replace("\n    ", "\n"))
-    child.line()
+    handle = "    import signal; signal.signal(signal.SIGUSR1, lambda *_: print('signal'))"
+    child = spawn(handle + RECEIVER.format(timeout=""))
+    assert child.line() == "ready"
     eventually(lambda: sleeps(child))
     child.signal(signal.SIGUSR1)
     assert child.line() == "signal"

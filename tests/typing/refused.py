@@ -23,8 +23,8 @@ def misuse(publisher: rtmw.Publisher[Speed], subscriber: rtmw.Subscriber[Speed],
     rtmw.Publisher("t", Speed, deadline=1.0)  # refused
     rtmw.Subscriber("t", Speed, lifetime=1.0)  # refused
     rtmw.WaitSet(publisher)  # refused
-    subscriber.take().value  # refused
-    subscriber.receive().value.rpms  # refused
+    print(subscriber.take().value)  # refused
+    print(subscriber.receive().value.rpms)  # refused
     subscriber.listen(lambda sample: sample.value.rpms)  # refused
-    raw.receive().value.rpm  # refused
+    print(raw.receive().value.rpm)  # refused
     subscriber.receive().sequence = 5  # refused
