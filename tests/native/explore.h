@@ -1,0 +1,96 @@
+/* Every interleaving of a small race, up to a bound of preemptions (Musuvathi and Qadeer's iterative context bounding).
+ *
+ * The core is compiled with -DRTMW_EXPLORE: each atomic operation first calls rtmw_explore_step(). Actors are
+ * coroutines of one thread, each a participant with a region handle of its own, in a world of a few descriptors and
+ * pages. A race is run again and again from the same start, each time with another schedule, until all were seen.
+ *
+ *   continue            costs nothing            switch at the end, or when asleep in the kernel: costs nothing
+ *   preempt             before an operation on a word that two actors touch and one changes; at most `bound` times
+ *
+ * What such a search finds holds for sequentially consistent memory; weaker orders are ThreadSanitizer's part.
+ */
+#ifndef RTMW_EXPLORE_H
+#define RTMW_EXPLORE_H
+
+#include "books.h"
+#include "core.h"
+
+enum { ACTORS = 3, AUDITOR = ACTORS, REGIONS = ACTORS + 1, MOST_DESCRIPTORS = 8, MOST_PAGES = 4, SLOTS = 4 };
+
+struct size {
+    uint32_t descriptors, pages;
+};
+
+/* Everything that a schedule changes, put back before the next one. `shared` is what processes share. */
+struct world {
+    struct {
+        struct header header;
+        struct participant participants[PARTICIPANTS];
+        struct type_entry types[1];
+        struct topic topics[2];
+        uint64_t topic_directory[8], type_directory[4];
+        uint64_t publisher_words[SLOTS], subscriber_words[SLOTS];
+        struct publisher_block publishers[SLOTS];
+        struct subscriber_block subscribers[SLOTS];
+        uint64_t pages[MOST_PAGES], granules[MOST_PAGES * GRANULES_A_PAGE];
+        struct descriptor descriptors[MOST_DESCRIPTORS];
+        uint8_t blocks[MOST_PAGES * PAGE];
+    } shared;
+    struct rtmw_region region[REGIONS];
+    uint32_t refs[REGIONS][MOST_DESCRIPTORS];
+    struct rtmw_publisher publisher[REGIONS];
+    struct rtmw_subscriber subscriber[REGIONS];
+    uint64_t clock_ns;
+    uint32_t pid[REGIONS], pids;        /* of the participants; how many were ever given */
+    uint32_t claiming;                  /* who it is while no actor runs */
+    bool dead[32];                      /* by pid */
+    uint64_t note[REGIONS][16];         /* what actors remember for the judge */
+    uint32_t noted[REGIONS];
+    char broken[160];                   /* said by an actor or the judge; any text is FORBIDDEN */
+};
+
+extern struct world world;
+
+enum verdict { ACCEPTABLE, FORBIDDEN };
+struct outcome {
+    const char *name;
+    enum verdict verdict;
+    const char *reason;
+};
+
+struct race {
+    const char *name;
+    struct size size;
+    uint32_t actors, bound;
+    void (*prepare)(void);
+    void (*act[ACTORS])(void);
+    const char *(*judge)(void);         /* names the outcome */
+    const struct outcome *outcomes;     /* ends with a NULL name; any other name is FORBIDDEN too */
+};
+
+/* explore.c */
+bool explore(const struct race *);      /* prints what came of it; false: something FORBIDDEN */
+/* Runs `act` alone as actor 0 until before its `step`-th atomic operation, and never again. false: it ended first. */
+bool run_until_step(void (*act)(void), uint32_t step);
+uint32_t me(void);                      /* the actor that runs */
+extern uint64_t slept_out_ns;           /* the longest sleep of this schedule that nobody was left to end */
+void broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* world.c */
+void world_make(struct size);
+void open_publisher(uint32_t who, rtmw_reliability, uint32_t depth);
+void open_subscriber(uint32_t who, rtmw_reliability, uint32_t depth);
+struct band *band_of(uint32_t topic);   /* band 0 */
+void note(uint64_t);
+void world_kill(uint32_t who);          /* its process does not exist any more */
+void world_new_process(uint32_t who);   /* this participant is another process from now on, which holds nothing */
+bool publish_word(uint32_t who, uint64_t value, uint64_t size);
+bool take_word(uint32_t who, rtmw_message *);
+bool is_whole(const rtmw_message *);    /* its memory still is what was published as this sequence */
+uint64_t word_of(const rtmw_message *);
+bool books_are_right(void);             /* else says in world.broken what is wrong */
+/* Sweep, close what the living have open, free what is passed: then all is free but what lies in queues. */
+bool all_comes_back(void);
+#define PUBLISHED_BYTES 64
+
+#endif

@@ -1,0 +1,190 @@
+/* Death at every step: an operation stops for good before its k-th atomic operation, for every k. Then
+ *   - others publish and take as if nothing had happened, and nobody waits for the dead;
+ *   - a sweep brings back all that it held. The sweeper may itself die at any step: another one ends its work.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "races.h"
+
+enum { DEAD = 0, HELPER = 1, READER = 2 };
+
+struct fate {
+    const char *name;
+    void (*act)(void);
+    struct size size;
+};
+
+static rtmw_message taken;
+static rtmw_loan loan;
+
+static void publish_small(void) { publish_word(DEAD, 7, PUBLISHED_BYTES); }
+static void publish_block(void) { publish_word(DEAD, 7, 1024); }
+static void publish_page(void) { publish_word(DEAD, 7, 2 * PAGE); }
+
+static void publish_evicting(void)
+{
+    for (int i = 0; i < 6; i++) publish_word(DEAD, 7, i % 2 ? PUBLISHED_BYTES : 512);
+}
+
+static void loan_and_drop(void)
+{
+    if (rtmw_loan_take(&world.publisher[DEAD], 700, &loan) == RTMW_OK) rtmw_loan_drop(&world.publisher[DEAD], &loan);
+}
+
+static void take(void)
+{
+    if (take_word(DEAD, &taken) && take_word(DEAD, &taken)) taken.size = 0;
+}
+
+static void take_and_release(void)
+{
+    while (take_word(DEAD, &taken)) rtmw_release(&world.region[DEAD], taken.descriptor);
+}
+
+static void subscribe(void) { open_subscriber(DEAD, RTMW_RELIABLE, 1); }
+
+static void unsubscribe(void)
+{
+    rtmw_subscriber *s = malloc(sizeof *s);
+    *s = world.subscriber[DEAD];
+    rtmw_subscriber_close(s);
+}
+
+static void close_publisher(void)
+{
+    rtmw_publisher *p = malloc(sizeof *p);
+    *p = world.publisher[DEAD];
+    rtmw_publisher_close(p);
+}
+
+static void open_another_topic(void)
+{
+    rtmw_publisher *p = NULL;
+    if (rtmw_publisher_open(&world.region[DEAD], "another", NULL, NULL, &p) == RTMW_OK) free(p);
+}
+
+static void leave(void) { participant_leave(&world.region[DEAD]); }
+
+static void leave_and_attach(void)
+{
+    participant_leave(&world.region[DEAD]);
+    if (participant_claim(&world.region[DEAD]) != RTMW_OK) broken("no slot");
+}
+
+static void reclaim(void) { reclaim_passed(&world.region[DEAD]); }
+
+/* The one who dies has a loan, a block, a cursor and a message that it took; others have published before and after. */
+static void crowd(void)
+{
+    open_publisher(DEAD, RTMW_TIMELY, 1);
+    open_publisher(HELPER, RTMW_TIMELY, 1);
+    open_subscriber(DEAD, RTMW_TIMELY, 8);
+    open_subscriber(READER, RTMW_TIMELY, 8);
+    for (int i = 0; i < 3; i++) publish_word(HELPER, 100, 300);
+    if (take_word(DEAD, &taken)) taken.size = 0;
+}
+
+static void empty_band(void)
+{
+    open_publisher(DEAD, RTMW_TIMELY, 1);
+    open_publisher(HELPER, RTMW_TIMELY, 1);
+    open_subscriber(READER, RTMW_TIMELY, 8);
+}
+
+static void others_go_on(void)
+{
+    rtmw_message m;
+    uint32_t got = 0;
+    for (uint64_t i = 0; i < 3; i++)
+        if (!publish_word(HELPER, 200 + i, PUBLISHED_BYTES)) broken("the dead stopped a publisher");
+    for (int i = 0; i < 12 && take_word(READER, &m); i++) {
+        if (!is_whole(&m)) broken("the dead spoilt a message");
+        got += word_of(&m) >= 200;
+        rtmw_release(&world.region[READER], m.descriptor);
+    }
+    if (!got) broken("the dead stopped a subscriber");
+}
+
+static const struct fate fates[] = {
+    {"publish", publish_small, {8, 2}},
+    {"publish a block", publish_block, {8, 2}},
+    {"publish two pages", publish_page, {8, 4}},
+    {"publish, evicting", publish_evicting, {8, 2}},
+    {"loan and drop", loan_and_drop, {8, 2}},
+    {"take", take, {8, 2}},
+    {"take and release", take_and_release, {8, 2}},
+    {"subscribe", subscribe, {8, 2}},
+    {"unsubscribe", unsubscribe, {8, 2}},
+    {"close publisher", close_publisher, {8, 2}},
+    {"open another topic", open_another_topic, {8, 2}},
+    {"leave", leave, {8, 2}},
+    {"leave and attach", leave_and_attach, {8, 2}},
+    {"reclaim what is passed", reclaim, {8, 2}},
+};
+
+static struct world start;
+
+static bool told(const char *name, const char *start_name, uint32_t step)
+{
+    if (!world.broken[0]) return true;
+    fprintf(stderr, "death in %s (%s), before step %u: %s\n", name, start_name, step, world.broken);
+    return false;
+}
+
+static bool die_in(const struct fate *fate, void (*prepare)(void), const char *start_name)
+{
+    bool more = true;
+    uint32_t step = 1;
+    world_make(fate->size);
+    prepare();
+    start = world;
+    for (; more; step++) {
+        world = start;
+        more = run_until_step(fate->act, step);
+        others_go_on();
+        world_kill(DEAD);
+        all_comes_back();
+        if (!told(fate->name, start_name, step)) return false;
+    }
+    printf("death in %-28s %6u steps, %s\n", fate->name, step - 2, start_name);
+    return true;
+}
+
+/* READER is dead, with a loan, a block, a cursor and a held message; who sweeps after it is the one to die. */
+static void sweep(void) { sweep_the_dead(&world.region[DEAD]); }
+
+static void one_to_sweep_after(void)
+{
+    crowd();
+    open_publisher(READER, RTMW_TIMELY, 1);
+    if (!take_word(READER, &taken) || rtmw_loan_take(&world.publisher[READER], 700, &loan) != RTMW_OK) broken("not set up");
+    world_kill(READER);
+}
+
+static bool die_sweeping(void)
+{
+    uint32_t step = 1;
+    world_make((struct size){8, 2});
+    one_to_sweep_after();
+    start = world;
+    for (bool more = true; more; step++) {
+        world = start;
+        more = run_until_step(sweep, step);
+        if (!publish_word(HELPER, 200, PUBLISHED_BYTES)) broken("the dead stopped a publisher");
+        world_kill(DEAD);
+        all_comes_back();
+        if (!told("sweep", "after one that died", step)) return false;
+    }
+    printf("death in %-28s %6u steps, after one that died\n", "sweep", step - 2);
+    return true;
+}
+
+bool die_at_every_step(void)
+{
+    bool well = true;
+    for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) well &= die_in(&fates[i], crowd, "among others");
+    well &= die_in(&fates[0], empty_band, "the first of the band");
+    return well & die_sweeping();
+}

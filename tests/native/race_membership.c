@@ -1,0 +1,165 @@
+/* Races of coming and going: participants, topics, endpoints. */
+#include <stdlib.h>
+
+#include "races.h"
+
+enum { NEWCOMER = 2 };
+
+static void publish_1(void) { note(publish_word(me(), 100, PUBLISHED_BYTES)); }
+
+static void publish_3(void)
+{
+    for (uint64_t i = 0; i < 3; i++) note(publish_word(me(), 100 + i, PUBLISHED_BYTES));
+}
+
+/* ---- two makers of one name ---- */
+
+static void open_topic(void)
+{
+    uint32_t topic = NIL;
+    note(topic_open(&world.region[me()], "shared", &topic) == RTMW_OK);
+    note(topic);
+}
+
+static void nothing(void) {}
+
+static const char *one_topic(void)
+{
+    uint32_t active = 0;
+    for (uint32_t i = 0; i < 2; i++) active += slot_state_of(world.shared.topics[i].word) == SLOT_ACTIVE;
+    if (!world.note[0][0] || !world.note[1][0]) return "refused";
+    if (world.note[0][1] != world.note[1][1] || active != 1) return "two topics";
+    return all_comes_back() ? "one topic" : "";
+}
+
+static const struct outcome one_topic_only[] = {
+    {"one topic", ACCEPTABLE, "both got the same, and the spare slot went back"},
+    {"two topics", FORBIDDEN, "a name stands for one topic"},
+    {"refused", FORBIDDEN, "there was a slot for it"},
+    {0},
+};
+
+/* ---- sweeping after the dead while its slot finds a new owner ---- */
+
+static void sweep(void) { sweep_the_dead(&world.region[me()]); }
+
+/* Attaches anew: the slot of the dead is the first that may come free. Then it holds a message. */
+static void attach_and_hold(void)
+{
+    struct rtmw_region *r = &world.region[NEWCOMER];
+    world_new_process(NEWCOMER);
+    if (participant_claim(r) != RTMW_OK) return broken("no slot");
+    lock_take(&r->lock);
+    uint64_t tail = load_seq(&band_of(0)->tail);
+    if (hold(r, link_index(tail), band_of(0), link_tag(tail))) note(link_index(tail));
+    lock_give(&r->lock);
+}
+
+static void one_dead(void)
+{
+    open_publisher(0, RTMW_ADAPTIVE, 64);
+    publish_word(0, 100, PUBLISHED_BYTES);
+    open_subscriber(NEWCOMER, RTMW_ADAPTIVE, 64);   /* holds the message, and dies */
+    world_kill(NEWCOMER);
+}
+
+static const char *newcomer_keeps(void)
+{
+    struct rtmw_region *r = &world.region[NEWCOMER];
+    if (load_seq(&r->participants[r->me].word) != r->my_word) return "swept alive";
+    if (!world.noted[NEWCOMER]) return "holds nothing";
+    uint64_t holders = world.shared.descriptors[world.note[NEWCOMER][0]].holders[r->me >> 6];
+    if (!(holders >> (r->me & 63) & 1)) return "robbed";
+    for (uint32_t i = 0; i < PARTICIPANTS; i++) /* both sweepers live and are done */
+        if (world.shared.participants[i].sweepers[0]) return "a sweeper's bit stays";
+    return all_comes_back() ? "keeps" : "";
+}
+
+static const struct outcome keeps_only[] = {
+    {"keeps", ACCEPTABLE, "no sweeper takes the newcomer for the dead"},
+    {"robbed", FORBIDDEN, "a slow sweeper took what the next owner of the slot holds"},
+    {"swept alive", FORBIDDEN, "a slow sweeper freed the slot of its next owner"},
+    {0},
+};
+
+/* ---- a subscriber comes while others publish and evict ---- */
+
+static void subscribe_and_take(void)
+{
+    rtmw_message m;
+    open_subscriber(me(), RTMW_RELIABLE, 4);
+    uint64_t from = link_tag(load_seq(&band_of(0)->tail)), next = 0;
+    note(from);
+    for (int i = 0; i < 6 && take_word(me(), &m); i++) {
+        if (!is_whole(&m)) broken("took a message of another life");
+        if (next && m.sequence != next) broken("a gap");
+        next = m.sequence + 1;
+        note(m.sequence);
+        rtmw_release(&world.region[me()], m.descriptor);
+    }
+}
+
+static void reliable_publishers(void)
+{
+    open_publisher(0, RTMW_RELIABLE, 1);
+    open_publisher(1, RTMW_RELIABLE, 1);
+    publish_word(0, 100, PUBLISHED_BYTES);
+    publish_word(0, 100, PUBLISHED_BYTES);
+}
+
+/* From the moment that open returned, nothing is lost: what it has not taken is still before it. */
+static const char *nothing_lost(void)
+{
+    uint64_t from = world.note[2][0], cursor = world.subscriber[2].sequence[0], head = link_tag(band_of(0)->head);
+    if (head > cursor + 1 && head > from + 1) return "evicted unread";
+    for (uint32_t i = 1; i + 1 < world.noted[2]; i++)
+        if (world.note[2][i + 1] != world.note[2][i] + 1) return "a gap";
+    if (world.noted[2] > 1 && world.note[2][1] > from + 1) return "the first is missing";
+    return all_comes_back() ? "nothing lost" : "";
+}
+
+static const struct outcome nothing_lost_only[] = {
+    {"nothing lost", ACCEPTABLE, "all that was published after open returned is there"},
+    {"evicted unread", FORBIDDEN, "a RELIABLE subscriber's message was evicted"},
+    {0},
+};
+
+/* ---- a slot of a subscriber changes hands while a publisher judges its owner ---- */
+
+static void expel(void) { rtmw_publisher_wait(&world.publisher[0], 0); }
+
+static void close_and_come_again(void)
+{
+    rtmw_subscriber *old = malloc(sizeof *old);
+    *old = world.subscriber[me()];
+    rtmw_subscriber_close(old);
+    open_subscriber(me(), RTMW_RELIABLE, 1);
+    if (is_lapsed(&world.subscriber[me()])) broken("lapsed before it was asked for anything");
+}
+
+static void stalled_subscriber(void)
+{
+    open_publisher(0, RTMW_RELIABLE, 1);
+    open_subscriber(1, RTMW_RELIABLE, 1);
+    world.subscriber[1].block->lease_ns = 1;
+    publish_word(0, 100, PUBLISHED_BYTES);
+    world.clock_ns += 1u << 30;
+    expel();                        /* sees where it stands */
+    world.clock_ns += 1u << 30;     /* and the lease runs out */
+}
+
+static const char *judged_rightly(void) { return all_comes_back() ? "right" : ""; }
+
+static const struct outcome right_only[] = {
+    {"right", ACCEPTABLE, "the new owner is not blamed for the old one's stall"},
+    {0},
+};
+
+const struct race membership_races[] = {
+    {"open topic ‖ open topic", {4, 1}, 2, 3, nothing, {open_topic, open_topic}, one_topic, one_topic_only},
+    {"sweep ‖ sweep ‖ attach", {4, 1}, 3, 2, one_dead, {sweep, sweep, attach_and_hold}, newcomer_keeps, keeps_only},
+    {"subscribe ‖ publish, evict ‖ publish", {8, 1}, 3, 2, reliable_publishers, {publish_3, publish_1, subscribe_and_take},
+     nothing_lost, nothing_lost_only},
+    {"expel ‖ close, subscribe", {4, 1}, 2, 3, stalled_subscriber, {expel, close_and_come_again}, judged_rightly, right_only},
+    {0},
+};

@@ -1,0 +1,118 @@
+/* Races of waiting: no wake-up is lost. Futexes are simulated: a time limit passes only when all others have ended. */
+#include "races.h"
+
+static void publish_1(void) { note(publish_word(me(), 100, PUBLISHED_BYTES)); }
+
+static void wait_and_take(void)
+{
+    rtmw_message m;
+    if (rtmw_wait(&world.subscriber[me()], 1000000000, 0) != RTMW_OK || !take_word(me(), &m)) return;
+    note(m.sequence);
+    rtmw_release(&world.region[me()], m.descriptor);
+}
+
+static void wait_for_any(void)
+{
+    rtmw_subscriber *s = &world.subscriber[me()];
+    bool ready;
+    rtmw_message m;
+    if (rtmw_wait_any(&s, &ready, 1, 1000000000) != RTMW_OK || !take_word(me(), &m)) return;
+    note(m.sequence);
+    rtmw_release(&world.region[me()], m.descriptor);
+}
+
+static void publish_when_there_is_room(void)
+{
+    rtmw_publisher *p = &world.publisher[me()];
+    uint64_t word[8] = {100};
+    for (int tries = 0; tries < 8; tries++) {
+        if (rtmw_publish(p, word, sizeof word, NULL) == RTMW_OK) return note(1);
+        rtmw_publisher_wait(p, 1000000000);
+    }
+}
+
+static void take_all(void)
+{
+    rtmw_message m;
+    while (take_word(me(), &m)) {
+        note(m.sequence);
+        rtmw_release(&world.region[me()], m.descriptor);
+    }
+}
+
+static void shut(void) { subscriber_shut(&world.subscriber[1]); }
+
+static void one_each(void)
+{
+    open_publisher(0, RTMW_ADAPTIVE, 64);
+    open_subscriber(1, RTMW_ADAPTIVE, 64);
+}
+
+static void one_each_after_a_message(void)
+{
+    one_each();
+    rtmw_message m;
+    publish_word(0, 100, PUBLISHED_BYTES);
+    if (take_word(1, &m)) rtmw_release(&world.region[1], m.descriptor);
+}
+
+static void two_sleepers(void)
+{
+    one_each();
+    open_subscriber(2, RTMW_ADAPTIVE, 64);
+}
+
+static void two_wakers(void)
+{
+    open_publisher(0, RTMW_ADAPTIVE, 64);
+    open_subscriber(1, RTMW_ADAPTIVE, 64);
+    open_publisher(2, RTMW_ADAPTIVE, 64);
+}
+
+static void full_queue(void)
+{
+    open_publisher(0, RTMW_RELIABLE, 64);
+    open_subscriber(1, RTMW_RELIABLE, 1);
+    publish_word(0, 100, PUBLISHED_BYTES);
+}
+
+static const char *nobody_sleeps_on(void)
+{
+    if (slept_out_ns) return "lost";
+    for (uint32_t who = 0; who < ACTORS; who++)
+        if (world.subscriber[who].block && !world.noted[who] && !world.subscriber[who].closed) return "nothing taken";
+    return all_comes_back() ? "woken" : "";
+}
+
+static const char *published_at_last(void)
+{
+    if (slept_out_ns > 500000) return "lost";
+    if (!world.noted[0]) return "never published";
+    if (slept_out_ns) return all_comes_back() ? "half a millisecond" : "";
+    return all_comes_back() ? "woken" : "";
+}
+
+static const struct outcome woken_only[] = {
+    {"woken", ACCEPTABLE, "it saw the change, or was woken after it"},
+    {"lost", FORBIDDEN, "it sleeps though there is something for it"},
+    {"nothing taken", FORBIDDEN, "it was woken for nothing and gave up"},
+    {0},
+};
+
+static const struct outcome woken_in_time[] = {
+    {"woken", ACCEPTABLE, "it saw the room, or was woken after it came"},
+    {"half a millisecond", ACCEPTABLE, "there is room, but it may be memory that is waited for: a short sleep"},
+    {"lost", FORBIDDEN, "it sleeps longer though there is room"},
+    {0},
+};
+
+const struct race wait_races[] = {
+    {"wait ‖ publish the first", {4, 1}, 2, 4, one_each, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait ‖ publish", {4, 1}, 2, 4, one_each_after_a_message, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait for any ‖ publish", {4, 1}, 2, 3, one_each, {publish_1, wait_for_any}, nobody_sleeps_on, woken_only},
+    {"wait ‖ wait ‖ publish", {4, 1}, 3, 2, two_sleepers, {publish_1, wait_and_take, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, wait_and_take, publish_1}, nobody_sleeps_on, woken_only},
+    {"wait ‖ shut", {4, 1}, 2, 3, one_each, {shut, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait for room ‖ take", {5, 1}, 2, 3, full_queue, {publish_when_there_is_room, take_all}, published_at_last, woken_in_time},
+    {0},
+};

@@ -1,0 +1,10 @@
+/* The tables of races, one a file; each ends with a NULL name. */
+#ifndef RTMW_RACES_H
+#define RTMW_RACES_H
+
+#include "explore.h"
+
+extern const struct race queue_races[], block_races[], wait_races[], membership_races[];
+bool die_at_every_step(void);   /* race_death.c: prints what it did; false: something was lost */
+
+#endif
