@@ -21,7 +21,7 @@ test: setup  ## set up, then run every test
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
 
 bench: setup  ## latency and throughput of the bus
-	@$(BIN)/python -m pytest bench --benchmark-only
+	@for bench in latency throughput codec; do $(BIN)/python bench/$$bench.py || exit 1; done
 
 clean:  ## remove the environment and everything that was built
 	rm -rf .venv build dist *.egg-info rtmw/shm/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

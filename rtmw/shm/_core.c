@@ -17,6 +17,7 @@ enum { WRONG_TYPE = 100 }; /* beyond rtmw_code: the value has no buffer */
 
 typedef struct {
     PyObject *failure; /* rtmw.shm.failures.failure(code, subject, detail) -> exception */
+    PyObject *closed_error;
     PyTypeObject *region, *publisher, *subscriber, *loan, *sample;
 } State;
 
@@ -271,25 +272,33 @@ static PyObject *queued_message(struct rtmw_region *r, uint32_t band, uint32_t i
 }
 
 /* Walks as a subscriber would: each message is held while it is looked at. */
+static int step_locked(struct rtmw_region *r, struct band *b, uint32_t *index, uint64_t *sequence)
+{
+    uint64_t missed = 0;
+    lock_take(&r->lock); /* never while Python objects are made: collecting garbage may release a sample */
+    int stepped = queue_step(r, b, index, sequence, &missed);
+    lock_give(&r->lock);
+    return stepped;
+}
+
 static PyObject *Region_queue(PyObject *self, PyObject *topic)
 {
     struct rtmw_region *r = ((Region *)self)->core;
+    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
     unsigned long slot = PyLong_AsUnsignedLong(topic);
     if (PyErr_Occurred()) return NULL;
     if (slot >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %lu", slot);
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
-    lock_take(&r->lock);
     for (uint32_t band = BANDS; !failed && band-- > 0;) {
         struct band *b = &r->topics[slot].band[band];
-        uint64_t tail = band_tail_sequence(r, b), head = band_head_sequence(b, tail), missed = 0;
+        uint64_t tail = band_tail_sequence(r, b), head = band_head_sequence(b, tail);
         uint64_t sequence = head ? head - 1 : 0;
         uint32_t index = NIL;
-        while (!failed && sequence < tail && queue_step(r, b, &index, &sequence, &missed) == STEP_OK)
+        while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
             if (!(r->descriptors[index].flags & MARKER)) failed = append_new(list, queued_message(r, band, index, sequence));
-        if (index != NIL) let_go(r, index);
+        if (index != NIL) rtmw_release(r, index);
     }
-    lock_give(&r->lock);
     return finished(list, failed);
 }
 
@@ -297,6 +306,7 @@ static PyObject *Region_examine(PyObject *self, PyObject *fix)
 {
     struct rtmw_region *r = ((Region *)self)->core;
     uint32_t swept = 0, freed = 0;
+    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
     struct books *books = PyMem_Malloc(sizeof *books);
     uint8_t *marks = PyMem_Malloc(r->header->descriptors);
     PyObject *problems = PyList_New(0), *result = NULL;
@@ -492,6 +502,13 @@ static bool parse_qos(Publisher *self, PyObject *const *values, PyObject *kwname
     return true;
 }
 
+/* Python code may have run since the last look: an encoder, a signal handler, another thread. */
+static bool is_open(Publisher *self)
+{
+    if (self->core && !self->closed) return true;
+    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
+}
+
 /* After RTMW_FULL or RTMW_NO_MEMORY: true, try again; false, give up (or an exception is set). */
 static bool wait_for_room(Publisher *self, int code, uint64_t *end)
 {
@@ -506,9 +523,7 @@ static bool wait_for_room(Publisher *self, int code, uint64_t *end)
     Py_END_ALLOW_THREADS
     self->busy--;
     publisher_finish(self);
-    if (PyErr_CheckSignals()) return false;
-    if (!self->core) return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
-    return true;
+    return PyErr_CheckSignals() == 0 && is_open(self);
 }
 
 /* 1: published, 0: refused and counted, -1: an exception is set */
@@ -520,7 +535,7 @@ static int verdict(Publisher *self, int code, uint64_t size)
     return fail((PyObject *)self, code, self->topic, size), -1;
 }
 
-static int publish_value(Publisher *self, PyObject *value, const rtmw_message_qos *qos)
+static int publish_value(Publisher *self, PyObject *value, const rtmw_message_qos *qos, bool wake)
 {
     PyObject *encoded = self->encode ? PyObject_CallOneArg(self->encode, value) : Py_NewRef(value);
     if (!encoded) return -1;
@@ -534,19 +549,17 @@ static int publish_value(Publisher *self, PyObject *value, const rtmw_message_qo
         return fail((PyObject *)self, WRONG_TYPE, (PyObject *)Py_TYPE(value), 0), -1;
     }
     uint64_t end = 0;
-    do
-        code = publish_quietly(self->core, view.buf, (uint64_t)view.len, qos);
-    while (code != RTMW_OK && wait_for_room(self, code, &end));
-    int result = verdict(self, code, (uint64_t)view.len);
+    int result = -1;
+    if (is_open(self)) {
+        do
+            code = publish_quietly(self->core, view.buf, (uint64_t)view.len, qos);
+        while (code != RTMW_OK && wait_for_room(self, code, &end));
+        result = verdict(self, code, (uint64_t)view.len);
+        if (result == 1 && wake) publisher_flush(self->core);
+    }
     if (view.obj) PyBuffer_Release(&view);
     Py_DECREF(encoded);
     return result;
-}
-
-static bool is_open(Publisher *self)
-{
-    if (self->core && !self->closed) return true;
-    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
 }
 
 static PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
@@ -555,10 +568,8 @@ static PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_s
     rtmw_message_qos qos;
     if (count != 1) return PyErr_Format(PyExc_TypeError, "publish takes one value, %zd were given", count);
     if (!is_open(self) || !parse_qos(self, args + 1, kwnames, &qos)) return NULL;
-    int published = publish_value(self, args[0], &qos);
-    if (published < 0) return NULL;
-    if (published) publisher_flush(self->core);
-    return PyBool_FromLong(published);
+    int published = publish_value(self, args[0], &qos, true);
+    return published < 0 ? NULL : PyBool_FromLong(published);
 }
 
 static PyObject *Publisher_publish_many(PyObject *object, PyObject *values)
@@ -571,7 +582,7 @@ static PyObject *Publisher_publish_many(PyObject *object, PyObject *values)
     Py_ssize_t count = 0;
     int published = 1;
     for (; count < PySequence_Fast_GET_SIZE(list); count++)
-        if ((published = publish_value(self, PySequence_Fast_GET_ITEM(list, count), &qos)) != 1) break;
+        if ((published = publish_value(self, PySequence_Fast_GET_ITEM(list, count), &qos, false)) != 1) break;
     if (self->core) publisher_flush(self->core);
     Py_DECREF(list);
     return published < 0 ? NULL : PyLong_FromSsize_t(count);
@@ -582,9 +593,9 @@ static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssiz
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos;
     if (count != 1) return PyErr_Format(PyExc_TypeError, "loan takes one size in bytes, %zd arguments were given", count);
-    if (!is_open(self) || !parse_qos(self, args + 1, kwnames, &qos)) return NULL;
+    if (!parse_qos(self, args + 1, kwnames, &qos)) return NULL;
     Py_ssize_t size = PyNumber_AsSsize_t(args[0], PyExc_OverflowError);
-    if (size == -1 && PyErr_Occurred()) return NULL;
+    if ((size == -1 && PyErr_Occurred()) || !is_open(self)) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a loan of %zd bytes is not possible; ask for 0 or more", size);
     Loan *loan = PyObject_New(Loan, self->loan_type);
     if (!loan) return NULL;
@@ -697,7 +708,9 @@ static void Loan_releasebuffer(PyObject *object, Py_buffer *view)
 {
     (void)view;
     Loan *self = (Loan *)object;
-    if (--self->exports == 0 && self->kept) loan_end(self);
+    if (--self->exports > 0 || !self->kept) return;
+    rtmw_release(((Region *)self->publisher->region)->core, self->core.descriptor);
+    self->kept = false; /* an open loan goes on: its publication was refused, and may be tried again */
 }
 
 static PyObject *Loan_data(PyObject *self, void *unused)
@@ -901,9 +914,13 @@ static PyObject *Subscriber_take_many(PyObject *object, PyObject *limit)
     if (!subscribed((Subscriber *)object)) return NULL;
     PyObject *list = PyList_New(0), *sample;
     int failed = list == NULL;
-    for (Py_ssize_t i = 0; !failed && i < most && (sample = take_one((Subscriber *)object)); i++)
+    Subscriber *self = (Subscriber *)object;
+    for (Py_ssize_t i = 0; !failed && i < most; i++) {
+        if (i > 0 && (!self->core || self->closed || is_lapsed(self->core))) break; /* the next call says so */
+        if (!(sample = take_one(self))) break;
         failed = append_new(list, sample);
-    return finished(list, failed || (PyErr_Occurred() && PyList_GET_SIZE(list) == 0));
+    }
+    return finished(list, failed || PyErr_Occurred());
 }
 
 /* Waits with the GIL released. RTMW_OK: look again; else an exception is set. */
@@ -915,9 +932,8 @@ static bool wait_once(Subscriber *self, uint64_t timeout_ns)
     code = rtmw_wait(self->core, timeout_ns, self->spin_ns);
     Py_END_ALLOW_THREADS
     self->busy--;
-    if (self->closed) code = RTMW_CLOSED;
     subscriber_finish(self);
-    if (PyErr_CheckSignals()) return false;
+    if (PyErr_CheckSignals() || !subscribed(self)) return false;
     if (code == RTMW_OK || code == RTMW_INTERRUPTED) return true;
     return fail((PyObject *)self, code, self->topic, 0), false;
 }
@@ -942,12 +958,17 @@ static PyObject *Subscriber_receive(PyObject *object, PyObject *const *args, Py_
     return receive_until((Subscriber *)object, ends_after(ns));
 }
 
+static bool is_closed_error(Subscriber *self)
+{
+    return PyErr_ExceptionMatches(state_of(Py_TYPE((PyObject *)self))->closed_error);
+}
+
 static PyObject *Subscriber_next(PyObject *object)
 {
     Subscriber *self = (Subscriber *)object;
     if (self->closed) return NULL;
     PyObject *sample = receive_until(self, UINT64_MAX);
-    if (!sample && self->closed && PyErr_Occurred()) PyErr_Clear(); /* closed meanwhile: the end of the iteration */
+    if (!sample && self->closed && is_closed_error(self)) PyErr_Clear(); /* closed meanwhile: the end of the iteration */
     return sample;
 }
 
@@ -1231,8 +1252,11 @@ static int core_exec(PyObject *module)
     PyObject *failures = PyImport_ImportModule("rtmw.shm.failures");
     if (!failures) return -1;
     state->failure = PyObject_GetAttrString(failures, "failure");
+    PyObject *errors = PyObject_GetAttrString(failures, "errors");
+    state->closed_error = errors ? PyObject_GetAttrString(errors, "ClosedError") : NULL;
+    Py_XDECREF(errors);
     Py_DECREF(failures);
-    if (!state->failure) return -1;
+    if (!state->failure || !state->closed_error) return -1;
     static const struct {
         const char *name;
         int code;

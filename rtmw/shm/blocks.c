@@ -156,17 +156,16 @@ bool block_allocate(struct rtmw_region *r, uint32_t index, uint64_t size)
 void block_drop(struct rtmw_region *r, struct descriptor *d)
 {
     uint32_t granules = d->block_granules;
-    if (!granules) return;
     store_relaxed(&d->block_granules, 0u);
-    begin_tag(d);
-    fetch_sub(&r->header->granules_used, granules);
+    begin_tag(d); /* also without a block: its last owner may have died while claiming one */
+    if (granules) fetch_sub(&r->header->granules_used, granules);
 }
 
 /* Below the low-water mark: less than an eighth of the descriptors or of the pool is free. */
 bool pool_is_low(struct rtmw_region *r)
 {
     const struct header *h = r->header;
-    uint64_t granules = (uint64_t)h->pages * GRANULES_A_PAGE;
-    return load_relaxed(&h->descriptors_used) > h->descriptors - h->descriptors / 8 ||
-           load_relaxed(&h->granules_used) > granules - granules / 8;
+    int64_t granules = (int64_t)h->pages * GRANULES_A_PAGE, descriptors = h->descriptors;
+    return descriptors_used(r) > descriptors - descriptors / 8 ||
+           (int32_t)load_relaxed(&h->granules_used) > granules - granules / 8;
 }

@@ -49,11 +49,10 @@ static void walk_band(struct look *look, uint32_t topic, uint32_t band)
 {
     struct rtmw_region *r = look->region;
     struct band *b = &r->topics[topic].band[band];
-    uint64_t head = load_seq(&b->head), tail = load_seq(&b->tail);
+    uint64_t head = load_seq(&b->head);
     uint32_t index = link_index(head);
-    if (index == NIL) return;
-    uint64_t sequence = link_tag(head), length = (link_tag(tail) - sequence) & TAG_MASK;
-    for (uint64_t i = 0; i <= length; i++) {
+    uint64_t sequence = link_tag(head);
+    for (uint64_t i = 0; index != NIL; i++) { /* to the last one linked, which tail may not name yet */
         struct descriptor *d = descriptor_at(r, index);
         if (load_seq(&b->head) != head) return; /* it moves; the next look may be luckier */
         if (!d || i > r->header->descriptors) {

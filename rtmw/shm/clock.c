@@ -30,7 +30,9 @@ void rtmw_lock_slow(rtmw_lock *lock)
     for (uint32_t spins = 0; __builtin_expect(load_relaxed(&lock->taken), 0) || exchange(&lock->taken, 1u); spins++) {
         if (spins < 64)
             cpu_relax();
-        else
+        else if (spins < 256)
             sched_yield();
+        else /* a real-time thread must sleep, or a holder of lower priority never runs */
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     }
 }

@@ -47,7 +47,7 @@ struct rtmw_region {
     struct stash plain, with_block;
     uint32_t scan, page_scan;   /* where the next search starts */
     uint64_t real_minus_mono, real_checked_ns;
-    uint64_t swept_ns;          /* when this process last looked for the dead */
+    uint64_t swept_ns, trimmed_ns; /* when this process last looked for the dead, and through all topics */
     int socket;                 /* datagrams that say "look again" arrive here; -1 until asked for */
     uint32_t sender;            /* and leave from here: descriptor + 1; 0 until needed */
     uint32_t wakeups;           /* distinguishes one arming of a subscriber from the next */
@@ -94,6 +94,9 @@ static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t i
     return index < r->header->descriptors ? &r->descriptors[index] : NULL;
 }
 
+/* A hint; below 0 when a recount and a claim crossed. */
+static inline int64_t descriptors_used(struct rtmw_region *r) { return (int32_t)load_relaxed(&r->header->descriptors_used); }
+
 /* clock.c */
 uint64_t monotonic_ns(void);
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);   /* the wall clock at `mono`, re-read every millisecond */
@@ -132,6 +135,7 @@ void let_go(struct rtmw_region *, uint32_t index);                              
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
 uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
+uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
 enum { STEP_NONE = 0, STEP_OK = 1 };
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence, uint64_t *missed); /* lock held */
@@ -147,9 +151,10 @@ bool types_match(uint32_t publisher, uint32_t subscriber);
 
 /* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
-bool make_room(struct rtmw_publisher *);       /* after descriptor_claim found nothing: true, try again */
+bool make_room(struct rtmw_publisher *, uint32_t turn); /* after descriptor_claim found nothing: true, try again */
 bool reliable_room(struct rtmw_publisher *);   /* no RELIABLE subscriber is full */
-void expel_stalled(struct rtmw_publisher *);   /* dead ones are swept after, stalled ones lapse */
+/* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
+void expel_stalled(struct rtmw_publisher *, bool for_memory);
 uint64_t unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *);
 /* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
 struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
@@ -168,6 +173,7 @@ int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);       
 void publisher_flush(rtmw_publisher *);                                                           /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
+void publisher_retire_counters(struct topic *, struct publisher_block *);
 void loan_give_back(struct rtmw_region *, uint32_t descriptor);   /* LOANED by this process → FREE */
 
 bool is_lapsed(struct rtmw_subscriber *);

@@ -90,7 +90,7 @@ static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, uint32_t
 static uint32_t scan_free(struct rtmw_region *r)
 {
     uint32_t count = r->header->descriptors;
-    if (load_relaxed(&r->header->descriptors_used) >= count) return NIL;
+    if (descriptors_used(r) >= (int64_t)count) return NIL; /* make_room recounts when this is wrong */
     for (uint32_t looked = 0; looked < count; looked++) {
         uint32_t index = r->scan;
         r->scan = index + 1 < count ? index + 1 : 0;

@@ -18,7 +18,7 @@
  *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED → FREE or LOANED
  *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
- *   participant        {start:24 | pid:22 | generation:16 | state:2}
+ *   participant        {start:20 | pid namespace:8 | pid:22 | generation:12 | state:2}
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
  *                      of topics, types and endpoints; topics and types stay for as long as the region
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
@@ -93,15 +93,21 @@ static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_s
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
 #define PID_MASK 0x3FFFFFu
-#define START_MASK 0xFFFFFFu
+#define START_MASK 0xFFFFFu
 
-static inline uint64_t participant_make(uint64_t start, uint32_t pid, uint64_t generation, enum participant_state state)
+static inline uint64_t participant_make(uint64_t start, uint8_t space, uint32_t pid, uint64_t generation)
 {
-    return ((start & START_MASK) << 40) | ((uint64_t)(pid & PID_MASK) << 18) | ((generation & 0xFFFF) << 2) | (uint64_t)state;
+    return ((start & START_MASK) << 44) | ((uint64_t)space << 36) | ((uint64_t)(pid & PID_MASK) << 14) |
+           ((generation & 0xFFF) << 2) | PRESENT;
 }
-static inline uint64_t participant_start(uint64_t word) { return word >> 40; }
-static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 18) & PID_MASK; }
-static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFFF; }
+static inline uint64_t participant_in_state(uint64_t word, enum participant_state state)
+{
+    return (word & ~UINT64_C(3)) | (uint64_t)state;
+}
+static inline uint64_t participant_start(uint64_t word) { return word >> 44; }
+static inline uint8_t participant_space(uint64_t word) { return (uint8_t)(word >> 36); }
+static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 14) & PID_MASK; }
+static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFF; }
 static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
 
 /* where a descriptor lies: {topic:16 | band:8} */
@@ -131,7 +137,7 @@ struct header {
 struct participant {
     uint64_t word;           /* claimed and freed by CAS */
     uint64_t sweepers[2];    /* participants that sweep after this one; the slot is not claimed anew while one does */
-    uint64_t pid_namespace;  /* inode; 0 until written. Only processes of the same namespace can judge it dead */
+    uint64_t pid_namespace;  /* inode; 0 until written: then the word's hash of it counts. Others cannot judge it dead */
     char name[64];           /* program, for people */
     uint8_t pad[32];
 };
@@ -160,7 +166,8 @@ struct topic {
     uint32_t bands;          /* bit a band that was ever used; only grows */
     uint32_t history;        /* the largest that a publisher promised; only grows */
     uint32_t timely;         /* 1 once a TIMELY publisher was here */
-    uint8_t pad0[16];
+    uint32_t reliable;       /* 1 once a RELIABLE publisher was here */
+    uint8_t pad0[12];
     uint32_t wait;           /* futex. Odd: somebody sleeps. A wake-up makes it even */
     uint32_t poll;           /* odd: some subscriber wants a datagram. See wait.c */
     uint32_t room;           /* futex of RELIABLE publishers that wait for a subscriber to move */
@@ -188,7 +195,7 @@ struct subscriber_block {
     uint64_t other_types;    /* the owner only: messages of types it does not take */
     uint64_t stall;          /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it */
     uint32_t armed;          /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket;     /* 1: datagrams go to its own socket, 0: to its process' */
+    uint32_t own_socket;     /* 1: it has a socket of its own, beside its process' */
     uint8_t pad1[40];
 };
 

@@ -1,6 +1,6 @@
 /* Participants: attached processes, and what is done after they die.
  *
- * A participant is its slot's word: {start time, pid, generation, state}, claimed by one CAS. Whatever it claims
+ * A participant is its slot's word: {start time, pid namespace, pid, generation, state}, claimed by one CAS. Whatever it claims
  * elsewhere names its slot, so cleaning up after it is a sweep over the region that anyone may run, repeat, or die in.
  *
  * A slow sweeper must not sweep after the next owner of the slot. Hence `sweepers`: a sweeper sets its own bit there,
@@ -8,6 +8,7 @@
  * then sees no bit. One of the two always sees the other. A sweeper that is stopped keeps this one slot from being
  * claimed anew, and nothing else.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,25 +22,29 @@ enum { LAST_RESORT = PARTICIPANTS - 1 };
 
 static uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
 
-/* State letter, thread count and start time (clock ticks since boot) of a process. false: there is none. */
-static bool read_process(uint32_t pid, char *state, long *threads, uint64_t *start)
+enum process { UNKNOWN, GONE, FOUND };
+
+/* State letter, thread count and start time (clock ticks since boot) of a process. GONE only when the kernel says so:
+ * a process that is short of file descriptors must not take everybody else for dead. */
+static enum process read_process(uint32_t pid, char *state, long *threads, uint64_t *start)
 {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
+    if (fd < 0) return errno == ENOENT && access("/proc/self/stat", F_OK) == 0 ? GONE : UNKNOWN;
     ssize_t length = read(fd, text, sizeof text - 1);
+    int failed = errno;
     close(fd);
-    if (length <= 0) return false;
+    if (length <= 0) return length < 0 && failed == ESRCH ? GONE : UNKNOWN;
     text[length] = 0;
     char *after_name = strrchr(text, ')');
     unsigned long long ticks = 0;
     if (!after_name || sscanf(after_name + 1,
                               " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
                               state, threads, &ticks) != 3)
-        return false;
+        return UNKNOWN;
     *start = ticks;
-    return true;
+    return FOUND;
 }
 
 static uint64_t pid_namespace(void)
@@ -48,15 +53,19 @@ static uint64_t pid_namespace(void)
     return stat("/proc/self/ns/pid", &about) == 0 ? (uint64_t)about.st_ino : 0;
 }
 
+static uint8_t space_hash(uint64_t space) { return (uint8_t)(space ^ (space >> 8) ^ (space >> 16) ^ (space >> 24)); }
+
 /* Dead: no such process, another one with its pid, or a zombie whose threads are all gone. Stopped is not dead. */
 static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     uint64_t space = load_acquire(&r->participants[slot].pid_namespace);
-    if (space && space != r->pid_namespace) return false; /* its pid means nothing here */
+    if (participant_space(word) != space_hash(r->pid_namespace) || (space && space != r->pid_namespace))
+        return false; /* its pid means nothing here */
     char state = 0;
     long threads = 0;
     uint64_t start = 0;
-    if (!read_process(participant_pid(word), &state, &threads, &start)) return access("/proc/self/stat", R_OK) == 0;
+    enum process found = read_process(participant_pid(word), &state, &threads, &start);
+    if (found != FOUND) return found == GONE;
     if ((start & START_MASK) != participant_start(word)) return true;
     return (state == 'Z' || state == 'X') && threads <= 1;
 }
@@ -91,11 +100,11 @@ static bool claim_slot(struct rtmw_region *r, uint32_t slot, uint64_t start)
     uint64_t word = load_seq(&p->word);
     if (participant_state_of(word) != ABSENT) return false;
     if (load_seq(&p->sweepers[0]) | load_seq(&p->sweepers[1])) return false; /* pairs with sweep_the_dead */
-    uint64_t mine = participant_make(start, (uint32_t)getpid(), participant_generation(word) + 1, PRESENT);
-    store_relaxed(&p->pid_namespace, 0);
+    uint8_t space = space_hash(r->pid_namespace);
+    uint64_t mine = participant_make(start, space, (uint32_t)getpid(), participant_generation(word) + 1);
     if (!cas64(&p->word, word, mine)) return false;
-    write_name(p->name, sizeof p->name);
     store_release(&p->pid_namespace, r->pid_namespace);
+    write_name(p->name, sizeof p->name);
     r->me = slot;
     r->my_word = mine;
     return true;
@@ -109,20 +118,30 @@ static bool claim_any_slot(struct rtmw_region *r, uint64_t start)
 }
 
 /* Only a participant may sweep. The last slot is for who finds the table full: it sweeps from there, and moves. */
+static bool claim_after_sweep(struct rtmw_region *r, uint64_t start)
+{
+    if (!claim_slot(r, LAST_RESORT, start)) return false;
+    uint64_t last_word = r->my_word;
+    sweep_the_dead(r);
+    bool claimed = claim_any_slot(r, start);
+    uint32_t me = r->me;
+    uint64_t word = r->my_word;
+    r->me = LAST_RESORT;
+    r->my_word = last_word;
+    participant_leave(r);
+    r->me = me;
+    r->my_word = word;
+    return claimed;
+}
+
 int participant_claim(struct rtmw_region *r)
 {
     char state;
     long threads;
     uint64_t start = 0;
-    read_process((uint32_t)getpid(), &state, &threads, &start);
+    if (read_process((uint32_t)getpid(), &state, &threads, &start) != FOUND) return RTMW_SYSTEM; /* nobody could tell who I am */
     r->pid_namespace = pid_namespace();
-    if (claim_any_slot(r, start)) return RTMW_OK;
-    if (!claim_slot(r, LAST_RESORT, start)) return RTMW_NO_PARTICIPANT_SLOT;
-    sweep_the_dead(r);
-    struct rtmw_region last = *r;
-    bool claimed = claim_any_slot(r, start);
-    participant_leave(&last);
-    return claimed ? RTMW_OK : RTMW_NO_PARTICIPANT_SLOT;
+    return claim_any_slot(r, start) || claim_after_sweep(r, start) ? RTMW_OK : RTMW_NO_PARTICIPANT_SLOT;
 }
 
 static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)
@@ -132,17 +151,24 @@ static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)
             fetch_and(&r->participants[slot].sweepers[dead >> 6], ~bit_of(dead));
 }
 
-static void free_slots(struct rtmw_region *r, uint64_t *words, uint32_t count, uint32_t dead)
+/* What a publisher of the dead published stays counted, once: who wins its word moves the counters. */
+static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
-    for (uint32_t slot = 0; slot < count; slot++) {
-        uint64_t word = load_seq(&words[slot]);
-        if (slot_state_of(word) == SLOT_FREE || slot_owner(word) != dead) continue;
-        if (words == r->publisher_words) { /* what it published stays counted, once */
-            struct topic *topic = &r->topics[slot_topic(word)];
-            fetch_add(&topic->retired_published, exchange(&r->publishers[slot].published, 0));
-            fetch_add(&topic->retired_bytes, exchange(&r->publishers[slot].bytes, 0));
-        }
-        slot_free(&words[slot], word);
+    uint64_t mine = slot_make(slot_generation(word), slot_topic(word), r->me, SLOT_CLAIMED);
+    if (slot_topic(word) >= r->header->topics || !cas64(&r->publisher_words[slot], word, mine)) return;
+    publisher_retire_counters(&r->topics[slot_topic(word)], &r->publishers[slot]);
+    slot_free(&r->publisher_words[slot], mine);
+}
+
+static void free_slots(struct rtmw_region *r, uint32_t dead)
+{
+    for (uint32_t slot = 0; slot < r->header->publishers; slot++) {
+        uint64_t word = load_seq(&r->publisher_words[slot]);
+        if (slot_state_of(word) != SLOT_FREE && slot_owner(word) == dead) retire_publisher(r, slot, word);
+    }
+    for (uint32_t slot = 0; slot < r->header->subscribers; slot++) {
+        uint64_t word = load_seq(&r->subscriber_words[slot]);
+        if (slot_state_of(word) != SLOT_FREE && slot_owner(word) == dead) slot_free(&r->subscriber_words[slot], word);
     }
 }
 
@@ -170,16 +196,15 @@ static void wake_everybody(struct rtmw_region *r)
 static void sweep_after(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     struct participant *p = &r->participants[slot];
-    uint64_t leaving = (word & ~UINT64_C(3)) | LEAVING;
-    uint64_t gone = participant_make(0, 0, participant_generation(word), ABSENT);
+    uint64_t gone = participant_in_state(participant_make(0, 0, 0, participant_generation(word)), ABSENT);
     sweep_descriptors(r, slot);
-    free_slots(r, r->publisher_words, r->header->publishers, slot);
-    free_slots(r, r->subscriber_words, r->header->subscribers, slot);
+    free_slots(r, slot);
     settle_half_made(r, slot);
     clear_sweeper_bits(r, slot);
     wake_everybody(r);
     recount_hints(r);
-    cas64(&p->word, leaving, gone);
+    store_seq(&p->pid_namespace, 0);
+    cas64(&p->word, participant_in_state(word, LEAVING), gone);
 }
 
 uint32_t sweep_the_dead(struct rtmw_region *r)
@@ -190,7 +215,7 @@ uint32_t sweep_the_dead(struct rtmw_region *r)
         struct participant *p = &r->participants[slot];
         uint64_t word = load_seq(&p->word);
         if (participant_state_of(word) == ABSENT || slot == r->me || !is_dead(r, slot, word)) continue;
-        uint64_t leaving = (word & ~UINT64_C(3)) | LEAVING;
+        uint64_t leaving = participant_in_state(word, LEAVING);
         cas64(&p->word, word, leaving);
         fetch_or(&p->sweepers[r->me >> 6], bit_of(r->me)); /* pairs with participant_claim */
         if (load_seq(&p->word) == leaving) {
@@ -211,6 +236,6 @@ uint32_t sweep_if_due(struct rtmw_region *r, uint64_t every_ns)
 void participant_leave(struct rtmw_region *r)
 {
     struct participant *p = &r->participants[r->me];
-    uint64_t leaving = (r->my_word & ~UINT64_C(3)) | LEAVING;
+    uint64_t leaving = participant_in_state(r->my_word, LEAVING);
     if (cas64(&p->word, r->my_word, leaving)) sweep_after(r, r->me, leaving);
 }

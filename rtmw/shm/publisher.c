@@ -40,6 +40,7 @@ static int open_slot(rtmw_publisher *p, uint16_t type)
     block->priority = p->qos.priority;
     raise_to(&p->topic->history, p->qos.history);
     if (p->qos.reliability == RTMW_TIMELY) store_seq(&p->topic->timely, 1u);
+    if (p->qos.reliability == RTMW_RELIABLE) store_seq(&p->topic->reliable, 1u);
     uint64_t active = (p->word & ~UINT64_C(15)) | SLOT_ACTIVE;
     store_seq(&r->publisher_words[p->slot], active);
     p->word = active;
@@ -62,6 +63,7 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
                         rtmw_publisher **out)
 {
     if (is_forked(r)) return RTMW_FORKED;
+    if (qos && (qos->priority >= BANDS || qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE)) return RTMW_BAD_QOS;
     rtmw_publisher *p = calloc(1, sizeof *p);
     if (!p) return RTMW_SYSTEM;
     p->region = r;
@@ -76,13 +78,19 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     return code;
 }
 
+/* What it published stays counted by the topic. The block is the caller's alone. */
+void publisher_retire_counters(struct topic *topic, struct publisher_block *block)
+{
+    fetch_add(&topic->retired_published, exchange(&block->published, 0));
+    fetch_add(&topic->retired_bytes, exchange(&block->bytes, 0));
+}
+
 void rtmw_publisher_close(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
     if (!is_forked(r)) {
         lock_take(&r->lock);
-        fetch_add(&p->topic->retired_published, exchange(&p->block->published, 0));
-        fetch_add(&p->topic->retired_bytes, exchange(&p->block->bytes, 0));
+        publisher_retire_counters(p->topic, p->block);
         slot_free(&r->publisher_words[p->slot], p->word);
         lock_give(&r->lock);
     }
@@ -103,7 +111,7 @@ uint32_t rtmw_publisher_matched(rtmw_publisher *p)
 static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size)
 {
     uint32_t index = descriptor_claim(p->region, size);
-    for (uint32_t turns = p->region->header->descriptors; index == NIL && turns > 0 && make_room(p); turns--)
+    for (uint32_t turn = 0; index == NIL && turn < p->region->header->descriptors && make_room(p, turn); turn++)
         index = descriptor_claim(p->region, size);
     return index;
 }
@@ -158,6 +166,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
         return RTMW_FULL;
     }
     uint32_t band = write_header(p, &r->descriptors[loan->descriptor], qos);
+    if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
     bool appended = queue_append(r, p->topic_index, band, loan->descriptor);
     if (appended) {
         count_up(&p->block->published, 1);
@@ -189,6 +198,7 @@ void publisher_refused(rtmw_publisher *p, int code)
 void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
+    if (is_forked(r)) return;
     lock_take(&r->lock);
     if (r->refs[loan->descriptor]++ == 0)
         fetch_or(&r->descriptors[loan->descriptor].holders[r->me >> 6], UINT64_C(1) << (r->me & 63));
@@ -227,7 +237,7 @@ int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
     uint32_t word = arm_word(&p->topic->room);
     lock_take(&r->lock);
     bool full = !reliable_room(p);
-    if (full) expel_stalled(p);
+    expel_stalled(p, !full);
     full = full && !reliable_room(p);
     lock_give(&r->lock);
     if (timeout_ns == 0) return RTMW_TIMEOUT;

@@ -11,6 +11,7 @@
  * Hold: set my bit, then see that head has not passed the sequence I expect. Free to claim = passed, then no bits.
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
  * Step: follow `next` of the cursor (held, so it cannot change its life). Passed over → resume at head, and count.
+ *   A cursor with no descriptor is a sequence alone: the next message is found from head.
  */
 #include "core.h"
 
@@ -148,6 +149,39 @@ uint32_t queue_evict(struct rtmw_region *r, struct band *band, uint64_t up_to, u
     return count;
 }
 
+/* The newest sequence, counting a message that is linked and that tail does not name yet. */
+uint64_t band_last_sequence(struct rtmw_region *r, struct band *band)
+{
+    for (;;) {
+        uint64_t tail = load_seq(&band->tail), sequence = band_tail_sequence(r, band);
+        struct descriptor *d = descriptor_at(r, link_index(tail));
+        uint64_t next = d ? load_seq(&d->next) : load_seq(&band->head);
+        if (load_seq(&band->tail) == tail) return sequence + (link_index(next) != NIL);
+    }
+}
+
+/* The oldest message behind `sequence`, held: passed over, or resting (see rest in subscriber.c), or at none yet. */
+static uint32_t find_behind(struct rtmw_region *r, struct band *band, uint64_t sequence, uint64_t *at)
+{
+    for (;;) {
+        uint64_t head = load_seq(&band->head);
+        uint32_t index = link_index(head);
+        if (index >= r->header->descriptors) return NIL;
+        *at = sequence_near(link_tag(head), sequence);
+        if (!hold(r, index, band, *at)) continue;
+        while (*at <= sequence) {
+            uint32_t next = link_index(load_acquire(&r->descriptors[index].next));
+            bool held = next < r->header->descriptors && hold(r, next, band, *at + 1);
+            let_go(r, index);
+            if (next >= r->header->descriptors) return NIL;
+            if (!held) break; /* passed meanwhile: from head again */
+            index = next;
+            *at += 1;
+        }
+        if (*at > sequence) return index;
+    }
+}
+
 /* Move a cursor to the next message. The new one is held, the old one let go. */
 int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64_t *sequence, uint64_t *missed)
 {
@@ -165,16 +199,12 @@ int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64
             return STEP_OK;
         }
     }
-    for (;;) { /* passed over, or never at a message: resume at the oldest */
-        uint64_t head = load_seq(&band->head);
-        uint32_t oldest = link_index(head);
-        uint64_t at = sequence_near(link_tag(head), *sequence);
-        if (oldest >= r->header->descriptors || at <= *sequence) return STEP_NONE;
-        if (!hold(r, oldest, band, at)) continue;
-        *missed += at - *sequence - 1;
-        *index = oldest;
-        *sequence = at;
-        if (from != NIL) let_go(r, from);
-        return STEP_OK;
-    }
+    uint64_t at;
+    uint32_t found = find_behind(r, band, *sequence, &at);
+    if (found == NIL) return STEP_NONE;
+    *missed += at - *sequence - 1;
+    *index = found;
+    *sequence = at;
+    if (from != NIL) let_go(r, from);
+    return STEP_OK;
 }

@@ -11,7 +11,7 @@
  */
 #include "core.h"
 
-enum { BATCH = 64, LEEWAY = 32 };
+enum { BATCH = 64, LEEWAY = 32, TRIM_EVERY_NS = 10000000 };
 
 struct subscriber_block *next_subscriber(struct rtmw_region *r, uint32_t topic, uint32_t *slot)
 {
@@ -75,34 +75,47 @@ bool reliable_room(struct rtmw_publisher *p)
 
 /* A subscriber that stands still while a publisher waits for it: since when, and where. One word, so that what two
  * publishers write about it never mixes. */
-static void watch(struct rtmw_publisher *p, struct subscriber_block *block, uint32_t slot, uint64_t now)
+static void watch(struct rtmw_region *r, uint32_t topic, uint32_t slot)
 {
-    uint32_t position = 0, tick = (uint32_t)(now >> 20);
+    uint64_t word = load_seq(&r->subscriber_words[slot]);
+    if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != topic) return;
+    struct subscriber_block *block = &r->subscribers[slot];
+    uint32_t position = 0, tick = (uint32_t)(monotonic_ns() >> 20);
     for (uint32_t b = 0; b < BANDS; b++) position += (uint32_t)link_tag(load_seq(&block->cursor[b]));
     uint64_t stall = load_seq(&block->stall);
     if ((uint32_t)(stall >> 32) != position || stall == 0) {
         cas64(&block->stall, stall, ((uint64_t)position << 32) | tick);
         return;
     }
-    if ((uint64_t)(tick - (uint32_t)stall) << 20 < block->lease_ns) return;
-    uint64_t word = load_seq(&p->region->subscriber_words[slot]);
-    if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != p->topic_index) return;
-    if (cas64(&p->region->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
-        fetch_add(&p->topic->epoch, 1u);
-        wake_subscribers(p->region, p->topic, p->topic_index);
+    int32_t stood = (int32_t)(tick - (uint32_t)stall); /* below 0: another publisher wrote it after I read the clock */
+    if (stood < 0 || (uint64_t)stood << 20 < block->lease_ns) return;
+    if (cas64(&r->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
+        fetch_add(&r->topics[topic].epoch, 1u);
+        wake_subscribers(r, &r->topics[topic], topic);
     }
 }
 
-void expel_stalled(struct rtmw_publisher *p)
+/* Memory is waited for from everybody who has something unread, on any topic; room only from the full ones of mine. */
+static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subscriber_block *block, bool for_memory)
+{
+    struct topic *t = &p->region->topics[topic];
+    if (block->reliability != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
+    uint64_t unread = unread_by(p->region, t, block);
+    return for_memory ? unread > 0 : topic == p->topic_index && waits_for(p, block) && unread >= block->depth;
+}
+
+void expel_stalled(struct rtmw_publisher *p, bool for_memory)
 {
     struct rtmw_region *r = p->region;
-    struct subscriber_block *block;
-    uint64_t now = monotonic_ns();
     bool dead = false;
-    for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++) {
-        if (!waits_for(p, block) || unread_by(r, p->topic, block) < block->depth) continue;
-        dead |= participant_is_dead(r, slot_owner(load_seq(&r->subscriber_words[slot])));
-        if (block->lease_ns) watch(p, block, slot, now);
+    uint32_t top = load_seq(&r->header->subscribers_top);
+    for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {
+        uint64_t word = load_seq(&r->subscriber_words[slot]);
+        uint32_t topic = slot_topic(word);
+        if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) continue;
+        if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) continue;
+        dead |= participant_is_dead(r, slot_owner(word));
+        if (r->subscribers[slot].lease_ns) watch(r, topic, slot);
     }
     if (dead && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
 }
@@ -111,12 +124,13 @@ void expel_stalled(struct rtmw_publisher *p)
 static uint64_t floor_of(struct rtmw_region *r, uint32_t topic, uint32_t band, bool pressed, bool reliable_only)
 {
     uint64_t tail = band_tail_sequence(r, &r->topics[topic].band[band]), floor = tail;
+    bool offered = load_seq(&r->topics[topic].reliable); /* else a RELIABLE subscriber is matched with nobody */
     struct subscriber_block *block;
     for (uint32_t slot = 0; (block = next_subscriber(r, topic, &slot)); slot++) {
-        bool reliable = block->reliability == RTMW_RELIABLE;
+        bool reliable = offered && block->reliability == RTMW_RELIABLE;
         if (reliable_only && !reliable) continue;
         uint64_t needs = cursor_sequence(block, band, tail);
-        if (!reliable && (pressed || block->reliability == RTMW_TIMELY) && tail > block->depth && needs < tail - block->depth)
+        if (!reliable && (pressed || block->reliability != RTMW_ADAPTIVE) && tail > block->depth && needs < tail - block->depth)
             needs = tail - block->depth;
         if (needs < floor) floor = needs;
     }
@@ -133,20 +147,6 @@ static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t b
     return queue_evict(r, &t->band[band], floor < tail - keep ? floor : tail - keep, BATCH);
 }
 
-void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)
-{
-    struct band *b = &p->topic->band[band];
-    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
-    uint64_t length = (tail - head) & TAG_MASK, keep = has_block ? 1 : p->qos.depth, step = has_block ? 1 : LEEWAY;
-    if (length < keep + step) return;
-    uint32_t epoch = load_relaxed(&p->topic->epoch);
-    if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
-    uint32_t evicted = evict_unneeded(p->region, p->topic_index, band, keep, pool_is_low(p->region));
-    uint64_t grow = length / 4 < step ? step : length / 4, most = p->region->header->descriptors / 32;
-    p->trim_at[band] = evicted ? 0 : length + (grow < most ? grow : most);
-    p->trim_epoch = epoch;
-}
-
 /* A queue is never without its last message; so that a large one that all have read may go, a marker takes its place. */
 static bool retire_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
 {
@@ -160,26 +160,54 @@ static bool retire_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
     if (index == NIL) return false;
     r->descriptors[index].flags = MARKER;
     r->descriptors[index].expires_ns = 0;
-    return queue_append(r, topic, band, index) && queue_evict(r, &t->band[band], sequence, BATCH) > 0;
+    bool retired = queue_append(r, topic, band, index) && queue_evict(r, &t->band[band], sequence, BATCH) > 0;
+    wake_subscribers(r, t, topic); /* who sleeps at the large message lets go of it */
+    return retired;
 }
 
-static bool trim_everything(struct rtmw_region *r)
+static bool trim_everything(struct rtmw_region *r, bool pressed)
 {
     uint32_t evicted = 0;
     for (uint32_t topic = 0; topic < load_seq(&r->header->topics_top) && topic < r->header->topics; topic++)
         for (uint32_t band = 0; band < BANDS; band++) {
             if (!(load_seq(&r->topics[topic].bands) & (1u << band))) continue;
-            evicted += evict_unneeded(r, topic, band, 1, true);
+            evicted += evict_unneeded(r, topic, band, 1, pressed);
             evicted += retire_last(r, topic, band);
         }
     return evicted > 0;
 }
 
-/* The band to evict from, unread: one whose oldest has expired, else the lowest. */
-static bool evict_unread(struct rtmw_publisher *p)
+/* Low: before anybody loses something unread, what nobody needs goes on all topics. */
+static bool is_pressed(struct rtmw_region *r)
+{
+    if (!pool_is_low(r)) return false;
+    uint64_t now = monotonic_ns();
+    if (now - r->trimmed_ns < TRIM_EVERY_NS) return true;
+    r->trimmed_ns = now;
+    trim_everything(r, false);
+    reclaim_passed(r);
+    return pool_is_low(r);
+}
+
+void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)
+{
+    struct band *b = &p->topic->band[band];
+    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
+    uint64_t length = (tail - head) & TAG_MASK, keep = has_block ? 1 : p->qos.depth, step = has_block ? 1 : LEEWAY;
+    if (length < keep + step) return;
+    uint32_t epoch = load_relaxed(&p->topic->epoch);
+    if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
+    uint32_t evicted = evict_unneeded(p->region, p->topic_index, band, keep, is_pressed(p->region));
+    uint64_t grow = length / 4 < step ? step : length / 4, most = p->region->header->descriptors / 32;
+    p->trim_at[band] = evicted ? 0 : length + (grow < most ? grow : most);
+    p->trim_epoch = epoch;
+}
+
+/* Evict unread messages, the oldest of one band: one whose oldest has expired, else the lowest. History stays. */
+static bool evict_unread(struct rtmw_publisher *p, uint32_t most)
 {
     struct rtmw_region *r = p->region;
-    uint64_t now = realtime_ns(r, monotonic_ns());
+    uint64_t now = realtime_ns(r, monotonic_ns()), history = load_relaxed(&p->topic->history);
     for (int expired_only = 1; expired_only >= 0; expired_only--)
         for (uint32_t band = 0; band < BANDS; band++) {
             struct band *b = &p->topic->band[band];
@@ -187,23 +215,26 @@ static bool evict_unread(struct rtmw_publisher *p)
             if (!oldest) continue;
             uint64_t expires = load_relaxed(&oldest->expires_ns);
             if (expired_only && (!expires || expires > now)) continue;
-            uint64_t floor = floor_of(r, p->topic_index, band, true, true);
-            uint64_t tail = band_tail_sequence(r, b), head = band_head_sequence(b, tail);
-            if (head > floor) continue;
-            if (queue_evict(r, b, head, 1)) return true;
+            uint64_t tail = band_tail_sequence(r, b), floor = floor_of(r, p->topic_index, band, true, true);
+            if (tail <= history) continue;
+            if (floor > tail - history) floor = tail - history;
+            if (queue_evict(r, b, floor, expired_only ? 1 : most)) return true;
         }
     return false;
 }
 
-bool make_room(struct rtmw_publisher *p)
+/* First what nobody needs, everywhere, and what the dead had; then, turn by turn, more and more that is unread. */
+bool make_room(struct rtmw_publisher *p, uint32_t turn)
 {
     struct rtmw_region *r = p->region;
-    bool room = trim_everything(r);
-    room |= sweep_if_due(r, 10000000) > 0; /* what the dead had loaned is free at once */
-    room |= reclaim_passed(r) > 0;
-    if (!room && p->qos.reliability != RTMW_RELIABLE) {
-        room = evict_unread(p);
-        stash_flush(r);
+    if (turn == 0) {
+        bool room = trim_everything(r, true);
+        room |= sweep_if_due(r, TRIM_EVERY_NS) > 0;
+        room |= reclaim_passed(r) > 0;
+        if (room || descriptors_used(r) < (int64_t)r->header->descriptors) return true;
     }
+    if (p->qos.reliability == RTMW_RELIABLE) return false;
+    bool room = evict_unread(p, turn < 6 ? 1u << turn : BATCH);
+    stash_flush(r);
     return room;
 }

@@ -33,12 +33,13 @@ typedef enum {
     RTMW_NO_MEMORY,    /* no descriptor or block is free, and none may be evicted */
     RTMW_TIMEOUT,      /* wait: the time is up */
     RTMW_DEADLINE,     /* wait: the subscriber's deadline passed without a message */
-    RTMW_INTERRUPTED,  /* wait: a signal came; see to it and wait again */
+    RTMW_INTERRUPTED,  /* wait: a signal came, or may have: see to it and wait again */
     RTMW_LAPSED,       /* this RELIABLE subscriber's lease ran out; the next take goes on behind what it missed */
     RTMW_CLOSED,       /* the handle was closed */
     RTMW_TOO_LARGE,    /* larger than the pool */
     RTMW_BAD_NAME,     /* not a topic name: empty, longer than 191 bytes, or with control characters */
     RTMW_NO_PARTICIPANT_SLOT, RTMW_NO_TOPIC_SLOT, RTMW_NO_ENDPOINT_SLOT, RTMW_NO_TYPE_SLOT,
+    RTMW_BAD_QOS,      /* a priority above 7, an unknown reliability, or a depth of 0 */
     RTMW_NOT_FOUND,    /* no such domain */
     RTMW_VERSION,      /* the region was made by another version */
     RTMW_DAMAGED,      /* the region is half made, truncated, or contradicts itself */

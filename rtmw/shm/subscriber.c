@@ -10,7 +10,7 @@
 
 #include "core.h"
 
-enum { SPIN_FIRST_NS = 20000 };
+enum { SPIN_FIRST_NS = 20000, SHORT_QUEUE = 64 };
 
 static void set_cursor(rtmw_subscriber *s, uint32_t band)
 {
@@ -122,6 +122,21 @@ static void fill_block(rtmw_subscriber *s)
     block->lease_ns = s->qos.lease_ns;
 }
 
+static void give_back(rtmw_subscriber *s)
+{
+    struct rtmw_region *r = s->region;
+    slot_free(&r->subscriber_words[s->slot], load_seq(&r->subscriber_words[s->slot]));
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (s->index[band] != NIL) let_go(r, s->index[band]);
+}
+
+/* What was evicted before the subscriber counted is not missed by it. */
+static void catch_up(rtmw_subscriber *s, uint32_t band)
+{
+    uint64_t head = band_head_sequence(&s->topic->band[band], s->sequence[band]);
+    if (s->sequence[band] && head > s->sequence[band] + 1) start_at_head(s, band);
+}
+
 static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *type)
 {
     struct rtmw_region *r = s->region;
@@ -136,17 +151,20 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     fill_block(s);
     for (uint32_t band = 0; band < BANDS; band++) start_at_tail(s, band);
     if (s->qos.history) code = start_in_past(s);
+    if (code != RTMW_OK) return give_back(s), code;
     s->word = (s->word & ~UINT64_C(15)) | SLOT_ACTIVE;
     store_seq(&r->subscriber_words[s->slot], s->word);
     fetch_add(&s->topic->epoch, 1u); /* pairs with reliable_room and queue_trim: what they remember is void */
+    for (uint32_t band = 0; band < BANDS; band++) catch_up(s, band);
     wake_publishers(s->topic);
-    return code;
+    return RTMW_OK;
 }
 
 int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_subscriber_qos *qos,
                          rtmw_subscriber **out)
 {
     if (is_forked(r)) return RTMW_FORKED;
+    if (qos && (qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE)) return RTMW_BAD_QOS;
     rtmw_subscriber *s = calloc(1, sizeof *s);
     if (!s) return RTMW_SYSTEM;
     s->region = r;
@@ -171,39 +189,50 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
     if (s->socket >= 0) close(s->socket);
     if (!is_forked(r)) {
         lock_take(&r->lock);
-        slot_free(&r->subscriber_words[s->slot], load_seq(&r->subscriber_words[s->slot]));
-        for (uint32_t band = 0; band < BANDS; band++)
-            if (s->index[band] != NIL) let_go(r, s->index[band]);
+        give_back(s);
         lock_give(&r->lock);
         wake_publishers(s->topic);
     }
     free(s);
 }
 
-/* The message that a step would go to; NULL: none. Not held: a hint. */
-static struct descriptor *peek(rtmw_subscriber *s, uint32_t band)
+/* A message beyond the depth of a TIMELY pair is dropped, under the cause for which it would not have been had anyway.
+ * false: it is a publisher's that keeps more; it has to be delivered. */
+static bool drop(rtmw_subscriber *s, struct descriptor *d)
 {
-    struct descriptor *d = descriptor_at(s->region, s->index[band]);
-    uint64_t link = d ? load_seq(&d->next) : load_seq(&s->topic->band[band].head);
-    return descriptor_at(s->region, link_index(link));
+    struct subscriber_block *block = s->block;
+    bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
+    if (d->flags & MARKER) return true;
+    if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), true;
+    if (!timely) return false;
+    bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
+    count_up(expired ? &block->expired : &block->missed, 1);
+    return true;
 }
 
-/* A TIMELY pair keeps `depth` unread messages: beyond that the oldest of the lowest band go. */
-static void drop_beyond_depth(rtmw_subscriber *s)
+/* Is the next message of a band one that may be dropped? It is not held yet, so this is a hint. */
+static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
+{
+    if (s->qos.reliability == RTMW_TIMELY) return true;
+    struct descriptor *d = descriptor_at(s->region, s->index[band]);
+    d = descriptor_at(s->region, link_index(d ? load_seq(&d->next) : load_seq(&s->topic->band[band].head)));
+    return d && load_relaxed(&d->reliability) == RTMW_TIMELY;
+}
+
+/* The oldest of the lowest band go while more than `depth` are unread. A band to deliver from at once, or BANDS: when
+ * the hint was wrong, the cursor is already at a message that has to be delivered. */
+static uint32_t drop_beyond_depth(rtmw_subscriber *s)
 {
     uint64_t unread = unread_by(s->region, s->topic, s->block);
-    for (uint32_t band = 0; band < BANDS && unread > s->qos.depth; band++)
-        while (unread > s->qos.depth) {
-            struct descriptor *d = peek(s, band);
-            if (d && s->qos.reliability != RTMW_TIMELY && load_relaxed(&d->reliability) != RTMW_TIMELY) return;
+    for (uint32_t band = 0; band < BANDS; band++)
+        while (unread > s->qos.depth && next_is_timely(s, band)) {
             uint64_t before = s->sequence[band];
             if (!step(s, band)) break;
-            d = &s->region->descriptors[s->index[band]];
-            if (wants(s, d)) count_up(&s->block->missed, 1);
-            else if (!(d->flags & MARKER)) count_up(&s->block->other_types, 1);
+            if (!drop(s, &s->region->descriptors[s->index[band]])) return band;
             uint64_t moved = s->sequence[band] - before;
             unread = unread > moved ? unread - moved : 0;
         }
+    return BANDS;
 }
 
 /* The lease ran out: go on behind what is gone, and be counted on again. */
@@ -260,25 +289,46 @@ static bool accept(rtmw_subscriber *s, struct descriptor *d, uint64_t now)
     return true;
 }
 
+/* Nothing more to take: a cursor at a large message that no sample of this process needs lets go of it, and rests on its
+ * sequence alone. Only in a short queue: the next step looks for its place from head. */
+static void rest(rtmw_subscriber *s)
+{
+    for (uint32_t band = 0; band < BANDS; band++) {
+        uint32_t index = s->index[band];
+        if (index == NIL || !s->region->descriptors[index].block_granules || s->region->refs[index] != 1) continue;
+        if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) continue;
+        s->index[band] = NIL;
+        set_cursor(s, band);
+        let_go(s->region, index);
+    }
+}
+
+static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now, rtmw_message *message)
+{
+    const void *data = payload_of(s->region, d);
+    if (!data || d->size > (d->block_granules ? (uint64_t)d->block_granules * GRANULE : IN_PLACE)) return RTMW_DAMAGED;
+    hold_again(s->region, s->index[band]);
+    if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
+    count_up(&s->block->received, 1);
+    count_up(&s->block->bytes, d->size);
+    *message = (rtmw_message){data, d->size, s->sequence[band], d->source_time_ns, d->expires_ns, d->publisher,
+                              s->index[band], d->type, (uint8_t)band};
+    return RTMW_OK;
+}
+
 static int take_locked(rtmw_subscriber *s, rtmw_message *message)
 {
-    uint32_t band;
+    uint32_t band = BANDS;
     if (__builtin_expect(is_lapsed(s), 0)) return rejoin(s);
-    if (s->qos.reliability == RTMW_TIMELY || load_relaxed(&s->topic->timely)) drop_beyond_depth(s);
-    while (step_highest(s, &band)) {
+    if (s->qos.reliability == RTMW_TIMELY || (s->qos.reliability == RTMW_ADAPTIVE && load_relaxed(&s->topic->timely)))
+        band = drop_beyond_depth(s);
+    while (band < BANDS || step_highest(s, &band)) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
         uint64_t now = s->qos.deadline_ns ? monotonic_ns() : 0;
-        if (!accept(s, d, now)) continue;
-        const void *data = payload_of(s->region, d);
-        if (!data || d->size > (d->block_granules ? (uint64_t)d->block_granules * GRANULE : IN_PLACE)) return RTMW_DAMAGED;
-        hold_again(s->region, s->index[band]);
-        if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
-        count_up(&s->block->received, 1);
-        count_up(&s->block->bytes, d->size);
-        *message = (rtmw_message){data, d->size, s->sequence[band], d->source_time_ns, d->expires_ns, d->publisher,
-                                  s->index[band], d->type, (uint8_t)band};
-        return RTMW_OK;
+        if (accept(s, d, now)) return deliver(s, band, d, now, message);
+        band = BANDS;
     }
+    rest(s);
     return RTMW_EMPTY;
 }
 

@@ -111,7 +111,6 @@ static void send_one(struct rtmw_region *r, int sender, char kind, uint32_t slot
 static void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topic_index)
 {
     uint32_t poll = load_seq(&t->poll), top = load_seq(&r->header->subscribers_top);
-    uint64_t told[2] = {0, 0}; /* processes: one datagram each is enough */
     int sender = sender_of(r);
     if (sender < 0) return;
     for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {
@@ -119,12 +118,8 @@ static void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topi
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) != topic_index) continue;
         uint32_t armed = load_seq(&r->subscribers[slot].armed), owner = slot_owner(word) % PARTICIPANTS;
         if (!armed) continue;
-        if (load_seq(&r->subscribers[slot].own_socket)) {
-            send_one(r, sender, 's', slot, slot_generation(word));
-        } else if (!(told[owner >> 6] & (UINT64_C(1) << (owner & 63)))) {
-            told[owner >> 6] |= UINT64_C(1) << (owner & 63);
-            send_one(r, sender, 'p', owner, participant_generation(load_seq(&r->participants[owner].word)));
-        }
+        if (load_seq(&r->subscribers[slot].own_socket)) send_one(r, sender, 's', slot, slot_generation(word));
+        send_one(r, sender, 'p', owner, participant_generation(load_seq(&r->participants[owner].word)));
         cas32(&r->subscribers[slot].armed, armed, 0);
     }
     cas32(&t->poll, poll, poll + 1);
@@ -132,7 +127,7 @@ static void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topi
 
 bool subscriber_arm(struct rtmw_subscriber *s)
 {
-    uint32_t armed = fetch_add(&s->region->wakeups, 1u) | 1u;
+    uint32_t armed = fetch_add(&s->region->wakeups, 2u) | 1u;
     store_seq(&s->block->armed, armed);
     uint32_t poll;
     do {
@@ -199,8 +194,8 @@ bool has_next(struct rtmw_subscriber *s)
         if (d) {
             if (link_index(load_seq(&d->next)) != NIL) return true;
         } else {
-            uint64_t head = load_seq(&s->topic->band[b].head);
-            if (link_index(head) != NIL && sequence_near(link_tag(head), link_tag(cursor)) > link_tag(cursor)) return true;
+            uint64_t last = band_last_sequence(s->region, &s->topic->band[b]);
+            if (last > sequence_near(link_tag(cursor), last)) return true;
         }
     }
     return false;
@@ -273,7 +268,8 @@ int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
         if (state != RTMW_EMPTY) return told(s, state, now);
         uint64_t deadline = load_relaxed(&s->deadline_at_ns);
         uint64_t until = least(least(end, now + LOOK_UP_NS), deadline ? deadline : UINT64_MAX);
-        if (futex_sleep(&s->topic->wait, word, until - now) == EINTR) return RTMW_INTERRUPTED;
+        int woken = futex_sleep(&s->topic->wait, word, until - now);
+        if (woken == EINTR || (woken == ETIMEDOUT && until == now + LOOK_UP_NS)) return RTMW_INTERRUPTED;
     }
 }
 
@@ -286,13 +282,14 @@ struct waitv {
     uint32_t flags, reserved;
 };
 
-/* Sleep on many words at once. ENOSYS on kernels before 5.16, and with more words than it takes: then by slices. */
+/* Sleep on many words at once. Kernels before 5.16 cannot, nor with more words than it takes, nor with none: then by
+ * slices. */
 static int sleep_on_any(struct waitv *words, size_t count, uint64_t until)
 {
     if (count <= WAITV_MOST) {
         struct timespec end = timespec_of(until);
         if (syscall(SYS_futex_waitv, words, count, 0, &end, CLOCK_MONOTONIC) >= 0) return 0;
-        if (errno != ENOSYS) return errno;
+        if (errno == EINTR || errno == EAGAIN || errno == ETIMEDOUT) return errno;
     }
     struct timespec slice = timespec_of(least(ANY_SLICE_NS, until - least(until, monotonic_ns())));
     return clock_nanosleep(CLOCK_MONOTONIC, 0, &slice, NULL);
@@ -317,7 +314,8 @@ int rtmw_wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint
         }
         if (any) return RTMW_OK;
         if (now >= end) return RTMW_TIMEOUT;
-        if (sleep_on_any(words, count, until) == EINTR) return RTMW_INTERRUPTED;
+        int woken = sleep_on_any(words, count, until);
+        if (woken == EINTR || (woken == ETIMEDOUT && until == now + LOOK_UP_NS)) return RTMW_INTERRUPTED;
         now = monotonic_ns();
     }
 }
