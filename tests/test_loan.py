@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 import pytest
 
 import rtmw
-from tests.bus import balanced, held, taken
+from tests.bus import LONG, balanced, held, taken
 
 BIG = 100_000
 
@@ -191,3 +192,38 @@ def test_no_memory_for_a_loan_is_an_error_that_says_what_to_do(domain: rtmw.Doma
     assert publisher.stats().exhausted == 1
     loans.pop().drop()
     assert len(publisher.loan(1 << 20).data) == 1 << 20
+
+
+def test_a_loan_refused_while_a_view_lived_can_be_tried_again(domain: rtmw.Domain) -> None:
+    publisher = rtmw.Publisher("r", reliability=rtmw.Reliability.RELIABLE, max_blocking=0)
+    subscriber = rtmw.Subscriber("r", reliability=rtmw.Reliability.RELIABLE, depth=1)
+    publisher.publish(b"1")
+    loan = publisher.loan(1)
+    view = loan.data
+    view[:] = b"2"
+    assert loan.publish() is False
+    del view
+    assert taken(subscriber) == [b"1"]
+    assert loan.publish() is True
+    assert taken(subscriber) == [b"2"]
+    assert held(domain) == loaned(domain) == 0
+
+
+def test_a_loan_that_one_thread_publishes_cannot_be_dropped_by_another(domain: rtmw.Domain) -> None:
+    publisher = rtmw.Publisher("r", reliability=rtmw.Reliability.RELIABLE, max_blocking=LONG)
+    subscriber = rtmw.Subscriber("r", reliability=rtmw.Reliability.RELIABLE, depth=1)
+    publisher.publish(b"1")
+    loan = publisher.loan(1)
+    loan.data[:] = b"2"
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(loan.publish()))
+    thread.start()
+    threading.Event().wait(0.05)  # it waits for room by now
+    loan.drop()
+    with pytest.raises(rtmw.ClosedError):
+        loan.publish()
+    assert taken(subscriber) == [b"1"]
+    thread.join(LONG)
+    assert answers == [True]
+    assert taken(subscriber) == [b"2"]
+    assert held(domain) == loaned(domain) == 0
