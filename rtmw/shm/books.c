@@ -114,7 +114,8 @@ static void check_descriptor(struct look *look, uint32_t index)
     }
 }
 
-/* Every word that is owned lies in the block of its owner, and every block owns all of its words. */
+/* Every word that is owned lies in the block of its owner, and every block owns all of its words; but for a descriptor
+ * that is LOANED: its owner may be stopped in the middle of claiming the block or of giving it back. */
 static void check_blocks(struct look *look)
 {
     struct rtmw_region *r = look->region;
@@ -122,18 +123,21 @@ static void check_blocks(struct look *look)
     for (uint64_t g = 0; g < all; g++) {
         uint64_t page = load_seq(&r->pages[g / GRANULES_A_PAGE]), word = load_seq(&r->granules[g]);
         uint64_t owner = owner_is_live(r, page) ? page : owner_is_live(r, word) ? word : 0;
-        if (!owner) continue;
-        owned++;
         struct descriptor *d = descriptor_at(r, link_index(owner));
+        if (!owner || (d && state_kind(load_seq(&d->state)) == LOANED)) continue;
+        owned++;
         uint64_t first = d ? load_relaxed(&d->block_granule) : 0, count = d ? load_relaxed(&d->block_granules) : 0;
         if (!d || g < first || g >= first + count)
             COMPLAIN(look, "granule %llu belongs to descriptor %u, whose block is elsewhere", (unsigned long long)g,
                      link_index(owner));
     }
-    for (uint32_t i = 0; i < r->header->descriptors; i++) blocks += load_relaxed(&r->descriptors[i].block_granules);
+    for (uint32_t i = 0; i < r->header->descriptors; i++) {
+        uint32_t granules = load_relaxed(&r->descriptors[i].block_granules);
+        look->books->granules_used += granules;
+        if (state_kind(load_seq(&r->descriptors[i].state)) != LOANED) blocks += granules;
+    }
     if (owned != blocks)
         COMPLAIN(look, "blocks cover %llu granules, and %llu are owned", (unsigned long long)blocks, (unsigned long long)owned);
-    look->books->granules_used = (uint32_t)blocks;
 }
 
 static void check_endpoints(struct look *look)
