@@ -1,7 +1,7 @@
 /* What the machine itself does, beside which the bus is measured: half round trips of one word between two processes
  * by spinning and by futex, and memcpy. Prints `name nanoseconds` lines, medians of round trips or of copies.
  *
- *   gcc -O2 -D_GNU_SOURCE bench/baseline.c -o baseline && ./baseline
+ *   gcc -O2 -D_GNU_SOURCE -Irtmw/shm bench/baseline.c -o baseline && ./baseline
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "atomics.h"
 
 enum { SPINS = 50000, SLEEPS = 5000, COPIES = 200 };
 
@@ -38,13 +40,13 @@ static void report(const char *name, uint64_t *times, int count, int divisor)
 
 static void await_word(uint32_t *word, uint32_t value, int sleeping)
 {
-    for (uint32_t seen; (seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != value;)
+    for (uint32_t seen; (seen = load_acquire(word)) != value;)
         if (sleeping) syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
 }
 
 static void say(uint32_t *word, uint32_t value, int sleeping)
 {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    store_release(word, value);
     if (sleeping) syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 

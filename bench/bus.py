@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -24,10 +24,8 @@ HERE = Path(__file__).parent
 @contextmanager
 def domain(pool: str = "64M") -> Iterator[rtmw.Domain]:
     """Domain 97, made for this run and removed after it."""
-    try:
+    with suppress(rtmw.DomainNotFound):
         rtmw.Domain.unlink(DOMAIN)
-    except rtmw.DomainNotFound:
-        pass
     with rtmw.Domain(DOMAIN, pool=pool) as made:
         yield made
     rtmw.Domain.unlink(DOMAIN)
@@ -37,7 +35,9 @@ def domain(pool: str = "64M") -> Iterator[rtmw.Domain]:
 def other_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """This bench's other half: `python PROGRAM other ARGUMENTS`. Killed if the bench fails."""
     command = [sys.executable, program, "other", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RTMW_DOMAIN": str(DOMAIN)})
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RTMW_DOMAIN": str(DOMAIN)}
+    )
     try:
         yield process
         process.wait(60)
@@ -53,9 +53,8 @@ def baseline() -> dict[str, float]:
         return {}
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "baseline")
-        subprocess.run(
-            [compiler, "-O2", "-D_GNU_SOURCE", str(HERE / "baseline.c"), "-o", str(program)], check=True
-        )
+        flags = ["-O2", "-D_GNU_SOURCE", f"-I{HERE.parent / 'rtmw' / 'shm'}"]
+        subprocess.run([compiler, *flags, str(HERE / "baseline.c"), "-o", str(program)], check=True)
         done = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60)
     return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
 

@@ -78,9 +78,9 @@ def _tell(reader: _Reader | None, what: Callable[[_Reader], None]) -> None:
 
 
 _lock = threading.Lock()
-_readers: weakref.WeakKeyDictionary[
-    shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]
-] = weakref.WeakKeyDictionary()
+_readers: weakref.WeakKeyDictionary[shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _readers_of(region: shm.Region) -> list[_Reader]:

@@ -96,6 +96,7 @@ class QueuedMessage:
     holders: tuple[int, ...]
     """Process ids that hold it."""
     to_be_sent: bool
+    """Some subscriber has not come to it (requirement P13)."""
     preview: bytes
     """The first bytes of the payload, at most 64."""
 
@@ -138,7 +139,7 @@ class Books:
 
 
 _PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int]
-_SubscriberRow = tuple[int, int, int, int, int, tuple[int, ...]]
+_SubscriberRow = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...]]
 _Types = dict[int, tuple[str, bytes]]
 
 
@@ -151,7 +152,7 @@ def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) ->
 
 
 def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
-    _, pid, type, reliability, depth, counters = row
+    _, pid, type, reliability, depth, counters, _ = row
     return SubscriberView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, *counters
     )  # fmt: skip
@@ -187,9 +188,7 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
     slot = next((row[0] for row in region.topics() if row[1] == topic), None)
     if slot is None:
         return []
-    reached = [row[5] for row in region.subscribers() if row[0] == slot]
-    unread = max((counters[2] for counters in reached), default=0)
-    rows = region.queue(slot)
+    cursors = [row[6] for row in region.subscribers() if row[0] == slot]
     return [
         QueuedMessage(
             priority=band,
@@ -200,10 +199,10 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
             source_time_ns=source_time_ns,
             expires_ns=expires_ns or None,
             holders=tuple(holders),
-            to_be_sent=len(rows) - at <= unread,
+            to_be_sent=any(sequence > reached[band] for reached in cursors),
             preview=preview,
         )
-        for at, (band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview) in enumerate(rows)
+        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview in region.queue(slot)
     ]
 
 

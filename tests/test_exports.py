@@ -20,6 +20,7 @@ PUBLIC = {
     "Domain",
     "Listener",
     "Loan",
+    "Profile",
     "Publisher",
     "PublisherStats",
     "Reliability",

@@ -217,3 +217,24 @@ def test_the_pool_is_whole_again_when_all_is_closed(domain: rtmw.Domain, size: i
     assert books.problems == ()
     assert (books.descriptors_held, books.descriptors_loaned) == (0, 0)
     assert books.descriptors_queued <= 10
+
+
+def test_looking_at_a_queue_while_garbage_with_samples_is_collected_does_not_hang(spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import gc, rtmw
+        from rtmw import observe
+        publisher, subscriber = rtmw.Publisher("t", history=100), rtmw.Subscriber("t")
+        publisher.publish_many([b"x"] * 100)
+        gc.disable()
+        for sample in subscriber.take_many(50):
+            cycle = [sample]
+            cycle.append(cycle)
+        del sample, cycle
+        gc.set_threshold(1)
+        gc.enable()
+        with rtmw.Domain(int(__import__("os").environ["RTMW_DOMAIN"])) as domain:
+            print(len(observe.queue(domain, "t")))
+        """
+    )
+    assert child.line(10) == "100"

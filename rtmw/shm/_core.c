@@ -37,6 +37,9 @@ static PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t deta
     return NULL;
 }
 
+/* 146 years: long enough for ever, and far from where sums overflow. */
+#define LONGEST_NS (UINT64_C(1) << 62)
+
 /* Seconds, or None, in nanoseconds. false: an exception is set. */
 static bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
 {
@@ -50,7 +53,7 @@ static bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
         PyErr_Format(PyExc_ValueError, "%R is not a time in seconds; it must be 0 or more, or None", value);
         return false;
     }
-    *ns = s < 1.8e10 ? (uint64_t)(s * 1e9) : UINT64_MAX;
+    *ns = s < (double)LONGEST_NS / 1e9 ? (uint64_t)(s * 1e9) : LONGEST_NS;
     return true;
 }
 
@@ -192,6 +195,17 @@ static PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, str
                          (unsigned long long)load_relaxed(&s->deadlines_missed), (unsigned long long)load_relaxed(&s->lapses));
 }
 
+static PyObject *cursors(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
+{
+    PyObject *sequences = PyTuple_New(BANDS);
+    for (uint32_t b = 0; sequences && b < BANDS; b++) {
+        uint64_t near = band_tail_sequence(r, &t->band[b]);
+        uint64_t cursor = sequence_near(link_tag(load_seq(&s->cursor[b])), near);
+        PyTuple_SET_ITEM(sequences, b, PyLong_FromUnsignedLongLong(cursor));
+    }
+    return sequences;
+}
+
 static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -202,9 +216,9 @@ static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint64_t word = load_seq(&r->subscriber_words[i]);
         struct subscriber_block *s = &r->subscribers[i];
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
-        failed = append_new(list, Py_BuildValue("IIIBIN", slot_topic(word), owner_pid(r, slot_owner(word)), s->type,
-                                                s->reliability, s->depth,
-                                                subscriber_counters(r, &r->topics[slot_topic(word)], s)));
+        struct topic *t = &r->topics[slot_topic(word)];
+        failed = append_new(list, Py_BuildValue("IIIBINN", slot_topic(word), owner_pid(r, slot_owner(word)), s->type,
+                                                s->reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s)));
     }
     return finished(list, failed);
 }
@@ -249,12 +263,13 @@ static PyObject *Region_types(PyObject *self, PyObject *unused)
     return types;
 }
 
+/* Without the hold of who looks. */
 static PyObject *holder_pids(struct rtmw_region *r, struct descriptor *d)
 {
     PyObject *pids = PyList_New(0);
     int failed = pids == NULL;
     for (uint32_t slot = 0; !failed && slot < PARTICIPANTS; slot++)
-        if (load_seq(&d->holders[slot >> 6]) >> (slot & 63) & 1)
+        if ((load_seq(&d->holders[slot >> 6]) >> (slot & 63) & 1) && (slot != r->me || r->refs[d - r->descriptors] > 1))
             failed = append_new(pids, PyLong_FromUnsignedLong(owner_pid(r, slot)));
     return finished(pids, failed);
 }
@@ -494,6 +509,7 @@ static bool parse_qos(Publisher *self, PyObject *const *values, PyObject *kwname
             if (value != Py_None && qos->lifetime_ns == 0) qos->lifetime_ns = 1; /* 0 seconds: expired at once */
         } else if (PyUnicode_CompareWithASCIIString(name, "valid_until") == 0) {
             if (!seconds(value, 0, &qos->expires_ns)) return false;
+            if (value != Py_None && qos->expires_ns == 0) qos->expires_ns = 1; /* 1970: expired */
         } else {
             return PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R; there are priority, lifetime, valid_until", name),
                    false;

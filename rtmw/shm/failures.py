@@ -16,16 +16,16 @@ def _table() -> dict[int, Message]:
     return {
         core.NO_MEMORY: (
             errors.PoolExhausted,
-            "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody holds "
-            "or still has to read. Release samples sooner, make the domain with a larger pool, or see `rtmw doctor`",
+            "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody "
+            "holds or still has to read. Release samples sooner, make the domain with a larger pool, or see `rtmw doctor`",
         ),
         core.TIMEOUT: (TimeoutError, "topic {subject!r}: no message within the timeout"),
         core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
         core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
         core.TOO_LARGE: (
             errors.MessageTooLarge,
-            "topic {subject!r}: a message of {detail} bytes is larger than the pool of the domain; make the domain with "
-            "a larger pool (`rtmw.Domain(id, pool=...)`)",
+            "topic {subject!r}: a message of {detail} bytes is larger than the pool of the domain; make the domain "
+            "with a larger pool (`rtmw.Domain(id, pool=...)`)",
         ),
         core.BAD_NAME: (
             errors.TopicNameError,
@@ -46,12 +46,12 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_TYPE_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every one of the 256 type slots of the domain is taken, and types stay for as long as it does; "
-            "use fewer types, or another domain",
+            "topic {subject!r}: every one of the 256 type slots of the domain is taken, and types stay for as long as it "
+            "does; use fewer types, or another domain",
         ),
         core.NOT_FOUND: (
             errors.DomainNotFound,
-            "domain {subject} does not exist; rtmw.Domain({subject}) creates it, and so does any publisher or subscriber",
+            "domain {subject} does not exist; rtmw.Domain({subject}) creates it, and so does a publisher",
         ),
         core.VERSION: (
             errors.VersionMismatch,

@@ -234,7 +234,7 @@ bool make_room(struct rtmw_publisher *p, uint32_t turn)
         if (room || descriptors_used(r) < (int64_t)r->header->descriptors) return true;
     }
     if (p->qos.reliability == RTMW_RELIABLE) return false;
-    bool room = evict_unread(p, turn < 6 ? 1u << turn : BATCH);
+    bool room = evict_unread(p, turn < 7 ? 1u << (turn ? turn - 1 : 0) : BATCH);
     stash_flush(r);
     return room;
 }

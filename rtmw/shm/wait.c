@@ -239,14 +239,14 @@ static int state_at(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
     return now >= end ? RTMW_TIMEOUT : RTMW_EMPTY;
 }
 
-/* The program is told once; the next period begins now. */
+/* Of several threads that wait one is told, and the next period begins now. */
 static int told(struct rtmw_subscriber *s, int state, uint64_t now)
 {
-    if (state == RTMW_DEADLINE) {
-        store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
-        count_up(&s->block->deadlines_missed, 1);
-    }
-    return state;
+    uint64_t deadline = load_relaxed(&s->deadline_at_ns);
+    if (state != RTMW_DEADLINE) return state;
+    if (deadline > now || !cas64(&s->deadline_at_ns, deadline, now + s->qos.deadline_ns)) return RTMW_EMPTY;
+    fetch_add(&s->block->deadlines_missed, 1u);
+    return RTMW_DEADLINE;
 }
 
 static uint64_t end_of(uint64_t now, uint64_t timeout_ns)
@@ -258,14 +258,14 @@ int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
 {
     if (is_forked(s->region)) return RTMW_FORKED;
     uint64_t now = monotonic_ns(), end = end_of(now, timeout_ns);
-    int state = state_at(s, now, end);
-    if (state != RTMW_EMPTY) return told(s, state, now);
+    int state = told(s, state_at(s, now, end), now);
+    if (state != RTMW_EMPTY) return state;
     if (spin_for(s, least(spin_ns, spin_ns == UINT64_MAX ? UINT64_MAX : timeout_ns))) return RTMW_OK;
     for (;;) {
         uint32_t word = arm_word(&s->topic->wait);
         now = monotonic_ns();
-        state = state_at(s, now, end);
-        if (state != RTMW_EMPTY) return told(s, state, now);
+        state = told(s, state_at(s, now, end), now);
+        if (state != RTMW_EMPTY) return state;
         uint64_t deadline = load_relaxed(&s->deadline_at_ns);
         uint64_t until = least(least(end, now + LOOK_UP_NS), deadline ? deadline : UINT64_MAX);
         int woken = futex_sleep(&s->topic->wait, word, until - now);
