@@ -43,7 +43,10 @@ DEPARTURES = {
     "exits without a goodbye": "os._exit(0)",
     "raises": "raise SystemExit(0) from ValueError()",
     "exits with a listener": "listener = rtmw.Subscriber('a').listen(print); sys.exit(0)",
-    "exits while a thread waits": "threading.Thread(target=rtmw.Subscriber('b').receive, daemon=True).start(); sys.exit(0)",
+    "exits while a thread waits": """
+        threading.Thread(target=rtmw.Subscriber('b').receive, daemon=True).start()
+        sys.exit(0)
+        """,
     "exits from asyncio": """
         async def main():
             waiting = asyncio.create_task(anext(rtmw.Subscriber('b')))

@@ -73,3 +73,28 @@ def test_looking_into_queues_and_topics_while_traffic_runs_shows_only_what_is_wh
                     assert is_whole(memoryview(message.preview))
     assert published(domain) > begin
     assert observe.examine(domain).problems == ()
+
+
+BORROWING = """
+    import rtmw
+    publisher = rtmw.Publisher("big", reliability=rtmw.Reliability.TIMELY)
+    print("ready")
+    while True:
+        for size in (1_000_000, 20_000, 700):
+            loans = [publisher.loan(size) for _ in range(1 if size > 20_000 else 5)]
+            for loan in loans:
+                loan.drop()
+"""
+
+
+def test_examining_while_a_process_is_stopped_in_the_middle_of_an_allocation_finds_no_false_problem(
+    domain: rtmw.Domain, spawn: Spawn
+) -> None:
+    child = spawn(BORROWING)
+    assert child.line() == "ready"
+    for _ in range(LOOKS):
+        child.stop()
+        assert observe.examine(domain).problems == ()
+        child.cont()
+        time.sleep(0.002)
+    child.kill()

@@ -115,7 +115,8 @@ def test_a_forked_child_can_make_its_own_objects(domain: rtmw.Domain, spawn: Spa
         spawn,
         """
     def own():
-        with rtmw.Domain(number) as mine, rtmw.Subscriber("c", domain=number) as s, rtmw.Publisher("c", domain=mine) as p:
+        mine = rtmw.Domain(number)
+        with rtmw.Subscriber("c", domain=number) as s, rtmw.Publisher("c", domain=mine) as p:
             pids = [view.pid for view in observe.examine(mine).participants]
             return [p.publish(b"own"), s.receive(10.0).value.decode(), os.getpid() in pids, os.getppid() in pids]
     print(json.dumps(in_child(own)))
