@@ -1,6 +1,7 @@
 /* The search of explore.h: schedules in depth-first order, each run from the start with the choices so far. */
 #include <errno.h>
 #include <linux/futex.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@ enum { STACK = 256 * 1024, DEEPEST = 4096, MOST_STEPS = 200000, WORDS = 1 << 14,
 enum actor_state { READY, SLEEPING, ENDED, STOPPED };
 
 static struct {
-    ucontext_t context;
+    ucontext_t context;             /* to begin with; later switches are jumps, which ask the kernel nothing */
+    jmp_buf resume;
+    bool begun, idle;                      /* at the end of body: may run again */
     enum actor_state state;
     const uint32_t *sleeps_on;
     bool woken;
@@ -24,7 +27,7 @@ static struct {
     uint8_t stack[STACK];
 } actors[ACTORS];
 
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static int running = -1;            /* no actor: steps are not counted */
 static uint32_t actor_count, preemptions_left, stop_at;
 static int preferred;               /* whom a preemption chose */
@@ -122,7 +125,7 @@ static void to_scheduler(void)
 {
     int who = running;
     running = -1;
-    swapcontext(&actors[who].context, &scheduler);
+    if (!_setjmp(actors[who].resume)) _longjmp(scheduler, 1);
 }
 
 void rtmw_explore_step(const volatile void *address)
@@ -184,10 +187,34 @@ long explore_syscall(long number, ...)
 
 static void body(void)
 {
-    int who = running;
-    actors[who].act();
-    actors[who].state = ENDED;
-    running = -1;
+    for (;;) {
+        int who = running;
+        actors[who].act();
+        actors[who].state = ENDED;
+        actors[who].idle = true;
+        to_scheduler();
+        actors[who].idle = false;
+    }
+}
+
+static void make_ready(uint32_t who)
+{
+    actors[who].steps = 0;
+    actors[who].state = READY;
+    if (actors[who].idle) return;
+    getcontext(&actors[who].context);
+    actors[who].context.uc_stack = (stack_t){.ss_sp = actors[who].stack, .ss_size = STACK};
+    makecontext(&actors[who].context, body, 0);
+    actors[who].begun = false;
+}
+
+static void resume(uint32_t who)
+{
+    if (_setjmp(scheduler)) return;
+    running = (int)who;
+    if (actors[who].begun) _longjmp(actors[who].resume, 1);
+    actors[who].begun = true;
+    setcontext(&actors[who].context);
 }
 
 static void end_all_sleeps(void)
@@ -200,21 +227,13 @@ static void run_actors(void)
 {
     preferred = -1;
     slept_out_ns = 0;
-    for (uint32_t i = 0; i < actor_count; i++) {
-        getcontext(&actors[i].context);
-        actors[i].context.uc_stack = (stack_t){.ss_sp = actors[i].stack, .ss_size = STACK};
-        actors[i].context.uc_link = &scheduler;
-        actors[i].state = READY;
-        actors[i].steps = 0;
-        makecontext(&actors[i].context, body, 0);
-    }
+    for (uint32_t i = 0; i < actor_count; i++) make_ready(i);
     for (;;) {
         if (!ready_besides(-1)) end_all_sleeps();
         if (!ready_besides(-1)) return;
         int next = preferred >= 0 ? preferred : nth_ready(choose(ready_besides(-1)), -1);
         preferred = -1;
-        running = next;
-        swapcontext(&scheduler, &actors[next].context);
+        resume((uint32_t)next);
     }
 }
 

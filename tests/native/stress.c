@@ -6,8 +6,10 @@
  * what processes do to one another; the last two roles share one, so that it sees what threads of a process do.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +48,7 @@ static void play_as_threads(uint32_t domain)
 
 static void play_as_process(struct role *role, uint32_t domain)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     role->region = attach(domain);
     role->play(role);
     rtmw_detach(role->region);

@@ -142,7 +142,6 @@ bool all_comes_back(void)
     static struct books books;
     uint8_t marks[MOST_DESCRIPTORS];
     uint32_t unused = 0, swept, freed, in_queues = 0;
-    books_repair(r, &swept, &freed);
     if (!books_are_right()) return false;
     for (uint32_t who = 0; who < ACTORS; who++) world_kill(who);
     books_repair(r, &swept, &freed);

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Does the explorer see what it is for? Each mutant is the core with one precaution taken out; some race must fail.
+#
+#   mutate.sh CORE BUILD COMPILER FLAGS...       with the objects of the races and of the whole core in BUILD/explored
+set -u
+core=$1 build=$2
+shift 2
+mkdir -p "$build/mutants"
+survived=0
+
+# mutant NAME FILE SED-PROGRAM RACE: the race (or any race, when it is empty) must find it
+mutant() {
+    name=$1 file=$2 program=$3 race=$4 source=$build/mutants/$2
+    shift 4
+    sed -E "$program" "$core/$file.c" >"$source.c"
+    if cmp -s "$core/$file.c" "$source.c"; then
+        echo "mutant $name: the line it changes is not in $file.c any more" >&2
+        survived=$((survived + 1))
+        return
+    fi
+    others=$(ls "$build"/explored/*.o | grep -v "/core_$file\.o$")
+    # shellcheck disable=SC2086  # lists of words
+    "$@" -Wno-error -w -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/races" "$source.o" $others || exit 1
+    if found=$("$build/mutants/races" "$race" 2>&1 >/dev/null); then
+        echo "mutant $name: SURVIVED" >&2
+        survived=$((survived + 1))
+    else
+        echo "mutant $name: found by $(echo "$found" | grep -v schedule: | head -n 1 | cut -c 1-110)"
+    fi
+}
+
+mutant "hold() does not look at head again" queue \
+    's/if \(sequence_near\(link_tag\(head\), sequence\) <= sequence\) return true;/(void)head; return true;/' "claim ‖ hold" "$@"
+mutant "NIL links carry no generation" queue \
+    's/cas64\(&last->next, link_make\(last_generation, NIL\)/cas64(\&last->next, load_relaxed(\&last->next) | NIL/' ", append, append" "$@"
+mutant "help_tail() does not make QUEUED" queue \
+    's/^(        )cas64\(&d->state, state, state_make\(state_generation\(state\), QUEUED, 0\)\);$/\1(void)0;/' "append ‖ append, first" "$@"
+mutant "help_tail() moves tail on without QUEUED when another one appends" queue \
+    's/(state_kind\(state\) == APPENDING) && state_generation/\1 \&\& state_owner(state) == r->me \&\& state_generation/' "death" "$@"
+mutant "append does not see tail unchanged" queue \
+    's/if \(load_seq\(&band->tail\) != tail\) continue;//' ", append, append" "$@"
+mutant "descriptors are claimed in spite of holders" descriptors \
+    's/return \(load_seq\(&d->holders\[0\]\) \| load_seq\(&d->holders\[1\]\)\) != 0;/(void)d; return false;/' "evict ‖ take" "$@"
+mutant "granules are kept without a look at their page" blocks \
+    's/if \(load_seq\(&r->pages\[page\]\) == GRANULAR\) return true;/return true;/' "split ‖ coalesce" "$@"
+mutant "a page is taken without a look at its granules" blocks \
+    's/if \(granules_are_free\(r, page\)\) return true;/return true;/' "split ‖ coalesce" "$@"
+mutant "a wait word is armed after the look" wait \
+    's/if \(cas32\(word, value, value \+ 1\)\) return value \+ 1;/return value;/' "wait ‖ publish" "$@"
+mutant "a waker wakes without changing the word" wait \
+    's/^(void wake_subscribers.*)$/\1/; s/if \(load_seq\(&t->wait\) & 1\) futex_wake_and_add\(&t->wait\);/(void)t;/' "wait ‖ publish" "$@"
+mutant "a sweeper does not look at the word again" participants \
+    's/if \(load_seq\(&p->word\) == leaving\) \{/{/' "sweep" "$@"
+mutant "a slot is claimed in spite of sweepers" participants \
+    's/if \(load_seq\(&p->sweepers\[0\]\) \| load_seq\(&p->sweepers\[1\]\)\) return false;//' "sweep" "$@"
+mutant "the dead keep what they were appending" descriptors \
+    's/if \(descriptor_take_over\(r, index, state\)\) descriptor_free\(r, index\);//' "death" "$@"
+
+[ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
