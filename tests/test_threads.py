@@ -13,7 +13,7 @@ import pytest
 
 import rtmw
 from rtmw import observe
-from tests.bus import LONG, Reading, held
+from tests.bus import LONG, Reading, balanced, held
 from tests.child import Spawn
 
 THREADS, EACH = 6, 400
@@ -227,24 +227,34 @@ def test_a_subscriber_may_be_closed_while_others_read(domain: rtmw.Domain) -> No
         together(read, read, take, close)
 
 
-@pytest.mark.parametrize(
-    "order", list(itertools.permutations(["domain", "publisher", "subscriber", "sample", "listener"])), ids="-".join
-)
-def test_closing_in_any_order_works(domain_id: int, order: tuple[str, ...]) -> None:
+def close_all(domain_id: int, order: tuple[str, ...]) -> None:
     domain = rtmw.Domain(domain_id, pool="64K")
     publisher, subscriber = rtmw.Publisher("t", domain=domain), rtmw.Subscriber("t", domain=domain)
     publisher.publish(b"x")
-    sample = subscriber.receive(LONG)
-    listener = subscriber.listen(lambda _: None)
     end = {
         "domain": domain.close,
         "publisher": publisher.close,
         "subscriber": subscriber.close,
-        "sample": sample.release,
-        "listener": listener.close,
+        "sample": subscriber.receive(LONG).release,
+        "loan": publisher.loan(1000).drop,
+        "listener": subscriber.listen(lambda _: None).close if "listener" in order else None,
     }
     for name in order:
-        end[name]()
+        close = end[name]
+        assert close is not None
+        close()
+
+
+def test_closing_in_any_order_works(domain: rtmw.Domain) -> None:
+    for order in itertools.permutations(("domain", "publisher", "subscriber", "sample", "loan")):
+        close_all(domain.id, order)
+    assert held(domain) == 0
+    assert balanced(domain).descriptors_loaned == 0
+
+
+@pytest.mark.parametrize("order", [("listener", "subscriber"), ("subscriber", "listener"), ("domain", "listener")])
+def test_a_listener_may_be_closed_before_and_after_its_subscriber(domain: rtmw.Domain, order: tuple[str, ...]) -> None:
+    close_all(domain.id, order)
 
 
 @pytest.mark.parametrize(
