@@ -18,6 +18,7 @@ from rich.table import Table
 import rtmw
 
 DOMAIN = 97
+PATIENCE = 20.0
 HERE = Path(__file__).parent
 
 
@@ -26,9 +27,16 @@ def domain(pool: str = "64M") -> Iterator[rtmw.Domain]:
     """Domain 97, made for this run and removed after it."""
     with suppress(rtmw.DomainNotFound):
         rtmw.Domain.unlink(DOMAIN)
+    os.environ["RTMW_DOMAIN"] = str(DOMAIN)
     with rtmw.Domain(DOMAIN, pool=pool) as made:
         yield made
     rtmw.Domain.unlink(DOMAIN)
+
+
+def meet(publisher: rtmw.Publisher[bytes]) -> None:
+    """Wait for the other process to subscribe."""
+    if not publisher.wait_for_subscribers(timeout=PATIENCE):
+        raise SystemExit(f"nobody subscribed to {publisher.topic!r} within {PATIENCE:.0f} s")
 
 
 @contextmanager

@@ -19,7 +19,6 @@ import rtmw
 
 SIZES = (64, 4096, 65536, 1 << 20, 4 << 20)
 WAYS = ("poll", "spin", "sleep", "asyncio")
-PATIENCE = 20.0
 
 
 def rounds(size: int, quick: bool) -> int:
@@ -42,7 +41,7 @@ def send(publisher: rtmw.Publisher[bytes], body: bytes, loan: bool) -> None:
 
 def take(subscriber: rtmw.Subscriber[bytes], way: str) -> rtmw.Sample[bytes]:
     if way != "poll":
-        return subscriber.receive(PATIENCE)
+        return subscriber.receive(bus.PATIENCE)
     while True:
         sample = subscriber.take()
         if sample is not None:
@@ -51,7 +50,7 @@ def take(subscriber: rtmw.Subscriber[bytes], way: str) -> rtmw.Sample[bytes]:
 
 def ping(way: str, body: bytes, loan: bool, count: int) -> list[float]:
     publisher, subscriber = endpoints("ping", "pong", way)
-    publisher.wait_for_subscribers(timeout=PATIENCE)
+    bus.meet(publisher)
     times: list[float] = []
     for _ in range(count):
         start = time.perf_counter_ns()
@@ -66,7 +65,7 @@ def ping(way: str, body: bytes, loan: bool, count: int) -> list[float]:
 def pong(way: str, size: int, loan: bool, count: int) -> None:
     publisher, subscriber = endpoints("pong", "ping", way)
     body = bytes(size)
-    publisher.wait_for_subscribers(timeout=PATIENCE)
+    bus.meet(publisher)
     for _ in range(count):
         take(subscriber, way).data[:8]
         send(publisher, body, loan)
@@ -74,7 +73,7 @@ def pong(way: str, size: int, loan: bool, count: int) -> None:
 
 async def ping_async(body: bytes, loan: bool, count: int) -> list[float]:
     publisher, subscriber = endpoints("ping", "pong", "asyncio")
-    publisher.wait_for_subscribers(timeout=PATIENCE)
+    bus.meet(publisher)
     times: list[float] = []
     for _ in range(count):
         start = time.perf_counter_ns()
@@ -89,7 +88,7 @@ async def ping_async(body: bytes, loan: bool, count: int) -> list[float]:
 async def pong_async(size: int, loan: bool, count: int) -> None:
     publisher, subscriber = endpoints("pong", "ping", "asyncio")
     body = bytes(size)
-    publisher.wait_for_subscribers(timeout=PATIENCE)
+    bus.meet(publisher)
     for _ in range(count):
         (await anext(subscriber)).data[:8]
         send(publisher, body, loan)

@@ -42,7 +42,7 @@ def flow(way: str, count: int) -> float:
     """Messages a second, all of which arrived."""
     with bus.domain(), bus.other_process(__file__, way, str(count)) as process:
         publisher = rtmw.Publisher("flow", reliability=rtmw.Reliability.RELIABLE, max_blocking=PATIENCE)
-        publisher.wait_for_subscribers(timeout=PATIENCE)
+        bus.meet(publisher)
         bodies = [BODY] * BATCH
         start = time.perf_counter()
         for _ in range(count // BATCH):
