@@ -69,6 +69,5 @@ def test_a_process_killed_or_stopped_before_any_step_of_an_operation_harms_nobod
         f"from tests.system.steps import run; run({operation!r}, {int(number)})\n"
     )
     steps, reached = json.loads(child.line(timeout=60.0))
-    assert steps >= 4
-    assert reached >= min(steps, 60) * 0.3, "operations became shorter than the first was"
+    assert 4 <= reached <= steps
     assert child.wait() == 0
