@@ -126,14 +126,15 @@ def test_many_subscribers_in_one_loop_share_one_descriptor(run: Run) -> None:
         await asyncio.sleep(0.01)
         publishers[0].publish(b"x")
         await first
+        gc.collect()  # loops of other tests close their descriptors when they go
         before = len(os.listdir("/proc/self/fd"))
         tasks = [asyncio.create_task(gather(subscriber, 1)) for subscriber in subscribers]
         await asyncio.sleep(0.01)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
         for publisher in publishers:
             publisher.publish(b"x")
         assert await asyncio.gather(*tasks) == [[b"x"]] * 50
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
 
     run(main())
 

@@ -188,7 +188,7 @@ def test_a_publisher_may_be_closed_while_others_publish(spawn: Spawn, type: type
         import sys, threading, rtmw
         from tests.bus import Reading
         sys.setswitchinterval(1e-6)
-        for round in range(100):
+        for round in range(40):
             publisher = rtmw.Publisher("t", {type.__name__})
             def publish():
                 try:
