@@ -41,7 +41,7 @@ def published(domain: rtmw.Domain) -> int:
 
 def wait_for_traffic(domain: rtmw.Domain) -> int:
     until = time.monotonic() + 20.0
-    while (count := published(domain)) < 1000:
+    while (count := published(domain)) < 1000 or len(observe.examine(domain).participants) <= WORKERS:
         assert time.monotonic() < until, "the crowd does not publish"
         time.sleep(0.01)
     return count

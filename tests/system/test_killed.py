@@ -224,6 +224,6 @@ def test_processes_killed_at_any_instruction_harm_nobody(domain: rtmw.Domain, sp
                 assert time.monotonic() < until, "the message never came"
             crowd.start()
             if kill % 5 == 0:
-                assert examine(domain).problems == ()
+                assert observe.examine(domain, fix=True).problems == ()
     crowd.end()
     assert_usable(domain)
