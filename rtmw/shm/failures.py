@@ -17,7 +17,8 @@ def _table() -> dict[int, Message]:
         core.NO_MEMORY: (
             errors.PoolExhausted,
             "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody "
-            "holds or still has to read. Release samples sooner, make the domain with a larger pool, or see `rtmw doctor`",
+            "holds or still has to read. Release samples sooner, make the domain with a larger pool, or see "
+            "`rtmw doctor`",
         ),
         core.TIMEOUT: (TimeoutError, "topic {subject!r}: no message within the timeout"),
         core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
@@ -46,8 +47,8 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_TYPE_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every one of the 256 type slots of the domain is taken, and types stay for as long as it "
-            "does; use fewer types, or another domain",
+            "topic {subject!r}: every one of the 256 type slots of the domain is taken, and types stay for as long "
+            "as it does; use fewer types, or another domain",
         ),
         core.NOT_FOUND: (
             errors.DomainNotFound,
