@@ -72,13 +72,13 @@ static bool is_hot(uint32_t i) { return words[i].changed && (words[i].touched & 
 /* Should a preemption be considered before this actor touches this word? */
 static bool touch(const volatile void *address)
 {
-    uint32_t i = (uint32_t)((uintptr_t)address >> 2) * 2654435761u % WORDS;
+    uint32_t i = (uint32_t)((uintptr_t)address >> 2) * 2654435761u >> 18;
     while (words[i].address && words[i].address != address) i = (i + 1) % WORDS;
     bool was_hot = is_hot(i);
     if (!words[i].address) known[known_count++] = (uint16_t)i;
     words[i].address = address;
     words[i].touched |= (uint8_t)(1u << running);
-    words[i].changed |= is_changed(address);
+    if (!words[i].changed) words[i].changed = is_changed(address);
     discovered |= is_hot(i) && !was_hot;
     return was_hot;
 }
@@ -128,9 +128,8 @@ static void to_scheduler(void)
     if (!_setjmp(actors[who].resume)) _longjmp(scheduler, 1);
 }
 
-void rtmw_explore_step(const volatile void *address)
+__attribute__((noinline)) static void step(const volatile void *address)
 {
-    if (running < 0) return;
     int who = running;
     if (++actors[who].steps == stop_at || actors[who].steps > MOST_STEPS) {
         if (actors[who].steps > MOST_STEPS) broken("an actor runs without end");
@@ -143,6 +142,11 @@ void rtmw_explore_step(const volatile void *address)
     preemptions_left--;
     preferred = nth_ready(option - 1, who);
     to_scheduler();
+}
+
+void rtmw_explore_step(const volatile void *address)
+{
+    if (running >= 0) step(address);
 }
 
 /* wait.c is compiled with -Dsyscall=explore_syscall: futexes without a kernel. A time limit passes only when nobody is

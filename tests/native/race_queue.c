@@ -182,7 +182,7 @@ const struct race queue_races[] = {
     {"claim ‖ hold", {3, 1}, 2, 4, one_to_claim, {evict_and_claim, take_two}, claimed_or_held, right_only},
     {"append, evict ‖ take", {4, 1}, 2, 3, little_memory, {publish_2, take_two}, sums_add_up, right_only},
     {"append, evict ‖ take ‖ take", {5, 1}, 3, 2, little_memory, {publish_2, take_two, take_two}, sums_add_up, right_only},
-    {"append, evict ‖ append, evict ‖ take", {4, 1}, 3, 2, little_memory_two_publishers, {publish_2, publish_1, take_two},
+    {"append, evict ‖ append, evict ‖ take", {4, 1}, 3, 2, little_memory_two_publishers, {publish_1, publish_1, take_two},
      sums_add_up, right_only},
     {0},
 };

@@ -1,0 +1,47 @@
+"""`tests/native/`: the quick variants of the native tests, without sanitizers. `make check` runs all of them with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NATIVE = Path(__file__).parent / "native"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the plain programs."""
+    if not (shutil.which("gcc") and shutil.which("make")):
+        pytest.skip("needs gcc and make")
+    out = tmp_path_factory.mktemp("native")
+    run("make", "-s", "-C", str(NATIVE), f"BUILD={out}", "plain")
+    return out
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_all_reliabilities_at_once_in_too_small_a_pool_keep_their_promises(built: Path, kind: str) -> None:
+    assert "the books balance" in run(str(built / "plain" / "stress"), kind, "5000")
+
+
+def test_processes_killed_at_random_stop_nobody_and_leak_nothing(built: Path) -> None:
+    assert "none was lost, and the books balance" in run(str(built / "plain" / "kill_stress"), "3")
+
+
+@pytest.mark.parametrize(
+    "race", ["append ‖ append, first", "claim ‖ hold", "allocate page", "wait ‖ publish", "sweep", "open topic"]
+)
+def test_no_interleaving_of_a_race_has_a_forbidden_outcome(built: Path, race: str) -> None:
+    assert ", 0 failed" in run(str(built / "races"), race)
+
+
+def test_an_operation_that_dies_before_any_of_its_steps_costs_nobody_anything(built: Path) -> None:
+    assert ", 0 failed" in run(str(built / "races"), "death")
