@@ -96,7 +96,15 @@ core = Extension(
     "rtmw.shm._core",
     sources=sorted(glob("rtmw/shm/*.c")),
     depends=sorted(glob("rtmw/shm/*.h")),
-    extra_compile_args=["-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-fvisibility=hidden", *sanitizer_flags()],
+    extra_compile_args=[
+        "-O2",
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-Wall",
+        "-Wextra",
+        "-fvisibility=hidden",
+        *sanitizer_flags(),
+    ],
     extra_link_args=sanitizer_flags(),
 )
 

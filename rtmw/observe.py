@@ -163,7 +163,7 @@ def topics(domain: Domain) -> list[TopicView]:
     region = domain.region
     types, names = region.types(), {pid: name for _, pid, name, *_ in region.participants()}
     publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
-    for slot, name, retired_published, retired_bytes, bands in region.topics():
+    for slot, name, retired_bytes, bands in region.topics():
         senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
         used = {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
@@ -171,7 +171,7 @@ def topics(domain: Domain) -> list[TopicView]:
             TopicView(
                 name=name,
                 types=tuple(sorted(used)),
-                published=retired_published + sum(view.published for view in senders),
+                published=sum(tail for _, tail in bands),
                 bytes=retired_bytes + sum(view.bytes for view in senders),
                 queued=tuple(tail - head + 1 if tail else 0 for head, tail in bands),
                 publishers=senders,

@@ -155,7 +155,7 @@ static PyObject *Region_topics(PyObject *self, PyObject *unused)
     for (uint32_t i = 0; !failed && i < load_seq(&r->header->topics_top) && i < r->header->topics; i++) {
         struct topic *t = &r->topics[i];
         if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE) continue;
-        failed = append_new(list, Py_BuildValue("IsKKN", i, t->name, (unsigned long long)load_relaxed(&t->retired_published),
+        failed = append_new(list, Py_BuildValue("IsKN", i, t->name,
                                                 (unsigned long long)load_relaxed(&t->retired_bytes), band_sequences(r, t)));
     }
     return finished(list, failed);
@@ -311,7 +311,7 @@ static PyObject *Region_queue(PyObject *self, PyObject *topic)
         uint64_t sequence = head ? head - 1 : 0;
         uint32_t index = NIL;
         while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
-            if (!(r->descriptors[index].flags & MARKER)) failed = append_new(list, queued_message(r, band, index, sequence));
+            if (descriptor_is_message(&r->descriptors[index])) failed = append_new(list, queued_message(r, band, index, sequence));
         if (index != NIL) rtmw_release(r, index);
     }
     return finished(list, failed);
@@ -746,6 +746,7 @@ static PyObject *Loan_publish(PyObject *object, PyObject *unused)
         loan_keep(publisher->core, &self->core);
         self->kept = true;
     }
+    self->open = false; /* while this thread waits for room, no other may publish or drop it */
     uint64_t end = 0;
     int code;
     do
@@ -970,7 +971,7 @@ static PyObject *Subscriber_receive(PyObject *object, PyObject *const *args, Py_
     if (count > 1 || (kwnames && (PyTuple_GET_SIZE(kwnames) + count > 1 ||
                                   PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "timeout") != 0)))
         return PyErr_Format(PyExc_TypeError, "receive takes one argument: timeout, in seconds or None");
-    if (!subscribed((Subscriber *)object) || !seconds(timeout, UINT64_MAX, &ns)) return NULL;
+    if (!seconds(timeout, UINT64_MAX, &ns) || !subscribed((Subscriber *)object)) return NULL;
     return receive_until((Subscriber *)object, ends_after(ns));
 }
 

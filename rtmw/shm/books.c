@@ -100,6 +100,7 @@ static void check_descriptor(struct look *look, uint32_t index)
             COMPLAIN(look, "descriptor %u is loaned to participant %u, which is not there", index, state_owner(state));
         break;
     case QUEUED:
+    case EMPTIED:
         if (look->queued[index])
             look->books->queued++;
         else if (!descriptor_is_passed(r, d))

@@ -115,6 +115,8 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
+bool descriptor_empty(struct rtmw_region *, struct descriptor *); /* gives its block back; false: somebody reads it */
+bool descriptor_is_message(struct descriptor *);                  /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);                    /* frees all it finds; how many */
 void recount_hints(struct rtmw_region *);
 void stash_flush(struct rtmw_region *);                           /* frees what is stashed and unheld, with blocks */

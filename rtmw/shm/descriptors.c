@@ -1,7 +1,7 @@
 /* Descriptors: FREE → LOANED → APPENDING → QUEUED, and back.
  *
  *            claim               append                link             passed by head, no holders: free already
- *   FREE ───────────► LOANED ───────────► APPENDING ───────► QUEUED ──────────────────────────────┐
+ *   FREE ───────────► LOANED ───────────► APPENDING ───────► QUEUED (or EMPTIED: see below) ───────┐
  *    ▲                  │ drop                                  ▲                                   │ take over
  *    └──────────────────┘                                       └──── LOANED ◄──────────────────────┘
  *
@@ -38,7 +38,7 @@ bool descriptor_take_over(struct rtmw_region *r, uint32_t index, uint64_t state)
     struct descriptor *d = &r->descriptors[index];
     uint64_t generation = (state_generation(state) + 1) & TAG_MASK;
     if (!cas64(&d->state, state, state_make(generation, LOANED, r->me))) return false;
-    store_seq(&d->next, link_make(generation, NIL));
+    store_release(&d->next, link_make(generation, NIL));
     return true;
 }
 
@@ -77,11 +77,11 @@ static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, uint32_t
         stash->first = (stash->first + 1) % STASH;
         stash->count--;
         struct descriptor *d = &r->descriptors[index];
-        uint64_t queued = state_make(generation, QUEUED, 0);
-        if (load_seq(&d->state) != queued) continue; /* somebody else claimed it */
+        uint64_t state = load_seq(&d->state);
+        if (state_generation(state) != generation || !state_is_settled(state)) continue; /* somebody else claimed it */
         if (has_holders(d) || (suited && !block_suits(d, granules)))
             stash_put(r, index, generation);
-        else if (descriptor_take_over(r, index, queued))
+        else if (descriptor_take_over(r, index, state))
             return index;
     }
     return NIL;
@@ -130,7 +130,7 @@ uint32_t descriptor_claim(struct rtmw_region *r, uint64_t size)
     return index;
 }
 
-/* Passed: head is beyond it. Only meaningful for a QUEUED state that does not change meanwhile. */
+/* Passed: head is beyond it. Only meaningful for a settled state that does not change meanwhile. */
 bool descriptor_is_passed(struct rtmw_region *r, struct descriptor *d)
 {
     uint64_t place = load_relaxed(&d->place), sequence = load_relaxed(&d->sequence);
@@ -147,7 +147,7 @@ uint32_t reclaim_passed(struct rtmw_region *r)
     for (uint32_t index = 0; index < r->header->descriptors; index++) {
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
-        if (state_kind(state) != QUEUED || !descriptor_is_passed(r, d) || has_holders(d)) continue;
+        if (!state_is_settled(state) || !descriptor_is_passed(r, d) || has_holders(d)) continue;
         if (!descriptor_take_over(r, index, state)) continue;
         descriptor_free(r, index);
         freed++;
@@ -177,6 +177,25 @@ void recount_hints(struct rtmw_region *r)
     store_relaxed(&r->header->granules_used, granules);
 }
 
+bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }
+
+/* EMPTIED by me, who says so first and then looks for holders. A holder sets its bit and then looks at the state: one of
+ * the two sees the other. With holders, it is a message again. */
+static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_t mine)
+{
+    bool held = has_holders(d);
+    if (!held) block_drop(r, d);
+    cas64(&d->state, mine, state_make(state_generation(mine), held ? QUEUED : EMPTIED, held ? 0 : NOBODY));
+    return !held;
+}
+
+/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. */
+bool descriptor_empty(struct rtmw_region *r, struct descriptor *d)
+{
+    uint64_t state = load_seq(&d->state), mine = state_make(state_generation(state), EMPTIED, r->me);
+    return state_kind(state) == QUEUED && cas64(&d->state, state, mine) && finish_emptying(r, d, mine);
+}
+
 /* After a death: a LOANED descriptor is given back. One found APPENDING is in its queue if, and only if, its
  * predecessor's `next` names it: a predecessor that has begun another life was passed, and whoever moved tail past
  * the successor first saw to it that the successor was QUEUED; so this one, still APPENDING, was not it. */
@@ -203,6 +222,10 @@ void descriptor_settle(struct rtmw_region *r, uint32_t index, uint32_t dead_owne
             cas64(&d->state, state, state_make(state_generation(state), QUEUED, 0));
             return;
         }
+    } else if (state_kind(state) == EMPTIED) {
+        uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
+        if (cas64(&d->state, state, mine)) finish_emptying(r, d, mine);
+        return;
     } else if (state_kind(state) != LOANED) {
         return;
     }

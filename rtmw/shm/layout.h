@@ -15,7 +15,7 @@
  *
  * Words that are claimed carry who claims and a generation, so that one compare-and-swap says it all:
  *
- *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED → FREE or LOANED
+ *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED (→ EMPTIED) → …
  *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
  *   participant        {start:20 | pid namespace:8 | pid:22 | generation:12 | state:2}
@@ -26,12 +26,13 @@
  * What always holds:
  *   - head.sequence ≤ tail.sequence, and both only grow; the sequence in a band is dense.
  *   - A descriptor that tail has passed is QUEUED: whoever moves tail sees to that first.
- *   - QUEUED, passed by head and without holders *is* free: anyone may claim it by CAS of its state.
+ *   - QUEUED or EMPTIED, without owner, passed by head and without holders *is* free: anyone may claim it by CAS.
  *   - A page or granule whose word names a tag that its descriptor no longer has *is* free.
  */
 #ifndef RTMW_LAYOUT_H
 #define RTMW_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,8 +68,9 @@ static inline uint64_t sequence_near(uint64_t tag, uint64_t near)
     return near + (uint64_t)((int64_t)((tag - near) << INDEX_BITS) >> INDEX_BITS);
 }
 
-/* descriptor states */
-enum descriptor_kind { FREE = 0, LOANED = 1, APPENDING = 2, QUEUED = 3 };
+/* descriptor states; owner NOBODY where none is at work */
+enum { NOBODY = 255 };
+enum descriptor_kind { FREE = 0, LOANED = 1, APPENDING = 2, QUEUED = 3, EMPTIED = 4 };
 
 static inline uint64_t state_make(uint64_t generation, enum descriptor_kind kind, uint32_t owner)
 {
@@ -76,6 +78,12 @@ static inline uint64_t state_make(uint64_t generation, enum descriptor_kind kind
 }
 static inline uint64_t state_generation(uint64_t state) { return state >> 20; }
 static inline enum descriptor_kind state_kind(uint64_t state) { return (enum descriptor_kind)((state >> 16) & 15); }
+/* In the queue, or passed and free to claim: nobody is at work on it. */
+static inline bool state_is_settled(uint64_t state)
+{
+    enum descriptor_kind kind = state_kind(state);
+    return kind == QUEUED || (kind == EMPTIED && ((state >> 8) & 255) == NOBODY);
+}
 static inline uint32_t state_owner(uint64_t state) { return (uint32_t)(state >> 8) & 255; }
 
 /* slot words: topics, types, publishers, subscribers */
@@ -161,13 +169,13 @@ struct band {
 struct topic {
     uint64_t word;           /* slot word */
     uint64_t name_hash;
-    uint64_t retired_published, retired_bytes; /* of publishers that are gone */
+    uint64_t retired_bytes;  /* payload bytes of publishers that are gone */
     uint32_t epoch;          /* grows when a subscriber joins: what publishers cached is void */
     uint32_t bands;          /* bit a band that was ever used; only grows */
     uint32_t history;        /* the largest that a publisher promised; only grows */
     uint32_t timely;         /* 1 once a TIMELY publisher was here */
     uint32_t reliable;       /* 1 once a RELIABLE publisher was here */
-    uint8_t pad0[12];
+    uint8_t pad0[20];
     uint32_t wait;           /* futex. Odd: somebody sleeps. A wake-up makes it even */
     uint32_t poll;           /* odd: some subscriber wants a datagram. See wait.c */
     uint32_t room;           /* futex of RELIABLE publishers that wait for a subscriber to move */
@@ -216,12 +224,10 @@ struct descriptor {
     uint64_t publisher;      /* identity */
     uint16_t type;
     uint8_t reliability;     /* of the publisher */
-    uint8_t flags;
-    uint8_t pad[12];
+    uint8_t pad[13];
     uint8_t payload[IN_PLACE];
 };
 
-enum { MARKER = 1 }; /* descriptor flag: not a message; stands in the queue so that the one before it may go */
 enum { TYPE_RAW = 0xFFFF, TYPE_ANY = 0xFFFE };
 
 #ifdef __cplusplus

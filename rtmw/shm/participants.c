@@ -151,7 +151,7 @@ static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)
             fetch_and(&r->participants[slot].sweepers[dead >> 6], ~bit_of(dead));
 }
 
-/* What a publisher of the dead published stays counted, once: who wins its word moves the counters. */
+/* The bytes that the dead published stay counted, once: who wins the word moves the counter. */
 static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     uint64_t mine = slot_make(slot_generation(word), slot_topic(word), r->me, SLOT_CLAIMED);
@@ -177,7 +177,7 @@ static void sweep_descriptors(struct rtmw_region *r, uint32_t dead)
     for (uint32_t index = 0; index < r->header->descriptors; index++) {
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
-        if (state_owner(state) == dead && (state_kind(state) == LOANED || state_kind(state) == APPENDING))
+        if (state_owner(state) == dead && !state_is_settled(state) && state_kind(state) != FREE)
             descriptor_settle(r, index, dead);
         if (load_seq(&d->holders[dead >> 6]) & bit_of(dead)) fetch_and(&d->holders[dead >> 6], ~bit_of(dead));
     }

@@ -78,10 +78,9 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     return code;
 }
 
-/* What it published stays counted by the topic. The block is the caller's alone. */
+/* The bytes it published stay counted by the topic. The block is the caller's alone. */
 void publisher_retire_counters(struct topic *topic, struct publisher_block *block)
 {
-    fetch_add(&topic->retired_published, exchange(&block->published, 0));
     fetch_add(&topic->retired_bytes, exchange(&block->bytes, 0));
 }
 
@@ -151,7 +150,6 @@ static uint32_t write_header(rtmw_publisher *p, struct descriptor *d, const rtmw
     store_relaxed(&d->publisher, p->block->identity);
     store_relaxed(&d->type, (uint16_t)p->block->type);
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
-    store_relaxed(&d->flags, (uint8_t)0);
     return qos && qos->priority >= 0 ? (uint32_t)qos->priority % BANDS : p->qos.priority;
 }
 

@@ -59,8 +59,8 @@ static void help_first(struct rtmw_region *r, struct band *band, uint64_t tail)
 static void prepare(struct descriptor *d, uint64_t state, uint64_t sequence, uint64_t predecessor)
 {
     store_relaxed(&d->sequence, sequence);
-    store_seq(&d->predecessor, predecessor);
-    if (state_kind(load_relaxed(&d->state)) == LOANED) store_seq(&d->state, state);
+    store_release(&d->predecessor, predecessor); /* before the state: who settles after a death reads both */
+    if (state_kind(load_relaxed(&d->state)) == LOANED) store_release(&d->state, state);
 }
 
 static bool append_first(struct rtmw_region *r, struct band *band, uint64_t tail, uint32_t index)
@@ -81,7 +81,7 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
     struct descriptor *d = &r->descriptors[index];
     uint64_t generation = state_generation(load_relaxed(&d->state));
     uint64_t appending = state_make(generation, APPENDING, r->me), self = link_make(generation, index);
-    store_seq(&d->place, place_make(topic, band_number));
+    store_release(&d->place, place_make(topic, band_number));
     if (!(load_relaxed(&t->bands) & (1u << band_number))) fetch_or(&t->bands, 1u << band_number);
     for (;;) {
         uint64_t tail = load_seq(&band->tail);

@@ -147,22 +147,15 @@ static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t b
     return queue_evict(r, &t->band[band], floor < tail - keep ? floor : tail - keep, BATCH);
 }
 
-/* A queue is never without its last message; so that a large one that all have read may go, a marker takes its place. */
-static bool retire_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
+/* A queue is never without its last message; but when all have read a large one, its block may go. */
+static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
 {
     struct topic *t = &r->topics[topic];
-    uint64_t tail = load_seq(&t->band[band].tail);
+    uint64_t tail = load_seq(&t->band[band].tail), sequence = band_tail_sequence(r, &t->band[band]);
     struct descriptor *last = descriptor_at(r, link_index(tail));
     if (!last || !load_relaxed(&last->block_granules) || load_relaxed(&t->history)) return false;
-    uint64_t sequence = band_tail_sequence(r, &t->band[band]);
-    if (floor_of(r, topic, band, false, false) < sequence) return false;
-    uint32_t index = descriptor_claim(r, 0);
-    if (index == NIL) return false;
-    r->descriptors[index].flags = MARKER;
-    r->descriptors[index].expires_ns = 0;
-    bool retired = queue_append(r, topic, band, index) && queue_evict(r, &t->band[band], sequence, BATCH) > 0;
-    wake_subscribers(r, t, topic); /* who sleeps at the large message lets go of it */
-    return retired;
+    if (floor_of(r, topic, band, false, false) < sequence || load_seq(&t->band[band].tail) != tail) return false;
+    return descriptor_empty(r, last);
 }
 
 static bool trim_everything(struct rtmw_region *r, bool pressed)
@@ -172,7 +165,7 @@ static bool trim_everything(struct rtmw_region *r, bool pressed)
         for (uint32_t band = 0; band < BANDS; band++) {
             if (!(load_seq(&r->topics[topic].bands) & (1u << band))) continue;
             evicted += evict_unneeded(r, topic, band, 1, pressed);
-            evicted += retire_last(r, topic, band);
+            evicted += empty_last(r, topic, band);
         }
     return evicted > 0;
 }

@@ -74,7 +74,7 @@ static int newest_first(const void *a, const void *b)
 
 static bool wants(rtmw_subscriber *s, struct descriptor *d)
 {
-    return !(d->flags & MARKER) && types_match(d->type, s->type) &&
+    return descriptor_is_message(d) && types_match(d->type, s->type) &&
            !(s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE);
 }
 
@@ -202,7 +202,7 @@ static bool drop(rtmw_subscriber *s, struct descriptor *d)
 {
     struct subscriber_block *block = s->block;
     bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
-    if (d->flags & MARKER) return true;
+    if (!descriptor_is_message(d)) return true;
     if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), true;
     if (!timely) return false;
     bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
@@ -275,7 +275,7 @@ static bool step_highest(rtmw_subscriber *s, uint32_t *band)
 static bool accept(rtmw_subscriber *s, struct descriptor *d, uint64_t now)
 {
     struct subscriber_block *block = s->block;
-    if (d->flags & MARKER) return false;
+    if (!descriptor_is_message(d)) return false; /* all who counted had read it */
     if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), false;
     if (s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE)
         return count_up(&block->unmatched, 1), false;
