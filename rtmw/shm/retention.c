@@ -51,7 +51,8 @@ static uint64_t total_of(struct rtmw_region *r, struct topic *t)
 
 static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
 {
-    return block->reliability == RTMW_RELIABLE && types_match(p->block->type, block->type);
+    return load_relaxed(&block->reliability) == RTMW_RELIABLE &&
+           types_match(p->block->type, load_relaxed(&block->type));
 }
 
 bool reliable_room(struct rtmw_publisher *p)
@@ -65,7 +66,7 @@ bool reliable_room(struct rtmw_publisher *p)
     struct subscriber_block *block;
     for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++) {
         if (!waits_for(p, block)) continue;
-        int64_t left = (int64_t)block->depth - (int64_t)unread_by(r, p->topic, block);
+        int64_t left = (int64_t)load_relaxed(&block->depth) - (int64_t)unread_by(r, p->topic, block);
         if (left < room) room = left;
     }
     p->gate = total + (uint64_t)(room > 0 ? room : 0);
@@ -88,7 +89,7 @@ static void watch(struct rtmw_region *r, uint32_t topic, uint32_t slot)
         return;
     }
     int32_t stood = (int32_t)(tick - (uint32_t)stall); /* below 0: another publisher wrote it after I read the clock */
-    if (stood < 0 || (uint64_t)stood << 20 < block->lease_ns) return;
+    if (stood < 0 || (uint64_t)stood << 20 < load_relaxed(&block->lease_ns)) return;
     if (cas64(&r->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
         fetch_add(&r->topics[topic].epoch, 1u);
         wake_subscribers(r, &r->topics[topic], topic);
@@ -99,9 +100,10 @@ static void watch(struct rtmw_region *r, uint32_t topic, uint32_t slot)
 static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subscriber_block *block, bool for_memory)
 {
     struct topic *t = &p->region->topics[topic];
-    if (block->reliability != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
+    if (load_relaxed(&block->reliability) != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
     uint64_t unread = unread_by(p->region, t, block);
-    return for_memory ? unread > 0 : topic == p->topic_index && waits_for(p, block) && unread >= block->depth;
+    if (for_memory) return unread > 0;
+    return topic == p->topic_index && waits_for(p, block) && unread >= load_relaxed(&block->depth);
 }
 
 void expel_stalled(struct rtmw_publisher *p, bool for_memory)
@@ -115,7 +117,7 @@ void expel_stalled(struct rtmw_publisher *p, bool for_memory)
         if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) continue;
         if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) continue;
         dead |= participant_is_dead(r, slot_owner(word));
-        if (r->subscribers[slot].lease_ns) watch(r, topic, slot);
+        if (load_relaxed(&r->subscribers[slot].lease_ns)) watch(r, topic, slot);
     }
     if (dead && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
 }
@@ -127,11 +129,12 @@ static uint64_t floor_of(struct rtmw_region *r, uint32_t topic, uint32_t band, b
     bool offered = load_seq(&r->topics[topic].reliable); /* else a RELIABLE subscriber is matched with nobody */
     struct subscriber_block *block;
     for (uint32_t slot = 0; (block = next_subscriber(r, topic, &slot)); slot++) {
-        bool reliable = offered && block->reliability == RTMW_RELIABLE;
+        rtmw_reliability asked = load_relaxed(&block->reliability);
+        bool reliable = offered && asked == RTMW_RELIABLE;
         if (reliable_only && !reliable) continue;
         uint64_t needs = cursor_sequence(block, band, tail);
-        if (!reliable && (pressed || block->reliability != RTMW_ADAPTIVE) && tail > block->depth && needs < tail - block->depth)
-            needs = tail - block->depth;
+        uint64_t depth = load_relaxed(&block->depth);
+        if (!reliable && (pressed || asked != RTMW_ADAPTIVE) && tail > depth && needs < tail - depth) needs = tail - depth;
         if (needs < floor) floor = needs;
     }
     return floor;

@@ -109,17 +109,22 @@ static int start_in_past(rtmw_subscriber *s)
     return RTMW_OK;
 }
 
+/* Field by field, for a publisher may still be looking at the last owner of the slot: it errs on the side of keeping. */
 static void fill_block(rtmw_subscriber *s)
 {
     struct subscriber_block *block = s->block;
-    memset(block, 0, sizeof *block);
-    block->type = s->type;
-    block->reliability = (uint8_t)s->qos.reliability;
-    block->depth = s->qos.depth;
-    block->history = s->qos.history;
-    block->min_interval_ns = s->qos.min_interval_ns;
-    block->deadline_ns = s->qos.deadline_ns;
-    block->lease_ns = s->qos.lease_ns;
+    uint64_t *counters[] = {&block->received, &block->bytes, &block->missed, &block->expired, &block->thinned,
+                            &block->unmatched, &block->deadlines_missed, &block->lapses, &block->other_types, &block->stall};
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) store_relaxed(counters[i], 0);
+    store_relaxed(&block->armed, 0u);
+    store_relaxed(&block->own_socket, 0u);
+    store_relaxed(&block->type, s->type);
+    store_relaxed(&block->reliability, (uint8_t)s->qos.reliability);
+    store_relaxed(&block->depth, s->qos.depth);
+    store_relaxed(&block->history, s->qos.history);
+    store_relaxed(&block->min_interval_ns, s->qos.min_interval_ns);
+    store_relaxed(&block->deadline_ns, s->qos.deadline_ns);
+    store_relaxed(&block->lease_ns, s->qos.lease_ns);
 }
 
 static void give_back(rtmw_subscriber *s)
@@ -295,7 +300,7 @@ static void rest(rtmw_subscriber *s)
 {
     for (uint32_t band = 0; band < BANDS; band++) {
         uint32_t index = s->index[band];
-        if (index == NIL || !s->region->descriptors[index].block_granules || s->region->refs[index] != 1) continue;
+        if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules) || s->region->refs[index] != 1) continue;
         if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) continue;
         s->index[band] = NIL;
         set_cursor(s, band);
