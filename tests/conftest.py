@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 import rtmw
 from tests.child import Child, Spawn
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell starts background jobs with SIGINT ignored, and so would every child be that these tests interrupt."""
 
 NUMBERS = range(100, 233)
 """Domains that tests use; ids end at 232, and people use the low ones."""
