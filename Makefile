@@ -33,6 +33,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror rtmw/shm/*.[ch] examples/c/*.c examples/c/*.cpp bench/*.c
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 

@@ -11,7 +11,8 @@
 
 #include "rtmw.h"
 
-namespace {
+namespace
+{
 
 void must(int code, const char *what)
 {

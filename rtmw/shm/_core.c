@@ -31,7 +31,8 @@ static PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t deta
     if (PyErr_Occurred()) return NULL;
     State *state = state_of(Py_TYPE(self));
     if (code == RTMW_SYSTEM) detail = (uint64_t)system_error;
-    PyObject *error = PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail);
+    PyObject *error =
+        PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
@@ -155,8 +156,8 @@ static PyObject *Region_topics(PyObject *self, PyObject *unused)
     for (uint32_t i = 0; !failed && i < load_seq(&r->header->topics_top) && i < r->header->topics; i++) {
         struct topic *t = &r->topics[i];
         if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE) continue;
-        failed = append_new(list, Py_BuildValue("IsKN", i, t->name,
-                                                (unsigned long long)load_relaxed(&t->retired_bytes), band_sequences(r, t)));
+        failed = append_new(list, Py_BuildValue("IsKN", i, t->name, (unsigned long long)load_relaxed(&t->retired_bytes),
+                                                band_sequences(r, t)));
     }
     return finished(list, failed);
 }
@@ -176,8 +177,8 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
         uint64_t word = load_seq(&r->publisher_words[i]);
         struct publisher_block *p = &r->publishers[i];
         if (slot_state_of(word) != SLOT_ACTIVE) continue;
-        failed = append_new(list, Py_BuildValue("IIIBBIIKKKK", slot_topic(word), owner_pid(r, slot_owner(word)), p->type,
-                                                p->reliability, p->priority, p->depth, p->history,
+        failed = append_new(list, Py_BuildValue("IIIBBIIKKKK", slot_topic(word), owner_pid(r, slot_owner(word)),
+                                                p->type, p->reliability, p->priority, p->depth, p->history,
                                                 (unsigned long long)load_relaxed(&p->published),
                                                 (unsigned long long)load_relaxed(&p->bytes),
                                                 (unsigned long long)load_relaxed(&p->timed_out),
@@ -188,11 +189,13 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
 
 static PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
 {
-    return Py_BuildValue("KKKKKKKKKK", (unsigned long long)load_relaxed(&s->received), (unsigned long long)load_relaxed(&s->bytes),
-                         (unsigned long long)unread_by(r, t, s), (unsigned long long)load_relaxed(&s->missed),
-                         (unsigned long long)load_relaxed(&s->expired), (unsigned long long)load_relaxed(&s->thinned),
-                         (unsigned long long)load_relaxed(&s->unmatched), (unsigned long long)load_relaxed(&s->other_types),
-                         (unsigned long long)load_relaxed(&s->deadlines_missed), (unsigned long long)load_relaxed(&s->lapses));
+    return Py_BuildValue("KKKKKKKKKK", (unsigned long long)load_relaxed(&s->received),
+                         (unsigned long long)load_relaxed(&s->bytes), (unsigned long long)unread_by(r, t, s),
+                         (unsigned long long)load_relaxed(&s->missed), (unsigned long long)load_relaxed(&s->expired),
+                         (unsigned long long)load_relaxed(&s->thinned), (unsigned long long)load_relaxed(&s->unmatched),
+                         (unsigned long long)load_relaxed(&s->other_types),
+                         (unsigned long long)load_relaxed(&s->deadlines_missed),
+                         (unsigned long long)load_relaxed(&s->lapses));
 }
 
 static PyObject *cursors(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
@@ -217,8 +220,9 @@ static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         struct subscriber_block *s = &r->subscribers[i];
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
         struct topic *t = &r->topics[slot_topic(word)];
-        failed = append_new(list, Py_BuildValue("IIIBINN", slot_topic(word), owner_pid(r, slot_owner(word)), s->type,
-                                                s->reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s)));
+        failed =
+            append_new(list, Py_BuildValue("IIIBINN", slot_topic(word), owner_pid(r, slot_owner(word)), s->type,
+                                           s->reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s)));
     }
     return finished(list, failed);
 }
@@ -240,7 +244,8 @@ static PyObject *Region_participants(PyObject *self, PyObject *unused)
             held += load_relaxed(&r->descriptors[i].holders[slot >> 6]) >> (slot & 63) & 1;
         }
         failed = append_new(list, Py_BuildValue("IIsNII", slot, participant_pid(word), r->participants[slot].name,
-                                                PyBool_FromLong(slot == r->me || !participant_is_dead(r, slot)), loaned, held));
+                                                PyBool_FromLong(slot == r->me || !participant_is_dead(r, slot)), loaned,
+                                                held));
     }
     return finished(list, failed);
 }
@@ -281,9 +286,10 @@ static PyObject *queued_message(struct rtmw_region *r, uint32_t band, uint32_t i
     struct descriptor *d = &r->descriptors[index];
     const void *payload = payload_of(r, d);
     Py_ssize_t shown = payload && d->size < PREVIEW ? (Py_ssize_t)d->size : PREVIEW;
-    return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)d->size, (unsigned int)d->type,
-                         (unsigned long long)d->publisher, (unsigned long long)d->source_time_ns,
-                         (unsigned long long)d->expires_ns, holder_pids(r, d), payload ? payload : "", payload ? shown : 0);
+    return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)d->size,
+                         (unsigned int)d->type, (unsigned long long)d->publisher, (unsigned long long)d->source_time_ns,
+                         (unsigned long long)d->expires_ns, holder_pids(r, d), payload ? payload : "",
+                         payload ? shown : 0);
 }
 
 /* Walks as a subscriber would: each message is held while it is looked at. */
@@ -311,7 +317,8 @@ static PyObject *Region_queue(PyObject *self, PyObject *topic)
         uint64_t sequence = head ? head - 1 : 0;
         uint32_t index = NIL;
         while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
-            if (descriptor_is_message(&r->descriptors[index])) failed = append_new(list, queued_message(r, band, index, sequence));
+            if (descriptor_is_message(&r->descriptors[index]))
+                failed = append_new(list, queued_message(r, band, index, sequence));
         if (index != NIL) rtmw_release(r, index);
     }
     return finished(list, failed);
@@ -332,8 +339,9 @@ static PyObject *Region_examine(PyObject *self, PyObject *fix)
         for (uint32_t i = 0; !failed && i < books->problems; i++)
             failed = append_new(problems, PyUnicode_FromString(books->problem[i]));
         if (!failed)
-            result = Py_BuildValue("IIIIIIIIIIO", RTMW_LAYOUT_VERSION, r->header->descriptors, books->free, books->loaned,
-                                   books->queued, books->held, r->header->pages, books->granules_used, swept, freed, problems);
+            result = Py_BuildValue("IIIIIIIIIIO", RTMW_LAYOUT_VERSION, r->header->descriptors, books->free,
+                                   books->loaned, books->queued, books->held, r->header->pages, books->granules_used,
+                                   swept, freed, problems);
     }
     PyMem_Free(books);
     PyMem_Free(marks);
@@ -360,12 +368,13 @@ static PyMethodDef Region_methods[] = {
     {"examine", Region_examine, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};
-static PyType_Slot Region_slots[] = {
-    {Py_tp_init, Region_init}, {Py_tp_dealloc, Region_dealloc}, {Py_tp_methods, Region_methods},
-    {Py_tp_getset, Region_getset}, {Py_tp_members, Region_members}, {0, NULL}};
+static PyType_Slot Region_slots[] = {{Py_tp_init, Region_init},       {Py_tp_dealloc, Region_dealloc},
+                                     {Py_tp_methods, Region_methods}, {Py_tp_getset, Region_getset},
+                                     {Py_tp_members, Region_members}, {0, NULL}};
 static PyType_Spec Region_spec = {"rtmw.shm._core.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT, Region_slots};
 
 /* ---- what publishers and subscribers share ---- */
@@ -421,8 +430,8 @@ typedef struct {
 
 static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"region", "topic", "type", "encode", "reliability", "priority", "depth", "history", "lifetime",
-                            "max_blocking", NULL};
+    static char *names[] = {"region", "topic",   "type",     "encode",       "reliability", "priority",
+                            "depth",  "history", "lifetime", "max_blocking", NULL};
     Publisher *self = (Publisher *)object;
     PyObject *region, *topic, *type_tuple, *encode, *lifetime, *max_blocking;
     rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
@@ -430,8 +439,9 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOibIIOO", names, state->region, &region, &topic, &type_tuple, &encode,
-                                     &reliability, &qos.priority, &qos.depth, &qos.history, &lifetime, &max_blocking))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOibIIOO", names, state->region, &region, &topic, &type_tuple,
+                                     &encode, &reliability, &qos.priority, &qos.depth, &qos.history, &lifetime,
+                                     &max_blocking))
         return -1;
     qos.reliability = (rtmw_reliability)reliability;
     if (!parse_type(type_tuple, &space, &type) || !seconds(lifetime, 0, &self->lifetime_ns) ||
@@ -502,7 +512,9 @@ static bool parse_qos(Publisher *self, PyObject *const *values, PyObject *kwname
             long priority = PyLong_AsLong(value);
             if (priority == -1 && PyErr_Occurred()) return false;
             if (priority < 0 || priority >= BANDS)
-                return PyErr_Format(PyExc_ValueError, "priority %ld does not exist; there are 0 (lowest) to 7", priority), false;
+                return PyErr_Format(PyExc_ValueError, "priority %ld does not exist; there are 0 (lowest) to 7",
+                                    priority),
+                       false;
             qos->priority = (int)priority;
         } else if (PyUnicode_CompareWithASCIIString(name, "lifetime") == 0) {
             if (!seconds(value, self->lifetime_ns, &qos->lifetime_ns)) return false;
@@ -511,7 +523,8 @@ static bool parse_qos(Publisher *self, PyObject *const *values, PyObject *kwname
             if (!seconds(value, 0, &qos->expires_ns)) return false;
             if (value != Py_None && qos->expires_ns == 0) qos->expires_ns = 1; /* 1970: expired */
         } else {
-            return PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R; there are priority, lifetime, valid_until", name),
+            return PyErr_Format(PyExc_TypeError,
+                                "unexpected keyword argument %R; there are priority, lifetime, valid_until", name),
                    false;
         }
     }
@@ -567,8 +580,7 @@ static int publish_value(Publisher *self, PyObject *value, const rtmw_message_qo
     uint64_t end = 0;
     int result = -1;
     if (is_open(self)) {
-        do
-            code = publish_quietly(self->core, view.buf, (uint64_t)view.len, qos);
+        do code = publish_quietly(self->core, view.buf, (uint64_t)view.len, qos);
         while (code != RTMW_OK && wait_for_room(self, code, &end));
         result = verdict(self, code, (uint64_t)view.len);
         if (result == 1 && wake) publisher_flush(self->core);
@@ -608,7 +620,8 @@ static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssiz
 {
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos;
-    if (count != 1) return PyErr_Format(PyExc_TypeError, "loan takes one size in bytes, %zd arguments were given", count);
+    if (count != 1)
+        return PyErr_Format(PyExc_TypeError, "loan takes one size in bytes, %zd arguments were given", count);
     if (!parse_qos(self, args + 1, kwnames, &qos)) return NULL;
     Py_ssize_t size = PyNumber_AsSsize_t(args[0], PyExc_OverflowError);
     if ((size == -1 && PyErr_Occurred()) || !is_open(self)) return NULL;
@@ -618,8 +631,7 @@ static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssiz
     *loan = (Loan){.ob_base = loan->ob_base, .publisher = (Publisher *)Py_NewRef(object), .qos = qos};
     uint64_t end = 0;
     int code;
-    do
-        code = rtmw_loan_take(self->core, (uint64_t)size, &loan->core);
+    do code = rtmw_loan_take(self->core, (uint64_t)size, &loan->core);
     while (code != RTMW_OK && wait_for_room(self, code, &end));
     loan->open = code == RTMW_OK;
     if (loan->open) return (PyObject *)loan;
@@ -665,25 +677,29 @@ static PyMethodDef Publisher_methods[] = {
      "publish(value, *, priority=None, lifetime=None, valid_until=None) -> bool\n\n"
      "Append a message; True when it is in the queue. False: refused, and counted in stats()."},
     {"publish_many", Publisher_publish_many, METH_O,
-     "publish_many(values) -> int\n\nPublish in order until one is refused; how many were published. Wakes sleepers once."},
+     "publish_many(values) -> int\n\nPublish in order until one is refused; how many were published. Wakes sleepers "
+     "once."},
     {"loan", FAST(Publisher_loan), METH_FASTCALL | METH_KEYWORDS,
      "loan(size, *, priority=None, lifetime=None, valid_until=None) -> Loan\n\nA block of `size` bytes to write into."},
-    {"close", Publisher_close, METH_NOARGS, "close()\n\nGive the endpoint back. What it published stays in the queues."},
+    {"close", Publisher_close, METH_NOARGS,
+     "close()\n\nGive the endpoint back. What it published stays in the queues."},
     {"_counters", Publisher_counters, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Publisher_getset[] = {
-    {"subscribers", Publisher_matched, NULL, "Subscribers that get its messages at present.", NULL},
-    {"identity", Publisher_identity, NULL, "What samples show as their publisher.", NULL},
-    {"closed", Publisher_closed, NULL, "True after close().", NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef Publisher_members[] = {
-    {"topic", T_OBJECT, offsetof(Publisher, topic), READONLY, "Name of the topic."}, {NULL, 0, 0, 0, NULL}};
-static PyType_Slot Publisher_slots[] = {
-    {Py_tp_init, Publisher_init}, {Py_tp_dealloc, Publisher_dealloc}, {Py_tp_traverse, Publisher_traverse},
-    {Py_tp_clear, Publisher_clear}, {Py_tp_methods, Publisher_methods}, {Py_tp_getset, Publisher_getset},
-    {Py_tp_members, Publisher_members}, {0, NULL}};
+static PyGetSetDef Publisher_getset[] = {{"subscribers", Publisher_matched, NULL,
+                                          "Subscribers that get its messages at present.", NULL},
+                                         {"identity", Publisher_identity, NULL, "What samples show as their publisher.",
+                                          NULL},
+                                         {"closed", Publisher_closed, NULL, "True after close().", NULL},
+                                         {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef Publisher_members[] = {{"topic", T_OBJECT, offsetof(Publisher, topic), READONLY,
+                                           "Name of the topic."},
+                                          {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Publisher_slots[] = {{Py_tp_init, Publisher_init},         {Py_tp_dealloc, Publisher_dealloc},
+                                        {Py_tp_traverse, Publisher_traverse}, {Py_tp_clear, Publisher_clear},
+                                        {Py_tp_methods, Publisher_methods},   {Py_tp_getset, Publisher_getset},
+                                        {Py_tp_members, Publisher_members},   {0, NULL}};
 static PyType_Spec Publisher_spec = {"rtmw.shm._core.Publisher", sizeof(Publisher), 0,
                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, Publisher_slots};
 
@@ -749,8 +765,7 @@ static PyObject *Loan_publish(PyObject *object, PyObject *unused)
     self->open = false; /* while this thread waits for room, no other may publish or drop it */
     uint64_t end = 0;
     int code;
-    do
-        code = rtmw_loan_publish(publisher->core, &self->core, &self->qos);
+    do code = rtmw_loan_publish(publisher->core, &self->core, &self->qos);
     while (code != RTMW_OK && wait_for_room(publisher, code, &end));
     self->open = code != RTMW_OK;
     int published = verdict(publisher, code, self->core.size);
@@ -761,7 +776,8 @@ static PyObject *Loan_drop(PyObject *object, PyObject *unused)
 {
     (void)unused;
     Loan *self = (Loan *)object;
-    if (self->open && self->exports) return PyErr_Format(PyExc_BufferError, "the loan still has views; delete them before drop()");
+    if (self->open && self->exports)
+        return PyErr_Format(PyExc_BufferError, "the loan still has views; delete them before drop()");
     loan_end(self);
     Py_RETURN_NONE;
 }
@@ -781,16 +797,23 @@ static PyObject *Loan_exit(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef Loan_methods[] = {
-    {"publish", Loan_publish, METH_NOARGS, "publish() -> bool\n\nAppend the message. False: refused; it may be tried again."},
+    {"publish", Loan_publish, METH_NOARGS,
+     "publish() -> bool\n\nAppend the message. False: refused; it may be tried again."},
     {"drop", Loan_drop, METH_NOARGS, "drop()\n\nGive the block back unpublished."},
     {"__enter__", Loan_enter, METH_NOARGS, NULL},
     {"__exit__", Loan_exit, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Loan_getset[] = {{"data", Loan_data, NULL, "The block, writable.", NULL}, {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot Loan_slots[] = {{Py_tp_dealloc, Loan_dealloc}, {Py_tp_methods, Loan_methods}, {Py_tp_getset, Loan_getset},
-                                   {Py_bf_getbuffer, Loan_getbuffer}, {Py_bf_releasebuffer, Loan_releasebuffer}, {0, NULL}};
-static PyType_Spec Loan_spec = {"rtmw.Loan", sizeof(Loan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, Loan_slots};
+static PyGetSetDef Loan_getset[] = {{"data", Loan_data, NULL, "The block, writable.", NULL},
+                                    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot Loan_slots[] = {{Py_tp_dealloc, Loan_dealloc},
+                                   {Py_tp_methods, Loan_methods},
+                                   {Py_tp_getset, Loan_getset},
+                                   {Py_bf_getbuffer, Loan_getbuffer},
+                                   {Py_bf_releasebuffer, Loan_releasebuffer},
+                                   {0, NULL}};
+static PyType_Spec Loan_spec = {"rtmw.Loan", sizeof(Loan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                Loan_slots};
 
 /* ---- Subscriber and Sample ---- */
 
@@ -815,8 +838,8 @@ typedef struct {
 
 static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"region", "topic", "type", "decode", "reliability", "depth", "history", "min_interval", "deadline",
-                            "lease", "spin", NULL};
+    static char *names[] = {"region",  "topic",        "type",     "decode", "reliability", "depth",
+                            "history", "min_interval", "deadline", "lease",  "spin",        NULL};
     Subscriber *self = (Subscriber *)object;
     PyObject *region, *topic, *type_tuple, *decode, *min_interval, *deadline, *lease, *spin;
     rtmw_subscriber_qos qos = RTMW_SUBSCRIBER_QOS;
@@ -824,12 +847,14 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOiIIOOOO", names, state->region, &region, &topic, &type_tuple, &decode,
-                                     &reliability, &qos.depth, &qos.history, &min_interval, &deadline, &lease, &spin))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOiIIOOOO", names, state->region, &region, &topic, &type_tuple,
+                                     &decode, &reliability, &qos.depth, &qos.history, &min_interval, &deadline, &lease,
+                                     &spin))
         return -1;
     qos.reliability = (rtmw_reliability)reliability;
     if (!parse_type(type_tuple, &space, &type) || !seconds(min_interval, 0, &qos.min_interval_ns) ||
-        !seconds(deadline, 0, &qos.deadline_ns) || !seconds(lease, 0, &qos.lease_ns) || !seconds(spin, UINT64_MAX, &self->spin_ns))
+        !seconds(deadline, 0, &qos.deadline_ns) || !seconds(lease, 0, &qos.lease_ns) ||
+        !seconds(spin, UINT64_MAX, &self->spin_ns))
         return -1;
     const char *name = topic_name(object, topic);
     if (!name) return -1;
@@ -899,7 +924,8 @@ static PyObject *take_one(Subscriber *self)
 {
     rtmw_message message;
     int code = rtmw_take(self->core, &message);
-    if (code == RTMW_EMPTY && self->core->socket >= 0 && subscriber_rearm(self->core)) code = rtmw_take(self->core, &message);
+    if (code == RTMW_EMPTY && self->core->socket >= 0 && subscriber_rearm(self->core))
+        code = rtmw_take(self->core, &message);
     if (code == RTMW_EMPTY) return NULL;
     if (code != RTMW_OK) return fail((PyObject *)self, code, self->topic, self->core->missed_at_lapse);
     Sample *sample = PyObject_New(Sample, self->sample_type);
@@ -985,7 +1011,8 @@ static PyObject *Subscriber_next(PyObject *object)
     Subscriber *self = (Subscriber *)object;
     if (self->closed) return NULL;
     PyObject *sample = receive_until(self, UINT64_MAX);
-    if (!sample && self->closed && is_closed_error(self)) PyErr_Clear(); /* closed meanwhile: the end of the iteration */
+    if (!sample && self->closed && is_closed_error(self))
+        PyErr_Clear(); /* closed meanwhile: the end of the iteration */
     return sample;
 }
 
@@ -1031,14 +1058,17 @@ static PyObject *Subscriber_closed(PyObject *object, void *unused)
 
 static PyMethodDef Subscriber_methods[] = {
     {"take", Subscriber_take, METH_NOARGS, "take() -> Sample | None\n\nThe next message, or None. Never waits."},
-    {"take_many", Subscriber_take_many, METH_O, "take_many(limit) -> list[Sample]\n\nAt most `limit` messages. Never waits."},
+    {"take_many", Subscriber_take_many, METH_O,
+     "take_many(limit) -> list[Sample]\n\nAt most `limit` messages. Never waits."},
     {"receive", FAST(Subscriber_receive), METH_FASTCALL | METH_KEYWORDS,
      "receive(timeout=None) -> Sample\n\nThe next message; waits up to `timeout` seconds.\n\n"
      "Raises TimeoutError, or DeadlineMissed when the deadline passes without a message."},
     {"fileno", Subscriber_fileno, METH_NOARGS,
-     "fileno() -> int\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there may be\n"
+     "fileno() -> int\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there may "
+     "be\n"
      "something to take. When it is, call take() until it returns None."},
-    {"close", Subscriber_close, METH_NOARGS, "close()\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
+    {"close", Subscriber_close, METH_NOARGS,
+     "close()\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
     {"_arm", Subscriber_arm, METH_NOARGS, NULL},
     {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
     {"_counters", Subscriber_counters, METH_NOARGS, NULL},
@@ -1047,12 +1077,14 @@ static PyMethodDef Subscriber_methods[] = {
 };
 static PyGetSetDef Subscriber_getset[] = {{"closed", Subscriber_closed, NULL, "True after close().", NULL},
                                           {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef Subscriber_members[] = {
-    {"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY, "Name of the topic."}, {NULL, 0, 0, 0, NULL}};
-static PyType_Slot Subscriber_slots[] = {
-    {Py_tp_init, Subscriber_init}, {Py_tp_dealloc, Subscriber_dealloc}, {Py_tp_traverse, Subscriber_traverse},
-    {Py_tp_clear, Subscriber_clear}, {Py_tp_methods, Subscriber_methods}, {Py_tp_getset, Subscriber_getset},
-    {Py_tp_members, Subscriber_members}, {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, Subscriber_next}, {0, NULL}};
+static PyMemberDef Subscriber_members[] = {{"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY,
+                                            "Name of the topic."},
+                                           {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Subscriber_slots[] = {{Py_tp_init, Subscriber_init},         {Py_tp_dealloc, Subscriber_dealloc},
+                                         {Py_tp_traverse, Subscriber_traverse}, {Py_tp_clear, Subscriber_clear},
+                                         {Py_tp_methods, Subscriber_methods},   {Py_tp_getset, Subscriber_getset},
+                                         {Py_tp_members, Subscriber_members},   {Py_tp_iter, PyObject_SelfIter},
+                                         {Py_tp_iternext, Subscriber_next},     {0, NULL}};
 static PyType_Spec Subscriber_spec = {"rtmw.shm._core.Subscriber", sizeof(Subscriber), 0,
                                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, Subscriber_slots};
 
@@ -1102,7 +1134,8 @@ static PyObject *Sample_value(PyObject *object, void *unused)
     Sample *self = (Sample *)object;
     Subscriber *subscriber = self->subscriber;
     if (self->value) return Py_NewRef(self->value);
-    if (!subscriber->decode && self->held) return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
+    if (!subscriber->decode && self->held)
+        return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
     Py_ssize_t before = self->exports;
     PyObject *view = PyMemoryView_FromObject(object);
     if (!view) return NULL;
@@ -1138,34 +1171,42 @@ static PyObject *Sample_release(PyObject *object, PyObject *unused)
 {
     (void)unused;
     Sample *self = (Sample *)object;
-    if (self->exports) return PyErr_Format(PyExc_BufferError, "the sample still has views; it comes back when the last one goes");
+    if (self->exports)
+        return PyErr_Format(PyExc_BufferError, "the sample still has views; it comes back when the last one goes");
     sample_let_go(self);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef Sample_methods[] = {
-    {"release", Sample_release, METH_NOARGS, "release()\n\nGive the memory back now. Raises BufferError while views of it live."},
+    {"release", Sample_release, METH_NOARGS,
+     "release()\n\nGive the memory back now. Raises BufferError while views of it live."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Sample_getset[] = {
-    {"value", Sample_value, NULL, "The message, decoded.", NULL},
-    {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
-    {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
-    {"type_name", Sample_type_name, NULL, "Name of the message type.", NULL},
-    {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.", NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef Sample_members[] = {
-    {"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY, "Dense within topic and priority, from 1."},
-    {"priority", T_UBYTE, offsetof(Sample, core.priority), READONLY, "0 to 7."},
-    {"source_time_ns", T_ULONGLONG, offsetof(Sample, core.source_time_ns), READONLY, "Wall clock at publishing."},
-    {"publisher", T_ULONGLONG, offsetof(Sample, core.publisher), READONLY, "Identity; the upper 32 bits are the process id."},
-    {NULL, 0, 0, 0, NULL}};
-static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc}, {Py_tp_methods, Sample_methods}, {Py_tp_getset, Sample_getset},
-                                     {Py_tp_members, Sample_members}, {Py_bf_getbuffer, Sample_getbuffer},
-                                     {Py_bf_releasebuffer, Sample_releasebuffer}, {0, NULL}};
-static PyType_Spec Sample_spec = {"rtmw.Sample", sizeof(Sample), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                  Sample_slots};
+static PyGetSetDef Sample_getset[] = {{"value", Sample_value, NULL, "The message, decoded.", NULL},
+                                      {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
+                                      {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
+                                      {"type_name", Sample_type_name, NULL, "Name of the message type.", NULL},
+                                      {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.",
+                                       NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY,
+                                        "Dense within topic and priority, from 1."},
+                                       {"priority", T_UBYTE, offsetof(Sample, core.priority), READONLY, "0 to 7."},
+                                       {"source_time_ns", T_ULONGLONG, offsetof(Sample, core.source_time_ns), READONLY,
+                                        "Wall clock at publishing."},
+                                       {"publisher", T_ULONGLONG, offsetof(Sample, core.publisher), READONLY,
+                                        "Identity; the upper 32 bits are the process id."},
+                                       {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc},
+                                     {Py_tp_methods, Sample_methods},
+                                     {Py_tp_getset, Sample_getset},
+                                     {Py_tp_members, Sample_members},
+                                     {Py_bf_getbuffer, Sample_getbuffer},
+                                     {Py_bf_releasebuffer, Sample_releasebuffer},
+                                     {0, NULL}};
+static PyType_Spec Sample_spec = {"rtmw.Sample", sizeof(Sample), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, Sample_slots};
 
 /* ---- module ---- */
 
@@ -1179,7 +1220,8 @@ static PyObject *core_wait_any(PyObject *module, PyObject *args)
     bool *ready = NULL;
     uint64_t ns;
     int code = RTMW_INTERRUPTED;
-    if (!result || !PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &subscribers, &timeout) || !seconds(timeout, UINT64_MAX, &ns))
+    if (!result || !PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &subscribers, &timeout) ||
+        !seconds(timeout, UINT64_MAX, &ns))
         goto failed;
     Py_ssize_t count = PyTuple_GET_SIZE(subscribers);
     cores = PyMem_Calloc((size_t)count + 1, sizeof *cores);
@@ -1187,7 +1229,8 @@ static PyObject *core_wait_any(PyObject *module, PyObject *args)
     if (!cores || !ready) goto failed;
     for (Py_ssize_t i = 0; i < count; i++) {
         Subscriber *s = (Subscriber *)PyTuple_GET_ITEM(subscribers, i);
-        if (!PyObject_TypeCheck((PyObject *)s, ((State *)PyModule_GetState(module))->subscriber) || !subscribed(s)) goto failed;
+        if (!PyObject_TypeCheck((PyObject *)s, ((State *)PyModule_GetState(module))->subscriber) || !subscribed(s))
+            goto failed;
         cores[i] = s->core;
     }
     for (Py_ssize_t i = 0; i < count; i++) ((Subscriber *)PyTuple_GET_ITEM(subscribers, i))->busy++;
@@ -1252,9 +1295,9 @@ static PyObject *core_describe(PyObject *module, PyObject *code)
 }
 
 static PyMethodDef core_methods[] = {
-    {"wait_any", core_wait_any, METH_VARARGS, NULL},     {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"format", core_format, METH_VARARGS, NULL},         {"names", core_names, METH_VARARGS, NULL},
-    {"describe", core_describe, METH_O, NULL},           {NULL, NULL, 0, NULL},
+    {"wait_any", core_wait_any, METH_VARARGS, NULL}, {"control_bytes", core_control_bytes, METH_O, NULL},
+    {"format", core_format, METH_VARARGS, NULL},     {"names", core_names, METH_VARARGS, NULL},
+    {"describe", core_describe, METH_O, NULL},       {NULL, NULL, 0, NULL},
 };
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
@@ -1277,13 +1320,30 @@ static int core_exec(PyObject *module)
     static const struct {
         const char *name;
         int code;
-    } codes[] = {{"FULL", RTMW_FULL}, {"NO_MEMORY", RTMW_NO_MEMORY}, {"TIMEOUT", RTMW_TIMEOUT}, {"DEADLINE", RTMW_DEADLINE},
-                 {"LAPSED", RTMW_LAPSED}, {"CLOSED", RTMW_CLOSED}, {"TOO_LARGE", RTMW_TOO_LARGE}, {"BAD_NAME", RTMW_BAD_NAME},
-                 {"NO_PARTICIPANT_SLOT", RTMW_NO_PARTICIPANT_SLOT}, {"NO_TOPIC_SLOT", RTMW_NO_TOPIC_SLOT},
-                 {"NO_ENDPOINT_SLOT", RTMW_NO_ENDPOINT_SLOT}, {"NO_TYPE_SLOT", RTMW_NO_TYPE_SLOT},
-                 {"NOT_FOUND", RTMW_NOT_FOUND}, {"VERSION", RTMW_VERSION}, {"DAMAGED", RTMW_DAMAGED}, {"DENIED", RTMW_DENIED},
-                 {"FORKED", RTMW_FORKED}, {"SYSTEM", RTMW_SYSTEM}, {"WRONG_TYPE", WRONG_TYPE},
-                 {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION}, {"PAGE", PAGE}, {"GRANULES_A_PAGE", GRANULES_A_PAGE}, {"TYPE_RAW", TYPE_RAW}, {"TYPE_ANY", TYPE_ANY}};
+    } codes[] = {{"FULL", RTMW_FULL},
+                 {"NO_MEMORY", RTMW_NO_MEMORY},
+                 {"TIMEOUT", RTMW_TIMEOUT},
+                 {"DEADLINE", RTMW_DEADLINE},
+                 {"LAPSED", RTMW_LAPSED},
+                 {"CLOSED", RTMW_CLOSED},
+                 {"TOO_LARGE", RTMW_TOO_LARGE},
+                 {"BAD_NAME", RTMW_BAD_NAME},
+                 {"NO_PARTICIPANT_SLOT", RTMW_NO_PARTICIPANT_SLOT},
+                 {"NO_TOPIC_SLOT", RTMW_NO_TOPIC_SLOT},
+                 {"NO_ENDPOINT_SLOT", RTMW_NO_ENDPOINT_SLOT},
+                 {"NO_TYPE_SLOT", RTMW_NO_TYPE_SLOT},
+                 {"NOT_FOUND", RTMW_NOT_FOUND},
+                 {"VERSION", RTMW_VERSION},
+                 {"DAMAGED", RTMW_DAMAGED},
+                 {"DENIED", RTMW_DENIED},
+                 {"FORKED", RTMW_FORKED},
+                 {"SYSTEM", RTMW_SYSTEM},
+                 {"WRONG_TYPE", WRONG_TYPE},
+                 {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
+                 {"PAGE", PAGE},
+                 {"GRANULES_A_PAGE", GRANULES_A_PAGE},
+                 {"TYPE_RAW", TYPE_RAW},
+                 {"TYPE_ANY", TYPE_ANY}};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (PyModule_AddIntConstant(module, codes[i].name, codes[i].code)) return -1;
     if (add_type(module, &Region_spec, &state->region) || add_type(module, &Publisher_spec, &state->publisher) ||
@@ -1293,7 +1353,7 @@ static int core_exec(PyObject *module)
 }
 
 static PyModuleDef_Slot core_slots[] = {{Py_mod_exec, core_exec}, {0, NULL}};
-static struct PyModuleDef core_module = {
-    PyModuleDef_HEAD_INIT, .m_name = "rtmw.shm._core", .m_size = sizeof(State), .m_methods = core_methods, .m_slots = core_slots};
+static struct PyModuleDef core_module = {PyModuleDef_HEAD_INIT, .m_name = "rtmw.shm._core", .m_size = sizeof(State),
+                                         .m_methods = core_methods, .m_slots = core_slots};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&core_module); }

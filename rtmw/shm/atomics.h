@@ -20,17 +20,17 @@ void rtmw_explore_step(const volatile void *address);
 #define RTMW_STEP(address) ((void)0)
 #endif
 
-#define load_relaxed(p) (RTMW_STEP(p), __atomic_load_n((p), __ATOMIC_RELAXED))
-#define load_acquire(p) (RTMW_STEP(p), __atomic_load_n((p), __ATOMIC_ACQUIRE))
-#define load_seq(p) (RTMW_STEP(p), __atomic_load_n((p), __ATOMIC_SEQ_CST))
+#define load_relaxed(p)     (RTMW_STEP(p), __atomic_load_n((p), __ATOMIC_RELAXED))
+#define load_acquire(p)     (RTMW_STEP(p), __atomic_load_n((p), __ATOMIC_ACQUIRE))
+#define load_seq(p)         (RTMW_STEP(p), __atomic_load_n((p), __ATOMIC_SEQ_CST))
 #define store_relaxed(p, v) (RTMW_STEP(p), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
 #define store_release(p, v) (RTMW_STEP(p), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
-#define store_seq(p, v) (RTMW_STEP(p), __atomic_store_n((p), (v), __ATOMIC_SEQ_CST))
-#define fetch_or(p, v) (RTMW_STEP(p), __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
-#define fetch_and(p, v) (RTMW_STEP(p), __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST))
-#define fetch_add(p, v) (RTMW_STEP(p), __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
-#define fetch_sub(p, v) (RTMW_STEP(p), __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST))
-#define exchange(p, v) (RTMW_STEP(p), __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
+#define store_seq(p, v)     (RTMW_STEP(p), __atomic_store_n((p), (v), __ATOMIC_SEQ_CST))
+#define fetch_or(p, v)      (RTMW_STEP(p), __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
+#define fetch_and(p, v)     (RTMW_STEP(p), __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST))
+#define fetch_add(p, v)     (RTMW_STEP(p), __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
+#define fetch_sub(p, v)     (RTMW_STEP(p), __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST))
+#define exchange(p, v)      (RTMW_STEP(p), __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
 
 static inline bool cas64(uint64_t *word, uint64_t expected, uint64_t desired)
 {

@@ -15,10 +15,10 @@ enum { LOOKS = 4, PAUSE_NS = 2000000 };
 struct look {
     struct rtmw_region *region;
     struct books *books;
-    const struct look *before;  /* NULL: the first */
+    const struct look *before; /* NULL: the first */
     uint64_t complaints[BOOKS_PROBLEMS];
     uint32_t count;
-    uint8_t *queued;            /* a byte a descriptor: 1 reached from a head */
+    uint8_t *queued; /* a byte a descriptor: 1 reached from a head */
 };
 
 static uint64_t hash_text(const char *text)
@@ -32,7 +32,8 @@ static void complain(struct look *look, const char *text)
 {
     uint64_t hash = hash_text(text);
     bool seen_before = look->before == NULL;
-    for (uint32_t i = 0; look->before && i < look->before->count; i++) seen_before |= look->before->complaints[i] == hash;
+    for (uint32_t i = 0; look->before && i < look->before->count; i++)
+        seen_before |= look->before->complaints[i] == hash;
     if (!seen_before || look->count == BOOKS_PROBLEMS) return;
     snprintf(look->books->problem[look->count], BOOKS_TEXT, "%s", text);
     look->complaints[look->count++] = hash;
@@ -138,7 +139,8 @@ static void check_blocks(struct look *look)
         if (state_kind(load_seq(&r->descriptors[i].state)) != LOANED) blocks += granules;
     }
     if (owned != blocks)
-        COMPLAIN(look, "blocks cover %llu granules, and %llu are owned", (unsigned long long)blocks, (unsigned long long)owned);
+        COMPLAIN(look, "blocks cover %llu granules, and %llu are owned", (unsigned long long)blocks,
+                 (unsigned long long)owned);
 }
 
 static void check_endpoints(struct look *look)
@@ -149,8 +151,8 @@ static void check_endpoints(struct look *look)
         uint32_t slot = publisher ? i : i - r->header->publishers;
         uint64_t word = load_seq(publisher ? &r->publisher_words[slot] : &r->subscriber_words[slot]);
         if (slot_state_of(word) != SLOT_FREE && !is_present(r, slot_owner(word)))
-            COMPLAIN(look, "%s %u belongs to participant %u, which is not there", publisher ? "publisher" : "subscriber",
-                     slot, slot_owner(word));
+            COMPLAIN(look, "%s %u belongs to participant %u, which is not there",
+                     publisher ? "publisher" : "subscriber", slot, slot_owner(word));
     }
 }
 

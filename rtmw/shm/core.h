@@ -25,7 +25,7 @@ struct rtmw_region {
     struct header *header;
     uint8_t *blocks;
     int blocks_fd;
-    bool blocks_writable;       /* read-only until the first publisher opens */
+    bool blocks_writable; /* read-only until the first publisher opens */
     uint32_t domain;
 
     struct participant *participants;
@@ -38,19 +38,19 @@ struct rtmw_region {
     uint64_t *pages, *granules;
     struct descriptor *descriptors;
 
-    uint32_t me;                /* participant slot */
+    uint32_t me; /* participant slot */
     uint64_t my_word;
     uint64_t pid_namespace;
-    uint32_t forks;             /* value of rtmw_forks when attached */
-    rtmw_lock lock;             /* guards everything below and the private part of endpoints */
-    uint32_t *refs;             /* a descriptor: how many cursors and messages of this process hold it */
+    uint32_t forks; /* value of rtmw_forks when attached */
+    rtmw_lock lock; /* guards everything below and the private part of endpoints */
+    uint32_t *refs; /* a descriptor: how many cursors and messages of this process hold it */
     struct stash plain, with_block;
-    uint32_t scan, page_scan;   /* where the next search starts */
+    uint32_t scan, page_scan; /* where the next search starts */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, trimmed_ns; /* when this process last looked for the dead, and through all topics */
-    int socket;                 /* datagrams that say "look again" arrive here; -1 until asked for */
-    uint32_t sender;            /* and leave from here: descriptor + 1; 0 until needed */
-    uint32_t wakeups;           /* distinguishes one arming of a subscriber from the next */
+    int socket;                    /* datagrams that say "look again" arrive here; -1 until asked for */
+    uint32_t sender;               /* and leave from here: descriptor + 1; 0 until needed */
+    uint32_t wakeups;              /* distinguishes one arming of a subscriber from the next */
 };
 
 struct rtmw_publisher {
@@ -60,10 +60,10 @@ struct rtmw_publisher {
     uint64_t word;
     struct publisher_block *block;
     rtmw_publisher_qos qos;
-    uint64_t gate;              /* topic total up to which no RELIABLE subscriber can be full */
+    uint64_t gate; /* topic total up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
     uint32_t trim_epoch;
-    uint64_t trim_at[BANDS];    /* queue length at which trimming is worth another look */
+    uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     bool closed;
 };
 
@@ -75,14 +75,14 @@ struct rtmw_subscriber {
     struct subscriber_block *block;
     rtmw_subscriber_qos qos;
     uint16_t type;
-    uint32_t index[BANDS];      /* cursor: descriptor, or NIL: resume at head */
-    uint64_t sequence[BANDS];   /* cursor: its full sequence */
-    uint64_t accepted_ns;       /* published_ns of the last message that min_interval let through; 0: none */
-    uint64_t deadline_at_ns;    /* CLOCK_MONOTONIC; 0: no deadline */
-    uint64_t missed_at_lapse;   /* told with RTMW_LAPSED */
-    uint32_t spin_ns;           /* adaptive: what a spin is worth at present */
-    int socket;                 /* of its own, when asked for; else -1 */
-    uint32_t closed;            /* 1 once closed; waiters look at it */
+    uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
+    uint64_t sequence[BANDS]; /* cursor: its full sequence */
+    uint64_t accepted_ns;     /* published_ns of the last message that min_interval let through; 0: none */
+    uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
+    uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
+    uint32_t spin_ns;         /* adaptive: what a spin is worth at present */
+    int socket;               /* of its own, when asked for; else -1 */
+    uint32_t closed;          /* 1 once closed; waiters look at it */
 };
 
 extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
@@ -95,22 +95,25 @@ static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t i
 }
 
 /* A hint; below 0 when a recount and a claim crossed. */
-static inline int64_t descriptors_used(struct rtmw_region *r) { return (int32_t)load_relaxed(&r->header->descriptors_used); }
+static inline int64_t descriptors_used(struct rtmw_region *r)
+{
+    return (int32_t)load_relaxed(&r->header->descriptors_used);
+}
 
 /* clock.c */
 uint64_t monotonic_ns(void);
-uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);   /* the wall clock at `mono`, re-read every millisecond */
+uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
 
 /* participants.c */
 int participant_claim(struct rtmw_region *);
 void participant_leave(struct rtmw_region *);
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
-uint32_t sweep_the_dead(struct rtmw_region *);               /* how many were swept after. Lock held */
+uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were swept after. Lock held */
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 
 /* descriptors.c: lock held */
-uint32_t descriptor_claim(struct rtmw_region *, uint64_t size);   /* LOANED by me with room for size, or NIL */
-void descriptor_free(struct rtmw_region *, uint32_t index);       /* LOANED by me → FREE */
+uint32_t descriptor_claim(struct rtmw_region *, uint64_t size); /* LOANED by me with room for size, or NIL */
+void descriptor_free(struct rtmw_region *, uint32_t index);     /* LOANED by me → FREE */
 bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
@@ -119,7 +122,7 @@ bool descriptor_empty(struct rtmw_region *, struct descriptor *); /* gives its b
 bool descriptor_is_message(struct descriptor *);                  /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);                    /* frees all it finds; how many */
 void recount_hints(struct rtmw_region *);
-void stash_flush(struct rtmw_region *);                           /* frees what is stashed and unheld, with blocks */
+void stash_flush(struct rtmw_region *); /* frees what is stashed and unheld, with blocks */
 void *payload_of(struct rtmw_region *, struct descriptor *);
 
 /* blocks.c: lock held */
@@ -131,30 +134,32 @@ enum { GRANULAR_PAGE_TAG = 1 };
 #define GRANULAR link_make(GRANULAR_PAGE_TAG, NIL)
 
 /* queue.c */
-bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence);   /* lock held */
-void hold_again(struct rtmw_region *, uint32_t index);                               /* lock held */
-void let_go(struct rtmw_region *, uint32_t index);                                   /* lock held */
+bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
+void hold_again(struct rtmw_region *, uint32_t index);                             /* lock held */
+void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
 uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
 enum { STEP_NONE = 0, STEP_OK = 1 };
-int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence, uint64_t *missed); /* lock held */
+int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
+               uint64_t *missed); /* lock held */
 
 /* topics.c */
 int topic_open(struct rtmw_region *, const char *name, uint32_t *topic);
 int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
 void settle_half_made(struct rtmw_region *, uint32_t dead);
 /* A CLAIMED word in the lowest free slot, or 0; tries again after a sweep. Lock held */
-uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic, uint32_t *slot);
+uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
+                    uint32_t *slot);
 bool slot_free(uint64_t *word, uint64_t value);
 bool types_match(uint32_t publisher, uint32_t subscriber);
 
 /* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
 bool make_room(struct rtmw_publisher *, uint32_t turn); /* after descriptor_claim found nothing: true, try again */
-bool reliable_room(struct rtmw_publisher *);   /* no RELIABLE subscriber is full */
+bool reliable_room(struct rtmw_publisher *);            /* no RELIABLE subscriber is full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
 uint64_t unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *);
@@ -176,14 +181,14 @@ void publisher_flush(rtmw_publisher *);                                         
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
 void publisher_retire_counters(struct topic *, struct publisher_block *);
-void loan_give_back(struct rtmw_region *, uint32_t descriptor);   /* LOANED by this process → FREE */
+void loan_give_back(struct rtmw_region *, uint32_t descriptor); /* LOANED by this process → FREE */
 
 bool is_lapsed(struct rtmw_subscriber *);
-int region_socket(struct rtmw_region *);            /* the process' one file descriptor; -1 and errno */
-int subscriber_socket(struct rtmw_subscriber *);    /* one of its own; -1 and errno */
-bool subscriber_arm(struct rtmw_subscriber *);      /* ask for a datagram. true: there is something to take already */
-bool subscriber_rearm(struct rtmw_subscriber *);    /* empty its own socket, and arm */
+int region_socket(struct rtmw_region *);         /* the process' one file descriptor; -1 and errno */
+int subscriber_socket(struct rtmw_subscriber *); /* one of its own; -1 and errno */
+bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
+bool subscriber_rearm(struct rtmw_subscriber *); /* empty its own socket, and arm */
 void drain(int socket);
-void subscriber_shut(struct rtmw_subscriber *);     /* waiters return RTMW_CLOSED; takes do too */
+void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */
 
 #endif

@@ -160,7 +160,8 @@ void stash_flush(struct rtmw_region *r)
 {
     struct stash *both[] = {&r->plain, &r->with_block};
     for (int i = 0; i < 2; i++)
-        for (uint32_t left = both[i]->count, index; left > 0 && (index = stash_claim(r, both[i], 0, false)) != NIL; left--)
+        for (uint32_t left = both[i]->count, index; left > 0 && (index = stash_claim(r, both[i], 0, false)) != NIL;
+             left--)
             descriptor_free(r, index);
 }
 

@@ -36,26 +36,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RTMW_MAGIC UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
+#define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
 #define RTMW_LAYOUT_VERSION 1u
 
 enum {
     LINE = 64,
     PARTICIPANTS = 128,
     BANDS = 8,
-    NAME_BYTES = 192,       /* topic name with its terminating zero */
-    TYPE_NAME_BYTES = 128,  /* type name with its terminating zero */
-    TYPE_BYTES = 8000,      /* longest type description */
+    NAME_BYTES = 192,      /* topic name with its terminating zero */
+    TYPE_NAME_BYTES = 128, /* type name with its terminating zero */
+    TYPE_BYTES = 8000,     /* longest type description */
     PAGE = 4096,
     GRANULE = 256,
     GRANULES_A_PAGE = PAGE / GRANULE,
-    IN_PLACE = 128,         /* payload that fits in the descriptor */
+    IN_PLACE = 128, /* payload that fits in the descriptor */
 };
 
-#define NIL 0xFFFFFu /* no descriptor */
+#define NIL        0xFFFFFu /* no descriptor */
 #define INDEX_BITS 20
-#define TAG_BITS 44
-#define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
+#define TAG_BITS   44
+#define TAG_MASK   ((UINT64_C(1) << TAG_BITS) - 1)
 
 /* {tag | index} words: next, head, tail, cursor, page, granule */
 static inline uint64_t link_make(uint64_t tag, uint32_t index) { return (tag << INDEX_BITS) | index; }
@@ -100,7 +100,7 @@ static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_s
 
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
-#define PID_MASK 0x3FFFFFu
+#define PID_MASK   0x3FFFFFu
 #define START_MASK 0xFFFFFu
 
 static inline uint64_t participant_make(uint64_t start, uint8_t space, uint32_t pid, uint64_t generation)
@@ -124,16 +124,16 @@ static inline uint32_t place_topic(uint64_t place) { return (uint32_t)(place >> 
 static inline uint32_t place_band(uint64_t place) { return (uint32_t)place & 255; }
 
 struct header {
-    uint64_t magic;          /* written last by the creator, before the object gets its name */
-    uint32_t version;        /* RTMW_LAYOUT_VERSION */
-    uint32_t creator;        /* pid */
-    uint64_t nonce;          /* names the blocks object and the wake-up sockets of this region */
+    uint64_t magic;   /* written last by the creator, before the object gets its name */
+    uint32_t version; /* RTMW_LAYOUT_VERSION */
+    uint32_t creator; /* pid */
+    uint64_t nonce;   /* names the blocks object and the wake-up sockets of this region */
     uint64_t control_bytes;
     uint64_t pool_bytes;
     uint32_t topics, publishers, subscribers, types, descriptors, pages; /* table lengths, never changed */
     uint64_t at_participants, at_types, at_topics, at_topic_directory, at_type_directory, at_publisher_words,
         at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules,
-        at_descriptors;                  /* offsets in bytes from the header */
+        at_descriptors; /* offsets in bytes from the header */
     uint8_t pad0[32];
     /* Hints, any process, any time. Wrong ones cost work, never harm: a sweep recounts them. */
     uint32_t descriptors_used;
@@ -143,50 +143,49 @@ struct header {
 };
 
 struct participant {
-    uint64_t word;           /* claimed and freed by CAS */
-    uint64_t sweepers[2];    /* participants that sweep after this one; the slot is not claimed anew while one does */
-    uint64_t pid_namespace;  /* inode; 0 until written: then the word's hash of it counts. Others cannot judge it dead */
-    char name[64];           /* program, for people */
+    uint64_t word;          /* claimed and freed by CAS */
+    uint64_t sweepers[2];   /* participants that sweep after this one; the slot is not claimed anew while one does */
+    uint64_t pid_namespace; /* inode; 0 until written: then the word's hash of it counts. Others cannot judge it dead */
+    char name[64];          /* program, for people */
     uint8_t pad[32];
 };
 
 struct type_entry {
-    uint64_t word;           /* slot word */
-    uint64_t identity;       /* hash of the description; written by the claimer, before ACTIVE */
-    uint32_t bytes;          /* of the description */
+    uint64_t word;     /* slot word */
+    uint64_t identity; /* hash of the description; written by the claimer, before ACTIVE */
+    uint32_t bytes;    /* of the description */
     uint8_t pad[44];
     char name[TYPE_NAME_BYTES];
     uint8_t description[TYPE_BYTES];
 };
 
 struct band {
-    uint64_t head;           /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
+    uint64_t head; /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
     uint8_t pad0[LINE - 8];
-    uint64_t tail;           /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
+    uint64_t tail; /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
     uint8_t pad1[LINE - 8];
 };
 
 struct topic {
-    uint64_t word;           /* slot word */
-    uint64_t name_hash;
-    uint64_t retired_bytes;  /* payload bytes of publishers that are gone */
-    uint32_t epoch;          /* grows when a subscriber joins: what publishers cached is void */
-    uint32_t bands;          /* bit a band that was ever used; only grows */
-    uint32_t history;        /* the largest that a publisher promised; only grows */
-    uint32_t timely;         /* 1 once a TIMELY publisher was here */
-    uint32_t reliable;       /* 1 once a RELIABLE publisher was here */
-    uint8_t pad0[20];
-    uint32_t wait;           /* futex. Odd: somebody sleeps. A wake-up makes it even */
-    uint32_t poll;           /* odd: some subscriber wants a datagram. See wait.c */
-    uint32_t room;           /* futex of RELIABLE publishers that wait for a subscriber to move */
+    uint64_t word;          /* slot word */
+    uint64_t retired_bytes; /* payload bytes of publishers that are gone */
+    uint32_t epoch;         /* grows when a subscriber joins: what publishers cached is void */
+    uint32_t bands;         /* bit a band that was ever used; only grows */
+    uint32_t history;       /* the largest that a publisher promised; only grows */
+    uint32_t timely;        /* 1 once a TIMELY publisher was here */
+    uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
+    uint8_t pad0[28];
+    uint32_t wait; /* futex. Odd: somebody sleeps. A wake-up makes it even */
+    uint32_t poll; /* odd: some subscriber wants a datagram. See wait.c */
+    uint32_t room; /* futex of RELIABLE publishers that wait for a subscriber to move */
     uint8_t pad1[LINE - 12];
     char name[NAME_BYTES];
     struct band band[BANDS];
 };
 
 struct publisher_block {
-    uint64_t identity;       /* pid, generation and slot: Sample.publisher */
-    uint32_t type;           /* index in types; TYPE_BYTES_INDEX for raw bytes */
+    uint64_t identity; /* pid, generation and slot: Sample.publisher */
+    uint32_t type;     /* index in types; TYPE_RAW for raw bytes */
     uint32_t depth;
     uint32_t history;
     uint8_t reliability, priority, pad0[42];
@@ -198,12 +197,12 @@ struct subscriber_block {
     uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
     uint32_t type, depth, history;
     uint8_t reliability, pad0[27];
-    uint64_t cursor[BANDS];  /* the message it took last: held, unless the index is NIL. The owner only */
+    uint64_t cursor[BANDS]; /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
-    uint64_t other_types;    /* the owner only: messages of types it does not take */
-    uint64_t stall;          /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it */
-    uint32_t armed;          /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket;     /* 1: it has a socket of its own, beside its process' */
+    uint64_t other_types; /* the owner only: messages of types it does not take */
+    uint64_t stall;       /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it */
+    uint32_t armed;       /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
+    uint32_t own_socket;  /* 1: it has a socket of its own, beside its process' */
     uint8_t pad1[40];
 };
 
@@ -223,7 +222,7 @@ struct descriptor {
     uint64_t size;           /* payload bytes */
     uint64_t publisher;      /* identity */
     uint16_t type;
-    uint8_t reliability;     /* of the publisher */
+    uint8_t reliability; /* of the publisher */
     uint8_t pad[13];
     uint8_t payload[IN_PLACE];
 };

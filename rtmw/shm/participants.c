@@ -39,9 +39,9 @@ static enum process read_process(uint32_t pid, char *state, long *threads, uint6
     text[length] = 0;
     char *after_name = strrchr(text, ')');
     unsigned long long ticks = 0;
-    if (!after_name || sscanf(after_name + 1,
-                              " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-                              state, threads, &ticks) != 3)
+    if (!after_name ||
+        sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+               state, threads, &ticks) != 3)
         return UNKNOWN;
     *start = ticks;
     return FOUND;
@@ -139,7 +139,8 @@ int participant_claim(struct rtmw_region *r)
     char state;
     long threads;
     uint64_t start = 0;
-    if (read_process((uint32_t)getpid(), &state, &threads, &start) != FOUND) return RTMW_SYSTEM; /* nobody could tell who I am */
+    if (read_process((uint32_t)getpid(), &state, &threads, &start) != FOUND)
+        return RTMW_SYSTEM; /* nobody could tell who I am */
     r->pid_namespace = pid_namespace();
     return claim_any_slot(r, start) || claim_after_sweep(r, start) ? RTMW_OK : RTMW_NO_PARTICIPANT_SLOT;
 }

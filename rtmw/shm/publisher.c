@@ -27,7 +27,8 @@ static void raise_to(uint32_t *word, uint32_t least)
 static int open_slot(rtmw_publisher *p, uint16_t type)
 {
     struct rtmw_region *r = p->region;
-    p->word = slot_claim(r, r->publisher_words, r->header->publishers, &r->header->publishers_top, p->topic_index, &p->slot);
+    p->word =
+        slot_claim(r, r->publisher_words, r->header->publishers, &r->header->publishers_top, p->topic_index, &p->slot);
     if (!p->word) return RTMW_NO_ENDPOINT_SLOT;
     struct publisher_block *block = p->block = &r->publishers[p->slot];
     memset(block, 0, sizeof *block);
@@ -63,7 +64,8 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
                         rtmw_publisher **out)
 {
     if (is_forked(r)) return RTMW_FORKED;
-    if (qos && (qos->priority >= BANDS || qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE)) return RTMW_BAD_QOS;
+    if (qos && (qos->priority >= BANDS || qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE))
+        return RTMW_BAD_QOS;
     rtmw_publisher *p = calloc(1, sizeof *p);
     if (!p) return RTMW_SYSTEM;
     p->region = r;

@@ -5,7 +5,7 @@
 #include "core.h"
 
 #define REGION_CONTROL "/rtmw.%u.control"
-#define REGION_BLOCKS "/rtmw.%u.blocks.%016llx"
+#define REGION_BLOCKS  "/rtmw.%u.blocks.%016llx"
 
 uint64_t region_control_bytes(uint64_t pool_bytes);
 int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce);

@@ -134,7 +134,8 @@ static uint64_t floor_of(struct rtmw_region *r, uint32_t topic, uint32_t band, b
         if (reliable_only && !reliable) continue;
         uint64_t needs = cursor_sequence(block, band, tail);
         uint64_t depth = load_relaxed(&block->depth);
-        if (!reliable && (pressed || asked != RTMW_ADAPTIVE) && tail > depth && needs < tail - depth) needs = tail - depth;
+        if (!reliable && (pressed || asked != RTMW_ADAPTIVE) && tail > depth && needs < tail - depth)
+            needs = tail - depth;
         if (needs < floor) floor = needs;
     }
     return floor;

@@ -22,30 +22,33 @@
 extern "C" {
 #endif
 
-typedef struct rtmw_region rtmw_region;         /* this process, attached to a domain */
+typedef struct rtmw_region rtmw_region; /* this process, attached to a domain */
 typedef struct rtmw_publisher rtmw_publisher;
 typedef struct rtmw_subscriber rtmw_subscriber;
 
 typedef enum {
     RTMW_OK = 0,
-    RTMW_EMPTY,        /* take: nothing to take */
-    RTMW_FULL,         /* publish: a RELIABLE subscriber's queue is full */
-    RTMW_NO_MEMORY,    /* no descriptor or block is free, and none may be evicted */
-    RTMW_TIMEOUT,      /* wait: the time is up */
-    RTMW_DEADLINE,     /* wait: the subscriber's deadline passed without a message */
-    RTMW_INTERRUPTED,  /* wait: a signal came, or may have: see to it and wait again */
-    RTMW_LAPSED,       /* this RELIABLE subscriber's lease ran out; the next take goes on behind what it missed */
-    RTMW_CLOSED,       /* the handle was closed */
-    RTMW_TOO_LARGE,    /* larger than the pool */
-    RTMW_BAD_NAME,     /* not a topic name: empty, longer than 191 bytes, or with control characters */
-    RTMW_NO_PARTICIPANT_SLOT, RTMW_NO_TOPIC_SLOT, RTMW_NO_ENDPOINT_SLOT, RTMW_NO_TYPE_SLOT,
-    RTMW_BAD_QOS,      /* a priority above 7, an unknown reliability, or a depth of 0 */
-    RTMW_NOT_FOUND,    /* no such domain */
-    RTMW_VERSION,      /* the region was made by another version */
-    RTMW_DAMAGED,      /* the region is half made, truncated, or contradicts itself */
-    RTMW_DENIED,       /* the region belongs to another user */
-    RTMW_FORKED,       /* the handle is the parent's */
-    RTMW_SYSTEM        /* a system call failed: see errno */
+    RTMW_EMPTY,       /* take: nothing to take */
+    RTMW_FULL,        /* publish: a RELIABLE subscriber's queue is full */
+    RTMW_NO_MEMORY,   /* no descriptor or block is free, and none may be evicted */
+    RTMW_TIMEOUT,     /* wait: the time is up */
+    RTMW_DEADLINE,    /* wait: the subscriber's deadline passed without a message */
+    RTMW_INTERRUPTED, /* wait: a signal came, or may have: see to it and wait again */
+    RTMW_LAPSED,      /* this RELIABLE subscriber's lease ran out; the next take goes on behind what it missed */
+    RTMW_CLOSED,      /* the handle was closed */
+    RTMW_TOO_LARGE,   /* larger than the pool */
+    RTMW_BAD_NAME,    /* not a topic name: empty, longer than 191 bytes, or with control characters */
+    RTMW_NO_PARTICIPANT_SLOT,
+    RTMW_NO_TOPIC_SLOT,
+    RTMW_NO_ENDPOINT_SLOT,
+    RTMW_NO_TYPE_SLOT,
+    RTMW_BAD_QOS,   /* a priority above 7, an unknown reliability, or a depth of 0 */
+    RTMW_NOT_FOUND, /* no such domain */
+    RTMW_VERSION,   /* the region was made by another version */
+    RTMW_DAMAGED,   /* the region is half made, truncated, or contradicts itself */
+    RTMW_DENIED,    /* the region belongs to another user */
+    RTMW_FORKED,    /* the handle is the parent's */
+    RTMW_SYSTEM     /* a system call failed: see errno */
 } rtmw_code;
 
 typedef enum { RTMW_TIMELY = 0, RTMW_ADAPTIVE = 1, RTMW_RELIABLE = 2 } rtmw_reliability;
@@ -62,25 +65,25 @@ typedef struct {
 
 typedef struct {
     rtmw_reliability reliability;
-    uint8_t priority;         /* 0 to 7, 7 first */
-    uint32_t depth;           /* small messages kept for late subscribers while memory is plenty */
-    uint32_t history;         /* messages kept for late subscribers in any case */
+    uint8_t priority; /* 0 to 7, 7 first */
+    uint32_t depth;   /* small messages kept for late subscribers while memory is plenty */
+    uint32_t history; /* messages kept for late subscribers in any case */
 } rtmw_publisher_qos;
 
 typedef struct {
     rtmw_reliability reliability;
-    uint32_t depth;           /* unread messages kept for it */
-    uint32_t history;         /* messages from before it came that it wants */
+    uint32_t depth;   /* unread messages kept for it */
+    uint32_t history; /* messages from before it came that it wants */
     uint64_t min_interval_ns, deadline_ns, lease_ns;
 } rtmw_subscriber_qos;
 
-#define RTMW_PUBLISHER_QOS {RTMW_ADAPTIVE, 0, 64, 0}
+#define RTMW_PUBLISHER_QOS  {RTMW_ADAPTIVE, 0, 64, 0}
 #define RTMW_SUBSCRIBER_QOS {RTMW_ADAPTIVE, 64, 0, 0, 0, 0}
 
 typedef struct {
-    int priority;             /* -1: the publisher's */
-    uint64_t lifetime_ns;     /* 0: no limit */
-    uint64_t expires_ns;      /* CLOCK_REALTIME; 0: no limit. The earlier of both holds */
+    int priority;         /* -1: the publisher's */
+    uint64_t lifetime_ns; /* 0: no limit */
+    uint64_t expires_ns;  /* CLOCK_REALTIME; 0: no limit. The earlier of both holds */
 } rtmw_message_qos;
 
 /* A block that is being written. Publish it or drop it. */
@@ -94,16 +97,16 @@ typedef struct {
 typedef struct {
     const void *data;
     uint64_t size;
-    uint64_t sequence;        /* dense within topic and priority */
-    uint64_t source_time_ns;  /* CLOCK_REALTIME */
-    uint64_t expires_ns;      /* CLOCK_REALTIME; 0: never */
-    uint64_t publisher;       /* identity; the upper 32 bits are the process id */
+    uint64_t sequence;       /* dense within topic and priority */
+    uint64_t source_time_ns; /* CLOCK_REALTIME */
+    uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
+    uint64_t publisher;      /* identity; the upper 32 bits are the process id */
     uint32_t descriptor;
     uint16_t type;
     uint8_t priority;
 } rtmw_message;
 
-RTMW_API const char *rtmw_describe(int code);   /* one plain sentence */
+RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
 
 /* Attach to a domain that exists. Sweeps after participants that died. */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);
@@ -113,7 +116,7 @@ RTMW_API void rtmw_detach(rtmw_region *region);
 RTMW_API int rtmw_publisher_open(rtmw_region *, const char *topic, const rtmw_type *, const rtmw_publisher_qos *,
                                  rtmw_publisher **);
 RTMW_API void rtmw_publisher_close(rtmw_publisher *);
-RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *);   /* subscribers that get its messages */
+RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *); /* subscribers that get its messages */
 /* Never waits. RTMW_FULL and RTMW_NO_MEMORY are answers; nothing was published then. `qos` NULL: the defaults. */
 RTMW_API int rtmw_publish(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
 RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);

@@ -16,7 +16,8 @@ static void set_cursor(rtmw_subscriber *s, uint32_t band)
 {
     uint64_t word = link_make(s->sequence[band] & TAG_MASK, s->index[band]);
     if (s->qos.reliability == RTMW_RELIABLE)
-        store_seq(&s->block->cursor[band], word); /* pairs with reliable_room: cursor, then `room`; `room`, then cursor */
+        store_seq(&s->block->cursor[band],
+                  word); /* pairs with reliable_room: cursor, then `room`; `room`, then cursor */
     else
         store_release(&s->block->cursor[band], word);
 }
@@ -113,8 +114,9 @@ static int start_in_past(rtmw_subscriber *s)
 static void fill_block(rtmw_subscriber *s)
 {
     struct subscriber_block *block = s->block;
-    uint64_t *counters[] = {&block->received, &block->bytes, &block->missed, &block->expired, &block->thinned,
-                            &block->unmatched, &block->deadlines_missed, &block->lapses, &block->other_types, &block->stall};
+    uint64_t *counters[] = {&block->received,    &block->bytes,     &block->missed,           &block->expired,
+                            &block->thinned,     &block->unmatched, &block->deadlines_missed, &block->lapses,
+                            &block->other_types, &block->stall};
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) store_relaxed(counters[i], 0);
     store_relaxed(&block->armed, 0u);
     store_relaxed(&block->own_socket, 0u);
@@ -300,7 +302,8 @@ static void rest(rtmw_subscriber *s)
 {
     for (uint32_t band = 0; band < BANDS; band++) {
         uint32_t index = s->index[band];
-        if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules) || s->region->refs[index] != 1) continue;
+        if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules) || s->region->refs[index] != 1)
+            continue;
         if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) continue;
         s->index[band] = NIL;
         set_cursor(s, band);
@@ -316,8 +319,8 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     count_up(&s->block->received, 1);
     count_up(&s->block->bytes, d->size);
-    *message = (rtmw_message){data, d->size, s->sequence[band], d->source_time_ns, d->expires_ns, d->publisher,
-                              s->index[band], d->type, (uint8_t)band};
+    *message = (rtmw_message){data,         d->size,        s->sequence[band], d->source_time_ns, d->expires_ns,
+                              d->publisher, s->index[band], d->type,           (uint8_t)band};
     return RTMW_OK;
 }
 

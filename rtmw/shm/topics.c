@@ -19,7 +19,8 @@ static uint64_t hash_of(const char *text)
     return hash ^ (hash >> 29);
 }
 
-uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic, uint32_t *slot)
+uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
+                    uint32_t *slot)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         for (uint32_t i = 0; i < count; i++) {
@@ -112,7 +113,6 @@ static bool same_topic(const void *entry, const void *key)
 static void fill_topic(void *entry, const void *key)
 {
     struct topic *topic = entry;
-    topic->name_hash = hash_of(key);
     strncpy(topic->name, key, NAME_BYTES - 1);
 }
 
@@ -133,14 +133,15 @@ static void fill_type(void *entry, const void *key)
 
 static struct table topic_table(struct rtmw_region *r)
 {
-    return (struct table){(uint8_t *)r->topics, sizeof(struct topic), r->header->topics, r->topic_directory, same_topic,
-                          fill_topic};
+    return (struct table){(uint8_t *)r->topics, sizeof(struct topic), r->header->topics,
+                          r->topic_directory,   same_topic,           fill_topic};
 }
 
 static struct table type_table(struct rtmw_region *r)
 {
-    return (struct table){(uint8_t *)r->types, sizeof(struct type_entry), r->header->types, r->type_directory, same_type,
-                          fill_type};
+    return (struct table){(uint8_t *)r->types, sizeof(struct type_entry),
+                          r->header->types,    r->type_directory,
+                          same_type,           fill_type};
 }
 
 int topic_open(struct rtmw_region *r, const char *name, uint32_t *topic)
@@ -162,7 +163,8 @@ int type_register(struct rtmw_region *r, const rtmw_type *type, uint16_t *index)
         *index = type ? TYPE_ANY : TYPE_RAW;
         return RTMW_OK;
     }
-    if (!type->name || strlen(type->name) >= TYPE_NAME_BYTES || type->description_bytes > TYPE_BYTES) return RTMW_TOO_LARGE;
+    if (!type->name || strlen(type->name) >= TYPE_NAME_BYTES || type->description_bytes > TYPE_BYTES)
+        return RTMW_TOO_LARGE;
     struct table table = type_table(r);
     uint32_t slot;
     if (!intern(r, &table, type->identity, type, &slot)) return RTMW_NO_TYPE_SLOT;
@@ -176,7 +178,8 @@ static void settle_table(const struct table *table, uint32_t dead)
         uint64_t word = load_seq(word_at(table, slot));
         if (slot_state_of(word) != SLOT_CLAIMED || slot_owner(word) != dead) continue;
         bool named = false;
-        for (uint32_t i = 0; i < table->count * SPARSE && !named; i++) named = load_seq(&table->directory[i]) == slot + 1;
+        for (uint32_t i = 0; i < table->count * SPARSE && !named; i++)
+            named = load_seq(&table->directory[i]) == slot + 1;
         if (named)
             activate(word_at(table, slot));
         else

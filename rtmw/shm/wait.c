@@ -153,7 +153,8 @@ int subscriber_socket(struct rtmw_subscriber *s)
         store_seq(&s->block->own_socket, made);
     }
     lock_give(&r->lock);
-    if (made && subscriber_arm(s)) send_one(r, s->socket, 's', s->slot, slot_generation(s->word)); /* there is something */
+    if (made && subscriber_arm(s))
+        send_one(r, s->socket, 's', s->slot, slot_generation(s->word)); /* there is something */
     return s->socket;
 }
 
