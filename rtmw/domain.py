@@ -5,20 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from types import TracebackType
-from typing import Protocol, Self
 
 from rtmw import shm
+from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DomainNotFound, ForkedError
 
 LARGEST_ID = 232
 """As in DDS, whose ports end there."""
-
-
-class Endpoint(Protocol):
-    """What a domain closes when it closes."""
-
-    def close(self) -> None: ...
 
 
 _lock = threading.Lock()
@@ -52,7 +45,7 @@ def _attach(id: int, pool_bytes: int, create: bool) -> shm.Region:
         shm.create(id, pool_bytes)
 
 
-class Domain:
+class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
     `pool`: size of the message-block pool when this call creates the domain ("64M", or bytes); a domain that exists
@@ -71,7 +64,7 @@ class Domain:
                 region = _attach(id, pool_bytes, create)
                 _regions[id] = region
         self._region: shm.Region | None = region
-        self._endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
+        self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()
 
     @property
     def region(self) -> shm.Region:
@@ -89,7 +82,7 @@ class Domain:
         """Bytes of the message-block pool."""
         return self.region.pool_bytes
 
-    def adopt(self, endpoint: Endpoint) -> None:
+    def adopt(self, endpoint: Closing) -> None:
         """Close this endpoint when the domain closes."""
         self._endpoints.add(endpoint)
 
@@ -109,14 +102,6 @@ class Domain:
         with _lock:
             _regions.pop(id, None)
             _own.pop(id, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<rtmw.Domain {self.id}{'' if self._region else ', closed'}>"

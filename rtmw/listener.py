@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rtmw import shm
+from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DeadlineMissed, LeaseExpired
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ T = TypeVar("T")
 log = logging.getLogger("rtmw")
 
 
-class Listener(Generic[T]):
+class Listener(Closing, Generic[T]):
     """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time.
 
     An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. A callback
@@ -73,11 +73,3 @@ class Listener(Generic[T]):
         self._stopped.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

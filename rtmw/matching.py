@@ -59,35 +59,35 @@ def _same_type(types: dict[int, tuple[str, bytes]], index: int, type: MessageTyp
     return types[index] == (type.name, type.description)
 
 
-def _type_reason(peer: Peer, mine: Offer) -> str:
+def _type_reason(types: dict[int, tuple[str, bytes]], mine: Offer, peer: Peer) -> str | None:
+    if _same_type(types, peer.type, mine.type):
+        return None
     if peer.type_name == mine.type_name:
         return f"its type {peer.type_name} has the same name and another structure"
     return f"its type is {peer.type_name}, this one's {mine.type_name}"
 
 
+def _unmatched(region: shm.Region, mine: Offer, peers: Iterator[Peer], is_publisher: bool) -> tuple[str, ...]:
+    types, reasons = region.types(), list[str]()
+    for peer in peers:
+        offered, asked = (mine, peer) if is_publisher else (peer, mine)
+        reason = _type_reason(types, mine, peer)
+        if reason is None and asked.reliability is Reliability.RELIABLE is not offered.reliability:
+            one, other = ("asks for", "offers") if is_publisher else ("offers", "asks for")
+            side = "publisher" if is_publisher else "subscriber"
+            reason = f"{one} {peer.reliability.name}, this {side} {other} {mine.reliability.name}"
+        if reason is not None:
+            reasons.append(f"{'subscriber' if is_publisher else 'publisher'} of process {peer.pid}: {reason}")
+    return tuple(reasons)
+
+
 def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
     """Subscribers that a publisher of this offer does not reach, and why."""
     rows = [(row[0], row[1], row[2], row[3]) for row in region.subscribers()]
-    types, reasons = region.types(), list[str]()
-    for peer in _peers(region, rows, offer.topic):
-        if not _same_type(types, peer.type, offer.type):
-            reasons.append(f"subscriber of process {peer.pid}: {_type_reason(peer, offer)}")
-        elif peer.reliability is Reliability.RELIABLE is not offer.reliability:
-            reasons.append(
-                f"subscriber of process {peer.pid}: asks for RELIABLE, this publisher offers {offer.reliability.name}"
-            )
-    return tuple(reasons)
+    return _unmatched(region, offer, _peers(region, rows, offer.topic), is_publisher=True)
 
 
 def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
     """Publishers that do not reach a subscriber of this request, and why."""
     rows = [(row[0], row[1], row[2], row[3]) for row in region.publishers()]
-    types, reasons = region.types(), list[str]()
-    for peer in _peers(region, rows, request.topic):
-        if not _same_type(types, peer.type, request.type):
-            reasons.append(f"publisher of process {peer.pid}: {_type_reason(peer, request)}")
-        elif request.reliability is Reliability.RELIABLE is not peer.reliability:
-            reasons.append(
-                f"publisher of process {peer.pid}: offers {peer.reliability.name}, this subscriber asks for RELIABLE"
-            )
-    return tuple(reasons)
+    return _unmatched(region, request, _peers(region, rows, request.topic), is_publisher=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import builtins
 import time
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
+from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.matching import Offer, refusals
 from rtmw.qos import PRIORITIES, Reliability
@@ -66,7 +66,7 @@ class PublisherOptions(TypedDict, total=False):
     max_blocking: float | None
 
 
-class Publisher(shm.Publisher[T]):
+class Publisher(shm.Publisher[T], Closing):
     """Publishes messages of one type to a topic.
 
     `priority`: 0 to 7, 7 is taken first. `lifetime`: seconds a message is valid, None: for ever. `depth`: small
@@ -135,14 +135,6 @@ class Publisher(shm.Publisher[T]):
         """Counters since it was opened, and who is matched at present."""
         offer = Offer(self.topic, self.type, self.reliability)
         return PublisherStats(*self._counters(), self.subscribers, refusals(self._domain.region, offer))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: builtins.type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<rtmw.Publisher {self.topic!r} {self.type.name}{', closed' if self.closed else ''}>"

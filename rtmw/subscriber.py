@@ -5,10 +5,10 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
+from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.matching import Offer, unheard
 from rtmw.publisher import check_count, wire_type
@@ -81,7 +81,7 @@ class SubscriberOptions(TypedDict, total=False):
     spin: float | None
 
 
-class Subscriber(shm.Subscriber[T]):
+class Subscriber(shm.Subscriber[T], Closing):
     """Takes messages of one type (or `rtmw.ANY`) from a topic, the highest priority first.
 
     `min_interval`: seconds after a message in which nothing is received. `deadline`: seconds without a message after
@@ -162,14 +162,6 @@ class Subscriber(shm.Subscriber[T]):
         from rtmw.aio import next_sample
 
         return await next_sample(self, self._domain.region)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: builtins.type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<rtmw.Subscriber {self.topic!r} {self.type}{', closed' if self.closed else ''}>"

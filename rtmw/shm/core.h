@@ -155,6 +155,8 @@ uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint3
                     uint32_t *slot);
 bool slot_free(uint64_t *word, uint64_t value);
 bool types_match(uint32_t publisher, uint32_t subscriber);
+/* What a publisher published stays counted when it goes. The block is the caller's alone. */
+void topic_keep_bytes(struct topic *, struct publisher_block *);
 
 /* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
@@ -180,7 +182,6 @@ int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);       
 void publisher_flush(rtmw_publisher *);                                                           /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
-void publisher_retire_counters(struct topic *, struct publisher_block *);
 void loan_give_back(struct rtmw_region *, uint32_t descriptor); /* LOANED by this process → FREE */
 
 bool is_lapsed(struct rtmw_subscriber *);

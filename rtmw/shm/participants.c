@@ -157,7 +157,7 @@ static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word
 {
     uint64_t mine = slot_make(slot_generation(word), slot_topic(word), r->me, SLOT_CLAIMED);
     if (slot_topic(word) >= r->header->topics || !cas64(&r->publisher_words[slot], word, mine)) return;
-    publisher_retire_counters(&r->topics[slot_topic(word)], &r->publishers[slot]);
+    topic_keep_bytes(&r->topics[slot_topic(word)], &r->publishers[slot]);
     slot_free(&r->publisher_words[slot], mine);
 }
 

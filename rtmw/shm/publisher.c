@@ -80,18 +80,12 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     return code;
 }
 
-/* The bytes it published stay counted by the topic. The block is the caller's alone. */
-void publisher_retire_counters(struct topic *topic, struct publisher_block *block)
-{
-    fetch_add(&topic->retired_bytes, exchange(&block->bytes, 0));
-}
-
 void rtmw_publisher_close(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
     if (!is_forked(r)) {
         lock_take(&r->lock);
-        publisher_retire_counters(p->topic, p->block);
+        topic_keep_bytes(p->topic, p->block);
         slot_free(&r->publisher_words[p->slot], p->word);
         lock_give(&r->lock);
     }
