@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -12,11 +11,18 @@ from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DeadlineMissed, LeaseExpired
 
 if TYPE_CHECKING:
+    import logging
+
     from rtmw.subscriber import Subscriber
 
 T = TypeVar("T")
 
-log = logging.getLogger("rtmw")
+
+def _log() -> logging.Logger:
+    """Imported when there is something to log: importing rtmw has to be quick."""
+    import logging
+
+    return logging.getLogger("rtmw")
 
 
 class Listener(Closing, Generic[T]):
@@ -53,7 +59,7 @@ class Listener(Closing, Generic[T]):
                 if self._on_deadline is not None:
                     self._call(self._on_deadline)
             except LeaseExpired as error:
-                log.warning("%s", error)
+                _log().warning("%s", error)
             else:
                 self._deliver(sample)
                 del sample  # its memory comes back now, and not with the next message
@@ -66,7 +72,7 @@ class Listener(Closing, Generic[T]):
             function()
         except Exception:
             self.errors += 1
-            log.exception("rtmw: the listener of topic %r raised; it goes on", self._subscriber.topic)
+            _log().exception("rtmw: the listener of topic %r raised; it goes on", self._subscriber.topic)
 
     def close(self) -> None:
         """Stop calling back; waits for a callback that runs, unless called from it. The subscriber stays open."""

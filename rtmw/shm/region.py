@@ -10,16 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 from contextlib import suppress
-from pathlib import Path
 
 import posix_ipc
 
 from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
 from rtmw.shm import _core
 
-SHM = Path("/dev/shm")
+SHM = "/dev/shm"
+"""Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
+
 SMALLEST_POOL = 64 * 1024
 LARGEST_POOL = 1 << 40
 
@@ -57,7 +57,7 @@ def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
 
 def create(domain: int, pool_bytes: int) -> bool:
     """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
-    nonce = secrets.randbits(64)
+    nonce = int.from_bytes(os.urandom(8), "little")
     control_name, blocks_name = _core.names(domain, nonce)
     nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
     control = _allocate(nameless, _core.control_bytes(pool_bytes))
@@ -66,7 +66,7 @@ def create(domain: int, pool_bytes: int) -> bool:
         blocks = _allocate(blocks_name, pool_bytes)
         blocks.close_fd()
         _core.format(control.fd, pool_bytes, nonce)
-        os.link(SHM / nameless[1:], SHM / control_name[1:])
+        os.link(SHM + nameless, SHM + control_name)
         named = True
     except FileExistsError:
         pass
@@ -86,10 +86,10 @@ def unlink_quietly(name: str) -> None:
 def unlink(domain: int) -> list[str]:
     """Remove the names of a domain's region; who is attached goes on with the memory. The names that were removed."""
     control, _ = _core.names(domain, 0)
-    if not (SHM / control[1:]).exists():
+    if not os.path.exists(SHM + control):
         raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")
-    mine = (path.name for path in SHM.glob(f"rtmw.{domain}.blocks.*"))
-    names = [control, *(f"/{name}" for name in mine if not _is_being_made(name) or _is_named(name))]
+    blocks = _objects(rf"rtmw\.{domain}\.blocks\.[0-9a-f]+")
+    names = [control, *(f"/{name}" for name in blocks if not _is_being_made(name) or _is_named(name))]
     try:
         for name in names:
             unlink_quietly(name)
@@ -100,26 +100,34 @@ def unlink(domain: int) -> list[str]:
 
 def domains() -> list[int]:
     """Numbers of the domains that exist on this host."""
-    found = (re.fullmatch(r"rtmw\.(\d+)\.control", path.name) for path in SHM.iterdir())
-    return sorted(int(match[1]) for match in found if match)
+    return sorted(int(name.split(".")[1]) for name in _objects(r"rtmw\.\d+\.control"))
+
+
+def _objects(pattern: str) -> list[str]:
+    """Names of the shared-memory objects that match, without the slash."""
+    return sorted(name for name in os.listdir(SHM) if re.fullmatch(pattern, name))
+
+
+def _is_running(pid: str) -> bool:
+    return os.path.exists(f"/proc/{pid}")
 
 
 def leftovers() -> list[str]:
     """Objects of creators that died before their region had a name, and blocks that no region names any more."""
-    return sorted(f"/{path.name}" for path in SHM.glob("rtmw.*") if _is_left_over(path.name))
+    return [f"/{name}" for name in _objects(r"rtmw\..*") if _is_left_over(name)]
 
 
 def _is_left_over(name: str) -> bool:
     if new := re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", name):
-        return not Path("/proc", new[1]).exists()
+        return not _is_running(new[1])
     is_blocks = re.fullmatch(r"rtmw\.\d+\.blocks\.[0-9a-f]+", name)
     return is_blocks is not None and not _is_being_made(name) and not _is_named(name)
 
 
 def _is_being_made(blocks: str) -> bool:
     """Is their creator still at work? To be asked before `_is_named`: a creator names them first and is done then."""
-    halves = SHM.glob(f"rtmw.*.new.*.{blocks.rpartition('.')[2]}")
-    return any(Path("/proc", path.name.split(".")[3]).exists() for path in halves)
+    halves = _objects(rf"rtmw\.\d+\.new\.\d+\.{blocks.rpartition('.')[2]}")
+    return any(_is_running(name.split(".")[3]) for name in halves)
 
 
 def _is_named(blocks: str) -> bool:
@@ -127,7 +135,7 @@ def _is_named(blocks: str) -> bool:
     _, domain, _, nonce = blocks.split(".")
     control, _ = _core.names(int(domain), 0)
     try:
-        with open(SHM / control[1:], "rb") as file:
+        with open(SHM + control, "rb") as file:
             return int(nonce, 16).to_bytes(8, "little") in file.read(64)
     except FileNotFoundError:
         return False
