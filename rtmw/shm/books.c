@@ -102,6 +102,9 @@ static void check_descriptor(struct look *look, uint32_t index)
         break;
     case QUEUED:
     case EMPTIED:
+        if (!state_is_settled(state) && !is_present(r, state_owner(state)))
+            COMPLAIN(look, "descriptor %u is being emptied by participant %u, which is not there", index,
+                     state_owner(state));
         if (look->queued[index])
             look->books->queued++;
         else if (!descriptor_is_passed(r, d))
@@ -116,8 +119,15 @@ static void check_descriptor(struct look *look, uint32_t index)
     }
 }
 
+/* Whose owner may be stopped in the middle of claiming the block or of giving it back. */
+static bool is_at_work(struct descriptor *d)
+{
+    uint64_t state = load_seq(&d->state);
+    return state_kind(state) == LOANED || (state_kind(state) == EMPTIED && !state_is_settled(state));
+}
+
 /* Every word that is owned lies in the block of its owner, and every block owns all of its words; but for a descriptor
- * that is LOANED: its owner may be stopped in the middle of claiming the block or of giving it back. */
+ * that somebody is at work on. */
 static void check_blocks(struct look *look)
 {
     struct rtmw_region *r = look->region;
@@ -126,7 +136,7 @@ static void check_blocks(struct look *look)
         uint64_t page = load_seq(&r->pages[g / GRANULES_A_PAGE]), word = load_seq(&r->granules[g]);
         uint64_t owner = owner_is_live(r, page) ? page : owner_is_live(r, word) ? word : 0;
         struct descriptor *d = descriptor_at(r, link_index(owner));
-        if (!owner || (d && state_kind(load_seq(&d->state)) == LOANED)) continue;
+        if (!owner || (d && is_at_work(d))) continue;
         owned++;
         uint64_t first = d ? load_relaxed(&d->block_granule) : 0, count = d ? load_relaxed(&d->block_granules) : 0;
         if (!d || g < first || g >= first + count)
@@ -136,7 +146,7 @@ static void check_blocks(struct look *look)
     for (uint32_t i = 0; i < r->header->descriptors; i++) {
         uint32_t granules = load_relaxed(&r->descriptors[i].block_granules);
         look->books->granules_used += granules;
-        if (state_kind(load_seq(&r->descriptors[i].state)) != LOANED) blocks += granules;
+        if (!is_at_work(&r->descriptors[i])) blocks += granules;
     }
     if (owned != blocks)
         COMPLAIN(look, "blocks cover %llu granules, and %llu are owned", (unsigned long long)blocks,

@@ -77,6 +77,7 @@ struct rtmw_subscriber {
     uint16_t type;
     uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
+    uint64_t began[BANDS];    /* tail when it was first counted on */
     uint64_t accepted_ns;     /* published_ns of the last message that min_interval let through; 0: none */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
@@ -118,9 +119,10 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
-bool descriptor_empty(struct rtmw_region *, struct descriptor *); /* gives its block back; false: somebody reads it */
-bool descriptor_is_message(struct descriptor *);                  /* held, and not emptied */
-uint32_t reclaim_passed(struct rtmw_region *);                    /* frees all it finds; how many */
+/* Gives the block of a message back that was in this state when all had read it. false: somebody holds it */
+bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state);
+bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
+uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
 void recount_hints(struct rtmw_region *);
 void stash_flush(struct rtmw_region *); /* frees what is stashed and unheld, with blocks */
 void *payload_of(struct rtmw_region *, struct descriptor *);

@@ -181,20 +181,23 @@ void recount_hints(struct rtmw_region *r)
 bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }
 
 /* EMPTIED by me, who says so first and then looks for holders. A holder sets its bit and then looks at the state: one of
- * the two sees the other. With holders, it is a message again. */
+ * the two sees the other. With holders, it is a message again; but not if one who died here had begun to give the block
+ * back: then all its holders saw it EMPTIED. */
 static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_t mine)
 {
-    bool held = has_holders(d);
+    bool held = load_relaxed(&d->block_granules) && has_holders(d);
     if (!held) block_drop(r, d);
     cas64(&d->state, mine, state_make(state_generation(mine), held ? QUEUED : EMPTIED, held ? 0 : NOBODY));
     return !held;
 }
 
-/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. */
-bool descriptor_empty(struct rtmw_region *r, struct descriptor *d)
+/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. One whose
+ * cursor says that it has read it may be about to look at the state: it holds the message since before it said so. */
+bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state)
 {
-    uint64_t state = load_seq(&d->state), mine = state_make(state_generation(state), EMPTIED, r->me);
-    return state_kind(state) == QUEUED && cas64(&d->state, state, mine) && finish_emptying(r, d, mine);
+    uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
+    if (state_kind(state) != QUEUED || has_holders(d)) return false;
+    return cas64(&d->state, state, mine) && finish_emptying(r, d, mine);
 }
 
 /* After a death: a LOANED descriptor is given back. One found APPENDING is in its queue if, and only if, its

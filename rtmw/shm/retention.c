@@ -151,15 +151,17 @@ static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t b
     return queue_evict(r, &t->band[band], floor < tail - keep ? floor : tail - keep, BATCH);
 }
 
-/* A queue is never without its last message; but when all have read a large one, its block may go. */
+/* A queue is never without its last message; but when all have read a large one, its block may go. Its state is read
+ * while it is last, so that it is not another message by the time that it is emptied. */
 static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
 {
     struct topic *t = &r->topics[topic];
     uint64_t tail = load_seq(&t->band[band].tail), sequence = band_tail_sequence(r, &t->band[band]);
     struct descriptor *last = descriptor_at(r, link_index(tail));
     if (!last || !load_relaxed(&last->block_granules) || load_relaxed(&t->history)) return false;
+    uint64_t state = load_seq(&last->state);
     if (floor_of(r, topic, band, false, false) < sequence || load_seq(&t->band[band].tail) != tail) return false;
-    return descriptor_empty(r, last);
+    return descriptor_empty(r, last, state);
 }
 
 static bool trim_everything(struct rtmw_region *r, bool pressed)

@@ -162,7 +162,10 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     s->word = (s->word & ~UINT64_C(15)) | SLOT_ACTIVE;
     store_seq(&r->subscriber_words[s->slot], s->word);
     fetch_add(&s->topic->epoch, 1u); /* pairs with reliable_room and queue_trim: what they remember is void */
-    for (uint32_t band = 0; band < BANDS; band++) catch_up(s, band);
+    for (uint32_t band = 0; band < BANDS; band++) {
+        s->began[band] = band_tail_sequence(r, &s->topic->band[band]);
+        catch_up(s, band);
+    }
     wake_publishers(s->topic);
     return RTMW_OK;
 }
@@ -203,13 +206,20 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
     free(s);
 }
 
+/* Emptied: all who were counted on had read it. This one was not when it came too late for it, or when its lease had run
+ * out: then it missed it. */
+static void count_emptied(rtmw_subscriber *s, uint32_t band)
+{
+    if (s->sequence[band] > s->began[band]) count_up(&s->block->missed, 1);
+}
+
 /* A message beyond the depth of a TIMELY pair is dropped, under the cause for which it would not have been had anyway.
  * false: it is a publisher's that keeps more; it has to be delivered. */
-static bool drop(rtmw_subscriber *s, struct descriptor *d)
+static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
 {
     struct subscriber_block *block = s->block;
     bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
-    if (!descriptor_is_message(d)) return true;
+    if (!descriptor_is_message(d)) return count_emptied(s, band), true;
     if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), true;
     if (!timely) return false;
     bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
@@ -235,7 +245,7 @@ static uint32_t drop_beyond_depth(rtmw_subscriber *s)
         while (unread > s->qos.depth && next_is_timely(s, band)) {
             uint64_t before = s->sequence[band];
             if (!step(s, band)) break;
-            if (!drop(s, &s->region->descriptors[s->index[band]])) return band;
+            if (!drop(s, band, &s->region->descriptors[s->index[band]])) return band;
             uint64_t moved = s->sequence[band] - before;
             unread = unread > moved ? unread - moved : 0;
         }
@@ -279,10 +289,10 @@ static bool step_highest(rtmw_subscriber *s, uint32_t *band)
 }
 
 /* Does this subscriber get it? Otherwise it is counted. */
-static bool accept(rtmw_subscriber *s, struct descriptor *d, uint64_t now)
+static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now)
 {
     struct subscriber_block *block = s->block;
-    if (!descriptor_is_message(d)) return false; /* all who counted had read it */
+    if (!descriptor_is_message(d)) return count_emptied(s, band), false;
     if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), false;
     if (s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE)
         return count_up(&block->unmatched, 1), false;
@@ -333,7 +343,7 @@ static int take_locked(rtmw_subscriber *s, rtmw_message *message)
     while (band < BANDS || step_highest(s, &band)) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
         uint64_t now = s->qos.deadline_ns ? monotonic_ns() : 0;
-        if (accept(s, d, now)) return deliver(s, band, d, now, message);
+        if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         band = BANDS;
     }
     rest(s);
