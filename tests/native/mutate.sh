@@ -55,5 +55,21 @@ mutant "a slot is claimed in spite of sweepers" participants \
     's/if \(load_seq\(&p->sweepers\[0\]\) \| load_seq\(&p->sweepers\[1\]\)\) return false;//' "sweep" "$@"
 mutant "the dead keep what they were appending" descriptors \
     's/if \(descriptor_take_over\(r, index, state\)\) descriptor_free\(r, index\);//' "death" "$@"
+mutant "a message is emptied without a second look at holders" descriptors \
+    's/bool held = load_relaxed\(&d->block_granules\) && has_holders\(d\);/bool held = false;/' "empty last" "$@"
+mutant "a message is emptied without a first look at holders" descriptors \
+    's/ \|\| has_holders\(d\)\) return false;/) return false;/' "empty last" "$@"
+mutant "the state of the last message is read after it was seen to be last" retention \
+    's/descriptor_empty\(r, last, state\)/descriptor_empty(r, last, load_seq(\&last->state))/' "empty last" "$@"
+mutant "a message whose block is half given back becomes one again" descriptors \
+    's/bool held = load_relaxed\(&d->block_granules\) && /bool held = /' "death" "$@"
+mutant "who lapsed does not miss what was emptied" subscriber \
+    's/if \(s->sequence\[band\] > s->began\[band\]\) count_up/if (false) count_up/' "empty last" "$@"
+mutant "a cursor that rests forgets its sequence" subscriber \
+    '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
+mutant "a cursor that rests goes on at head" queue \
+    's/while \(\*at <= sequence\) \{/while (false) {/; s/if \(\*at > sequence\) return index;/return index;/' "rest, step" "$@"
+mutant "who rests does not see the next message" wait \
+    's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -74,6 +74,20 @@ static void leave_and_attach(void)
 
 static void reclaim(void) { reclaim_passed(&world.region[DEAD]); }
 
+static void make_room_once(void) { make_room(&world.publisher[DEAD], 0); }
+
+static void find_nothing(void)
+{
+    if (take_word(DEAD, &taken)) broken("there is nothing to take");
+}
+
+static void rest_and_step(void)
+{
+    find_nothing();
+    publish_word(DEAD, 7, PUBLISHED_BYTES);
+    if (!take_word(DEAD, &taken)) broken("a cursor that rests finds nothing");
+}
+
 /* The one who dies has a loan, a block, a cursor and a message that it took; others have published before and after. */
 static void crowd(void)
 {
@@ -99,6 +113,26 @@ static void little_memory(void)
     open_publisher(HELPER, RTMW_TIMELY, 1);
     open_subscriber(READER, RTMW_TIMELY, 3);
     publish_word(HELPER, 100, PUBLISHED_BYTES);
+}
+
+/* Both have read a large message, and one of them rests. */
+static void one_read_by_all(void)
+{
+    const uint32_t readers[] = {READER, DEAD};
+    open_publisher(DEAD, RTMW_TIMELY, 1);
+    open_publisher(HELPER, RTMW_TIMELY, 1);
+    for (int i = 0; i < 2; i++) open_subscriber(readers[i], RTMW_TIMELY, 8);
+    publish_word(HELPER, 100, 1024);
+    for (int i = 0; i < 2; i++)
+        if (take_word(readers[i], &taken)) rtmw_release(&world.region[readers[i]], taken.descriptor);
+    if (take_word(READER, &taken)) broken("taken twice");
+}
+
+/* And the other rests too: nobody holds it. */
+static void one_rested_on(void)
+{
+    one_read_by_all();
+    find_nothing();
 }
 
 static void others_go_on(void)
@@ -160,6 +194,45 @@ static bool die_in(const struct fate *fate, struct size size, void (*prepare)(vo
     return true;
 }
 
+/* A latecomer holds the message that the dead was emptying. After a sweep another one asks for it: it is there with its
+ * block, or it is not there. */
+static rtmw_message late_message;
+
+static void come_late(uint32_t who, uint32_t history, bool must_be_whole)
+{
+    rtmw_subscriber *s = NULL;
+    rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, 8, history, 0, 0, 0};
+    if (rtmw_subscriber_open(&world.region[who], "race", NULL, &qos, &s) != RTMW_OK) return broken("subscriber_open");
+    world.subscriber[who] = *s;
+    free(s);
+    if (!must_be_whole) return;
+    int code = rtmw_take(&world.subscriber[who], &late_message);
+    if (code != RTMW_OK && code != RTMW_EMPTY) broken("after a sweep, a take says %d", code);
+    if (code == RTMW_OK && !is_whole(&late_message)) broken("after a sweep, a message lacks its block");
+    if (code == RTMW_OK) rtmw_release(&world.region[who], late_message.descriptor);
+}
+
+static bool die_emptying(void)
+{
+    uint32_t step = 1;
+    world_make((struct size){8, 1});
+    one_rested_on();
+    start = world;
+    for (bool more = true; more; step++) {
+        world = start;
+        more = run_until_step(make_room_once, step);
+        come_late(HELPER, 0, false);
+        world_kill(DEAD);
+        sweep_the_dead(&world.region[HELPER]);
+        come_late(READER, 2, true);
+        others_go_on();
+        all_comes_back();
+        if (!told("make room", "a latecomer holds what is emptied", step)) return false;
+    }
+    printf("death in %-28s %6u steps, a latecomer holds what is emptied\n", "make room", step - 2);
+    return true;
+}
+
 /* READER is dead, with a loan, a block, a cursor and a held message; who sweeps after it is the one to die. */
 static void sweep(void) { sweep_the_dead(&world.region[DEAD]); }
 
@@ -195,5 +268,8 @@ bool die_at_every_step(void)
     for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) well &= die_in(&fates[i], (struct size){8, 4}, crowd, "among others");
     well &= die_in(&fates[0], (struct size){8, 1}, empty_band, "the first of the band");
     well &= die_in(&fates[0], (struct size){4, 1}, little_memory, "what it was linked behind begins another life");
-    return well & die_sweeping();
+    well &= die_in(&(struct fate){"make room", make_room_once}, (struct size){8, 1}, one_rested_on, "which empties the last message");
+    well &= die_in(&(struct fate){"find nothing and rest", find_nothing}, (struct size){8, 1}, one_read_by_all, "at a large message");
+    well &= die_in(&(struct fate){"rest, publish and take", rest_and_step}, (struct size){8, 1}, one_read_by_all, "at a large message");
+    return well & die_emptying() & die_sweeping();
 }

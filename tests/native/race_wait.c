@@ -56,6 +56,24 @@ static void one_each_after_a_message(void)
     if (take_word(1, &m)) rtmw_release(&world.region[1], m.descriptor);
 }
 
+/* Its cursor names no message, only how far it has read. */
+static void one_that_rests(void)
+{
+    rtmw_message m;
+    one_each();
+    publish_word(0, 100, 512);
+    if (take_word(1, &m)) rtmw_release(&world.region[1], m.descriptor);
+    if (take_word(1, &m) || world.subscriber[1].index[0] != NIL) broken("the subscriber does not rest");
+}
+
+/* And the message it read is not there any more. */
+static void one_that_rests_on_nothing(void)
+{
+    one_that_rests();
+    make_room(&world.publisher[0], 0);
+    if (descriptor_is_message(&world.shared.descriptors[link_index(band_of(0)->tail)])) broken("the last message is not emptied");
+}
+
 static void two_sleepers(void)
 {
     one_each();
@@ -109,6 +127,10 @@ static const struct outcome woken_in_time[] = {
 const struct race wait_races[] = {
     {"wait ‖ publish the first", {4, 1}, 2, 4, one_each, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait ‖ publish", {4, 1}, 2, 4, one_each_after_a_message, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait, resting ‖ publish", {4, 1}, 2, 4, one_that_rests, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait, resting on nothing ‖ publish", {4, 1}, 2, 4, one_that_rests_on_nothing, {publish_1, wait_and_take}, nobody_sleeps_on,
+     woken_only},
+    {"wait for any, resting ‖ publish", {4, 1}, 2, 3, one_that_rests, {publish_1, wait_for_any}, nobody_sleeps_on, woken_only},
     {"wait for any ‖ publish", {4, 1}, 2, 3, one_each, {publish_1, wait_for_any}, nobody_sleeps_on, woken_only},
     {"wait ‖ wait ‖ publish", {4, 1}, 3, 2, two_sleepers, {publish_1, wait_and_take, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, wait_and_take, publish_1}, nobody_sleeps_on, woken_only},

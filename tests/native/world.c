@@ -107,8 +107,10 @@ bool is_whole(const rtmw_message *m)
 {
     const uint64_t *words = m->data;
     struct descriptor *d = &world.shared.descriptors[m->descriptor];
+    enum descriptor_kind kind = state_kind(d->state);
+    bool being_looked_at = kind == EMPTIED && state_owner(d->state) != NOBODY; /* by one who will see that it is held */
     return d->sequence == m->sequence && d->size == m->size && words[0] == words[m->size / 8 - 1] &&
-           (state_kind(d->state) == QUEUED || state_kind(d->state) == APPENDING);
+           (kind == QUEUED || kind == APPENDING || being_looked_at);
 }
 
 bool take_word(uint32_t who, rtmw_message *m)
