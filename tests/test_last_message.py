@@ -62,3 +62,38 @@ def test_sequences_stay_dense_and_misses_exact_when_the_last_message_gave_its_bl
     assert got == list(range(14, 22))
     assert subscriber.stats().missed == 12
     assert observe.examine(domain).problems == ()
+
+
+def test_two_subscribers_of_one_process_keep_no_block_that_both_have_read(domain: rtmw.Domain) -> None:
+    body = bytes(domain.pool)
+    readers = [rtmw.Subscriber("large", domain=domain) for _ in range(2)]
+    publisher = rtmw.Publisher("large", domain=domain)
+    for sequence in (1, 2, 3):
+        assert publisher.publish(body)
+        for reader in readers:
+            sample = reader.receive(5)
+            assert sample.sequence == sequence
+            sample.release()
+        assert [reader.take() for reader in readers] == [None, None]
+
+
+def test_a_block_is_given_back_when_the_sample_goes_after_an_empty_take(domain: rtmw.Domain) -> None:
+    body = bytes(domain.pool)
+    with rtmw.Publisher("large", domain=domain) as publisher, rtmw.Subscriber("large", domain=domain) as subscriber:
+        assert publisher.publish(body)
+        sample = subscriber.receive(5)
+        assert subscriber.take() is None
+        sample.release()
+        assert publisher.publish(body)
+
+
+def test_who_rests_gets_the_newest_of_a_timely_publisher_too(domain: rtmw.Domain) -> None:
+    subscriber = rtmw.Subscriber("a", domain=domain, reliability=Reliability.ADAPTIVE, depth=1)
+    kept = rtmw.Publisher("a", domain=domain, reliability=Reliability.ADAPTIVE, history=9)
+    timely = rtmw.Publisher("a", domain=domain, reliability=Reliability.TIMELY)
+    assert kept.publish(bytes(4096))
+    subscriber.receive(5).release()
+    assert subscriber.take() is None
+    assert all(timely.publish(bytes(4096)) for _ in range(4))
+    assert subscriber.receive(5).sequence == 5
+    assert subscriber.stats().missed == 3

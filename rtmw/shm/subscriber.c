@@ -227,12 +227,22 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
     return true;
 }
 
-/* Is the next message of a band one that may be dropped? It is not held yet, so this is a hint. */
+/* The next message of a band, or NULL. It is not held yet, so this is a hint. */
+static struct descriptor *peek(rtmw_subscriber *s, uint32_t band)
+{
+    struct descriptor *d = descriptor_at(s->region, s->index[band]);
+    if (d) return descriptor_at(s->region, link_index(load_seq(&d->next)));
+    uint64_t head = load_seq(&s->topic->band[band].head), at = sequence_near(link_tag(head), s->sequence[band]);
+    for (d = descriptor_at(s->region, link_index(head)); d && at <= s->sequence[band]; at++)
+        d = descriptor_at(s->region, link_index(load_seq(&d->next)));
+    return d;
+}
+
+/* Is the next message of a band one that may be dropped? */
 static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
 {
     if (s->qos.reliability == RTMW_TIMELY) return true;
-    struct descriptor *d = descriptor_at(s->region, s->index[band]);
-    d = descriptor_at(s->region, link_index(d ? load_seq(&d->next) : load_seq(&s->topic->band[band].head)));
+    struct descriptor *d = peek(s, band);
     return d && load_relaxed(&d->reliability) == RTMW_TIMELY;
 }
 
@@ -306,14 +316,13 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     return true;
 }
 
-/* Nothing more to take: a cursor at a large message that no sample of this process needs lets go of it, and rests on its
- * sequence alone. Only in a short queue: the next step looks for its place from head. */
+/* Nothing more to take: a cursor at a large message lets go of it, and rests on its sequence alone. So the block goes when
+ * the samples and the other cursors of this process have let go too. Only in a short queue: the next step looks for its place from head. */
 static void rest(rtmw_subscriber *s)
 {
     for (uint32_t band = 0; band < BANDS; band++) {
         uint32_t index = s->index[band];
-        if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules) || s->region->refs[index] != 1)
-            continue;
+        if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules)) continue;
         if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) continue;
         s->index[band] = NIL;
         set_cursor(s, band);
