@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rtmw.cli.values import to_plain
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Cell = str | int | float | None
+
+FOLDED = 10
+"""Characters to which a column of text may shrink."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,18 @@ def on_terminal() -> bool:
 
 
 def show(table: Table) -> None:
-    """Print a table."""
-    if on_terminal():
-        from rich.console import Console
-
-        Console().print(as_rich(table))
-    else:
+    """Print a table; on a terminal that is too narrow for its columns, a paragraph a row."""
+    if not on_terminal():
         print(as_text(table))
+        return
+    from rich.console import Console
+
+    console = Console()
+    widths = column_widths(table, console.width)
+    if widths is None:
+        print(as_records(table, console.width))
+    else:
+        console.print(as_rich(table, widths))
 
 
 def show_json(data: Any) -> None:
@@ -80,7 +88,7 @@ class _Screen:
         self._screen = screen
 
     def update(self, table: Table) -> None:
-        self._screen.update(as_rich(table), refresh=True)
+        self._screen.update(as_rich(table, column_widths(table, self._screen.console.width)), refresh=True)
 
 
 def as_text(table: Table) -> str:
@@ -97,19 +105,57 @@ def as_text(table: Table) -> str:
     return "\n".join(line.rstrip() for line in ([table.title] if table.title else []) + lines)
 
 
-def as_rich(table: Table) -> RichTable:
-    """The same for a terminal."""
+def as_rich(table: Table, widths: Sequence[int] | None = None) -> RichTable:
+    """The same for a terminal; `widths` of its columns from `column_widths`."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table as RichTable
 
     rich = RichTable(title=escape(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
     for index, column in enumerate(table.columns):
-        number = table.numeric(index)
-        rich.add_column(column, justify="right" if number else "left", no_wrap=not number)
+        justify: Literal["left", "right"] = "right" if table.numeric(index) else "left"
+        rich.add_column(column, justify=justify, overflow="fold", width=widths[index] if widths else None)
     for row in table.rows:
         rich.add_row(*(escape(text(cell)) for cell in row))
     return rich
+
+
+def column_widths(table: Table, width: int) -> list[int] | None:
+    """Characters for each column on a terminal of this width; None if it is too narrow for the table.
+
+    Only long texts give way, the longest first, and go on in the next line; a number is never cut.
+    """
+    from rich.cells import cell_len
+
+    widths = [
+        max(cell_len(word) for word in [*column.split(), *(text(row[index]) for row in table.rows)])
+        for index, column in enumerate(table.columns)
+    ]
+    texts = [index for index in range(len(widths)) if not table.numeric(index)]
+    excess = sum(widths) + len(widths) + 1 - width  # a space before, between and behind the columns
+    while excess > 0:
+        longest = max(texts, key=lambda index: widths[index], default=None)
+        if longest is None or widths[longest] <= FOLDED:
+            return None
+        widths[longest] -= 1
+        excess -= 1
+    return widths
+
+
+def as_records(table: Table, width: int) -> str:
+    """A paragraph a row, each value behind the name of its column."""
+    lines = [table.title] if table.title else []
+    for row in table.rows:
+        pairs = [f"{column} {text(cell) or '-'}" for column, cell in zip(table.columns, row, strict=True)]
+        line = "  " + pairs[0]
+        for pair in pairs[1:]:
+            if len(line) + 3 + len(pair) > width:
+                lines.append(line + ",")
+                line = "    " + pair
+            else:
+                line += ", " + pair
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def text(cell: Cell) -> str:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from rtmw.cli.show import Table, as_rich, as_text, size, text
+from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, size, text
 
 TABLE = Table("Topics", ("topic", "published"), [("cpu", 5), ("memory", 1200)])
 
@@ -29,6 +29,30 @@ def test_a_rich_table_shows_square_brackets_of_the_data_as_they_are() -> None:
     console.print(as_rich(Table("t", ("process",), [("[bold]python",)])))
     assert isinstance(console.file, io.StringIO)
     assert "[bold]python" in console.file.getvalue()
+
+
+def test_on_a_narrow_terminal_long_texts_are_folded_and_numbers_are_never_cut() -> None:
+    table = Table("", ("topic", "messages a second"), [("a/very/long/topic/name/indeed", 123456789)])
+    widths = column_widths(table, 32)
+    assert widths == [20, 9]
+    console = Console(file=io.StringIO(), width=32)
+    console.print(as_rich(table, widths))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "123456789" in shown
+    assert "name/indeed"[-9:] in shown
+    assert max(len(line) for line in shown.splitlines()) <= 32
+
+
+def test_a_table_of_too_many_columns_for_the_terminal_becomes_a_paragraph_a_row() -> None:
+    table = Table("2 rows", ("pid", "process", "received"), [(12345, "python", 1000000), (7, "x", 0)])
+    assert column_widths(table, 16) is None
+    assert as_records(table, 31).splitlines() == [
+        "2 rows",
+        "  pid 12345, process python,",
+        "    received 1000000",
+        "  pid 7, process x, received 0",
+    ]
 
 
 def test_a_missing_cell_is_a_dash_and_floats_have_three_figures() -> None:
