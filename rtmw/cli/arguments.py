@@ -11,6 +11,7 @@ import rtmw
 from rtmw.cli import clean, doctor, echo, publish, rates, topic
 from rtmw.cli.filters import Filter
 from rtmw.cli.values import load_type
+from rtmw.domain import LARGEST_ID
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]
@@ -34,7 +35,7 @@ def _add(commands: Commands, name: str, run: Run, help: str, json: bool = True) 
     parser.set_defaults(run=run)
     parser.add_argument(
         "--domain",
-        type=natural,
+        type=domain_number,
         default=os.environ.get("RTMW_DOMAIN", "0"),
         metavar="N",
         help="number of the domain (default: environment RTMW_DOMAIN, else 0)",
@@ -118,9 +119,23 @@ def _add_upkeep(commands: Commands) -> None:
     parser.add_argument("--force", action="store_true", help="also while living programs are attached")
 
 
+def domain_number(text: str) -> int:
+    """The number of a domain."""
+    if not text.isdecimal() or int(text) > LARGEST_ID:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a domain; domains have numbers from 0 to {LARGEST_ID}")
+    return int(text)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number") from None
+
+
 def natural(text: str) -> int:
     """A whole number, 0 or more."""
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return number
@@ -128,7 +143,7 @@ def natural(text: str) -> int:
 
 def count(text: str) -> int:
     """A whole number, 1 or more."""
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
@@ -136,7 +151,10 @@ def count(text: str) -> int:
 
 def positive(text: str) -> float:
     """A finite number above 0."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a number") from None
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
     return number

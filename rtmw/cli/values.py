@@ -91,8 +91,13 @@ def _short(item: Any) -> str:
         return f"[{shown}]" if len(items) <= LONG_LIST else f"[{shown}, ... {len(items)} in all]"
     if _is(item, float):
         return f"{item:.6g}"
-    text = str(item)
+    text = _visible(str(item))
     return text if len(text) <= LONG_TEXT else f"{text[:LONG_TEXT]}... {len(text)} characters in all"
+
+
+def _visible(text: str) -> str:
+    """Escapes what would steer the terminal: a message must not move the cursor of who looks at it."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def load_type(name: str) -> Any:

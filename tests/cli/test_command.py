@@ -50,6 +50,16 @@ def test_a_domain_that_does_not_exist_is_one_sentence_and_status_1(run: Run, arg
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("number", ["999", "-1", "x"])
+def test_an_impossible_domain_is_wrong_usage_and_says_which_there_are(
+    number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["topic", "list", f"--domain={number}"])
+    assert ended.value.code == 2
+    assert "domains have numbers from 0 to 232" in capsys.readouterr().err
+
+
 def test_looking_at_a_domain_does_not_create_it(run: Run, domain_id: int) -> None:
     run("topic", "list")
     run("doctor")

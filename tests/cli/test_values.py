@@ -74,6 +74,10 @@ def test_values_are_printed_a_field_a_line_and_long_lists_are_cut() -> None:
     assert lines("text") == ["text"]
 
 
+def test_text_of_a_message_cannot_steer_the_terminal() -> None:
+    assert lines({"note": "héllo \x1b[31mred"}) == ["note: héllo \\x1b[31mred"]
+
+
 @pytest.mark.parametrize(
     ("filter_text", "passes"),
     [
