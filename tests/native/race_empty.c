@@ -59,6 +59,17 @@ static void take_thrice(void)
     for (int i = 0; i < 3; i++) take_one(me());
 }
 
+static rtmw_message kept;
+
+/* Rests while a sample is out, which keeps the message as it is. */
+static void rest_and_release(void)
+{
+    take_one(me());
+    take_one(me()); /* others run here, while only the sample holds it */
+    if (!is_whole(&kept)) broken("a message that is held was emptied");
+    rtmw_release(&world.region[me()], kept.descriptor);
+}
+
 static void come_late(void)
 {
     rtmw_subscriber *s = NULL;
@@ -87,6 +98,12 @@ static void one_read(void)
 {
     one_unread();
     take_one(READER);
+}
+
+static void one_being_read(void)
+{
+    one_unread();
+    if (!take_word(READER, &kept)) broken("nothing to take");
 }
 
 static void one_rested_on(void)
@@ -210,6 +227,7 @@ const struct race empty_races[] = {
     {"empty last ‖ append ‖ take", {5, 1}, 3, 2, one_rested_on, {trim, publish_1, take}, all_received, received_only},
     {"empty last ‖ empty last", {4, 1}, 2, 3, one_rested_on, {trim, trim}, block_kept_or_not, given_back_only},
     {"rest ‖ empty last", {4, 1}, 3, 3, one_read, {trim, nothing, take}, block_kept_or_not, kept_or_not},
+    {"rest, release ‖ empty last", {4, 1}, 3, 3, one_being_read, {trim, nothing, rest_and_release}, block_kept_or_not, kept_or_not},
     {"rest, step ‖ append ‖ evict", {6, 2}, 3, 2, one_read, {trim, publish_2, take_thrice}, all_received, received_only},
     {"rest, step ‖ append ‖ evict unread", {6, 2}, 3, 2, one_read_at_depth_1, {trim, publish_2, take_thrice}, all_accounted_for,
      accounted_only},
