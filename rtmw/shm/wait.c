@@ -194,6 +194,7 @@ bool has_next(struct rtmw_subscriber *s)
         struct descriptor *d = descriptor_at(s->region, link_index(cursor));
         if (d) {
             if (link_index(load_seq(&d->next)) != NIL) return true;
+            if (load_seq(&s->block->cursor[b]) != cursor) return true; /* another thread took: d may live anew. Look */
         } else {
             uint64_t last = band_last_sequence(s->region, &s->topic->band[b]);
             if (last > sequence_near(link_tag(cursor), last)) return true;
