@@ -23,13 +23,16 @@ from rtmw.errors import DomainNotFound, LimitReached
 
 NUMBERS = range(50, 100)
 """Domains that a demonstration may take."""
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+"""Asked to end, or its terminal was closed."""
 
 
 def run(seconds: float) -> int:
     """Show it for so long; 0 if all numbers agree, else 1."""
-    before = signal.signal(signal.SIGTERM, _exit)
+    before = {ending: signal.signal(ending, _exit) for ending in ENDINGS}
     number = free_domain()
     try:
+        print(f"Starting {len(PUBLISHERS) + len(SUBSCRIBERS)} processes ...", flush=True)
         with Domain(number, pool="16M") as domain, Crew(number) as crew:
             crew.start(SUBSCRIBERS)
             crew.start(PUBLISHERS)
@@ -40,7 +43,8 @@ def run(seconds: float) -> int:
     finally:
         with suppress(DomainNotFound):
             Domain.unlink(number)
-        signal.signal(signal.SIGTERM, before)
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
 
 
 def free_domain() -> int:
@@ -54,5 +58,5 @@ def free_domain() -> int:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    """End in order on SIGTERM: what `finally` promises is done."""
+    """End in order: what `finally` promises is done."""
     sys.exit(128 + number)

@@ -59,10 +59,11 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(domain: rtmw.Domain) -> 
         process.stderr.close()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_demonstration_that_is_ended_leaves_nothing_behind(number: signal.Signals, status: int) -> None:
     process = start("demo", "--seconds", "60")
     assert process.stdout is not None
+    assert process.stdout.readline() == "Starting 11 processes ...\n"
     assert "messages a second" in process.stdout.readline()
     children = psutil.Process(process.pid).children(recursive=True)
     (domain,) = {int(child.cmdline()[-1]) for child in children}
