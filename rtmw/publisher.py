@@ -123,6 +123,8 @@ class Publisher(shm.Publisher[T], Closing):
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` subscribers are matched. False: not within `timeout` seconds."""
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout={timeout!r} is not possible; it must be seconds from 0, or None")
         end = None if timeout is None else time.monotonic() + timeout
         while self.subscribers < count:
             left = 0.01 if end is None else min(0.01, end - time.monotonic())

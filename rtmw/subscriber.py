@@ -164,4 +164,5 @@ class Subscriber(shm.Subscriber[T], Closing):
         return await next_sample(self, self._domain.region)
 
     def __repr__(self) -> str:
-        return f"<rtmw.Subscriber {self.topic!r} {self.type}{', closed' if self.closed else ''}>"
+        name = "*" if isinstance(self.type, AnyType) else self.type.name
+        return f"<rtmw.Subscriber {self.topic!r} {name}{', closed' if self.closed else ''}>"

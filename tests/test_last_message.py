@@ -97,3 +97,20 @@ def test_who_rests_gets_the_newest_of_a_timely_publisher_too(domain: rtmw.Domain
     assert all(timely.publish(bytes(4096)) for _ in range(4))
     assert subscriber.receive(5).sequence == 5
     assert subscriber.stats().missed == 3
+
+
+def test_a_stopped_timely_subscriber_does_not_keep_messages_of_half_the_pool_from_others(domain: rtmw.Domain) -> None:
+    body, timely = bytes(domain.pool * 5 // 8), Reliability.TIMELY
+    publisher = rtmw.Publisher("t", domain=domain, reliability=timely)
+    slow = rtmw.Subscriber("t", domain=domain, reliability=timely)
+    fast = rtmw.Subscriber("t", domain=domain, reliability=timely)
+    for sequence in range(1, 6):
+        assert publisher.publish(body)
+        sample = fast.take()
+        assert sample is not None
+        assert sample.sequence == sequence
+        sample.release()
+    assert publisher.stats().exhausted == 0
+    last = slow.take()
+    assert last is not None
+    assert (last.sequence, slow.stats().missed, slow.stats().received) == (5, 4, 1)

@@ -105,3 +105,15 @@ def test_reliability_has_three_settings() -> None:
 def test_there_are_profiles_of_the_five_kinds_of_information() -> None:
     kinds = {name for name, value in vars(rtmw.profiles).items() if isinstance(value, Profile)}
     assert kinds == {"SIGNAL", "COMMAND", "STATUS", "EVENT", "REQUEST"}
+
+
+def test_the_one_argument_of_a_method_may_be_given_by_name(domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("named", domain=domain) as publisher, rtmw.Subscriber("named", domain=domain) as subscriber:
+        assert publisher.publish(value=b"a", priority=1)
+        assert publisher.publish_many(values=[b"b"]) == 1
+        publisher.loan(size=4).drop()
+        assert [sample.value for sample in subscriber.take_many(limit=9)] == [b"a", b"b"]
+        with pytest.raises(TypeError, match="missing argument: value"):
+            publisher.publish()  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="unexpected keyword argument 'value'"):
+            publisher.publish(b"a", value=b"b")  # type: ignore[call-arg]

@@ -190,7 +190,7 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
 static PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
 {
     return Py_BuildValue("KKKKKKKKKK", (unsigned long long)load_relaxed(&s->received),
-                         (unsigned long long)load_relaxed(&s->bytes), (unsigned long long)unread_by(r, t, s),
+                         (unsigned long long)load_relaxed(&s->bytes), (unsigned long long)waiting_for(r, t, s),
                          (unsigned long long)load_relaxed(&s->missed), (unsigned long long)load_relaxed(&s->expired),
                          (unsigned long long)load_relaxed(&s->thinned), (unsigned long long)load_relaxed(&s->unmatched),
                          (unsigned long long)load_relaxed(&s->other_types),
@@ -501,10 +501,24 @@ static void Publisher_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* priority=, lifetime=, valid_until= of publish and loan */
-static bool parse_qos(Publisher *self, PyObject *const *values, PyObject *kwnames, rtmw_message_qos *qos)
+/* The one argument of a method, by position or by name. NULL: an exception is set. */
+static PyObject *only_argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *name)
 {
+    Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (count + named == 1 && (count == 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) == 0))
+        return args[0];
+    return PyErr_Format(PyExc_TypeError, "exactly one argument is needed: %s", name);
+}
+
+/* The first argument (`name`, by position or by name), and priority=, lifetime=, valid_until= of publish and loan. */
+static bool parse_call(Publisher *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames,
+                       const char *first_name, PyObject **first, rtmw_message_qos *qos)
+{
+    PyObject *const *values = args + count;
+    *first = count == 1 ? args[0] : NULL;
     *qos = (rtmw_message_qos){-1, self->lifetime_ns, 0};
+    if (count > 1)
+        return PyErr_Format(PyExc_TypeError, "one argument by position, %s; %zd are given", first_name, count), false;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = values[i];
         if (PyUnicode_CompareWithASCIIString(name, "priority") == 0) {
@@ -522,13 +536,15 @@ static bool parse_qos(Publisher *self, PyObject *const *values, PyObject *kwname
         } else if (PyUnicode_CompareWithASCIIString(name, "valid_until") == 0) {
             if (!seconds(value, 0, &qos->expires_ns)) return false;
             if (value != Py_None && qos->expires_ns == 0) qos->expires_ns = 1; /* 1970: expired */
+        } else if (*first == NULL && PyUnicode_CompareWithASCIIString(name, first_name) == 0) {
+            *first = value;
         } else {
             return PyErr_Format(PyExc_TypeError,
                                 "unexpected keyword argument %R; there are priority, lifetime, valid_until", name),
                    false;
         }
     }
-    return true;
+    return *first || (PyErr_Format(PyExc_TypeError, "missing argument: %s", first_name), false);
 }
 
 /* Python code may have run since the last look: an encoder, a signal handler, another thread. */
@@ -594,17 +610,18 @@ static PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_s
 {
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos;
-    if (count != 1) return PyErr_Format(PyExc_TypeError, "publish takes one value, %zd were given", count);
-    if (!is_open(self) || !parse_qos(self, args + 1, kwnames, &qos)) return NULL;
-    int published = publish_value(self, args[0], &qos, true);
+    PyObject *value;
+    if (!is_open(self) || !parse_call(self, args, count, kwnames, "value", &value, &qos)) return NULL;
+    int published = publish_value(self, value, &qos, true);
     return published < 0 ? NULL : PyBool_FromLong(published);
 }
 
-static PyObject *Publisher_publish_many(PyObject *object, PyObject *values)
+static PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos = {-1, self->lifetime_ns, 0};
-    if (!is_open(self)) return NULL;
+    PyObject *values = only_argument(args, given, kwnames, "values");
+    if (!values || !is_open(self)) return NULL;
     PyObject *list = PySequence_Fast(values, "publish_many takes an iterable of values");
     if (!list) return NULL;
     Py_ssize_t count = 0;
@@ -620,10 +637,9 @@ static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssiz
 {
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos;
-    if (count != 1)
-        return PyErr_Format(PyExc_TypeError, "loan takes one size in bytes, %zd arguments were given", count);
-    if (!parse_qos(self, args + 1, kwnames, &qos)) return NULL;
-    Py_ssize_t size = PyNumber_AsSsize_t(args[0], PyExc_OverflowError);
+    PyObject *wanted;
+    if (!parse_call(self, args, count, kwnames, "size", &wanted, &qos)) return NULL;
+    Py_ssize_t size = PyNumber_AsSsize_t(wanted, PyExc_OverflowError);
     if ((size == -1 && PyErr_Occurred()) || !is_open(self)) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a loan of %zd bytes is not possible; ask for 0 or more", size);
     Loan *loan = PyObject_New(Loan, self->loan_type);
@@ -676,7 +692,7 @@ static PyMethodDef Publisher_methods[] = {
     {"publish", FAST(Publisher_publish), METH_FASTCALL | METH_KEYWORDS,
      "publish(value, *, priority=None, lifetime=None, valid_until=None) -> bool\n\n"
      "Append a message; True when it is in the queue. False: refused, and counted in stats()."},
-    {"publish_many", Publisher_publish_many, METH_O,
+    {"publish_many", FAST(Publisher_publish_many), METH_FASTCALL | METH_KEYWORDS,
      "publish_many(values) -> int\n\nPublish in order until one is refused; how many were published. Wakes sleepers "
      "once."},
     {"loan", FAST(Publisher_loan), METH_FASTCALL | METH_KEYWORDS,
@@ -950,8 +966,10 @@ static PyObject *Subscriber_take(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *Subscriber_take_many(PyObject *object, PyObject *limit)
+static PyObject *Subscriber_take_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
+    PyObject *limit = only_argument(args, given, kwnames, "limit");
+    if (!limit) return NULL;
     Py_ssize_t most = PyNumber_AsSsize_t(limit, PyExc_OverflowError);
     if (most == -1 && PyErr_Occurred()) return NULL;
     if (!subscribed((Subscriber *)object)) return NULL;
@@ -1058,7 +1076,7 @@ static PyObject *Subscriber_closed(PyObject *object, void *unused)
 
 static PyMethodDef Subscriber_methods[] = {
     {"take", Subscriber_take, METH_NOARGS, "take() -> Sample | None\n\nThe next message, or None. Never waits."},
-    {"take_many", Subscriber_take_many, METH_O,
+    {"take_many", FAST(Subscriber_take_many), METH_FASTCALL | METH_KEYWORDS,
      "take_many(limit) -> list[Sample]\n\nAt most `limit` messages. Never waits."},
     {"receive", FAST(Subscriber_receive), METH_FASTCALL | METH_KEYWORDS,
      "receive(timeout=None) -> Sample\n\nThe next message; waits up to `timeout` seconds.\n\n"

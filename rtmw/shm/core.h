@@ -167,6 +167,7 @@ bool reliable_room(struct rtmw_publisher *);            /* no RELIABLE subscribe
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
 uint64_t unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *);
+uint64_t waiting_for(struct rtmw_region *, struct topic *, struct subscriber_block *);
 /* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
 struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
 

@@ -40,6 +40,18 @@ uint64_t unread_by(struct rtmw_region *r, struct topic *t, struct subscriber_blo
     return unread;
 }
 
+/* What of that still lies in the queues. */
+uint64_t waiting_for(struct rtmw_region *r, struct topic *t, struct subscriber_block *block)
+{
+    uint64_t waiting = 0;
+    for (uint32_t b = 0; b < BANDS; b++) {
+        uint64_t tail = band_tail_sequence(r, &t->band[b]), cursor = cursor_sequence(block, b, tail);
+        uint64_t head = band_head_sequence(&t->band[b], tail), before = head > cursor + 1 ? head - 1 : cursor;
+        if (tail > before) waiting += tail - before;
+    }
+    return waiting;
+}
+
 static uint64_t total_of(struct rtmw_region *r, struct topic *t)
 {
     uint64_t total = 0;
@@ -153,14 +165,15 @@ static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t b
 
 /* A queue is never without its last message; but when all have read a large one, its block may go. Its state is read
  * while it is last, so that it is not another message by the time that it is emptied. */
-static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band)
+static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band, bool unread_too)
 {
     struct topic *t = &r->topics[topic];
     uint64_t tail = load_seq(&t->band[band].tail), sequence = band_tail_sequence(r, &t->band[band]);
     struct descriptor *last = descriptor_at(r, link_index(tail));
     if (!last || !load_relaxed(&last->block_granules) || load_relaxed(&t->history)) return false;
     uint64_t state = load_seq(&last->state);
-    if (floor_of(r, topic, band, false, false) < sequence || load_seq(&t->band[band].tail) != tail) return false;
+    if (floor_of(r, topic, band, unread_too, unread_too) < sequence || load_seq(&t->band[band].tail) != tail)
+        return false;
     return descriptor_empty(r, last, state);
 }
 
@@ -171,7 +184,7 @@ static bool trim_everything(struct rtmw_region *r, bool pressed)
         for (uint32_t band = 0; band < BANDS; band++) {
             if (!(load_seq(&r->topics[topic].bands) & (1u << band))) continue;
             evicted += evict_unneeded(r, topic, band, 1, pressed);
-            evicted += empty_last(r, topic, band);
+            evicted += empty_last(r, topic, band, false);
         }
     return evicted > 0;
 }
@@ -219,6 +232,8 @@ static bool evict_unread(struct rtmw_publisher *p, uint32_t most)
             if (floor > tail - history) floor = tail - history;
             if (queue_evict(r, b, floor, expired_only ? 1 : most)) return true;
         }
+    for (uint32_t band = 0; band < BANDS; band++) /* only last ones are left */
+        if (empty_last(r, p->topic_index, band, true)) return true;
     return false;
 }
 

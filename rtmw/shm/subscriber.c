@@ -10,7 +10,7 @@
 
 #include "core.h"
 
-enum { SPIN_FIRST_NS = 20000, SHORT_QUEUE = 64 };
+enum { SPIN_FIRST_NS = 20000, SHORT_QUEUE = 64, LARGE_PART = 16 };
 
 static void set_cursor(rtmw_subscriber *s, uint32_t band)
 {
@@ -316,18 +316,22 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     return true;
 }
 
-/* Nothing more to take: a cursor at a large message lets go of it, and rests on its sequence alone. So the block goes when
- * the samples and the other cursors of this process have let go too. Only in a short queue: the next step looks for its place from head. */
-static void rest(rtmw_subscriber *s)
+/* A cursor at a message with a block lets go of it, and rests on its sequence alone: so the block goes when the samples and
+ * the other cursors of this process have let go too. Only in a short queue: the next step looks for its place from head. */
+static void rest(rtmw_subscriber *s, uint32_t band)
 {
-    for (uint32_t band = 0; band < BANDS; band++) {
-        uint32_t index = s->index[band];
-        if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules)) continue;
-        if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) continue;
-        s->index[band] = NIL;
-        set_cursor(s, band);
-        let_go(s->region, index);
-    }
+    uint32_t index = s->index[band];
+    if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules)) return;
+    if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) return;
+    s->index[band] = NIL;
+    set_cursor(s, band);
+    let_go(s->region, index);
+}
+
+/* So large that the next one may need its memory at once. */
+static bool is_large(struct rtmw_region *r, struct descriptor *d)
+{
+    return d->block_granules > r->header->pages * (uint64_t)GRANULES_A_PAGE / LARGE_PART;
 }
 
 static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now, rtmw_message *message)
@@ -340,6 +344,7 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     count_up(&s->block->bytes, d->size);
     *message = (rtmw_message){data,         d->size,        s->sequence[band], d->source_time_ns, d->expires_ns,
                               d->publisher, s->index[band], d->type,           (uint8_t)band};
+    if (is_large(s->region, d)) rest(s, band);
     return RTMW_OK;
 }
 
@@ -355,7 +360,7 @@ static int take_locked(rtmw_subscriber *s, rtmw_message *message)
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         band = BANDS;
     }
-    rest(s);
+    for (band = 0; band < BANDS; band++) rest(s, band);
     return RTMW_EMPTY;
 }
 
