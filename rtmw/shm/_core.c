@@ -1305,17 +1305,12 @@ static PyObject *core_names(PyObject *module, PyObject *args)
     return Py_BuildValue("ss", control, blocks);
 }
 
-static PyObject *core_describe(PyObject *module, PyObject *code)
-{
-    (void)module;
-    long number = PyLong_AsLong(code);
-    return PyErr_Occurred() ? NULL : PyUnicode_FromString(rtmw_describe((int)number));
-}
-
 static PyMethodDef core_methods[] = {
-    {"wait_any", core_wait_any, METH_VARARGS, NULL}, {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"format", core_format, METH_VARARGS, NULL},     {"names", core_names, METH_VARARGS, NULL},
-    {"describe", core_describe, METH_O, NULL},       {NULL, NULL, 0, NULL},
+    {"wait_any", core_wait_any, METH_VARARGS, NULL},
+    {"control_bytes", core_control_bytes, METH_O, NULL},
+    {"format", core_format, METH_VARARGS, NULL},
+    {"names", core_names, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
@@ -1338,8 +1333,7 @@ static int core_exec(PyObject *module)
     static const struct {
         const char *name;
         int code;
-    } codes[] = {{"FULL", RTMW_FULL},
-                 {"NO_MEMORY", RTMW_NO_MEMORY},
+    } codes[] = {{"NO_MEMORY", RTMW_NO_MEMORY},
                  {"TIMEOUT", RTMW_TIMEOUT},
                  {"DEADLINE", RTMW_DEADLINE},
                  {"LAPSED", RTMW_LAPSED},

@@ -44,6 +44,12 @@ static inline bool cas32(uint32_t *word, uint32_t expected, uint32_t desired)
     return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+/* A word that only grows: at least `least` from now on. */
+static inline void raise_to(uint32_t *word, uint32_t least)
+{
+    for (uint32_t seen = load_seq(word); seen < least && !cas32(word, seen, least); seen = load_seq(word)) {}
+}
+
 /* A counter with one writer: its owner. Others read it with load_relaxed. */
 static inline void count_up(uint64_t *counter, uint64_t by)
 {

@@ -90,6 +90,9 @@ extern uint32_t rtmw_forks; /* fork() calls of which this process is the child *
 
 static inline bool is_forked(const struct rtmw_region *r) { return __builtin_expect(r->forks != rtmw_forks, 0); }
 
+/* Of a participant, in a pair of words. */
+static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
+
 static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t index)
 {
     return index < r->header->descriptors ? &r->descriptors[index] : NULL;
@@ -137,6 +140,7 @@ enum { GRANULAR_PAGE_TAG = 1 };
 
 /* queue.c */
 bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
+void hold_mine(struct rtmw_region *, uint32_t index);                              /* lock held */
 void hold_again(struct rtmw_region *, uint32_t index);                             /* lock held */
 void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);

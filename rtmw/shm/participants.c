@@ -20,8 +20,6 @@
 
 enum { LAST_RESORT = PARTICIPANTS - 1 };
 
-static uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
-
 enum process { UNKNOWN, GONE, FOUND };
 
 /* State letter, thread count and start time (clock ticks since boot) of a process. GONE only when the kernel says so:

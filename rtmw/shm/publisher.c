@@ -19,11 +19,6 @@ static bool make_writable(struct rtmw_region *r)
     return r->blocks_writable;
 }
 
-static void raise_to(uint32_t *word, uint32_t least)
-{
-    for (uint32_t seen = load_seq(word); seen < least && !cas32(word, seen, least); seen = load_seq(word)) {}
-}
-
 static int open_slot(rtmw_publisher *p, uint16_t type)
 {
     struct rtmw_region *r = p->region;
@@ -194,8 +189,7 @@ void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return;
     lock_take(&r->lock);
-    if (r->refs[loan->descriptor]++ == 0)
-        fetch_or(&r->descriptors[loan->descriptor].holders[r->me >> 6], UINT64_C(1) << (r->me & 63));
+    hold_mine(r, loan->descriptor);
     lock_give(&r->lock);
 }
 

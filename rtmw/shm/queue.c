@@ -15,18 +15,22 @@
  */
 #include "core.h"
 
-static uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
-
 void let_go(struct rtmw_region *r, uint32_t index)
 {
     if (--r->refs[index] == 0) fetch_and(&r->descriptors[index].holders[r->me >> 6], ~bit_of(r->me));
+}
+
+/* Sets my bit, and looks at nothing: for a descriptor that is mine (LOANED), or as the first half of hold. */
+void hold_mine(struct rtmw_region *r, uint32_t index)
+{
+    if (r->refs[index]++ == 0) fetch_or(&r->descriptors[index].holders[r->me >> 6], bit_of(r->me));
 }
 
 void hold_again(struct rtmw_region *r, uint32_t index) { r->refs[index]++; }
 
 bool hold(struct rtmw_region *r, uint32_t index, struct band *band, uint64_t sequence)
 {
-    if (r->refs[index]++ == 0) fetch_or(&r->descriptors[index].holders[r->me >> 6], bit_of(r->me));
+    hold_mine(r, index);
     uint64_t head = load_seq(&band->head); /* pairs with has_holders in descriptors.c */
     if (sequence_near(link_tag(head), sequence) <= sequence) return true;
     let_go(r, index);

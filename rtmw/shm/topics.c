@@ -26,7 +26,7 @@ uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint
         for (uint32_t i = 0; i < count; i++) {
             uint64_t word = load_relaxed(&words[i]);
             if (slot_state_of(word) != SLOT_FREE) continue;
-            for (uint32_t seen = load_seq(top); seen < i + 1 && !cas32(top, seen, i + 1); seen = load_seq(top)) {}
+            raise_to(top, i + 1);
             uint64_t mine = slot_make(slot_generation(word) + 1, topic, r->me, SLOT_CLAIMED);
             if (!cas64(&words[i], word, mine)) continue;
             *slot = i;
@@ -152,8 +152,7 @@ int topic_open(struct rtmw_region *r, const char *name, uint32_t *topic)
         if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
     if (!intern(r, &table, hash_of(name), name, topic)) return RTMW_NO_TOPIC_SLOT;
-    for (uint32_t top = load_seq(&r->header->topics_top);
-         top < *topic + 1 && !cas32(&r->header->topics_top, top, *topic + 1); top = load_seq(&r->header->topics_top)) {}
+    raise_to(&r->header->topics_top, *topic + 1);
     return RTMW_OK;
 }
 
