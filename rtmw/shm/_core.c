@@ -330,7 +330,7 @@ static PyObject *Region_examine(PyObject *self, PyObject *fix)
     uint32_t swept = 0, freed = 0;
     if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
     struct books *books = PyMem_Malloc(sizeof *books);
-    uint8_t *marks = PyMem_Malloc(r->header->descriptors);
+    uint8_t *marks = PyMem_Malloc(books_marks(r));
     PyObject *problems = PyList_New(0), *result = NULL;
     if (books && marks && problems) {
         if (PyObject_IsTrue(fix)) books_repair(r, &swept, &freed);

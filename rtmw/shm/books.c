@@ -19,18 +19,19 @@ struct look {
     uint64_t complaints[BOOKS_PROBLEMS];
     uint32_t count;
     uint8_t *queued; /* a byte a descriptor: 1 reached from a head */
+    uint8_t *moving; /* a byte a topic, a bit a band: its head moved during the walk, so not all was reached */
 };
 
-static uint64_t hash_text(const char *text)
+static uint64_t hash_text(const char *text, uint64_t hash)
 {
-    uint64_t hash = 1469598103934665603u;
     for (; *text; text++) hash = (hash ^ (uint8_t)*text) * 1099511628211u;
     return hash;
 }
 
-static void complain(struct look *look, const char *text)
+/* `life` tells two lives of a descriptor apart, of which the text names only the index. */
+static void complain(struct look *look, uint64_t life, const char *text)
 {
-    uint64_t hash = hash_text(text);
+    uint64_t hash = hash_text(text, 1469598103934665603u ^ life);
     bool seen_before = look->before == NULL;
     for (uint32_t i = 0; look->before && i < look->before->count; i++)
         seen_before |= look->before->complaints[i] == hash;
@@ -39,12 +40,13 @@ static void complain(struct look *look, const char *text)
     look->complaints[look->count++] = hash;
 }
 
-#define COMPLAIN(look, ...)                         \
+#define COMPLAIN_OF(look, life, ...)                \
     do {                                            \
         char text_[BOOKS_TEXT];                     \
         snprintf(text_, sizeof text_, __VA_ARGS__); \
-        complain(look, text_);                      \
+        complain(look, life, text_);                \
     } while (0)
+#define COMPLAIN(look, ...) COMPLAIN_OF(look, 0, __VA_ARGS__)
 
 static void walk_band(struct look *look, uint32_t topic, uint32_t band)
 {
@@ -55,15 +57,18 @@ static void walk_band(struct look *look, uint32_t topic, uint32_t band)
     uint64_t sequence = link_tag(head);
     for (uint64_t i = 0; index != NIL; i++) { /* to the last one linked, which tail may not name yet */
         struct descriptor *d = descriptor_at(r, index);
-        if (load_seq(&b->head) != head) return; /* it moves; the next look may be luckier */
+        if (load_seq(&b->head) != head) { /* the next look may be luckier */
+            look->moving[topic] |= 1u << band;
+            return;
+        }
         if (!d || i > r->header->descriptors) {
             COMPLAIN(look, "topic %s, band %u: the queue is broken after %llu messages", r->topics[topic].name, band,
                      (unsigned long long)i);
             return;
         }
         if ((load_relaxed(&d->sequence) & TAG_MASK) != ((sequence + i) & TAG_MASK))
-            COMPLAIN(look, "topic %s, band %u: sequence %llu is out of place", r->topics[topic].name, band,
-                     (unsigned long long)load_relaxed(&d->sequence));
+            COMPLAIN_OF(look, load_relaxed(&d->state), "topic %s, band %u: sequence %llu is out of place",
+                        r->topics[topic].name, band, (unsigned long long)load_relaxed(&d->sequence));
         look->queued[index] = 1;
         index = link_index(load_seq(&d->next));
     }
@@ -81,6 +86,13 @@ static void check_holders(struct look *look, uint32_t index, struct descriptor *
             COMPLAIN(look, "descriptor %u is held by participant %u, which is not there", index, slot);
 }
 
+static bool may_be_in_its_queue(struct look *look, struct descriptor *d)
+{
+    uint64_t place = load_relaxed(&d->place);
+    uint32_t topic = place_topic(place), band = place_band(place);
+    return topic < look->region->header->topics && (look->moving[topic] >> band & 1);
+}
+
 static void check_descriptor(struct look *look, uint32_t index)
 {
     struct rtmw_region *r = look->region;
@@ -91,31 +103,30 @@ static void check_descriptor(struct look *look, uint32_t index)
     switch (state_kind(state)) {
     case FREE:
         look->books->free++;
-        if (load_relaxed(&d->block_granules)) COMPLAIN(look, "descriptor %u is free and has a block", index);
-        if (held) COMPLAIN(look, "descriptor %u is free and held", index);
+        if (load_relaxed(&d->block_granules)) COMPLAIN_OF(look, state, "descriptor %u is free and has a block", index);
+        if (held) COMPLAIN_OF(look, state, "descriptor %u is free and held", index);
         break;
     case LOANED:
     case APPENDING:
         look->books->loaned++;
         if (!is_present(r, state_owner(state)))
-            COMPLAIN(look, "descriptor %u is loaned to participant %u, which is not there", index, state_owner(state));
+            COMPLAIN_OF(look, state, "descriptor %u is loaned to participant %u, which is not there", index,
+                        state_owner(state));
         break;
     case QUEUED:
     case EMPTIED:
         if (!state_is_settled(state) && !is_present(r, state_owner(state)))
-            COMPLAIN(look, "descriptor %u is being emptied by participant %u, which is not there", index,
-                     state_owner(state));
+            COMPLAIN_OF(look, state, "descriptor %u is being emptied by participant %u, which is not there", index,
+                        state_owner(state));
         if (look->queued[index])
             look->books->queued++;
-        else if (!descriptor_is_passed(r, d))
-            COMPLAIN(look, "descriptor %u is queued in no queue", index);
-        else if (held)
-            look->books->held++;
-        else
-            look->books->free++;
+        else if (descriptor_is_passed(r, d))
+            *(held ? &look->books->held : &look->books->free) += 1;
+        else if (!may_be_in_its_queue(look, d))
+            COMPLAIN_OF(look, state, "descriptor %u is queued in no queue", index);
         break;
     default:
-        COMPLAIN(look, "descriptor %u is in no known state", index);
+        COMPLAIN_OF(look, state, "descriptor %u is in no known state", index);
     }
 }
 
@@ -170,7 +181,7 @@ static void take_look(struct look *look)
 {
     struct books *books = look->books;
     memset(books, 0, sizeof *books);
-    memset(look->queued, 0, look->region->header->descriptors);
+    memset(look->queued, 0, books_marks(look->region));
     for (uint32_t topic = 0; topic < look->region->header->topics; topic++)
         for (uint32_t band = 0; band < BANDS; band++) walk_band(look, topic, band);
     for (uint32_t index = 0; index < look->region->header->descriptors; index++) check_descriptor(look, index);
@@ -179,12 +190,18 @@ static void take_look(struct look *look)
     books->problems = look->count;
 }
 
-/* `marks`: a byte a descriptor, lent by the caller. */
+size_t books_marks(struct rtmw_region *r) { return (size_t)r->header->descriptors + r->header->topics; }
+
+/* `marks`: books_marks() bytes, lent by the caller. The first are a byte a descriptor: 1 reached from a head. */
 void books_examine(struct rtmw_region *r, struct books *books, uint8_t *marks)
 {
     struct look looks[LOOKS];
     for (int i = 0; i < LOOKS; i++) {
-        looks[i] = (struct look){.region = r, .books = books, .before = i ? &looks[i - 1] : NULL, .queued = marks};
+        looks[i] = (struct look){.region = r,
+                                 .books = books,
+                                 .before = i ? &looks[i - 1] : NULL,
+                                 .queued = marks,
+                                 .moving = marks + r->header->descriptors};
         take_look(&looks[i]);
         if (looks[i].count == 0) return;
         struct timespec pause = {.tv_nsec = PAUSE_NS};

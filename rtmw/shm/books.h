@@ -13,6 +13,7 @@ struct books {
     char problem[BOOKS_PROBLEMS][BOOKS_TEXT];
 };
 
+size_t books_marks(struct rtmw_region *);
 void books_examine(struct rtmw_region *, struct books *, uint8_t *marks);
 void books_repair(struct rtmw_region *, uint32_t *swept, uint32_t *freed);
 

@@ -15,7 +15,7 @@
 #include "books.h"
 #include "core.h"
 
-enum { ACTORS = 3, AUDITOR = ACTORS, REGIONS = ACTORS + 1, MOST_DESCRIPTORS = 8, MOST_PAGES = 4, SLOTS = 4 };
+enum { ACTORS = 3, AUDITOR = ACTORS, REGIONS = ACTORS + 1, MOST_DESCRIPTORS = 8, MOST_PAGES = 4, SLOTS = 4, TOPICS = 2 };
 
 struct size {
     uint32_t descriptors, pages;
@@ -27,7 +27,7 @@ struct world {
         struct header header;
         struct participant participants[PARTICIPANTS];
         struct type_entry types[1];
-        struct topic topics[2];
+        struct topic topics[TOPICS];
         uint64_t topic_directory[8], type_directory[4];
         uint64_t publisher_words[SLOTS], subscriber_words[SLOTS];
         struct publisher_block publishers[SLOTS];

@@ -159,7 +159,7 @@ void books_must_balance(struct rtmw_region *r)
 {
     static struct books books;
     uint32_t swept, freed, unused = 0, in_queues = 0;
-    uint8_t *marks = calloc(1, r->header->descriptors);
+    uint8_t *marks = calloc(1, books_marks(r));
     books_repair(r, &swept, &freed);
     books_examine(r, &books, marks);
     for (uint32_t i = 0; i < books.problems; i++) fprintf(stderr, "books: %s\n", books.problem[i]);

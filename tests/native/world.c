@@ -28,7 +28,7 @@ static void find_tables(struct rtmw_region *r)
 
 static void empty_queues(void)
 {
-    for (uint32_t t = 0; t < 2; t++)
+    for (uint32_t t = 0; t < TOPICS; t++)
         for (uint32_t b = 0; b < BANDS; b++)
             world.shared.topics[t].band[b].head = world.shared.topics[t].band[b].tail = link_make(0, NIL);
     for (uint32_t s = 0; s < SLOTS; s++)
@@ -43,7 +43,7 @@ void world_make(struct size size)
 {
     memset(&world, 0, sizeof world);
     world.clock_ns = 1;
-    world.shared.header = (struct header){.topics = 2, .publishers = SLOTS, .subscribers = SLOTS, .types = 1,
+    world.shared.header = (struct header){.topics = TOPICS, .publishers = SLOTS, .subscribers = SLOTS, .types = 1,
                                           .descriptors = size.descriptors, .pages = size.pages,
                                           .pool_bytes = (uint64_t)size.pages * PAGE};
     empty_queues();
@@ -121,7 +121,7 @@ bool take_word(uint32_t who, rtmw_message *m)
 bool books_are_right(void)
 {
     static struct books books;
-    uint8_t marks[MOST_DESCRIPTORS];
+    uint8_t marks[MOST_DESCRIPTORS + TOPICS];
     books_examine(&world.region[AUDITOR], &books, marks);
     if (books.problems) broken("%s", books.problem[0]);
     return books.problems == 0;
@@ -131,7 +131,7 @@ static bool nothing_is_claimed(void)
 {
     for (uint32_t i = 0; i < SLOTS; i++)
         if (slot_state_of(world.shared.publisher_words[i]) || slot_state_of(world.shared.subscriber_words[i])) return false;
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < TOPICS; i++)
         if (slot_state_of(world.shared.topics[i].word) == SLOT_CLAIMED) return false;
     for (uint32_t i = 0; i < PARTICIPANTS; i++)
         if (i != world.region[AUDITOR].me && (world.shared.participants[i].word & 3)) return false;
@@ -142,7 +142,7 @@ bool all_comes_back(void)
 {
     struct rtmw_region *r = &world.region[AUDITOR];
     static struct books books;
-    uint8_t marks[MOST_DESCRIPTORS];
+    uint8_t marks[MOST_DESCRIPTORS + TOPICS];
     uint32_t unused = 0, swept, freed, in_queues = 0;
     if (!books_are_right()) return false;
     for (uint32_t who = 0; who < ACTORS; who++) world_kill(who);
