@@ -81,6 +81,11 @@ def claim_a_larger_pool(number: int) -> None:
     write(control(number), 32, struct.pack("<Q", 1 << 30))
 
 
+def claim_a_pool_whose_pages_nobody_can_count(number: int) -> None:
+    write(control(number), 32, struct.pack("<Q", 1 << 44))
+    os.truncate(blocks(number), 1 << 44)
+
+
 def move_a_table(number: int) -> None:
     write(control(number), 64, struct.pack("<Q", 1 << 40))
 
@@ -95,6 +100,7 @@ def move_a_table(number: int) -> None:
         cut_blocks_short,
         remove_blocks,
         claim_a_larger_pool,
+        claim_a_pool_whose_pages_nobody_can_count,
         move_a_table,
     ],
 )
@@ -107,6 +113,29 @@ def test_a_half_made_or_damaged_region_is_refused_with_what_to_do(
         with pytest.raises(rtmw.RegionDamaged, match=rf"{domain_id}.*half made.*rtmw clean"):
             rtmw.Domain(domain_id)
     assert_can_be_removed_and_made_anew(domain_id)
+
+
+HEADER_BYTES = 192
+
+
+def test_a_header_with_any_word_of_it_changed_is_refused(domain_id: int) -> None:
+    make(domain_id)
+    whole = control(domain_id).read_bytes()[:HEADER_BYTES]
+    for at in range(0, HEADER_BYTES, 4):
+        if at == 12:  # the pid of its maker, which is for people
+            continue
+        for changed in (0xFFFFFFFF, struct.unpack_from("<I", whole, at)[0] ^ 0x40000000):
+            write(control(domain_id), at, struct.pack("<I", changed))
+            with pytest.raises((rtmw.RegionDamaged, rtmw.VersionMismatch)):
+                rtmw.Domain(domain_id)
+        write(control(domain_id), at, whole[at : at + 4])
+    with rtmw.Domain(domain_id) as domain:
+        assert_whole(domain)
+
+
+def test_what_is_written_over_the_header_later_changes_nothing_for_who_is_attached(domain: rtmw.Domain) -> None:
+    write(control(domain.id), 0, b"\xff" * HEADER_BYTES)
+    assert_whole(domain)
 
 
 AS_NOBODY = f"""

@@ -153,7 +153,7 @@ static PyObject *Region_topics(PyObject *self, PyObject *unused)
     struct rtmw_region *r = ((Region *)self)->core;
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
-    for (uint32_t i = 0; !failed && i < load_seq(&r->header->topics_top) && i < r->header->topics; i++) {
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++) {
         struct topic *t = &r->topics[i];
         if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE) continue;
         failed = append_new(list, Py_BuildValue("IsKN", i, t->name, (unsigned long long)load_relaxed(&t->retired_bytes),
@@ -173,7 +173,7 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
     struct rtmw_region *r = ((Region *)self)->core;
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
-    for (uint32_t i = 0; !failed && i < load_seq(&r->header->publishers_top) && i < r->header->publishers; i++) {
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->publishers_top) && i < r->header->publishers; i++) {
         uint64_t word = load_seq(&r->publisher_words[i]);
         struct publisher_block *p = &r->publishers[i];
         if (slot_state_of(word) != SLOT_ACTIVE) continue;
@@ -215,7 +215,7 @@ static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
     struct rtmw_region *r = ((Region *)self)->core;
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
-    for (uint32_t i = 0; !failed && i < load_seq(&r->header->subscribers_top) && i < r->header->subscribers; i++) {
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->subscribers_top) && i < r->header->subscribers; i++) {
         uint64_t word = load_seq(&r->subscriber_words[i]);
         struct subscriber_block *s = &r->subscribers[i];
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
@@ -1332,7 +1332,7 @@ static int core_exec(PyObject *module)
     if (!state->failure || !state->closed_error) return -1;
     static const struct {
         const char *name;
-        int code;
+        long code;
     } codes[] = {{"NO_MEMORY", RTMW_NO_MEMORY},
                  {"TIMEOUT", RTMW_TIMEOUT},
                  {"DEADLINE", RTMW_DEADLINE},
@@ -1354,6 +1354,8 @@ static int core_exec(PyObject *module)
                  {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
                  {"PAGE", PAGE},
                  {"GRANULES_A_PAGE", GRANULES_A_PAGE},
+                 {"SMALLEST_POOL", SMALLEST_POOL},
+                 {"LARGEST_POOL", LARGEST_POOL},
                  {"TYPE_RAW", TYPE_RAW},
                  {"TYPE_ANY", TYPE_ANY}};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)

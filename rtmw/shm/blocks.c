@@ -149,7 +149,7 @@ bool block_allocate(struct rtmw_region *r, uint32_t index, uint64_t size)
     if (pages > r->header->pages) return false;
     bool done = granules < GRANULES_A_PAGE ? allocate_granules(r, index, (uint32_t)granules)
                                            : allocate_pages(r, index, (uint32_t)pages);
-    if (done) fetch_add(&r->header->granules_used, r->descriptors[index].block_granules);
+    if (done) fetch_add(&r->hints->granules_used, r->descriptors[index].block_granules);
     return done;
 }
 
@@ -158,7 +158,7 @@ void block_drop(struct rtmw_region *r, struct descriptor *d)
     uint32_t granules = d->block_granules;
     store_relaxed(&d->block_granules, 0u);
     begin_tag(d); /* also without a block: its last owner may have died while claiming one */
-    if (granules) fetch_sub(&r->header->granules_used, granules);
+    if (granules) fetch_sub(&r->hints->granules_used, granules);
 }
 
 /* Below the low-water mark: less than an eighth of the descriptors or of the pool is free. */
@@ -167,5 +167,5 @@ bool pool_is_low(struct rtmw_region *r)
     const struct header *h = r->header;
     int64_t granules = (int64_t)h->pages * GRANULES_A_PAGE, descriptors = h->descriptors;
     return descriptors_used(r) > descriptors - descriptors / 8 ||
-           (int32_t)load_relaxed(&h->granules_used) > granules - granules / 8;
+           (int32_t)load_relaxed(&r->hints->granules_used) > granules - granules / 8;
 }

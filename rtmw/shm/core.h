@@ -22,12 +22,13 @@ struct stash {
 };
 
 struct rtmw_region {
-    struct header *header;
-    uint8_t *blocks;
+    struct header header[1];   /* checked at attach; what lies in shared memory may change under anybody's hands */
+    uint8_t *control, *blocks; /* the two mappings */
     int blocks_fd;
     bool blocks_writable; /* read-only until the first publisher opens */
     uint32_t domain;
 
+    struct hints *hints;
     struct participant *participants;
     struct type_entry *types;
     struct topic *topics;
@@ -101,7 +102,7 @@ static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t i
 /* A hint; below 0 when a recount and a claim crossed. */
 static inline int64_t descriptors_used(struct rtmw_region *r)
 {
-    return (int32_t)load_relaxed(&r->header->descriptors_used);
+    return (int32_t)load_relaxed(&r->hints->descriptors_used);
 }
 
 /* clock.c */

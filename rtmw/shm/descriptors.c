@@ -47,7 +47,7 @@ void descriptor_free(struct rtmw_region *r, uint32_t index)
     struct descriptor *d = &r->descriptors[index];
     uint64_t state = load_relaxed(&d->state);
     block_drop(r, d);
-    fetch_sub(&r->header->descriptors_used, 1u);
+    fetch_sub(&r->hints->descriptors_used, 1u);
     cas64(&d->state, state, state_make((state_generation(state) + 1) & TAG_MASK, FREE, 0));
 }
 
@@ -96,7 +96,7 @@ static uint32_t scan_free(struct rtmw_region *r)
         r->scan = index + 1 < count ? index + 1 : 0;
         uint64_t state = load_relaxed(&r->descriptors[index].state);
         if (state_kind(state) != FREE || !descriptor_take_over(r, index, state)) continue;
-        fetch_add(&r->header->descriptors_used, 1u);
+        fetch_add(&r->hints->descriptors_used, 1u);
         return index;
     }
     return NIL;
@@ -174,8 +174,8 @@ void recount_hints(struct rtmw_region *r)
         used++;
         granules += load_relaxed(&d->block_granules);
     }
-    store_relaxed(&r->header->descriptors_used, used);
-    store_relaxed(&r->header->granules_used, granules);
+    store_relaxed(&r->hints->descriptors_used, used);
+    store_relaxed(&r->hints->granules_used, granules);
 }
 
 bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }

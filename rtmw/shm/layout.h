@@ -2,7 +2,7 @@
  *
  *   control object                                         blocks object
  *   ┌──────────────────────────────────────────────┐       ┌─────────────────────────────┐
- *   │ header        magic, version, sizes, hints   │       │ page 0 │ page 1 │ … │ page n│  4096 bytes each
+ *   │ header · hints   magic, version, sizes       │       │ page 0 │ page 1 │ … │ page n│  4096 bytes each
  *   │ participants  128 × 128 B  attached processes│       │        16 granules of 256 B │
  *   │ types         type descriptions              │       └─────────────────────────────┘
  *   │ topics        name, wait words, 8 bands      │          payloads only, never a pointer
@@ -51,6 +51,9 @@ enum {
     GRANULES_A_PAGE = PAGE / GRANULE,
     IN_PLACE = 128, /* payload that fits in the descriptor */
 };
+
+#define SMALLEST_POOL (UINT64_C(1) << 16)
+#define LARGEST_POOL  (UINT64_C(1) << 40)
 
 #define NIL        0xFFFFFu /* no descriptor */
 #define INDEX_BITS 20
@@ -123,6 +126,7 @@ static inline uint64_t place_make(uint32_t topic, uint32_t band) { return ((uint
 static inline uint32_t place_topic(uint64_t place) { return (uint32_t)(place >> 8) & 0xFFFF; }
 static inline uint32_t place_band(uint64_t place) { return (uint32_t)place & 255; }
 
+/* Written once, by the creator. Whoever attaches checks a copy of its own, and looks at this one never again. */
 struct header {
     uint64_t magic;   /* written last by the creator, before the object gets its name */
     uint32_t version; /* RTMW_LAYOUT_VERSION */
@@ -134,12 +138,15 @@ struct header {
     uint64_t at_participants, at_types, at_topics, at_topic_directory, at_type_directory, at_publisher_words,
         at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules,
         at_descriptors; /* offsets in bytes from the header */
-    uint8_t pad0[32];
-    /* Hints, any process, any time. Wrong ones cost work, never harm: a sweep recounts them. */
+    uint8_t pad[32];
+};
+
+/* Any process, any time. Wrong ones cost work, never harm: a sweep recounts them. Behind the header. */
+struct hints {
     uint32_t descriptors_used;
     uint32_t granules_used;
     uint32_t topics_top, publishers_top, subscribers_top; /* slots from here on were never used */
-    uint8_t pad1[44];
+    uint8_t pad[44];
 };
 
 struct participant {
@@ -234,7 +241,7 @@ enum { TYPE_RAW = 0xFFFF, TYPE_ANY = 0xFFFE };
 #else
 #define RTMW_PIN(condition) _Static_assert(condition, #condition)
 #endif
-RTMW_PIN(sizeof(struct header) == 256 && offsetof(struct header, descriptors_used) == 192);
+RTMW_PIN(sizeof(struct header) == 192 && sizeof(struct hints) == 64);
 RTMW_PIN(sizeof(struct participant) == 128);
 RTMW_PIN(sizeof(struct type_entry) == 8192 && offsetof(struct type_entry, description) == 192);
 RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);

@@ -23,7 +23,7 @@ static int open_slot(rtmw_publisher *p, uint16_t type)
 {
     struct rtmw_region *r = p->region;
     p->word =
-        slot_claim(r, r->publisher_words, r->header->publishers, &r->header->publishers_top, p->topic_index, &p->slot);
+        slot_claim(r, r->publisher_words, r->header->publishers, &r->hints->publishers_top, p->topic_index, &p->slot);
     if (!p->word) return RTMW_NO_ENDPOINT_SLOT;
     struct publisher_block *block = p->block = &r->publishers[p->slot];
     memset(block, 0, sizeof *block);

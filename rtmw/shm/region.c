@@ -1,7 +1,8 @@
 /* The region as a whole: laid out by its creator, attached to by everybody, left in peace or by death.
  *
  * The creator formats both objects while they have no public name, and then names them; so nobody ever attaches to a
- * half-made region. What is checked here at attach catches truncated files and other versions.
+ * half-made region. What is checked here at attach catches truncated files, other versions, and a header that somebody
+ * has written over. It is read once, into private memory, and what was checked there is what counts from then on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ static struct header plan(uint64_t pool_bytes)
     h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
     h.publishers = h.subscribers = 2 * h.topics;
     h.types = 256;
-    uint64_t at = sizeof(struct header);
+    uint64_t at = sizeof(struct header) + sizeof(struct hints);
     h.at_participants = place(&at, PARTICIPANTS * sizeof(struct participant));
     h.at_types = place(&at, h.types * sizeof(struct type_entry));
     h.at_topics = place(&at, h.topics * sizeof(struct topic));
@@ -93,27 +94,29 @@ static int open_object(const char *name, int *fd)
     return errno == ENOENT ? RTMW_NOT_FOUND : errno == EACCES || errno == EPERM ? RTMW_DENIED : RTMW_SYSTEM;
 }
 
-/* Is this header ours, whole, and does it describe the file that it heads? */
-static int check_header(int fd, uint32_t *version)
+/* Is this header ours, whole, and does it describe the file that it heads? Everything in it follows from the size of the
+ * pool, so that nothing else has to be believed. */
+static int read_header(int fd, struct header *h, uint32_t *version)
 {
-    struct header h;
     struct stat about;
     if (fstat(fd, &about) != 0) return RTMW_SYSTEM;
-    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || h.magic != RTMW_MAGIC) return RTMW_DAMAGED;
-    *version = h.version;
-    if (h.version != RTMW_LAYOUT_VERSION) return RTMW_VERSION;
-    struct header expected = plan(h.pool_bytes);
-    expected.magic = h.magic;
-    expected.nonce = h.nonce;
-    expected.creator = h.creator;
-    bool same = memcmp(&h, &expected, offsetof(struct header, descriptors_used)) == 0;
-    return same && (uint64_t)about.st_size >= h.control_bytes ? RTMW_OK : RTMW_DAMAGED;
+    if (pread(fd, h, sizeof *h, 0) != (ssize_t)sizeof *h || h->magic != RTMW_MAGIC) return RTMW_DAMAGED;
+    *version = h->version;
+    if (h->version != RTMW_LAYOUT_VERSION) return RTMW_VERSION;
+    if (h->pool_bytes < SMALLEST_POOL || h->pool_bytes > LARGEST_POOL) return RTMW_DAMAGED;
+    struct header expected = plan(h->pool_bytes);
+    expected.magic = h->magic;
+    expected.nonce = h->nonce;
+    expected.creator = h->creator;
+    bool same = memcmp(h, &expected, sizeof expected) == 0;
+    return same && (uint64_t)about.st_size >= h->control_bytes ? RTMW_OK : RTMW_DAMAGED;
 }
 
 static void find_tables(struct rtmw_region *r)
 {
-    struct header *h = r->header;
-    uint8_t *base = (uint8_t *)h;
+    const struct header *h = r->header;
+    uint8_t *base = r->control;
+    r->hints = (void *)(base + sizeof *h);
     r->participants = (void *)(base + h->at_participants);
     r->types = (void *)(base + h->at_types);
     r->topics = (void *)(base + h->at_topics);
@@ -149,16 +152,13 @@ static int map_control(struct rtmw_region *r, uint32_t *version)
     snprintf(name, sizeof name, REGION_CONTROL, r->domain);
     int code = open_object(name, &fd);
     if (code != RTMW_OK) return code;
-    code = check_header(fd, version);
+    code = read_header(fd, r->header, version);
     if (code == RTMW_OK) {
-        struct header h;
-        void *base = MAP_FAILED;
-        if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h)
-            base = mmap(NULL, h.control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        void *base = mmap(NULL, r->header->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (base == MAP_FAILED)
             code = RTMW_SYSTEM;
         else
-            r->header = base;
+            r->control = base;
     }
     close(fd);
     return code;
@@ -167,7 +167,7 @@ static int map_control(struct rtmw_region *r, uint32_t *version)
 static void unmap(struct rtmw_region *r)
 {
     if (r->blocks) munmap(r->blocks, r->header->pool_bytes);
-    if (r->header) munmap(r->header, r->header->control_bytes);
+    if (r->control) munmap(r->control, r->header->control_bytes);
     if (r->blocks_fd >= 0) close(r->blocks_fd);
     if (r->socket >= 0) close(r->socket);
     if (r->sender) close((int)r->sender - 1);

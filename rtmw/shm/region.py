@@ -20,9 +20,6 @@ from rtmw.shm import _core
 SHM = "/dev/shm"
 """Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
 
-SMALLEST_POOL = 64 * 1024
-LARGEST_POOL = 1 << 40
-
 
 def parse_size(size: int | str) -> int:
     """Bytes of `"64M"`, `"512K"`, `"1G"` or a plain number, rounded up to whole pages."""
@@ -31,8 +28,9 @@ def parse_size(size: int | str) -> int:
     if match is None:
         raise ValueError(f"{size!r} is not a size; write bytes as a number, or as '512K', '64M', '2G'")
     number = int(match[1]) * units[match[2].upper()]
-    if not SMALLEST_POOL <= number <= LARGEST_POOL:
-        raise ValueError(f"a pool of {size!r} is not possible; it must have {SMALLEST_POOL} bytes to {LARGEST_POOL}")
+    least, most = _core.SMALLEST_POOL, _core.LARGEST_POOL
+    if not least <= number <= most:
+        raise ValueError(f"a pool of {size!r} is not possible; it must have {least} bytes to {most}")
     return -(-number // _core.PAGE) * _core.PAGE
 
 

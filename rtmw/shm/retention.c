@@ -15,7 +15,7 @@ enum { BATCH = 64, LEEWAY = 32, TRIM_EVERY_NS = 10000000 };
 
 struct subscriber_block *next_subscriber(struct rtmw_region *r, uint32_t topic, uint32_t *slot)
 {
-    uint32_t top = load_seq(&r->header->subscribers_top);
+    uint32_t top = load_seq(&r->hints->subscribers_top);
     for (; *slot < top && *slot < r->header->subscribers; ++*slot) {
         uint64_t word = load_seq(&r->subscriber_words[*slot]);
         if (slot_state_of(word) == SLOT_ACTIVE && slot_topic(word) == topic) return &r->subscribers[*slot];
@@ -122,7 +122,7 @@ void expel_stalled(struct rtmw_publisher *p, bool for_memory)
 {
     struct rtmw_region *r = p->region;
     bool dead = false;
-    uint32_t top = load_seq(&r->header->subscribers_top);
+    uint32_t top = load_seq(&r->hints->subscribers_top);
     for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {
         uint64_t word = load_seq(&r->subscriber_words[slot]);
         uint32_t topic = slot_topic(word);
@@ -180,7 +180,7 @@ static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band, boo
 static bool trim_everything(struct rtmw_region *r, bool pressed)
 {
     uint32_t evicted = 0;
-    for (uint32_t topic = 0; topic < load_seq(&r->header->topics_top) && topic < r->header->topics; topic++)
+    for (uint32_t topic = 0; topic < load_seq(&r->hints->topics_top) && topic < r->header->topics; topic++)
         for (uint32_t band = 0; band < BANDS; band++) {
             if (!(load_seq(&r->topics[topic].bands) & (1u << band))) continue;
             evicted += evict_unneeded(r, topic, band, 1, pressed);

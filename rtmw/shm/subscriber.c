@@ -151,7 +151,7 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     if (code == RTMW_OK) code = type_register(r, type, &s->type);
     if (code != RTMW_OK) return code;
     s->topic = &r->topics[s->topic_index];
-    s->word = slot_claim(r, r->subscriber_words, r->header->subscribers, &r->header->subscribers_top, s->topic_index,
+    s->word = slot_claim(r, r->subscriber_words, r->header->subscribers, &r->hints->subscribers_top, s->topic_index,
                          &s->slot);
     if (!s->word) return RTMW_NO_ENDPOINT_SLOT;
     s->block = &r->subscribers[s->slot];

@@ -152,7 +152,7 @@ int topic_open(struct rtmw_region *r, const char *name, uint32_t *topic)
         if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
     if (!intern(r, &table, hash_of(name), name, topic)) return RTMW_NO_TOPIC_SLOT;
-    raise_to(&r->header->topics_top, *topic + 1);
+    raise_to(&r->hints->topics_top, *topic + 1);
     return RTMW_OK;
 }
 

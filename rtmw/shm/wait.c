@@ -110,7 +110,7 @@ static void send_one(struct rtmw_region *r, int sender, char kind, uint32_t slot
 
 static void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topic_index)
 {
-    uint32_t poll = load_seq(&t->poll), top = load_seq(&r->header->subscribers_top);
+    uint32_t poll = load_seq(&t->poll), top = load_seq(&r->hints->subscribers_top);
     int sender = sender_of(r);
     if (sender < 0) return;
     for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {

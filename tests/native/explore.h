@@ -24,7 +24,7 @@ struct size {
 /* Everything that a schedule changes, put back before the next one. `shared` is what processes share. */
 struct world {
     struct {
-        struct header header;
+        struct hints hints;
         struct participant participants[PARTICIPANTS];
         struct type_entry types[1];
         struct topic topics[TOPICS];

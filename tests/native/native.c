@@ -173,6 +173,6 @@ void books_must_balance(struct rtmw_region *r)
     CHECK(unused + books.queued == r->header->descriptors, "free %u, queued %u of %u", unused, books.queued,
           r->header->descriptors);
     CHECK(books.granules_used == in_queues, "%u granules are used, %u lie in queues", books.granules_used, in_queues);
-    CHECK(load_relaxed(&r->header->descriptors_used) == books.queued, "the hint says %u", r->header->descriptors_used);
+    CHECK(load_relaxed(&r->hints->descriptors_used) == books.queued, "the hint says %u", r->hints->descriptors_used);
     free(marks);
 }

@@ -8,7 +8,7 @@ struct world world;
 
 static void find_tables(struct rtmw_region *r)
 {
-    r->header = &world.shared.header;
+    r->hints = &world.shared.hints;
     r->blocks = world.shared.blocks;
     r->blocks_writable = true;
     r->participants = world.shared.participants;
@@ -43,12 +43,13 @@ void world_make(struct size size)
 {
     memset(&world, 0, sizeof world);
     world.clock_ns = 1;
-    world.shared.header = (struct header){.topics = TOPICS, .publishers = SLOTS, .subscribers = SLOTS, .types = 1,
+    struct header sizes = {.topics = TOPICS, .publishers = SLOTS, .subscribers = SLOTS, .types = 1,
                                           .descriptors = size.descriptors, .pages = size.pages,
                                           .pool_bytes = (uint64_t)size.pages * PAGE};
     empty_queues();
     for (uint32_t who = 0; who < REGIONS; who++) {
         struct rtmw_region *r = &world.region[who];
+        *r->header = sizes;
         find_tables(r);
         r->refs = world.refs[who];
         r->domain = who;
@@ -156,7 +157,7 @@ bool all_comes_back(void)
     if (unused + books.queued != r->header->descriptors)
         broken("%u descriptors are free and %u queued, of %u", unused, books.queued, r->header->descriptors);
     if (books.granules_used != in_queues) broken("%u granules are used, %u in queues", books.granules_used, in_queues);
-    if (r->header->descriptors_used != books.queued) broken("the hint of used descriptors says %u", r->header->descriptors_used);
+    if (r->hints->descriptors_used != books.queued) broken("the hint of used descriptors says %u", r->hints->descriptors_used);
     if (!nothing_is_claimed()) broken("a slot stays claimed");
     return world.broken[0] == 0;
 }
