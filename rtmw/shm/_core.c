@@ -516,7 +516,7 @@ static bool parse_call(Publisher *self, PyObject *const *args, Py_ssize_t count,
 {
     PyObject *const *values = args + count;
     *first = count == 1 ? args[0] : NULL;
-    *qos = (rtmw_message_qos){-1, self->lifetime_ns, 0};
+    *qos = (rtmw_message_qos){.priority = -1, .lifetime_ns = self->lifetime_ns};
     if (count > 1)
         return PyErr_Format(PyExc_TypeError, "one argument by position, %s; %zd are given", first_name, count), false;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
@@ -619,7 +619,7 @@ static PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_s
 static PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
-    rtmw_message_qos qos = {-1, self->lifetime_ns, 0};
+    rtmw_message_qos qos = {.priority = -1, .lifetime_ns = self->lifetime_ns};
     PyObject *values = only_argument(args, given, kwnames, "values");
     if (!values || !is_open(self)) return NULL;
     PyObject *list = PySequence_Fast(values, "publish_many takes an iterable of values");

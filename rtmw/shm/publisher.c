@@ -136,9 +136,9 @@ static uint32_t write_header(rtmw_publisher *p, struct descriptor *d, const rtmw
     uint64_t expires = qos && qos->expires_ns ? qos->expires_ns : 0;
     if (qos && qos->lifetime_ns && (!expires || real + qos->lifetime_ns < expires)) expires = real + qos->lifetime_ns;
     store_relaxed(&d->published_ns, now);
-    store_relaxed(&d->source_time_ns, real);
+    store_relaxed(&d->source_time_ns, qos && qos->source_time_ns ? qos->source_time_ns : real);
     store_relaxed(&d->expires_ns, expires);
-    store_relaxed(&d->publisher, p->block->identity);
+    store_relaxed(&d->publisher, qos && qos->publisher ? qos->publisher : p->block->identity);
     store_relaxed(&d->type, (uint16_t)p->block->type);
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
     return qos && qos->priority >= 0 ? (uint32_t)qos->priority % BANDS : p->qos.priority;

@@ -77,6 +77,9 @@ typedef struct {
     uint64_t min_interval_ns, deadline_ns, lease_ns;
 } rtmw_subscriber_qos;
 
+/* Set in the identity of a publisher that is not of this host: the node brought its message. */
+#define RTMW_REMOTE (UINT64_C(1) << 63)
+
 #define RTMW_PUBLISHER_QOS  {RTMW_ADAPTIVE, 0, 64, 0}
 #define RTMW_SUBSCRIBER_QOS {RTMW_ADAPTIVE, 64, 0, 0, 0, 0}
 
@@ -84,6 +87,9 @@ typedef struct {
     int priority;         /* -1: the publisher's */
     uint64_t lifetime_ns; /* 0: no limit */
     uint64_t expires_ns;  /* CLOCK_REALTIME; 0: no limit. The earlier of both holds */
+    /* For who passes on what another has published: */
+    uint64_t source_time_ns; /* CLOCK_REALTIME; 0: now */
+    uint64_t publisher;      /* identity; 0: this publisher */
 } rtmw_message_qos;
 
 /* A block that is being written. Publish it or drop it. */
@@ -100,7 +106,7 @@ typedef struct {
     uint64_t sequence;       /* dense within topic and priority */
     uint64_t source_time_ns; /* CLOCK_REALTIME */
     uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
-    uint64_t publisher;      /* identity; the upper 32 bits are the process id */
+    uint64_t publisher;      /* identity; the upper 32 bits are the process id, unless RTMW_REMOTE is set */
     uint32_t descriptor;
     uint16_t type;
     uint8_t priority;

@@ -69,7 +69,7 @@ static void send_one(struct sender *s)
     struct role *role = s->role;
     uint32_t topic = random_below(&role->random, TOPICS), band = random_below(&role->random, 3) * 3;
     bool hurried = role->reliability != RTMW_RELIABLE && random_below(&role->random, 8) == 0;
-    rtmw_message_qos qos = {(int)band, hurried ? 200000 : 0, 0};
+    rtmw_message_qos qos = {.priority = (int)band, .lifetime_ns = hurried ? 200000 : 0};
     struct origin origin = {role->number, topic, band, s->next[topic][band] + 1};
     uint64_t size = some_size(&role->random);
     bool loan = random_below(&role->random, 2);
