@@ -5,7 +5,7 @@
         print(sample.value)
 
 Layers, each importing only from those before it:
-    errors qos profiles  ·  shm types  ·  domain publisher subscriber waitset listener aio observe  ·  cli demo
+    errors qos profiles latency  ·  shm types  ·  domain publisher subscriber waitset listener aio observe  ·  cli demo
 """
 
 from rtmw import profiles
@@ -31,6 +31,7 @@ from rtmw.errors import (
     ValueMismatch,
     VersionMismatch,
 )
+from rtmw.latency import Latency
 from rtmw.listener import Listener
 from rtmw.publisher import Publisher, PublisherStats
 from rtmw.qos import Profile, Reliability
@@ -48,6 +49,7 @@ __all__ = [
     "DomainError",
     "DomainNotFound",
     "ForkedError",
+    "Latency",
     "LeaseExpired",
     "LimitReached",
     "Listener",

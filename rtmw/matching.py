@@ -39,9 +39,9 @@ def _topic_slot(region: shm.Region, topic: str) -> int:
 
 def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str) -> Iterator[Peer]:
     slot, types = _topic_slot(region, topic), region.types()
-    for at, pid, type, reliability in rows:
+    for at, identity, type, reliability in rows:
         if at == slot:
-            yield Peer(pid, type, type_name_of(types, type), Reliability(reliability))
+            yield Peer(identity >> 32, type, type_name_of(types, type), Reliability(reliability))
 
 
 def type_name_of(types: dict[int, tuple[str, bytes]], index: int) -> str:

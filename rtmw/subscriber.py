@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overloa
 from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
+from rtmw.latency import Latency
 from rtmw.matching import Offer, unheard
 from rtmw.publisher import check_count, wire_type
 from rtmw.qos import Reliability
@@ -50,6 +51,8 @@ class SubscriberStats:
     """Deadlines that passed without a message."""
     lapses: int
     """Times that the lease ran out."""
+    latency: Latency
+    """How long messages took from publish to take: all that it received since it was opened."""
     unheard: tuple[str, ...]
     """Publishers of the topic that are not matched, and why."""
 
@@ -144,7 +147,8 @@ class Subscriber(shm.Subscriber[T], Closing):
     def stats(self) -> SubscriberStats:
         """Counters since it was opened, and who does not reach it at present."""
         request = Offer(self.topic, self.type, self.reliability)
-        return SubscriberStats(*self._counters(), unheard(self._domain.region, request))
+        latency = Latency(tuple(self._latency()))
+        return SubscriberStats(*self._counters(), latency, unheard(self._domain.region, request))
 
     def listen(
         self, callback: Callable[[shm.Sample[T]], object], on_deadline: Callable[[], object] | None = None

@@ -18,6 +18,7 @@ ERRORS = {name for name, value in vars(rtmw.errors).items() if inspect.isclass(v
 PUBLIC = {
     "ANY",
     "Domain",
+    "Latency",
     "Listener",
     "Loan",
     "Profile",

@@ -11,6 +11,8 @@ import typing
 from enum import Enum
 from typing import Any
 
+from rtmw.latency import Latency
+
 LONG_LIST = 16
 LONG_TEXT = 256
 
@@ -26,6 +28,8 @@ def _is_dataclass(value: Any) -> bool:
 
 def to_plain(value: Any) -> Any:
     """Dataclasses as dicts, enums as names, bytes as text (else as {"hex": ...}), numpy arrays as lists."""
+    if _is(value, Latency):
+        return value.summary()
     if _is_dataclass(value) and not _is(value, type):
         return {item.name: to_plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if _is(value, Enum):

@@ -11,6 +11,7 @@
 #include <structmember.h>
 
 #include "books.h"
+#include "histogram.h"
 #include "region.h"
 
 enum { WRONG_TYPE = 100 }; /* beyond rtmw_code: the value has no buffer */
@@ -177,8 +178,9 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
         uint64_t word = load_seq(&r->publisher_words[i]);
         struct publisher_block *p = &r->publishers[i];
         if (slot_state_of(word) != SLOT_ACTIVE) continue;
-        failed = append_new(list, Py_BuildValue("IIIBBIIKKKK", slot_topic(word), owner_pid(r, slot_owner(word)),
-                                                p->type, p->reliability, p->priority, p->depth, p->history,
+        failed = append_new(list, Py_BuildValue("IKIBBIIKKKK", slot_topic(word),
+                                                (unsigned long long)load_relaxed(&p->identity), p->type, p->reliability,
+                                                p->priority, p->depth, p->history,
                                                 (unsigned long long)load_relaxed(&p->published),
                                                 (unsigned long long)load_relaxed(&p->bytes),
                                                 (unsigned long long)load_relaxed(&p->timed_out),
@@ -196,6 +198,27 @@ static PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, str
                          (unsigned long long)load_relaxed(&s->other_types),
                          (unsigned long long)load_relaxed(&s->deadlines_missed),
                          (unsigned long long)load_relaxed(&s->lapses));
+}
+
+/* (shortest, longest, count) of each bucket that is not empty; times in nanoseconds. */
+static PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot)
+{
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t bucket = 0; !failed && slot < r->header->histograms && bucket < HISTOGRAM_BUCKETS; bucket++) {
+        uint64_t count = load_relaxed(&r->histograms[slot].count[bucket]);
+        if (count)
+            failed = append_new(list, Py_BuildValue("KKK", (unsigned long long)histogram_lowest_ns(bucket),
+                                                    (unsigned long long)histogram_lowest_ns(bucket + 1) - 1,
+                                                    (unsigned long long)count));
+    }
+    return finished(list, failed);
+}
+
+static uint64_t subscriber_identity(struct rtmw_region *r, uint64_t word, uint32_t slot)
+{
+    uint32_t owner = slot_owner(word);
+    return endpoint_identity(owner < PARTICIPANTS ? load_seq(&r->participants[owner].word) : 0, word, slot);
 }
 
 static PyObject *cursors(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
@@ -220,9 +243,10 @@ static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         struct subscriber_block *s = &r->subscribers[i];
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
         struct topic *t = &r->topics[slot_topic(word)];
-        failed =
-            append_new(list, Py_BuildValue("IIIBINN", slot_topic(word), owner_pid(r, slot_owner(word)), s->type,
-                                           s->reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s)));
+        failed = append_new(list, Py_BuildValue("IKIBINNN", slot_topic(word),
+                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
+                                                s->reliability, s->depth, subscriber_counters(r, t, s),
+                                                cursors(r, t, s), latency_buckets(r, i)));
     }
     return finished(list, failed);
 }
@@ -248,6 +272,25 @@ static PyObject *Region_participants(PyObject *self, PyObject *unused)
                                                 held));
     }
     return finished(list, failed);
+}
+
+/* Of the programs that are attached, by pid. */
+static PyObject *Region_names(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = ((Region *)self)->core;
+    PyObject *names = PyDict_New();
+    for (uint32_t slot = 0; names && slot < PARTICIPANTS; slot++) {
+        uint64_t word = load_seq(&r->participants[slot].word);
+        if (participant_state_of(word) == ABSENT) continue;
+        PyObject *pid = PyLong_FromUnsignedLong(participant_pid(word));
+        PyObject *name = PyUnicode_FromString(r->participants[slot].name);
+        int failed = !pid || !name || PyDict_SetItem(names, pid, name);
+        Py_XDECREF(pid);
+        Py_XDECREF(name);
+        if (failed) Py_CLEAR(names);
+    }
+    return names;
 }
 
 static PyObject *Region_types(PyObject *self, PyObject *unused)
@@ -363,6 +406,7 @@ static PyMethodDef Region_methods[] = {
     {"publishers", Region_publishers, METH_NOARGS, NULL},
     {"subscribers", Region_subscribers, METH_NOARGS, NULL},
     {"participants", Region_participants, METH_NOARGS, NULL},
+    {"names", Region_names, METH_NOARGS, NULL},
     {"types", Region_types, METH_NOARGS, NULL},
     {"queue", Region_queue, METH_O, NULL},
     {"examine", Region_examine, METH_O, NULL},
@@ -1068,6 +1112,22 @@ static PyObject *Subscriber_counters(PyObject *object, PyObject *unused)
     return subscribed(self) ? subscriber_counters(self->core->region, self->core->topic, self->core->block) : NULL;
 }
 
+static PyObject *Subscriber_latency(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    return subscribed(self) ? latency_buckets(self->core->region, self->core->slot) : NULL;
+}
+
+static PyObject *Subscriber_identity(PyObject *object, void *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    if (!subscribed(self)) return NULL;
+    struct rtmw_subscriber *s = self->core;
+    return PyLong_FromUnsignedLongLong(endpoint_identity(s->region->my_word, s->word, s->slot));
+}
+
 static PyObject *Subscriber_closed(PyObject *object, void *unused)
 {
     (void)unused;
@@ -1090,10 +1150,12 @@ static PyMethodDef Subscriber_methods[] = {
     {"_arm", Subscriber_arm, METH_NOARGS, NULL},
     {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
     {"_counters", Subscriber_counters, METH_NOARGS, NULL},
+    {"_latency", Subscriber_latency, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Subscriber_getset[] = {{"closed", Subscriber_closed, NULL, "True after close().", NULL},
+static PyGetSetDef Subscriber_getset[] = {{"identity", Subscriber_identity, NULL, "What tools show it by.", NULL},
+                                          {"closed", Subscriber_closed, NULL, "True after close().", NULL},
                                           {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Subscriber_members[] = {{"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY,
                                             "Name of the topic."},

@@ -36,6 +36,8 @@ struct rtmw_region {
     uint64_t *publisher_words, *subscriber_words;
     struct publisher_block *publishers;
     struct subscriber_block *subscribers;
+    struct histogram *histograms;
+    struct trace *trace;
     uint64_t *pages, *granules;
     struct descriptor *descriptors;
 
@@ -74,6 +76,8 @@ struct rtmw_subscriber {
     uint32_t topic_index, slot;
     uint64_t word;
     struct subscriber_block *block;
+    struct histogram *histogram; /* NULL: its slot is above those that have one */
+    uint64_t taken_ns;           /* CLOCK_MONOTONIC of this take; 0: not read yet */
     rtmw_subscriber_qos qos;
     uint16_t type;
     uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
@@ -97,6 +101,12 @@ static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63)
 static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t index)
 {
     return index < r->header->descriptors ? &r->descriptors[index] : NULL;
+}
+
+/* What samples and tools know a publisher or subscriber by: pid, life of its slot, slot. */
+static inline uint64_t endpoint_identity(uint64_t participant, uint64_t word, uint32_t slot)
+{
+    return (uint64_t)participant_pid(participant) << 32 | (slot_generation(word) & 0xFFFF) << 16 | (slot & 0xFFFF);
 }
 
 /* A hint; below 0 when a recount and a claim crossed. */

@@ -8,9 +8,10 @@
  *   │ topics        name, wait words, 8 bands      │          payloads only, never a pointer
  *   │ directories   hash → topic, hash → type      │
  *   │ publisher words · publishers                 │
- *   │ subscriber words · subscribers               │       band of a topic, oldest → newest:
- *   │ page words · granule words    who owns what  │
- *   │ descriptors   256 B each                     │       head ─► D ─next─► D ─next─► D ◄─ tail
+ *   │ subscriber words · subscribers · histograms  │       band of a topic, oldest → newest:
+ *   │ trace         ring of what happened          │
+ *   │ page words · granule words    who owns what  │       head ─► D ─next─► D ─next─► D ◄─ tail
+ *   │ descriptors   256 B each                     │
  *   └──────────────────────────────────────────────┘                ▲ cursor of a subscriber (held)
  *
  * Words that are claimed carry who claims and a generation, so that one compare-and-swap says it all:
@@ -22,6 +23,7 @@
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
  *                      of topics, types and endpoints; topics and types stay for as long as the region
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
+ *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
  *
  * What always holds:
  *   - head.sequence ≤ tail.sequence, and both only grow; the sequence in a band is dense.
@@ -37,7 +39,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 1u
+#define RTMW_LAYOUT_VERSION 2u
 
 enum {
     LINE = 64,
@@ -50,6 +52,9 @@ enum {
     GRANULE = 256,
     GRANULES_A_PAGE = PAGE / GRANULE,
     IN_PLACE = 128, /* payload that fits in the descriptor */
+    HISTOGRAM_BUCKETS = 1024,
+    HISTOGRAMS = 2048,     /* most subscribers that have one: the lowest slots */
+    TRACE_ENTRIES = 16384, /* most events that are kept */
 };
 
 #define SMALLEST_POOL (UINT64_C(1) << 16)
@@ -134,11 +139,12 @@ struct header {
     uint64_t nonce;   /* names the blocks object and the wake-up sockets of this region */
     uint64_t control_bytes;
     uint64_t pool_bytes;
-    uint32_t topics, publishers, subscribers, types, descriptors, pages; /* table lengths, never changed */
+    uint32_t topics, publishers, subscribers, types, descriptors, pages, histograms,
+        trace_entries; /* table lengths, never changed */
     uint64_t at_participants, at_types, at_topics, at_topic_directory, at_type_directory, at_publisher_words,
-        at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules,
-        at_descriptors; /* offsets in bytes from the header */
-    uint8_t pad[32];
+        at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules, at_descriptors, at_histograms,
+        at_trace; /* offsets in bytes from the header */
+    uint8_t pad[8];
 };
 
 /* Any process, any time. Wrong ones cost work, never harm: a sweep recounts them. Behind the header. */
@@ -181,7 +187,9 @@ struct topic {
     uint32_t history;       /* the largest that a publisher promised; only grows */
     uint32_t timely;        /* 1 once a TIMELY publisher was here */
     uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
-    uint8_t pad0[28];
+    uint32_t pad0;
+    uint64_t tracers[2]; /* bit a participant that traces it: set and cleared by it, cleared by who sweeps after it */
+    uint8_t pad2[8];
     uint32_t wait; /* futex. Odd: somebody sleeps. A wake-up makes it even */
     uint32_t poll; /* odd: some subscriber wants a datagram. See wait.c */
     uint32_t room; /* futex of RELIABLE publishers that wait for a subscriber to move */
@@ -234,6 +242,61 @@ struct descriptor {
     uint8_t payload[IN_PLACE];
 };
 
+/* How long messages were on their way to a subscriber, from publish to take. histogram.h says which bucket is which. */
+struct histogram {
+    uint64_t count[HISTOGRAM_BUCKETS]; /* the owner of the subscriber's slot only */
+};
+
+/* What happened to a message. The drops are those of subscriber_block and publisher_block, by the same names. */
+enum trace_kind {
+    TRACE_PUBLISHED,
+    TRACE_TAKEN,
+    TRACE_MISSED,
+    TRACE_EXPIRED,
+    TRACE_THINNED,
+    TRACE_UNMATCHED,
+    TRACE_OTHER_TYPES,
+    TRACE_TIMED_OUT,
+    TRACE_EXHAUSTED,
+};
+enum trace_state { TRACE_VOID = 0, TRACE_WRITING = 1, TRACE_DONE = 2 };
+
+static inline uint64_t turn_make(uint64_t ticket, uint32_t owner, enum trace_state state)
+{
+    return (ticket << 16) | ((uint64_t)owner << 8) | (uint64_t)state;
+}
+static inline uint64_t turn_ticket(uint64_t turn) { return turn >> 16; }
+static inline uint32_t turn_owner(uint64_t turn) { return (uint32_t)(turn >> 8) & 255; }
+static inline enum trace_state turn_state(uint64_t turn) { return (enum trace_state)(turn & 255); }
+
+/* {topic:16 | band:8 | kind:8 | count:32} */
+static inline uint64_t what_make(uint32_t topic, uint32_t band, enum trace_kind kind, uint32_t count)
+{
+    return ((uint64_t)topic << 48) | ((uint64_t)band << 40) | ((uint64_t)kind << 32) | count;
+}
+static inline uint32_t what_topic(uint64_t what) { return (uint32_t)(what >> 48); }
+static inline uint32_t what_band(uint64_t what) { return (uint32_t)(what >> 40) & 255; }
+static inline uint32_t what_kind(uint64_t what) { return (uint32_t)(what >> 32) & 255; }
+static inline uint32_t what_count(uint64_t what) { return (uint32_t)what; }
+
+/* An event. Who claims the entry writes it, and nobody else before it is DONE, or its writer was swept after. */
+struct trace_entry {
+    uint64_t turn;         /* by CAS from an older one's to WRITING; then DONE by its writer, or VOID by a sweep */
+    uint64_t what;         /* see what_make; count: how many messages it stands for, the last of them named here */
+    uint64_t at_ns;        /* CLOCK_MONOTONIC, when it happened */
+    uint64_t who;          /* identity of the endpoint that it happened at */
+    uint64_t publisher;    /* identity of the message's publisher; 0: not known */
+    uint64_t sequence;     /* of the message in its band; 0: it never had one */
+    uint64_t size;         /* payload bytes; 0 when not known */
+    uint64_t published_ns; /* CLOCK_MONOTONIC; 0 when not known */
+};
+
+struct trace {
+    uint64_t next; /* ticket of the next event: anyone who has one, by fetch_add */
+    uint8_t pad[LINE - 8];
+    struct trace_entry entry[]; /* ticket modulo trace_entries */
+};
+
 enum { TYPE_RAW = 0xFFFF, TYPE_ANY = 0xFFFE };
 
 #ifdef __cplusplus
@@ -245,12 +308,15 @@ RTMW_PIN(sizeof(struct header) == 192 && sizeof(struct hints) == 64);
 RTMW_PIN(sizeof(struct participant) == 128);
 RTMW_PIN(sizeof(struct type_entry) == 8192 && offsetof(struct type_entry, description) == 192);
 RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);
-RTMW_PIN(offsetof(struct topic, wait) == 64 && offsetof(struct topic, name) == 128);
+RTMW_PIN(offsetof(struct topic, tracers) == 40 && offsetof(struct topic, wait) == 64);
+RTMW_PIN(offsetof(struct topic, name) == 128);
 RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
 RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
 RTMW_PIN(offsetof(struct descriptor, block_granule) == 64 && offsetof(struct descriptor, payload) == 128);
 RTMW_PIN(sizeof(struct descriptor) == 256);
+RTMW_PIN(sizeof(struct histogram) == 2 * PAGE);
+RTMW_PIN(sizeof(struct trace_entry) == LINE && sizeof(struct trace) == LINE);
 
 #endif

@@ -27,8 +27,7 @@ static int open_slot(rtmw_publisher *p, uint16_t type)
     if (!p->word) return RTMW_NO_ENDPOINT_SLOT;
     struct publisher_block *block = p->block = &r->publishers[p->slot];
     memset(block, 0, sizeof *block);
-    uint64_t life = slot_generation(p->word) & 0xFFFF;
-    block->identity = ((uint64_t)participant_pid(r->my_word) << 32) | (life << 16) | p->slot;
+    block->identity = endpoint_identity(r->my_word, p->word, p->slot);
     block->type = type;
     block->depth = p->qos.depth;
     block->history = p->qos.history;

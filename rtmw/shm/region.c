@@ -43,6 +43,8 @@ static struct header plan(uint64_t pool_bytes)
     h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
     h.publishers = h.subscribers = 2 * h.topics;
     h.types = 256;
+    h.histograms = (uint32_t)clamp(h.pages / 8, 128, HISTOGRAMS);
+    h.trace_entries = (uint32_t)clamp(h.pages, 1024, TRACE_ENTRIES);
     uint64_t at = sizeof(struct header) + sizeof(struct hints);
     h.at_participants = place(&at, PARTICIPANTS * sizeof(struct participant));
     h.at_types = place(&at, h.types * sizeof(struct type_entry));
@@ -53,6 +55,8 @@ static struct header plan(uint64_t pool_bytes)
     h.at_publishers = place(&at, h.publishers * sizeof(struct publisher_block));
     h.at_subscriber_words = place(&at, h.subscribers * sizeof(uint64_t));
     h.at_subscribers = place(&at, h.subscribers * sizeof(struct subscriber_block));
+    h.at_histograms = place(&at, h.histograms * sizeof(struct histogram));
+    h.at_trace = place(&at, sizeof(struct trace) + h.trace_entries * sizeof(struct trace_entry));
     h.at_pages = place(&at, h.pages * sizeof(uint64_t));
     h.at_granules = place(&at, (uint64_t)h.pages * GRANULES_A_PAGE * sizeof(uint64_t));
     h.at_descriptors = place(&at, h.descriptors * sizeof(struct descriptor));
@@ -126,6 +130,8 @@ static void find_tables(struct rtmw_region *r)
     r->publishers = (void *)(base + h->at_publishers);
     r->subscriber_words = (void *)(base + h->at_subscriber_words);
     r->subscribers = (void *)(base + h->at_subscribers);
+    r->histograms = (void *)(base + h->at_histograms);
+    r->trace = (void *)(base + h->at_trace);
     r->pages = (void *)(base + h->at_pages);
     r->granules = (void *)(base + h->at_granules);
     r->descriptors = (void *)(base + h->at_descriptors);

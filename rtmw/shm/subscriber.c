@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "histogram.h"
 
 enum { SPIN_FIRST_NS = 20000, SHORT_QUEUE = 64, LARGE_PART = 16 };
 
@@ -127,6 +128,7 @@ static void fill_block(rtmw_subscriber *s)
     store_relaxed(&block->min_interval_ns, s->qos.min_interval_ns);
     store_relaxed(&block->deadline_ns, s->qos.deadline_ns);
     store_relaxed(&block->lease_ns, s->qos.lease_ns);
+    if (s->histogram) histogram_clear(s->histogram);
 }
 
 static void give_back(rtmw_subscriber *s)
@@ -155,6 +157,7 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
                          &s->slot);
     if (!s->word) return RTMW_NO_ENDPOINT_SLOT;
     s->block = &r->subscribers[s->slot];
+    s->histogram = s->slot < r->header->histograms ? &r->histograms[s->slot] : NULL;
     fill_block(s);
     for (uint32_t band = 0; band < BANDS; band++) start_at_tail(s, band);
     if (s->qos.history) code = start_in_past(s);
@@ -334,6 +337,14 @@ static bool is_large(struct rtmw_region *r, struct descriptor *d)
     return d->block_granules > r->header->pages * (uint64_t)GRANULES_A_PAGE / LARGE_PART;
 }
 
+/* The clock is read once, unless the message is younger than what was read. */
+static void record_latency(rtmw_subscriber *s, struct descriptor *d)
+{
+    uint64_t published_ns = load_relaxed(&d->published_ns);
+    if (s->taken_ns < published_ns) s->taken_ns = monotonic_ns();
+    histogram_record(s->histogram, s->taken_ns > published_ns ? s->taken_ns - published_ns : 0);
+}
+
 static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now, rtmw_message *message)
 {
     const void *data = payload_of(s->region, d);
@@ -342,6 +353,7 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     count_up(&s->block->received, 1);
     count_up(&s->block->bytes, d->size);
+    if (s->histogram) record_latency(s, d);
     *message = (rtmw_message){data,         d->size,        s->sequence[band], d->source_time_ns, d->expires_ns,
                               d->publisher, s->index[band], d->type,           (uint8_t)band};
     if (is_large(s->region, d)) rest(s, band);
@@ -356,7 +368,7 @@ static int take_locked(rtmw_subscriber *s, rtmw_message *message)
         band = drop_beyond_depth(s);
     while (band < BANDS || step_highest(s, &band)) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
-        uint64_t now = s->qos.deadline_ns ? monotonic_ns() : 0;
+        uint64_t now = s->taken_ns = s->qos.deadline_ns ? monotonic_ns() : 0;
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         band = BANDS;
     }

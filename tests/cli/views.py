@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rtmw.latency import Latency
 from rtmw.observe import PublisherView, SubscriberView, TopicView
 from rtmw.qos import Reliability
 
@@ -20,6 +21,7 @@ PUBLISHER = PublisherView(
     bytes=100,
     timed_out=1,
     exhausted=0,
+    identity=11 << 32,
 )
 SUBSCRIBER = SubscriberView(
     pid=22,
@@ -37,6 +39,8 @@ SUBSCRIBER = SubscriberView(
     other_types=0,
     deadlines_missed=0,
     lapses=0,
+    latency=Latency.of([(900, 999, 3), (2000, 2099, 1)]),
+    identity=22 << 32,
 )
 
 

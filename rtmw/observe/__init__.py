@@ -1,0 +1,20 @@
+"""Look into a domain without taking part in it: topics, queues, endpoints and the books (requirement P10).
+
+Everything is read from counters and control blocks in the region; nobody has to cooperate, and nothing is subscribed.
+"""
+
+from rtmw.observe.books import Books, ParticipantView, examine
+from rtmw.observe.queues import QueuedMessage, queue
+from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
+
+__all__ = [
+    "Books",
+    "ParticipantView",
+    "PublisherView",
+    "QueuedMessage",
+    "SubscriberView",
+    "TopicView",
+    "examine",
+    "queue",
+    "topics",
+]

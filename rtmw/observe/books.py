@@ -1,0 +1,74 @@
+"""The books: every descriptor and page is in exactly one place, and the holders are known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rtmw.domain import Domain
+from rtmw.shm import GRANULES_A_PAGE
+
+
+@dataclass(frozen=True)
+class ParticipantView:
+    """An attached process."""
+
+    pid: int
+    process: str
+    alive: bool
+    publishers: int
+    subscribers: int
+    loaned: int
+    """Descriptors it has loaned and not published."""
+    held: int
+    """Descriptors it holds as cursor or as sample."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """What `rtmw doctor` proves: every descriptor and page is in exactly one place, and the holders are known."""
+
+    version: str
+    descriptors: int
+    """In all."""
+    descriptors_free: int
+    descriptors_loaned: int
+    descriptors_queued: int
+    descriptors_held: int
+    """Passed by their queue, and kept only by a holder."""
+    pages: int
+    """Pages of 4096 bytes in the pool."""
+    pages_used: int
+    participants: tuple[ParticipantView, ...]
+    problems: tuple[str, ...] = field(default=())
+    """What does not balance, in plain words; empty when the books balance."""
+    repaired: tuple[str, ...] = field(default=())
+    """What was put right, in plain words."""
+
+
+def examine(domain: Domain, fix: bool = False) -> Books:
+    """Balance the books; with `fix`, sweep after the dead and reclaim what nobody uses first."""
+    region = domain.region
+    version, descriptors, free, loaned, queued, held, pages, granules, swept, freed, problems = region.examine(fix)
+    repaired = [f"swept after {swept} processes that had died"] * (swept > 0)
+    repaired += [f"gave back {freed} descriptors that no queue and nobody held"] * (freed > 0)
+    owners = (
+        Counter(row[1] >> 32 for row in region.publishers()),
+        Counter(row[1] >> 32 for row in region.subscribers()),
+    )
+    return Books(
+        version=str(version),
+        descriptors=descriptors,
+        descriptors_free=free,
+        descriptors_loaned=loaned,
+        descriptors_queued=queued,
+        descriptors_held=held,
+        pages=pages,
+        pages_used=-(-granules // GRANULES_A_PAGE),
+        participants=tuple(
+            ParticipantView(pid, name, alive, owners[0][pid], owners[1][pid], loaned_by, held_by)
+            for _, pid, name, alive, loaned_by, held_by in region.participants()
+        ),
+        problems=tuple(problems),
+        repaired=tuple(repaired),
+    )

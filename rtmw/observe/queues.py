@@ -1,0 +1,53 @@
+"""What lies in the queues of a topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rtmw.domain import Domain
+from rtmw.matching import type_name_of
+
+
+@dataclass(frozen=True)
+class QueuedMessage:
+    """A message as it lies in a queue."""
+
+    priority: int
+    sequence: int
+    size: int
+    type_name: str
+    publisher: int
+    """Process id of the publisher."""
+    source_time_ns: int
+    expires_ns: int | None
+    holders: tuple[int, ...]
+    """Process ids that hold it."""
+    to_be_sent: bool
+    """Some subscriber has not come to it (requirement P13)."""
+    preview: bytes
+    """The first bytes of the payload, at most 64."""
+
+
+def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
+    """What lies in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses."""
+    region = domain.region
+    types = region.types()
+    slot = next((row[0] for row in region.topics() if row[1] == topic), None)
+    if slot is None:
+        return []
+    cursors = [row[6] for row in region.subscribers() if row[0] == slot]
+    return [
+        QueuedMessage(
+            priority=band,
+            sequence=sequence,
+            size=size,
+            type_name=type_name_of(types, type),
+            publisher=publisher >> 32,
+            source_time_ns=source_time_ns,
+            expires_ns=expires_ns or None,
+            holders=tuple(holders),
+            to_be_sent=any(sequence > reached[band] for reached in cursors),
+            preview=preview,
+        )
+        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview in region.queue(slot)
+    ]

@@ -1,0 +1,130 @@
+"""Topics and who uses them, with their QoS and counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rtmw.domain import Domain
+from rtmw.latency import Latency
+from rtmw.matching import type_name_of
+from rtmw.qos import Reliability
+
+
+@dataclass(frozen=True)
+class PublisherView:
+    """A publisher as its control block shows it."""
+
+    pid: int
+    process: str
+    """Name of the program."""
+    type_name: str
+    reliability: Reliability
+    priority: int
+    depth: int
+    history: int
+    published: int
+    """Messages appended, in all."""
+    bytes: int
+    """Payload bytes appended, in all."""
+    timed_out: int
+    """Messages refused because a RELIABLE subscriber's queue stayed full for `max_blocking`."""
+    exhausted: int
+    """Messages refused because no memory could be had."""
+    identity: int
+    """As samples show it; the upper 32 bits are the process id."""
+
+
+@dataclass(frozen=True)
+class SubscriberView:
+    """A subscriber as its control block shows it. Each drop has one cause."""
+
+    pid: int
+    process: str
+    type_name: str
+    """`*` for `rtmw.ANY`."""
+    reliability: Reliability
+    depth: int
+    received: int
+    bytes: int
+    behind: int
+    """Messages in the queues that it has not taken yet."""
+    missed: int
+    """Evicted before it took them (depth or pool)."""
+    expired: int
+    """Skipped because their lifetime had passed."""
+    thinned: int
+    """Skipped because they came inside `min_interval`."""
+    unmatched: int
+    """Skipped because their publisher offers less than RELIABLE, and this subscriber asks for it."""
+    other_types: int
+    """Skipped because they are of another type of the topic."""
+    deadlines_missed: int
+    lapses: int
+    """Times that the lease ran out."""
+    latency: Latency
+    """From publish to take, of all that it received."""
+    identity: int
+    """Of this subscriber alone; the upper 32 bits are the process id."""
+
+
+@dataclass(frozen=True)
+class TopicView:
+    """A topic and who uses it."""
+
+    name: str
+    types: tuple[str, ...]
+    published: int
+    """Messages appended since the topic exists."""
+    bytes: int
+    """Payload bytes appended since the topic exists."""
+    queued: tuple[int, ...]
+    """Messages in the queue of each priority band, index 0 to 7."""
+    publishers: tuple[PublisherView, ...]
+    subscribers: tuple[SubscriberView, ...]
+
+
+_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int]
+_SubscriberRow = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]]]
+_Types = dict[int, tuple[str, bytes]]
+
+
+def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
+    _, identity, type, reliability, priority, depth, history, published, bytes, timed_out, exhausted = row
+    pid = identity >> 32
+    return PublisherView(
+        pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
+        published, bytes, timed_out, exhausted, identity,
+    )  # fmt: skip
+
+
+def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
+    _, identity, type, reliability, depth, counters, _, buckets = row
+    received, bytes, behind, missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses = counters
+    pid, latency = identity >> 32, Latency(tuple(buckets))
+    return SubscriberView(
+        pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, received, bytes, behind,
+        missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
+    )  # fmt: skip
+
+
+def topics(domain: Domain) -> list[TopicView]:
+    """All topics of a domain, by name."""
+    region = domain.region
+    types, names = region.types(), region.names()
+    publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
+    for slot, name, retired_bytes, bands in region.topics():
+        senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
+        takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
+        used = {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
+        views.append(
+            TopicView(
+                name=name,
+                types=tuple(sorted(used)),
+                published=sum(tail for _, tail in bands),
+                bytes=retired_bytes + sum(view.bytes for view in senders),
+                queued=tuple(tail - head + 1 if tail else 0 for head, tail in bands),
+                publishers=senders,
+                subscribers=takers,
+            )
+        )
+    return sorted(views, key=lambda view: view.name)
