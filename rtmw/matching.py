@@ -34,7 +34,7 @@ class Peer:
 
 
 def _topic_slot(region: shm.Region, topic: str) -> int:
-    return next(row[0] for row in region.topics() if row[1] == topic)
+    return next((row[0] for row in region.topics() if row[1] == topic), -1)
 
 
 def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str) -> Iterator[Peer]:
@@ -45,10 +45,10 @@ def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str
 
 
 def type_name_of(types: dict[int, tuple[str, bytes]], index: int) -> str:
-    """Name of a type by its index in the region."""
+    """Name of a type by its index in the region; `?` when it is not among `types`, as one that was made later."""
     if index == shm.TYPE_ANY:
         return "*"
-    return "bytes" if index == shm.TYPE_RAW else types[index][0]
+    return "bytes" if index == shm.TYPE_RAW else types.get(index, ("?", b""))[0]
 
 
 def _same_type(types: dict[int, tuple[str, bytes]], index: int, type: MessageType | AnyType) -> bool:
@@ -56,7 +56,7 @@ def _same_type(types: dict[int, tuple[str, bytes]], index: int, type: MessageTyp
         return True
     if index == shm.TYPE_RAW or type.kind == "bytes":
         return index == shm.TYPE_RAW and type.kind == "bytes"
-    return types[index] == (type.name, type.description)
+    return types.get(index) == (type.name, type.description)
 
 
 def _type_reason(types: dict[int, tuple[str, bytes]], mine: Offer, peer: Peer) -> str | None:

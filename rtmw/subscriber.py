@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overloa
 from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
+from rtmw.errors import RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import Offer, unheard
 from rtmw.publisher import check_count, wire_type
@@ -66,9 +67,15 @@ class _Decoders:
 
     def __call__(self, index: int, data: memoryview) -> Any:
         if index not in self._types:
-            self._types[index] = from_description(self._region.types()[index][1])
+            self._types[index] = from_description(self._described(index))
         type = self._types[index]
         return bytes(data) if type is None or type.decode is None else type.decode(data)
+
+    def _described(self, index: int) -> bytes:
+        described = self._region.types().get(index)
+        if described is None:
+            raise RegionDamaged(f"a message of type {index}, which the region does not have; run `rtmw clean`")
+        return described[1]
 
 
 class SubscriberOptions(TypedDict, total=False):

@@ -138,6 +138,14 @@ static PyObject *finished(PyObject *list, int failed)
     return NULL;
 }
 
+/* A name in shared memory, with its zero or without. Copied first: somebody may write it meanwhile. */
+static PyObject *name_at(const char *shared, size_t size)
+{
+    char name[NAME_BYTES];
+    memcpy(name, shared, size);
+    return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strnlen(name, size), "replace");
+}
+
 static PyObject *band_sequences(struct rtmw_region *r, struct topic *t)
 {
     PyObject *bands = PyTuple_New(BANDS);
@@ -157,8 +165,9 @@ static PyObject *Region_topics(PyObject *self, PyObject *unused)
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++) {
         struct topic *t = &r->topics[i];
         if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE) continue;
-        failed = append_new(list, Py_BuildValue("IsKN", i, t->name, (unsigned long long)load_relaxed(&t->retired_bytes),
-                                                band_sequences(r, t)));
+        failed =
+            append_new(list, Py_BuildValue("INKN", i, name_at(t->name, NAME_BYTES),
+                                           (unsigned long long)load_relaxed(&t->retired_bytes), band_sequences(r, t)));
     }
     return finished(list, failed);
 }
@@ -177,9 +186,10 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->publishers_top) && i < r->header->publishers; i++) {
         uint64_t word = load_seq(&r->publisher_words[i]);
         struct publisher_block *p = &r->publishers[i];
-        if (slot_state_of(word) != SLOT_ACTIVE) continue;
+        uint8_t reliability = load_relaxed(&p->reliability);
+        if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
         failed = append_new(list, Py_BuildValue("IKIBBIIKKKK", slot_topic(word),
-                                                (unsigned long long)load_relaxed(&p->identity), p->type, p->reliability,
+                                                (unsigned long long)load_relaxed(&p->identity), p->type, reliability,
                                                 p->priority, p->depth, p->history,
                                                 (unsigned long long)load_relaxed(&p->published),
                                                 (unsigned long long)load_relaxed(&p->bytes),
@@ -241,12 +251,14 @@ static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->subscribers_top) && i < r->header->subscribers; i++) {
         uint64_t word = load_seq(&r->subscriber_words[i]);
         struct subscriber_block *s = &r->subscribers[i];
+        uint8_t reliability = load_relaxed(&s->reliability);
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
+        if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
         struct topic *t = &r->topics[slot_topic(word)];
         failed = append_new(list, Py_BuildValue("IKIBINNN", slot_topic(word),
                                                 (unsigned long long)subscriber_identity(r, word, i), s->type,
-                                                s->reliability, s->depth, subscriber_counters(r, t, s),
-                                                cursors(r, t, s), latency_buckets(r, i)));
+                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
+                                                latency_buckets(r, i)));
     }
     return finished(list, failed);
 }
@@ -267,7 +279,8 @@ static PyObject *Region_participants(PyObject *self, PyObject *unused)
             loaned += (kind == LOANED || kind == APPENDING) && state_owner(state) == slot;
             held += load_relaxed(&r->descriptors[i].holders[slot >> 6]) >> (slot & 63) & 1;
         }
-        failed = append_new(list, Py_BuildValue("IIsNII", slot, participant_pid(word), r->participants[slot].name,
+        failed = append_new(list, Py_BuildValue("IINNII", slot, participant_pid(word),
+                                                name_at(r->participants[slot].name, sizeof r->participants->name),
                                                 PyBool_FromLong(slot == r->me || !participant_is_dead(r, slot)), loaned,
                                                 held));
     }
@@ -300,9 +313,10 @@ static PyObject *Region_types(PyObject *self, PyObject *unused)
     PyObject *types = PyDict_New();
     for (uint32_t i = 0; types && i < r->header->types; i++) {
         struct type_entry *t = &r->types[i];
-        if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE || t->bytes > TYPE_BYTES) continue;
+        uint32_t bytes = load_relaxed(&t->bytes);
+        if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE || bytes > TYPE_BYTES) continue;
         PyObject *key = PyLong_FromUnsignedLong(i);
-        PyObject *entry = Py_BuildValue("sy#", t->name, t->description, (Py_ssize_t)t->bytes);
+        PyObject *entry = Py_BuildValue("Ny#", name_at(t->name, TYPE_NAME_BYTES), t->description, (Py_ssize_t)bytes);
         int failed = !key || !entry || PyDict_SetItem(types, key, entry);
         Py_XDECREF(key);
         Py_XDECREF(entry);
@@ -327,9 +341,10 @@ enum { PREVIEW = 64 };
 static PyObject *queued_message(struct rtmw_region *r, uint32_t band, uint32_t index, uint64_t sequence)
 {
     struct descriptor *d = &r->descriptors[index];
-    const void *payload = payload_of(r, d);
-    Py_ssize_t shown = payload && d->size < PREVIEW ? (Py_ssize_t)d->size : PREVIEW;
-    return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)d->size,
+    uint64_t size = load_relaxed(&d->size);
+    const void *payload = payload_of(r, d, size);
+    Py_ssize_t shown = payload && size < PREVIEW ? (Py_ssize_t)size : PREVIEW;
+    return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)size,
                          (unsigned int)d->type, (unsigned long long)d->publisher, (unsigned long long)d->source_time_ns,
                          (unsigned long long)d->expires_ns, holder_pids(r, d), payload ? payload : "",
                          payload ? shown : 0);
@@ -1231,7 +1246,8 @@ static PyObject *Sample_type_name(PyObject *object, void *unused)
     (void)unused;
     Sample *self = (Sample *)object;
     struct rtmw_region *r = ((Region *)self->subscriber->region)->core;
-    return PyUnicode_FromString(self->core.type < r->header->types ? r->types[self->core.type].name : "bytes");
+    if (self->core.type >= r->header->types) return PyUnicode_FromString("bytes");
+    return name_at(r->types[self->core.type].name, TYPE_NAME_BYTES);
 }
 
 static PyObject *Sample_expires(PyObject *object, void *unused)

@@ -62,12 +62,12 @@ static void walk_band(struct look *look, uint32_t topic, uint32_t band)
             return;
         }
         if (!d || i > r->header->descriptors) {
-            COMPLAIN(look, "topic %s, band %u: the queue is broken after %llu messages", r->topics[topic].name, band,
-                     (unsigned long long)i);
+            COMPLAIN(look, "topic %.*s, band %u: the queue is broken after %llu messages", NAME_BYTES,
+                     r->topics[topic].name, band, (unsigned long long)i);
             return;
         }
         if ((load_relaxed(&d->sequence) & TAG_MASK) != ((sequence + i) & TAG_MASK))
-            COMPLAIN_OF(look, load_relaxed(&d->state), "topic %s, band %u: sequence %llu is out of place",
+            COMPLAIN_OF(look, load_relaxed(&d->state), "topic %.*s, band %u: sequence %llu is out of place", NAME_BYTES,
                         r->topics[topic].name, band, (unsigned long long)load_relaxed(&d->sequence));
         look->queued[index] = 1;
         index = link_index(load_seq(&d->next));

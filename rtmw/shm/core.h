@@ -1,7 +1,7 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
  *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait
- *                                   ← publisher · subscriber · books ← rtmw.h ← _core.c (Python)
+ *                                   ← publisher · subscriber · take · books ← rtmw.h ← _core.c (Python)
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
@@ -86,9 +86,10 @@ struct rtmw_subscriber {
     uint64_t accepted_ns;     /* published_ns of the last message that min_interval let through; 0: none */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
-    uint32_t spin_ns;         /* adaptive: what a spin is worth at present */
-    int socket;               /* of its own, when asked for; else -1 */
-    uint32_t closed;          /* 1 once closed; waiters look at it */
+    uint32_t empty_takes;
+    uint32_t spin_ns; /* adaptive: what a spin is worth at present */
+    int socket;       /* of its own, when asked for; else -1 */
+    uint32_t closed;  /* 1 once closed; waiters look at it */
 };
 
 extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
@@ -139,7 +140,8 @@ bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
 void recount_hints(struct rtmw_region *);
 void stash_flush(struct rtmw_region *); /* frees what is stashed and unheld, with blocks */
-void *payload_of(struct rtmw_region *, struct descriptor *);
+/* NULL: the region is damaged. Else there are `size` bytes, whatever becomes of the descriptor's words meanwhile. */
+void *payload_of(struct rtmw_region *, struct descriptor *, uint64_t size);
 
 /* blocks.c: lock held */
 bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size);
@@ -159,7 +161,8 @@ uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
-enum { STEP_NONE = 0, STEP_OK = 1 };
+enum { STEP_NONE = 0, STEP_OK = 1, STEP_PASSED = 2, STEP_DAMAGED = 3 };
+enum { MOST_IN_VAIN = 1 << 16 }; /* tries that somebody else's progress spoils: more in a row, and it is not progress */
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
                uint64_t *missed); /* lock held */
 

@@ -24,12 +24,12 @@ static bool block_suits(struct descriptor *d, uint32_t granules)
     return has >= granules && (granules == 0 ? has == 0 : has <= 2 * granules + GRANULES_A_PAGE);
 }
 
-void *payload_of(struct rtmw_region *r, struct descriptor *d)
+void *payload_of(struct rtmw_region *r, struct descriptor *d, uint64_t size)
 {
-    uint32_t granules = load_relaxed(&d->block_granules);
-    if (!granules) return d->payload;
+    uint64_t granules = load_relaxed(&d->block_granules);
+    if (!granules) return size <= IN_PLACE ? d->payload : NULL;
     uint64_t all = (uint64_t)r->header->pages * GRANULES_A_PAGE, first = load_relaxed(&d->block_granule);
-    if (first >= all || granules > all - first) return NULL; /* never true unless the region was damaged */
+    if (first >= all || granules > all - first || size > granules * GRANULE) return NULL;
     return r->blocks + first * GRANULE;
 }
 

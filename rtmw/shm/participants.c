@@ -70,6 +70,7 @@ static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
 
 bool participant_is_dead(struct rtmw_region *r, uint32_t slot)
 {
+    if (slot >= PARTICIPANTS) return false;
     uint64_t word = load_seq(&r->participants[slot].word);
     return participant_state_of(word) == ABSENT || is_dead(r, slot, word);
 }

@@ -113,10 +113,11 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
     lock_take(&r->lock);
     queue_trim(p, p->qos.priority, size > IN_PLACE);
     uint32_t index = claim_with_room(p, size);
+    void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
+    if (index != NIL && !data) descriptor_free(r, index);
     lock_give(&r->lock);
-    if (index == NIL) return RTMW_NO_MEMORY;
-    *loan = (rtmw_loan){payload_of(r, &r->descriptors[index]), size, index};
-    return RTMW_OK;
+    *loan = (rtmw_loan){data, size, index};
+    return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
 }
 
 void loan_give_back(struct rtmw_region *r, uint32_t descriptor)

@@ -12,6 +12,8 @@
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
  * Step: follow `next` of the cursor (held, so it cannot change its life). Passed over → resume at head, and count.
  *   A cursor with no descriptor is a sequence alone: the next message is found from head.
+ * Damage: whoever holds a message sees that its sequence is the one he followed the links for. So links that somebody
+ *   wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
 #include "core.h"
 
@@ -87,7 +89,7 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
     uint64_t appending = state_make(generation, APPENDING, r->me), self = link_make(generation, index);
     store_release(&d->place, place_make(topic, band_number));
     if (!(load_relaxed(&t->bands) & (1u << band_number))) fetch_or(&t->bands, 1u << band_number);
-    for (;;) {
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t tail = load_seq(&band->tail);
         if (link_index(tail) == NIL) {
             if (append_first(r, band, tail, index)) return true;
@@ -108,18 +110,20 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
         help_tail(r, band, tail, self);
         return true;
     }
+    return false;
 }
 
 uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
 {
-    for (;;) {
-        uint64_t tail = load_seq(&band->tail);
-        if (link_index(tail) == NIL) return link_tag(tail);
+    uint64_t tail = 0;
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
+        tail = load_seq(&band->tail);
         struct descriptor *d = descriptor_at(r, link_index(tail));
-        if (!d) return link_tag(tail);
+        if (!d) break; /* nothing published yet */
         uint64_t sequence = load_relaxed(&d->sequence);
         if (load_seq(&band->tail) == tail) return sequence;
     }
+    return link_tag(tail);
 }
 
 uint64_t band_head_sequence(struct band *band, uint64_t near)
@@ -156,56 +160,66 @@ uint32_t queue_evict(struct rtmw_region *r, struct band *band, uint64_t up_to, u
 /* The newest sequence, counting a message that is linked and that tail does not name yet. */
 uint64_t band_last_sequence(struct rtmw_region *r, struct band *band)
 {
-    for (;;) {
-        uint64_t tail = load_seq(&band->tail), sequence = band_tail_sequence(r, band);
+    uint64_t sequence = 0;
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
+        uint64_t tail = load_seq(&band->tail);
+        sequence = band_tail_sequence(r, band);
         struct descriptor *d = descriptor_at(r, link_index(tail));
         uint64_t next = d ? load_seq(&d->next) : load_seq(&band->head);
         if (load_seq(&band->tail) == tail) return sequence + (link_index(next) != NIL);
     }
+    return sequence;
 }
 
-/* The oldest message behind `sequence`, held: passed over, or resting (see rest in subscriber.c), or at none yet. */
-static uint32_t find_behind(struct rtmw_region *r, struct band *band, uint64_t sequence, uint64_t *at)
+/* Is this held descriptor the message of that sequence? If not, somebody wrote over the region. */
+static bool is_message(struct rtmw_region *r, uint32_t index, uint64_t sequence)
 {
-    for (;;) {
+    return ((load_relaxed(&r->descriptors[index].sequence) ^ sequence) & TAG_MASK) == 0;
+}
+
+/* From a held message to its successor: that is held then, and the other let go. Else nothing has changed. */
+__attribute__((always_inline)) static inline int follow(struct rtmw_region *r, struct band *band, uint32_t *index,
+                                                        uint64_t *sequence)
+{
+    uint32_t from = *index, to = link_index(load_acquire(&r->descriptors[from].next));
+    if (to >= r->header->descriptors) return to == NIL ? STEP_NONE : STEP_DAMAGED;
+    __builtin_prefetch(r->descriptors[to].payload);
+    if (!hold(r, to, band, *sequence + 1)) return STEP_PASSED;
+    if (!is_message(r, to, *sequence + 1)) return let_go(r, to), STEP_DAMAGED;
+    *index = to;
+    *sequence += 1;
+    let_go(r, from);
+    return STEP_OK;
+}
+
+/* The oldest message behind `sequence`, held: passed over, or resting (see rest in take.c), or at none yet. */
+__attribute__((noinline)) static int find_behind(struct rtmw_region *r, struct band *band, uint64_t sequence,
+                                                 uint32_t *index, uint64_t *at)
+{
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t head = load_seq(&band->head);
-        uint32_t index = link_index(head);
-        if (index >= r->header->descriptors) return NIL;
+        *index = link_index(head);
         *at = sequence_near(link_tag(head), sequence);
-        if (!hold(r, index, band, *at)) continue;
-        while (*at <= sequence) {
-            uint32_t next = link_index(load_acquire(&r->descriptors[index].next));
-            bool held = next < r->header->descriptors && hold(r, next, band, *at + 1);
-            let_go(r, index);
-            if (next >= r->header->descriptors) return NIL;
-            if (!held) break; /* passed meanwhile: from head again */
-            index = next;
-            *at += 1;
-        }
-        if (*at > sequence) return index;
+        if (*index >= r->header->descriptors) return *index == NIL ? STEP_NONE : STEP_DAMAGED;
+        if (!hold(r, *index, band, *at)) continue;
+        int stepped = is_message(r, *index, *at) ? STEP_OK : STEP_DAMAGED;
+        while (stepped == STEP_OK && *at <= sequence) stepped = follow(r, band, index, at);
+        if (stepped == STEP_OK) return STEP_OK;
+        let_go(r, *index);
+        if (stepped != STEP_PASSED) return stepped; /* else from head again */
     }
+    return STEP_DAMAGED;
 }
 
 /* Move a cursor to the next message. The new one is held, the old one let go. */
 int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64_t *sequence, uint64_t *missed)
 {
-    uint32_t from = *index;
-    if (from != NIL) {
-        uint64_t next = load_acquire(&r->descriptors[from].next);
-        uint32_t to = link_index(next);
-        if (to == NIL) return STEP_NONE;
-        if (to >= r->header->descriptors) return STEP_NONE;
-        __builtin_prefetch(r->descriptors[to].payload);
-        if (hold(r, to, band, *sequence + 1)) {
-            *index = to;
-            *sequence += 1;
-            let_go(r, from);
-            return STEP_OK;
-        }
-    }
+    uint32_t from = *index, found;
     uint64_t at;
-    uint32_t found = find_behind(r, band, *sequence, &at);
-    if (found == NIL) return STEP_NONE;
+    int stepped = from == NIL ? STEP_PASSED : follow(r, band, index, sequence);
+    if (__builtin_expect(stepped != STEP_PASSED, 1)) return stepped;
+    stepped = find_behind(r, band, *sequence, &found, &at);
+    if (stepped != STEP_OK) return stepped;
     *missed += at - *sequence - 1;
     *index = found;
     *sequence = at;

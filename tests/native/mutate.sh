@@ -63,12 +63,12 @@ mutant "the state of the last message is read after it was seen to be last" rete
     's/descriptor_empty\(r, last, state\)/descriptor_empty(r, last, load_seq(\&last->state))/' "empty last" "$@"
 mutant "a message whose block is half given back becomes one again" descriptors \
     's/bool held = load_relaxed\(&d->block_granules\) && /bool held = /' "death" "$@"
-mutant "who lapsed does not miss what was emptied" subscriber \
+mutant "who lapsed does not miss what was emptied" take \
     's/if \(s->sequence\[band\] > s->began\[band\]\) count_up/if (false) count_up/' "empty last" "$@"
-mutant "a cursor that rests forgets its sequence" subscriber \
+mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
 mutant "a cursor that rests goes on at head" queue \
-    's/while \(\*at <= sequence\) \{/while (false) {/; s/if \(\*at > sequence\) return index;/return index;/' "rest, step" "$@"
+    's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "rest, step" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
 

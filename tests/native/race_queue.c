@@ -46,7 +46,7 @@ static uint32_t walk(uint64_t *value, uint32_t most)
         struct descriptor *d = &world.shared.descriptors[index];
         if (d->sequence != sequence++) broken("the sequence is not dense");
         if (state_kind(d->state) != QUEUED) broken("in the queue and not QUEUED");
-        value[count] = *(uint64_t *)(void *)payload_of(&world.region[AUDITOR], d);
+        value[count] = *(uint64_t *)(void *)payload_of(&world.region[AUDITOR], d, d->size);
         index = link_index(d->next);
     }
     if (count && link_tag(band->tail) != sequence - 1) broken("tail stayed behind");

@@ -1,0 +1,216 @@
+/* Taking (requirement P14): follow the cursor's next message, hold it, move the cursor, let go of the old one.
+ *
+ * The highest band first (P3). On the way each message that this subscriber does not get is counted by its cause:
+ * other type · unmatched (it asks for RELIABLE, the publisher offers less) · expired (P2) · thinned (P4, min_interval)
+ * · missed (evicted, or beyond the depth of a TIMELY pair). What is handed out stays held until rtmw_release.
+ */
+#include "cursor.h"
+#include "histogram.h"
+
+enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
+
+/* Emptied: all who were counted on had read it. This one was not when it came too late for it, or when its lease had run
+ * out: then it missed it. */
+static void count_emptied(rtmw_subscriber *s, uint32_t band)
+{
+    if (s->sequence[band] > s->began[band]) count_up(&s->block->missed, 1);
+}
+
+/* A message beyond the depth of a TIMELY pair is dropped, under the cause for which it would not have been had anyway.
+ * false: it is a publisher's that keeps more; it has to be delivered. */
+static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
+{
+    struct subscriber_block *block = s->block;
+    bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
+    if (!descriptor_is_message(d)) return count_emptied(s, band), true;
+    if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), true;
+    if (!timely) return false;
+    bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
+    count_up(expired ? &block->expired : &block->missed, 1);
+    return true;
+}
+
+/* The next message of a band, or NULL. It is not held yet, so this is a hint. */
+static struct descriptor *peek(rtmw_subscriber *s, uint32_t band)
+{
+    struct descriptor *d = descriptor_at(s->region, s->index[band]);
+    if (d) return descriptor_at(s->region, link_index(load_seq(&d->next)));
+    uint64_t head = load_seq(&s->topic->band[band].head), at = sequence_near(link_tag(head), s->sequence[band]);
+    uint32_t most = s->region->header->descriptors;
+    for (d = descriptor_at(s->region, link_index(head)); d && at <= s->sequence[band] && most > 0; at++, most--)
+        d = descriptor_at(s->region, link_index(load_seq(&d->next)));
+    return d;
+}
+
+/* Is the next message of a band one that may be dropped? */
+static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
+{
+    if (s->qos.reliability == RTMW_TIMELY) return true;
+    struct descriptor *d = peek(s, band);
+    return d && load_relaxed(&d->reliability) == RTMW_TIMELY;
+}
+
+/* The oldest of the lowest band go while more than `depth` are unread. A band to deliver from at once, or BANDS: when
+ * the hint was wrong, the cursor is already at a message that has to be delivered. */
+static uint32_t drop_beyond_depth(rtmw_subscriber *s)
+{
+    uint64_t unread = unread_by(s->region, s->topic, s->block);
+    for (uint32_t band = 0; band < BANDS; band++)
+        while (unread > s->qos.depth && next_is_timely(s, band)) {
+            uint64_t before = s->sequence[band];
+            if (step(s, band) != STEP_OK) break;
+            if (!drop(s, band, &s->region->descriptors[s->index[band]])) return band;
+            uint64_t moved = s->sequence[band] - before;
+            unread = unread > moved ? unread - moved : 0;
+        }
+    return BANDS;
+}
+
+/* The lease ran out: go on behind what is gone, and be counted on again. */
+static int rejoin(rtmw_subscriber *s)
+{
+    uint64_t before = s->block->missed;
+    for (uint32_t band = 0; band < BANDS; band++) {
+        uint64_t head = band_head_sequence(&s->topic->band[band], s->sequence[band]);
+        if (head <= s->sequence[band] + 1) continue;
+        uint64_t gone = head - s->sequence[band] - 1;
+        if (s->index[band] != NIL) let_go(s->region, s->index[band]);
+        s->index[band] = NIL;
+        s->sequence[band] = head - 1;
+        set_cursor(s, band);
+        count_up(&s->block->missed, gone);
+    }
+    count_up(&s->block->lapses, 1);
+    store_seq(&s->block->stall, 0);
+    s->missed_at_lapse = s->block->missed - before;
+    cas64(&s->region->subscriber_words[s->slot], (s->word & ~UINT64_C(15)) | SLOT_LAPSED, s->word);
+    fetch_add(&s->topic->epoch, 1u);
+    return RTMW_LAPSED;
+}
+
+static int step_highest(rtmw_subscriber *s, uint32_t *band)
+{
+    uint32_t bands = load_seq(&s->topic->bands) & ((1u << BANDS) - 1);
+    while (bands) {
+        *band = 31u - (uint32_t)__builtin_clz(bands);
+        int stepped = step(s, *band);
+        if (stepped != STEP_NONE) return stepped;
+        bands &= ~(1u << *band);
+    }
+    return STEP_NONE;
+}
+
+/* Does this subscriber get it? Otherwise it is counted. */
+static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now)
+{
+    struct subscriber_block *block = s->block;
+    if (!descriptor_is_message(d)) return count_emptied(s, band), false;
+    if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), false;
+    if (s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE)
+        return count_up(&block->unmatched, 1), false;
+    if (d->expires_ns && d->expires_ns <= realtime_ns(s->region, now ? now : monotonic_ns()))
+        return count_up(&block->expired, 1), false;
+    if (s->qos.min_interval_ns) {
+        if (s->accepted_ns && d->published_ns < s->accepted_ns + s->qos.min_interval_ns)
+            return count_up(&block->thinned, 1), false;
+        s->accepted_ns = d->published_ns;
+    }
+    return true;
+}
+
+/* A cursor at a message with a block lets go of it, and rests on its sequence alone: so the block goes when the samples and
+ * the other cursors of this process have let go too. Only in a short queue: the next step looks for its place from head. */
+static void rest(rtmw_subscriber *s, uint32_t band)
+{
+    uint32_t index = s->index[band];
+    if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules)) return;
+    if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) return;
+    s->index[band] = NIL;
+    set_cursor(s, band);
+    let_go(s->region, index);
+}
+
+/* So large that the next one may need its memory at once. */
+static bool is_large(struct rtmw_region *r, struct descriptor *d)
+{
+    return d->block_granules > r->header->pages * (uint64_t)GRANULES_A_PAGE / LARGE_PART;
+}
+
+/* The clock is read once, unless the message is younger than what was read. */
+static void record_latency(rtmw_subscriber *s, struct descriptor *d)
+{
+    uint64_t published_ns = load_relaxed(&d->published_ns);
+    if (s->taken_ns < published_ns) s->taken_ns = monotonic_ns();
+    histogram_record(s->histogram, s->taken_ns > published_ns ? s->taken_ns - published_ns : 0);
+}
+
+static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now, rtmw_message *message)
+{
+    uint64_t size = load_relaxed(&d->size);
+    const void *data = payload_of(s->region, d, size);
+    if (!data) return RTMW_DAMAGED;
+    hold_again(s->region, s->index[band]);
+    if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
+    count_up(&s->block->received, 1);
+    count_up(&s->block->bytes, size);
+    if (s->histogram) record_latency(s, d);
+    *message = (rtmw_message){data,         size,           s->sequence[band], d->source_time_ns, d->expires_ns,
+                              d->publisher, s->index[band], d->type,           (uint8_t)band};
+    if (is_large(s->region, d)) rest(s, band);
+    return RTMW_OK;
+}
+
+static int take_locked(rtmw_subscriber *s, rtmw_message *message)
+{
+    uint32_t band = BANDS;
+    if (__builtin_expect(is_lapsed(s), 0)) return rejoin(s);
+    if (s->qos.reliability == RTMW_TIMELY || (s->qos.reliability == RTMW_ADAPTIVE && load_relaxed(&s->topic->timely)))
+        band = drop_beyond_depth(s);
+    int stepped = STEP_OK;
+    while (band < BANDS || (stepped = step_highest(s, &band)) == STEP_OK) {
+        struct descriptor *d = &s->region->descriptors[s->index[band]];
+        uint64_t now = s->taken_ns = s->qos.deadline_ns ? monotonic_ns() : 0;
+        if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
+        band = BANDS;
+    }
+    if (stepped == STEP_DAMAGED) return RTMW_DAMAGED;
+    for (band = 0; band < BANDS; band++) rest(s, band);
+    return RTMW_EMPTY;
+}
+
+static uint64_t position(rtmw_subscriber *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t band = 0; band < BANDS; band++) sum += s->sequence[band];
+    return sum;
+}
+
+/* Nothing to take. Now and then it is seen whether waiters are told the same; or they would look for ever. */
+static int take_again(rtmw_subscriber *s, rtmw_message *message)
+{
+    if (!has_next(s)) return RTMW_EMPTY;
+    uint64_t stood = position(s);
+    int code = take_locked(s, message);
+    return code == RTMW_EMPTY && position(s) == stood ? RTMW_DAMAGED : code;
+}
+
+int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
+{
+    struct rtmw_region *r = s->region;
+    if (is_forked(r)) return RTMW_FORKED;
+    if (__builtin_expect(load_relaxed(&s->closed), 0)) return RTMW_CLOSED;
+    lock_take(&r->lock);
+    int code = take_locked(s, message);
+    if (code == RTMW_EMPTY && ++s->empty_takes % LOOK_AGAIN == 0) code = take_again(s, message);
+    lock_give(&r->lock);
+    if (s->qos.reliability == RTMW_RELIABLE) wake_publishers(s->topic);
+    return code;
+}
+
+void rtmw_release(rtmw_region *r, uint32_t descriptor)
+{
+    if (is_forked(r)) return;
+    lock_take(&r->lock);
+    let_go(r, descriptor);
+    lock_give(&r->lock);
+}
