@@ -5,6 +5,7 @@ Everything is read from counters and control blocks in the region; nobody has to
 
 from rtmw.observe.books import Books, ParticipantView, examine
 from rtmw.observe.queues import QueuedMessage, queue
+from rtmw.observe.trace import Trace, TraceEvent
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "QueuedMessage",
     "SubscriberView",
     "TopicView",
+    "Trace",
+    "TraceEvent",
     "examine",
     "queue",
     "topics",

@@ -297,7 +297,7 @@ static PyObject *Region_names(PyObject *self, PyObject *unused)
         uint64_t word = load_seq(&r->participants[slot].word);
         if (participant_state_of(word) == ABSENT) continue;
         PyObject *pid = PyLong_FromUnsignedLong(participant_pid(word));
-        PyObject *name = PyUnicode_FromString(r->participants[slot].name);
+        PyObject *name = name_at(r->participants[slot].name, sizeof r->participants->name);
         int failed = !pid || !name || PyDict_SetItem(names, pid, name);
         Py_XDECREF(pid);
         Py_XDECREF(name);
@@ -382,6 +382,64 @@ static PyObject *Region_queue(PyObject *self, PyObject *topic)
     return finished(list, failed);
 }
 
+/* trace(topic, on): once off for each on. */
+static PyObject *Region_trace(PyObject *self, PyObject *args)
+{
+    struct rtmw_region *r = ((Region *)self)->core;
+    unsigned int topic;
+    int on;
+    if (!PyArg_ParseTuple(args, "Ip", &topic, &on)) return NULL;
+    if (topic >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %u", topic);
+    int code = RTMW_OK;
+    if (on)
+        code = trace_begin(r, topic);
+    else
+        trace_end(r, topic);
+    return code == RTMW_OK ? Py_NewRef(Py_None) : fail(self, code, NULL, 0);
+}
+
+static PyObject *traced_event(const struct trace_event *e)
+{
+    static const char *const kinds[] = {"published", "taken",       "missed",    "expired",  "thinned",
+                                        "unmatched", "other_types", "timed_out", "exhausted"};
+    const char *kind = e->kind < sizeof kinds / sizeof *kinds ? kinds[e->kind] : "unknown";
+    return Py_BuildValue("sIIIKKKKKK", kind, e->topic, e->band, e->count, (unsigned long long)e->at_ns,
+                         (unsigned long long)e->who, (unsigned long long)e->publisher, (unsigned long long)e->sequence,
+                         (unsigned long long)e->size, (unsigned long long)e->published_ns);
+}
+
+/* events(at, known) -> (events, at, known, lost), from a ticket on, oldest first; both are what the last call gave. Who
+ * writes an event has from one call to the next to do so. */
+static PyObject *Region_events(PyObject *self, PyObject *args)
+{
+    struct rtmw_region *r = ((Region *)self)->core;
+    struct trace_event event;
+    unsigned long long at, known, lost = 0, next = trace_next(r), oldest;
+    if (!PyArg_ParseTuple(args, "KK", &at, &known)) return NULL;
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    oldest = next > r->header->trace_entries ? next - r->header->trace_entries : 0;
+    if (at < oldest) {
+        lost = oldest - at;
+        at = oldest;
+    }
+    for (; !failed && at < next; at++) {
+        enum trace_found found = trace_read(r, at, &event);
+        if (found == TRACE_LATER && at >= known) break;
+        if (found == TRACE_READ)
+            failed = append_new(list, traced_event(&event));
+        else
+            lost++;
+    }
+    return finished(list, failed) ? Py_BuildValue("NKKK", list, at, next, lost) : NULL;
+}
+
+static PyObject *Region_trace_next(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(trace_next(((Region *)self)->core));
+}
+
 static PyObject *Region_examine(PyObject *self, PyObject *fix)
 {
     struct rtmw_region *r = ((Region *)self)->core;
@@ -424,6 +482,9 @@ static PyMethodDef Region_methods[] = {
     {"names", Region_names, METH_NOARGS, NULL},
     {"types", Region_types, METH_NOARGS, NULL},
     {"queue", Region_queue, METH_O, NULL},
+    {"trace", Region_trace, METH_VARARGS, NULL},
+    {"trace_next", Region_trace_next, METH_NOARGS, NULL},
+    {"events", Region_events, METH_VARARGS, NULL},
     {"examine", Region_examine, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -44,9 +44,10 @@ struct rtmw_region {
     uint32_t me; /* participant slot */
     uint64_t my_word;
     uint64_t pid_namespace;
-    uint32_t forks; /* value of rtmw_forks when attached */
-    rtmw_lock lock; /* guards everything below and the private part of endpoints */
-    uint32_t *refs; /* a descriptor: how many cursors and messages of this process hold it */
+    uint32_t forks;    /* value of rtmw_forks when attached */
+    rtmw_lock lock;    /* guards everything below and the private part of endpoints */
+    uint32_t *refs;    /* a descriptor: how many cursors and messages of this process hold it */
+    uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
     struct stash plain, with_block;
     uint32_t scan, page_scan; /* where the next search starts */
     uint64_t real_minus_mono, real_checked_ns;
@@ -196,6 +197,28 @@ int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);
+
+/* trace.c */
+struct trace_event {
+    enum trace_kind kind;
+    uint32_t topic, band, count;
+    uint64_t at_ns, who, publisher, sequence, size, published_ns; /* as in struct trace_entry */
+};
+static inline bool is_traced(const struct topic *t)
+{
+    return __builtin_expect((load_relaxed(&t->tracers[0]) | load_relaxed(&t->tracers[1])) != 0, 0);
+}
+void trace_write(struct rtmw_region *, const struct trace_event *);
+void trace_published(struct rtmw_publisher *, uint32_t band, struct descriptor *);
+void trace_refused(struct rtmw_publisher *, enum trace_kind);
+void trace_reached(struct rtmw_subscriber *, enum trace_kind, uint32_t band);
+void trace_missed(struct rtmw_subscriber *, uint32_t band, uint64_t last, uint64_t count);
+enum trace_found { TRACE_READ, TRACE_LATER, TRACE_LOST }; /* LATER: it is being written, or its writer died just now */
+uint64_t trace_next(struct rtmw_region *);                /* the ticket of the next event */
+enum trace_found trace_read(struct rtmw_region *, uint64_t ticket, struct trace_event *);
+int trace_begin(struct rtmw_region *, uint32_t topic);
+void trace_end(struct rtmw_region *, uint32_t topic); /* once for each trace_begin */
+void trace_settle(struct rtmw_region *, uint32_t dead);
 
 /* publisher.c, beyond rtmw.h */
 int publish_quietly(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *); /* wakes nobody */

@@ -2,7 +2,7 @@
 #ifndef RTMW_CURSOR_H
 #define RTMW_CURSOR_H
 
-#include "core.h"
+#include "outcome.h"
 
 static inline void set_cursor(rtmw_subscriber *s, uint32_t band)
 {
@@ -21,7 +21,7 @@ static inline int step(rtmw_subscriber *s, uint32_t band)
     int stepped = queue_step(s->region, &s->topic->band[band], &s->index[band], &s->sequence[band], &missed);
     if (stepped != STEP_OK) return stepped;
     set_cursor(s, band);
-    if (missed) count_up(&s->block->missed, missed);
+    if (missed) outcome_missed(s, band, s->sequence[band] - 1, missed);
     return STEP_OK;
 }
 

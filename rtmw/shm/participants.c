@@ -200,6 +200,7 @@ static void sweep_after(struct rtmw_region *r, uint32_t slot, uint64_t word)
     sweep_descriptors(r, slot);
     free_slots(r, slot);
     settle_half_made(r, slot);
+    trace_settle(r, slot);
     clear_sweeper_bits(r, slot);
     wake_everybody(r);
     recount_hints(r);

@@ -156,7 +156,13 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
     }
     uint32_t band = write_header(p, &r->descriptors[loan->descriptor], qos);
     if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
+    bool traced = is_traced(p->topic); /* then it is held, to be read once it is in the queue */
+    if (traced) hold_mine(r, loan->descriptor);
     bool appended = queue_append(r, p->topic_index, band, loan->descriptor);
+    if (traced) {
+        if (appended) trace_published(p, band, &r->descriptors[loan->descriptor]);
+        let_go(r, loan->descriptor);
+    }
     if (appended) {
         count_up(&p->block->published, 1);
         count_up(&p->block->bytes, loan->size);
@@ -181,6 +187,7 @@ int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos
 void publisher_refused(rtmw_publisher *p, int code)
 {
     count_up(code == RTMW_FULL ? &p->block->timed_out : &p->block->exhausted, 1);
+    if (is_traced(p->topic)) trace_refused(p, code == RTMW_FULL ? TRACE_TIMED_OUT : TRACE_EXHAUSTED);
 }
 
 /* The writer keeps a view: the memory is not used again before rtmw_release, whatever becomes of the message. */

@@ -86,6 +86,7 @@ int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce)
     struct subscriber_block *subscribers = (struct subscriber_block *)(void *)(base + h.at_subscribers);
     for (uint32_t i = 0; i < h.subscribers; i++)
         for (uint32_t b = 0; b < BANDS; b++) subscribers[i].cursor[b] = link_make(0, NIL);
+    ((struct trace *)(void *)(base + h.at_trace))->next = 1; /* entries that were never written have ticket 0 */
     store_release(&shared->magic, RTMW_MAGIC);
     munmap(base, h.control_bytes);
     return RTMW_OK;
@@ -178,6 +179,7 @@ static void unmap(struct rtmw_region *r)
     if (r->socket >= 0) close(r->socket);
     if (r->sender) close((int)r->sender - 1);
     free(r->refs);
+    free(r->tracing);
     free(r);
 }
 

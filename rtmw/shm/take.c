@@ -5,7 +5,6 @@
  * · missed (evicted, or beyond the depth of a TIMELY pair). What is handed out stays held until rtmw_release.
  */
 #include "cursor.h"
-#include "histogram.h"
 
 enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
 
@@ -13,7 +12,7 @@ enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
  * out: then it missed it. */
 static void count_emptied(rtmw_subscriber *s, uint32_t band)
 {
-    if (s->sequence[band] > s->began[band]) count_up(&s->block->missed, 1);
+    if (s->sequence[band] > s->began[band]) outcome_skipped(s, band, &s->block->missed, TRACE_MISSED);
 }
 
 /* A message beyond the depth of a TIMELY pair is dropped, under the cause for which it would not have been had anyway.
@@ -23,10 +22,10 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
     struct subscriber_block *block = s->block;
     bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
     if (!descriptor_is_message(d)) return count_emptied(s, band), true;
-    if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), true;
+    if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), true;
     if (!timely) return false;
     bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
-    count_up(expired ? &block->expired : &block->missed, 1);
+    outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
     return true;
 }
 
@@ -78,7 +77,7 @@ static int rejoin(rtmw_subscriber *s)
         s->index[band] = NIL;
         s->sequence[band] = head - 1;
         set_cursor(s, band);
-        count_up(&s->block->missed, gone);
+        outcome_missed(s, band, head - 1, gone);
     }
     count_up(&s->block->lapses, 1);
     store_seq(&s->block->stall, 0);
@@ -105,14 +104,14 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
 {
     struct subscriber_block *block = s->block;
     if (!descriptor_is_message(d)) return count_emptied(s, band), false;
-    if (!types_match(d->type, s->type)) return count_up(&block->other_types, 1), false;
+    if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), false;
     if (s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE)
-        return count_up(&block->unmatched, 1), false;
+        return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
     if (d->expires_ns && d->expires_ns <= realtime_ns(s->region, now ? now : monotonic_ns()))
-        return count_up(&block->expired, 1), false;
+        return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
     if (s->qos.min_interval_ns) {
         if (s->accepted_ns && d->published_ns < s->accepted_ns + s->qos.min_interval_ns)
-            return count_up(&block->thinned, 1), false;
+            return outcome_skipped(s, band, &block->thinned, TRACE_THINNED), false;
         s->accepted_ns = d->published_ns;
     }
     return true;
@@ -136,14 +135,6 @@ static bool is_large(struct rtmw_region *r, struct descriptor *d)
     return d->block_granules > r->header->pages * (uint64_t)GRANULES_A_PAGE / LARGE_PART;
 }
 
-/* The clock is read once, unless the message is younger than what was read. */
-static void record_latency(rtmw_subscriber *s, struct descriptor *d)
-{
-    uint64_t published_ns = load_relaxed(&d->published_ns);
-    if (s->taken_ns < published_ns) s->taken_ns = monotonic_ns();
-    histogram_record(s->histogram, s->taken_ns > published_ns ? s->taken_ns - published_ns : 0);
-}
-
 static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now, rtmw_message *message)
 {
     uint64_t size = load_relaxed(&d->size);
@@ -151,9 +142,7 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (!data) return RTMW_DAMAGED;
     hold_again(s->region, s->index[band]);
     if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
-    count_up(&s->block->received, 1);
-    count_up(&s->block->bytes, size);
-    if (s->histogram) record_latency(s, d);
+    outcome_taken(s, band, d, size);
     *message = (rtmw_message){data,         size,           s->sequence[band], d->source_time_ns, d->expires_ns,
                               d->publisher, s->index[band], d->type,           (uint8_t)band};
     if (is_large(s->region, d)) rest(s, band);

@@ -15,7 +15,8 @@
 #include "books.h"
 #include "core.h"
 
-enum { ACTORS = 3, AUDITOR = ACTORS, REGIONS = ACTORS + 1, MOST_DESCRIPTORS = 8, MOST_PAGES = 4, SLOTS = 4, TOPICS = 2 };
+enum { ACTORS = 3, AUDITOR = ACTORS, REGIONS = ACTORS + 1, MOST_DESCRIPTORS = 8, MOST_PAGES = 4, SLOTS = 4, TOPICS = 2,
+       EVENTS = 2 };
 
 struct size {
     uint32_t descriptors, pages;
@@ -34,10 +35,12 @@ struct world {
         struct subscriber_block subscribers[SLOTS];
         uint64_t pages[MOST_PAGES], granules[MOST_PAGES * GRANULES_A_PAGE];
         struct descriptor descriptors[MOST_DESCRIPTORS];
+        struct trace trace;
+        struct trace_entry events[EVENTS];
         uint8_t blocks[MOST_PAGES * PAGE];
     } shared;
     struct rtmw_region region[REGIONS];
-    uint32_t refs[REGIONS][MOST_DESCRIPTORS];
+    uint32_t refs[REGIONS][MOST_DESCRIPTORS], tracing[REGIONS][TOPICS];
     struct rtmw_publisher publisher[REGIONS];
     struct rtmw_subscriber subscriber[REGIONS];
     uint64_t clock_ns;

@@ -64,12 +64,22 @@ mutant "the state of the last message is read after it was seen to be last" rete
 mutant "a message whose block is half given back becomes one again" descriptors \
     's/bool held = load_relaxed\(&d->block_granules\) && /bool held = /' "death" "$@"
 mutant "who lapsed does not miss what was emptied" take \
-    's/if \(s->sequence\[band\] > s->began\[band\]\) count_up/if (false) count_up/' "empty last" "$@"
+    's/if \(s->sequence\[band\] > s->began\[band\]\) outcome_skipped/if (false) outcome_skipped/' "empty last" "$@"
 mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
 mutant "a cursor that rests goes on at head" queue \
     's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "rest, step" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
+mutant "an event is written over one that is being written" trace \
+    's/if \(turn_state\(turn\) == TRACE_WRITING \|\| /if (/' "trace ‖ trace" "$@"
+mutant "an event is read without a second look" trace \
+    's/return load_relaxed\(&entry->turn\) == turn \? TRACE_READ : TRACE_LOST;/return TRACE_READ;/' "trace ‖ read" "$@"
+mutant "an entry is written before it is claimed" trace \
+    's/^(    if \(!cas64\(&entry->turn.*)$/    store_release(\&entry->what, 0);\n\1/' "trace ‖" "$@"
+mutant "what the dead was tracing is traced for ever" trace \
+    's/if \(load_seq\(&r->topics\[i\].tracers\[dead >> 6\]\) & bit_of\(dead\)\)/if (false)/' "death" "$@"
+mutant "what the dead was writing stays so" trace \
+    's/TRACE_WRITING && turn_owner\(turn\) == dead/TRACE_WRITING \&\& false/' "death" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -149,6 +149,26 @@ static void others_go_on(void)
     if (!got) broken("the dead stopped a subscriber");
 }
 
+static void publish_and_take_traced(void)
+{
+    publish_word(DEAD, 7, PUBLISHED_BYTES);
+    take();
+}
+
+static void trace_for_a_while(void)
+{
+    if (trace_begin(&world.region[DEAD], 0) != RTMW_OK) broken("not traced");
+    publish_word(DEAD, 7, PUBLISHED_BYTES);
+    trace_end(&world.region[DEAD], 0);
+}
+
+/* Two trace it, and one of them dies. */
+static void traced_crowd(void)
+{
+    crowd();
+    if (trace_begin(&world.region[DEAD], 0) != RTMW_OK || trace_begin(&world.region[READER], 0) != RTMW_OK) broken("not traced");
+}
+
 static const struct fate fates[] = {
     {"publish", publish_small},
     {"publish a block", publish_block},
@@ -164,6 +184,7 @@ static const struct fate fates[] = {
     {"leave", leave},
     {"leave and attach", leave_and_attach},
     {"reclaim what is passed", reclaim},
+    {"trace", trace_for_a_while},
 };
 
 static struct world start;
@@ -271,5 +292,6 @@ bool die_at_every_step(void)
     well &= die_in(&(struct fate){"make room", make_room_once}, (struct size){8, 1}, one_rested_on, "which empties the last message");
     well &= die_in(&(struct fate){"find nothing and rest", find_nothing}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"rest, publish and take", rest_and_step}, (struct size){8, 1}, one_read_by_all, "at a large message");
+    well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
     return well & die_emptying() & die_sweeping();
 }

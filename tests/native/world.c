@@ -20,6 +20,7 @@ static void find_tables(struct rtmw_region *r)
     r->subscriber_words = world.shared.subscriber_words;
     r->publishers = world.shared.publishers;
     r->subscribers = world.shared.subscribers;
+    r->trace = &world.shared.trace;
     r->pages = world.shared.pages;
     r->granules = world.shared.granules;
     r->descriptors = world.shared.descriptors;
@@ -44,14 +45,16 @@ void world_make(struct size size)
     memset(&world, 0, sizeof world);
     world.clock_ns = 1;
     struct header sizes = {.topics = TOPICS, .publishers = SLOTS, .subscribers = SLOTS, .types = 1,
-                                          .descriptors = size.descriptors, .pages = size.pages,
+                                          .descriptors = size.descriptors, .trace_entries = EVENTS, .pages = size.pages,
                                           .pool_bytes = (uint64_t)size.pages * PAGE};
+    world.shared.trace.next = 1;
     empty_queues();
     for (uint32_t who = 0; who < REGIONS; who++) {
         struct rtmw_region *r = &world.region[who];
         *r->header = sizes;
         find_tables(r);
         r->refs = world.refs[who];
+        r->tracing = world.tracing[who];
         r->domain = who;
         world_new_process(who);
         world.claiming = who;
@@ -92,6 +95,7 @@ void world_new_process(uint32_t who)
 {
     world.pid[who] = ++world.pids;
     memset(world.refs[who], 0, sizeof world.refs[who]);
+    memset(world.tracing[who], 0, sizeof world.tracing[who]);
 }
 
 /* A message's first and last word say its value, so that one of another life shows. */
@@ -133,7 +137,9 @@ static bool nothing_is_claimed(void)
     for (uint32_t i = 0; i < SLOTS; i++)
         if (slot_state_of(world.shared.publisher_words[i]) || slot_state_of(world.shared.subscriber_words[i])) return false;
     for (uint32_t i = 0; i < TOPICS; i++)
-        if (slot_state_of(world.shared.topics[i].word) == SLOT_CLAIMED) return false;
+        if (slot_state_of(world.shared.topics[i].word) == SLOT_CLAIMED || world.shared.topics[i].tracers[0]) return false;
+    for (uint32_t i = 0; i < EVENTS; i++)
+        if (turn_state(world.shared.events[i].turn) == TRACE_WRITING) return false;
     for (uint32_t i = 0; i < PARTICIPANTS; i++)
         if (i != world.region[AUDITOR].me && (world.shared.participants[i].word & 3)) return false;
     return true;
