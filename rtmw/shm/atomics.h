@@ -56,6 +56,19 @@ static inline void count_up(uint64_t *counter, uint64_t by)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
+/* Fetch a line that will be read, or written: hints, so that misses overlap. Compilers turn a prefetch to write into one
+ * to read where the oldest processors know no better; those take the instruction for a no-operation. */
+static inline void prefetch(const void *line) { __builtin_prefetch(line); }
+
+static inline void prefetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

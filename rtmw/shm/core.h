@@ -130,6 +130,7 @@ uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 
 /* descriptors.c: lock held */
 uint32_t descriptor_claim(struct rtmw_region *, uint64_t size); /* LOANED by me with room for size, or NIL */
+void descriptor_fetch_ahead(struct rtmw_region *);              /* for the claims to come */
 void descriptor_free(struct rtmw_region *, uint32_t index);     /* LOANED by me → FREE */
 bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);

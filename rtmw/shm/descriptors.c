@@ -12,6 +12,9 @@
 
 #include "core.h"
 
+enum { AHEAD = 1, LINES_AHEAD = 3 };
+enum { SCATTER = 1024, SCATTER_STEP = 619 }; /* without a common factor: each is met once */
+
 static uint32_t granules_for(uint64_t size)
 {
     return size <= IN_PLACE ? 0 : (uint32_t)((size + GRANULE - 1) / GRANULE);
@@ -87,13 +90,30 @@ static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, uint32_t
     return NIL;
 }
 
+/* A descriptor soon to be claimed: its lines are asked for now, and are here by then. Nothing waits for them. */
+void descriptor_fetch_ahead(struct rtmw_region *r)
+{
+    struct stash *stash = &r->plain;
+    if (stash->count <= AHEAD) return;
+    uint8_t *line = (uint8_t *)&r->descriptors[stash->entry[(stash->first + AHEAD) % STASH].index];
+    for (uint32_t i = 0; i < LINES_AHEAD; i++) prefetch_to_write(line + i * LINE);
+}
+
+/* The k-th descriptor to be claimed. Neighbours in time are not neighbours in memory: else the processor of a subscriber,
+ * which looks ahead in memory, takes from the publisher the very lines that the next message is written to. */
+static uint32_t scattered(uint32_t k, uint32_t count)
+{
+    uint32_t whole = count - count % SCATTER;
+    return k < whole ? k - k % SCATTER + k * SCATTER_STEP % SCATTER : k;
+}
+
 static uint32_t scan_free(struct rtmw_region *r)
 {
     uint32_t count = r->header->descriptors;
     if (descriptors_used(r) >= (int64_t)count) return NIL; /* make_room recounts when this is wrong */
     for (uint32_t looked = 0; looked < count; looked++) {
-        uint32_t index = r->scan;
-        r->scan = index + 1 < count ? index + 1 : 0;
+        uint32_t index = scattered(r->scan, count);
+        r->scan = r->scan + 1 < count ? r->scan + 1 : 0;
         uint64_t state = load_relaxed(&r->descriptors[index].state);
         if (state_kind(state) != FREE || !descriptor_take_over(r, index, state)) continue;
         fetch_add(&r->hints->descriptors_used, 1u);

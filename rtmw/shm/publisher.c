@@ -166,6 +166,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
     if (appended) {
         count_up(&p->block->published, 1);
         count_up(&p->block->bytes, loan->size);
+        descriptor_fetch_ahead(r);
     }
     lock_give(&r->lock);
     return appended ? RTMW_OK : RTMW_DAMAGED;

@@ -4,9 +4,9 @@
  *               ▼                                   ▼
  *   (passed) ─► D(s=7) ─next─► D(s=8) ─next─► … ─► D(s=12) ─next─► D(s=13, linked, tail to follow)
  *
- * Append: read tail T, its generation and `next`; see tail unchanged, so T was tail all the while. Write sequence and
- *   predecessor, APPENDING, CAS T.next from T's own NIL. T's NIL carries T's generation: a T that began another life
- *   is never linked to. Whoever finds tail behind makes the successor QUEUED first and then moves tail.
+ * Append: read tail T and its `next`; see tail unchanged, so T was tail all the while. Write sequence and predecessor,
+ *   APPENDING, CAS T.next from T's own NIL. T's NIL carries T's generation: a T that began another life is never linked
+ *   to. Whoever finds tail behind makes the successor QUEUED first and then moves tail.
  * Evict: walk from head, CAS head forward. When that succeeds head never moved, so nothing walked over had been passed.
  * Hold: set my bit, then see that head has not passed the sequence I expect. Free to claim = passed, then no bits.
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
@@ -97,7 +97,6 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
         }
         struct descriptor *last = descriptor_at(r, link_index(tail));
         if (!last) return false;
-        uint64_t last_generation = state_generation(load_seq(&last->state));
         uint64_t next = load_seq(&last->next), sequence = load_relaxed(&last->sequence);
         if (load_seq(&band->tail) != tail) continue;
         if (link_index(next) != NIL) {
@@ -105,8 +104,8 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
             help_tail(r, band, tail, next);
             continue;
         }
-        prepare(d, appending, sequence + 1, link_make(last_generation, link_index(tail)));
-        if (!cas64(&last->next, link_make(last_generation, NIL), self)) continue;
+        prepare(d, appending, sequence + 1, link_make(link_tag(next), link_index(tail)));
+        if (!cas64(&last->next, next, self)) continue;
         help_tail(r, band, tail, self);
         return true;
     }
@@ -177,13 +176,20 @@ static bool is_message(struct rtmw_region *r, uint32_t index, uint64_t sequence)
     return ((load_relaxed(&r->descriptors[index].sequence) ^ sequence) & TAG_MASK) == 0;
 }
 
+/* Lines that the publisher wrote, at once: what follows would fetch them one after the other. */
+static inline void fetch_message(struct descriptor *d)
+{
+    prefetch(&d->size);
+    prefetch(d->payload);
+}
+
 /* From a held message to its successor: that is held then, and the other let go. Else nothing has changed. */
 __attribute__((always_inline)) static inline int follow(struct rtmw_region *r, struct band *band, uint32_t *index,
                                                         uint64_t *sequence)
 {
     uint32_t from = *index, to = link_index(load_acquire(&r->descriptors[from].next));
     if (to >= r->header->descriptors) return to == NIL ? STEP_NONE : STEP_DAMAGED;
-    __builtin_prefetch(r->descriptors[to].payload);
+    fetch_message(&r->descriptors[to]);
     if (!hold(r, to, band, *sequence + 1)) return STEP_PASSED;
     if (!is_message(r, to, *sequence + 1)) return let_go(r, to), STEP_DAMAGED;
     *index = to;

@@ -32,7 +32,7 @@ mutant() {
 mutant "hold() does not look at head again" queue \
     's/if \(sequence_near\(link_tag\(head\), sequence\) <= sequence\) return true;/(void)head; return true;/' "claim ‖ hold" "$@"
 mutant "NIL links carry no generation" queue \
-    's/cas64\(&last->next, link_make\(last_generation, NIL\)/cas64(\&last->next, load_relaxed(\&last->next) | NIL/' ", append, append" "$@"
+    's/cas64\(&last->next, next, self\)/cas64(\&last->next, load_relaxed(\&last->next) | NIL, self)/' ", append, append" "$@"
 mutant "help_tail() does not make QUEUED" queue \
     's/^(        )cas64\(&d->state, state, state_make\(state_generation\(state\), QUEUED, 0\)\);$/\1(void)0;/' "append ‖ append, first" "$@"
 mutant "help_tail() moves tail on without QUEUED when another one appends" queue \
