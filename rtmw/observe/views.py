@@ -65,6 +65,12 @@ class SubscriberView:
     """From publish to take, of all that it received."""
     identity: int
     """Of this subscriber alone; the upper 32 bits are the process id."""
+    history: int
+    """Messages from before it came that it asked for."""
+    min_interval_ns: int
+    """0: it wants every message."""
+    deadline_ns: int
+    """0: it has none."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,9 @@ class TopicView:
 
 
 _PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int]
-_SubscriberRow = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]]]
+_SubscriberRow = tuple[
+    int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int]
+]
 _Types = dict[int, tuple[str, bytes]]
 
 
@@ -98,12 +106,13 @@ def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) ->
 
 
 def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
-    _, identity, type, reliability, depth, counters, _, buckets = row
+    _, identity, type, reliability, depth, counters, _, buckets, wishes = row
     received, bytes, behind, missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses = counters
     pid, latency = identity >> 32, Latency(tuple(buckets))
     return SubscriberView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, received, bytes, behind,
         missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
+        *wishes,
     )  # fmt: skip
 
 

@@ -41,6 +41,9 @@ SUBSCRIBER = SubscriberView(
     lapses=0,
     latency=Latency.of([(900, 999, 3), (2000, 2099, 1)]),
     identity=22 << 32,
+    history=0,
+    min_interval_ns=0,
+    deadline_ns=0,
 )
 
 

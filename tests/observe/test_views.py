@@ -62,6 +62,13 @@ def test_a_subscriber_is_shown_with_its_settings_and_its_drops_by_cause(domain: 
     assert (view.deadlines_missed, view.lapses) == (0, 0)
 
 
+def test_a_subscriber_is_shown_with_what_it_asked_for(domain: rtmw.Domain) -> None:
+    asking = rtmw.Subscriber("pump/speed", history=3, min_interval=0.5, deadline=2.0, domain=domain)
+    (view,) = observe.topics(domain)[0].subscribers
+    assert (view.history, view.min_interval_ns, view.deadline_ns) == (3, 500_000_000, 2_000_000_000)
+    asking.close()
+
+
 def test_views_and_stats_show_the_same(domain: rtmw.Domain) -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", rtmw.ANY)
     publisher.publish_many([b"a", b"bb", b"ccc"])
