@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FOUND_CC := $(shell command -v cc || command -v gcc || command -v clang)
-CORE := $(wildcard rtmw/shm/*.c)
+CORE := $(wildcard rtmw/shm/*.c rtmw/types/*.c)
 STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
@@ -24,7 +24,7 @@ bench: setup  ## latency and throughput of the bus
 	@for bench in latency throughput codec; do $(BIN)/python bench/$$bench.py || exit 1; done
 
 clean:  ## remove the environment and everything that was built
-	rm -rf .venv build dist *.egg-info rtmw/shm/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv build dist *.egg-info rtmw/*/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find rtmw topics examples bench tests -name __pycache__ -type d -exec rm -rf {} +
 	@if [ -f tests/native/Makefile ]; then $(MAKE) -C tests/native clean; fi
 
@@ -33,7 +33,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror rtmw/shm/*.[ch] examples/c/*.c examples/c/*.cpp bench/*.c
+	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/*.c
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 
@@ -47,7 +47,7 @@ native: setup
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-.venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/shm/*.h)
+.venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/*/*.h)
 	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@

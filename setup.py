@@ -1,4 +1,4 @@
-"""Builds the C core; everything else about the package is in pyproject.toml.
+"""Builds the C core and the codec; everything else about the package is in pyproject.toml.
 
 RTMW_SANITIZE=thread or RTMW_SANITIZE=address builds it with that sanitizer.
 Without a C compiler the one inside the `ziglang` wheel is used, if that is installed.
@@ -19,7 +19,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 NO_COMPILER = """
-rtmw: a C compiler is needed to build the shared-memory core, and none was found (looked for {wanted}, and for the
+rtmw: a C compiler is needed to build the C core, and none was found (looked for {wanted}, and for the
 ziglang wheel). Install one of the two, then run the same command again:
     apt install gcc python3-dev        (Debian, Ubuntu)
     pip install ziglang                (without root: a C compiler as a Python package)
@@ -92,20 +92,20 @@ class BuildCore(build_ext):
         super().build_extensions()
 
 
-core = Extension(
-    "rtmw.shm._core",
-    sources=sorted(glob("rtmw/shm/*.c")),
-    depends=sorted(glob("rtmw/shm/*.h")),
-    extra_compile_args=[
-        "-O2",
-        "-std=gnu11",
-        "-D_GNU_SOURCE",
-        "-Wall",
-        "-Wextra",
-        "-fvisibility=hidden",
-        *sanitizer_flags(),
-    ],
-    extra_link_args=sanitizer_flags(),
-)
+def extension(name: str) -> Extension:
+    """The extension module of a package: all C files of its folder."""
+    folder = name.rpartition(".")[0].replace(".", "/")
+    warnings = ["-Wall", "-Wextra"]
+    return Extension(
+        name,
+        sources=sorted(glob(f"{folder}/*.c")),
+        depends=sorted(glob(f"{folder}/*.h")),
+        extra_compile_args=["-O2", "-std=gnu11", "-D_GNU_SOURCE", *warnings, "-fvisibility=hidden", *sanitizer_flags()],
+        extra_link_args=sanitizer_flags(),
+    )
 
-setup(ext_modules=[core], cmdclass={"build_ext": BuildCore})
+
+setup(
+    ext_modules=[extension("rtmw.shm._core"), extension("rtmw.types._cdr")],
+    cmdclass={"build_ext": BuildCore},
+)

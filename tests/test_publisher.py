@@ -258,14 +258,15 @@ def test_a_publisher_closed_while_a_value_is_encoded_says_so(spawn: Spawn) -> No
     child = spawn(
         """
         import rtmw
-        from tests.bus import Order
-        class Closing(str):
-            def encode(self, *_):
+        from cyclonedds.idl import make_idl_struct, types
+        class Closing:
+            def __index__(self):
                 publisher.close()
-                return b"x"
-        publisher = rtmw.Publisher("t", Order)
+                return 1
+        Count = make_idl_struct("Count", "Count", {"number": types.int32})
+        publisher = rtmw.Publisher("t", Count)
         try:
-            print(publisher.publish(Order(Closing("x"))))
+            print(publisher.publish(Count(number=Closing())))
         except rtmw.RtmwError:
             print("told")
         """

@@ -1,4 +1,4 @@
-"""The stub of the compiled core says what the core has."""
+"""The stubs of the compiled modules say what these have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_stub_of_the_core_agrees_with_the_compiled_module() -> None:
-    command = [sys.executable, "-m", "mypy.stubtest", "rtmw.shm._core"]
+def test_the_stubs_agree_with_the_compiled_modules() -> None:
+    command = [sys.executable, "-m", "mypy.stubtest", "rtmw.shm._core", "rtmw.types._cdr"]
     command += ["--mypy-config-file", str(ROOT / "pyproject.toml"), "--concise"]
     command += ["--allowlist", str(ROOT / "tests" / "stubtest_allowlist.txt")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)

@@ -13,21 +13,17 @@ def stores_directly(cls: Any) -> bool:
     init = cls.__init__
     return (
         is_dataclass(cls)
-        and isinstance(init, FunctionType)
-        and init.__code__.co_filename == "<string>"  # written by dataclasses, not by a person
+        and _by_dataclasses(init)
         and not hasattr(cls, "__post_init__")
-        and cls.__setattr__ is object.__setattr__
+        and (cls.__setattr__ is object.__setattr__ or _by_dataclasses(cls.__setattr__))  # the latter: frozen
         and cls.__new__ is object.__new__
         and not any(_intercepted(cls, member.name) for member in fields(cls))
     )
 
 
-def constructor_call(cls: Any, variables: dict[str, str]) -> str:
-    """Arguments that hand each field its variable, by name where the order is not the constructor's."""
-    order = [member.name for member in fields(cls) if member.init and not member.kw_only] if is_dataclass(cls) else []
-    if order == list(variables) and cls.__init__.__code__.co_filename == "<string>":
-        return ", ".join(variables.values())
-    return ", ".join(f"{name}={variable}" for name, variable in variables.items())
+def _by_dataclasses(method: Any) -> bool:
+    """Whether `dataclasses` wrote a method, and no person."""
+    return isinstance(method, FunctionType) and method.__code__.co_filename == "<string>"
 
 
 def _intercepted(cls: Any, name: str) -> bool:

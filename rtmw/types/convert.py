@@ -1,4 +1,4 @@
-"""Single values to numbers and back, for what is no number in Python. The generated code calls these."""
+"""Single values to numbers and back, for what is no number in Python. The compiled codec calls these."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from rtmw.types.rebuild import mask_from, mask_of
 from rtmw.types.schema import Bitmask
 
 BOOLEANS: Final = {False: 0, True: 1}
-"""Refuses what is merely truthy: a KeyError for "no" or 5, where `struct` would write True."""
+"""Refuses what is merely truthy: a KeyError for "no" or 5, where `bool` would say True."""
 
 
 def check_class(value: Any, cls: Any) -> None:
     """Lets instances of subclasses pass. Raises TypeError."""
     if not isinstance(value, cls):
         raise TypeError(f"{type(value).__name__} in place of {cls.__name__}")
-
-
-def octets(row: Any) -> bytes:
-    """A row of numbers 0..255 as bytes. `bytes(5)` would be five zeros, so a length is asked for first."""
-    len(row)
-    return bytes(row)
 
 
 def enum_number(cls: Any) -> Callable[[Any], int]:

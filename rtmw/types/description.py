@@ -1,4 +1,4 @@
-"""Schema to JSON and back. What is read back is checked first, because source code is generated from it.
+"""Schema to JSON and back. What is read back is checked first, because classes and programs are made from it.
 
     {"kind": "cdr", "name": "river::Reading", "xcdr": 1, "extensibility": "final",
      "fields": [["station", "string"], ["values", {"sequence": "double"}], ["at", {"type": "river::Time"}]],

@@ -6,12 +6,12 @@ from typing import Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType, ValueMismatch
 from rtmw.types import reference
-from rtmw.types.codec import Damage, compile_decode, compile_encode, header_word
+from rtmw.types.codec import compile_codec, header_word
 from rtmw.types.describe import describe
 from rtmw.types.description import from_document, to_document
 from rtmw.types.diagnose import explain
 from rtmw.types.message_type import MessageType, make
-from rtmw.types.plan import Plan, make_plan, uncovered
+from rtmw.types.plan import Plan, uncovered
 from rtmw.types.rebuild import make_classes
 from rtmw.types.schema import Schema
 
@@ -25,8 +25,8 @@ def idl_type(cls: Any) -> MessageType:
     except RegionDamaged as error:
         raise UnsupportedType(f"{cls.__name__} cannot be described to others: {error}") from error
     if uncovered(schema):
-        return _reference_type(cls, document, make_plan(schema, classes))
-    return _compiled_type(document, make_plan(schema, classes), cls)
+        return _reference_type(cls, document, Plan(schema, classes))
+    return _compiled_type(document, Plan(schema, classes), cls)
 
 
 def idl_from_document(document: dict[str, Any]) -> MessageType:
@@ -37,7 +37,10 @@ def idl_from_document(document: dict[str, Any]) -> MessageType:
     schema = from_document(document)
     if uncovered(schema):
         return make(document, _octets, bytes)
-    return _compiled_type(document, make_plan(schema, _classes(schema)), None)
+    try:
+        return _compiled_type(document, Plan(schema, _classes(schema)), None)
+    except RecursionError as error:
+        raise RegionDamaged(f"type description of {schema.name!r} is nested too deeply") from error
 
 
 def _classes(schema: Schema) -> dict[str, Any]:
@@ -61,14 +64,12 @@ def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> Messa
             if original is not None:
                 return reference.decode(original, name, data)
             raise ValueMismatch(f"{name}: payload begins with {head.hex()}, an encoding that needs the type's class")
-        if isinstance(error, Damage):
-            position = error.position
         raise ValueMismatch(
             f"{name}: payload of {len(data)} bytes is damaged at or after byte {position}: {error}"
         ) from error
 
-    encode = compile_encode(plan, lambda value, error: explain(plan, value, error))
-    return make(document, encode, compile_decode(plan, rescue))
+    codec = compile_codec(plan, lambda value, error: explain(plan, value, error), rescue)
+    return make(document, codec.encode, codec.decode)
 
 
 def _reference_type(cls: Any, document: dict[str, Any], plan: Plan) -> MessageType:

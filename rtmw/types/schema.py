@@ -149,7 +149,7 @@ class Schema:
 
 
 DEEPEST: Final = 12
-"""Python nests at most 20 blocks in a function; each level of a member's type may take one."""
+"""Levels of sequences, arrays and the like in one member; what nests deeper was not written by a person."""
 
 CODES: Final = {
     "int8": ("b", 1),

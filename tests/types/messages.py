@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 import cyclonedds.idl.types as t
-from cyclonedds.idl import IdlEnum, IdlStruct
-from cyclonedds.idl.annotations import appendable, key
+from cyclonedds.idl import IdlBitmask, IdlEnum, IdlStruct, IdlUnion
+from cyclonedds.idl.annotations import appendable, bit_bound, key
 
 
 class Colour(IdlEnum, typename="river.Colour"):
@@ -65,3 +65,76 @@ class Checked(IdlStruct, typename="geo.Checked"):
 
     def __post_init__(self) -> None:
         self.history = [*self.history, self.number]
+
+
+@dataclass(slots=True)
+class Slotted(IdlStruct, typename="geo.Slotted"):
+    name: str
+    number: t.int32
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenSlotted(IdlStruct, typename="geo.FrozenSlotted"):
+    name: str
+    number: t.int32
+
+
+@dataclass(kw_only=True)
+class Keyed(IdlStruct, typename="geo.Keyed"):
+    number: t.int32 = 5
+    name: str
+
+
+@dataclass
+class Defaulted(IdlStruct, typename="geo.Defaulted"):
+    name: str = "y"
+    number: t.int32 = 5
+    row: list[t.int32] = field(default_factory=lambda: [1])
+
+
+@dataclass
+class Raising(IdlStruct, typename="geo.Raising"):
+    number: t.int32
+
+    def __post_init__(self) -> None:
+        if self.number % 2 == 0:
+            raise ValueError("odd numbers only")
+
+
+@dataclass
+class Rows(IdlStruct, typename="geo.Rows"):
+    counts: t.sequence[t.int64]
+    octets: t.sequence[t.uint8]
+    doubles: t.sequence[t.float64]
+    floats: t.sequence[t.float32]
+    pair: t.array[t.float64, 2]
+
+
+class Part(IdlUnion, discriminator=t.int32, typename="geo.Part"):
+    text: t.case[1, str]
+    row: t.case[2, t.sequence[t.int16]]
+    rest: t.default[Point]
+
+
+@bit_bound(16)
+@dataclass
+class Flags(IdlBitmask, typename="geo.Flags"):
+    low: bool = False
+    high: bool = False
+
+
+@appendable
+@dataclass
+class Various(IdlStruct, typename="geo.Various"):
+    parts: t.sequence[Part]
+    flags: Flags
+    colours: t.array[Colour, 2]
+    grown: t.sequence[Grown, 3]
+    maybe: Optional[Point] = None  # noqa: UP045 (see above)
+
+    @staticmethod
+    def example() -> "Various":
+        parts = [Part(text="one"), Part(row=[1, 2]), Part(rest=Point(0.5, False, "z"))]
+        return Various(
+            parts, Flags(high=True), [Colour.RED, Colour.GREEN], [Grown(1, "a"), Grown(2)], Point(1, True, "b")
+        )

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
 import cyclonedds.idl as idl
 import cyclonedds.idl.types as t
+import numpy as np
 import pytest
 from cyclonedds.idl._support import Endianness
 from cyclonedds.idl.annotations import appendable, mutable
 
 from rtmw.errors import TypeMismatch, ValueMismatch
 from rtmw.types import from_description, resolve
-from tests.types.messages import Checked, Colour, Frozen, Grown, Plot, Point, Reading, Tree
+from tests.types.messages import (
+    Checked,
+    Colour,
+    Defaulted,
+    Frozen,
+    FrozenSlotted,
+    Grown,
+    Keyed,
+    Plot,
+    Point,
+    Raising,
+    Reading,
+    Rows,
+    Slotted,
+    Tree,
+)
 
 POINT = Point(1.5, True, "a")
 PLOT = Plot("t", [POINT], [1, 2, 3], b"abcd", b"xyz", -5)
@@ -115,8 +132,14 @@ def test_enumerators_without_a_name_stay_numbers() -> None:
     assert decode(Reading, encode(replace(READING, colour=3))).colour == 3
 
 
-def test_frozen_classes_and_post_init_are_made_through_their_constructors() -> None:
-    assert decode(Frozen, encode(Frozen("x", 3))) == Frozen("x", 3)
+@pytest.mark.parametrize(
+    "value", [Frozen("x", 3), Slotted("x", 3), FrozenSlotted("x", 3), Keyed(name="x", number=3), Defaulted("x", 4)]
+)
+def test_a_dataclass_of_any_make_comes_back_as_it_was(value: Any) -> None:
+    assert decode(type(value), encode(value)) == value
+
+
+def test_post_init_runs_when_a_value_is_decoded() -> None:
     value = Checked(4)
     assert value.history == [4]
     assert decode(Checked, encode(value)).history == [4, 4]
@@ -128,6 +151,89 @@ def test_octets_may_be_given_as_bytes_or_numbers() -> None:
         payload = encode(kind(a=a, b=b))
         assert payload == encode(kind(a=[1, 2], b=b"xy")) == kind(a=[1, 2], b=b"xy").serialize()
         assert vars(decode(kind, payload)) == {"a": [1, 2], "b": b"xy"}
+
+
+ROWS = Rows([1, -2], [1, 2], [1.5, 2.5], [0.5, 1.0], [1, 2])
+COUNTS = [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (1, 2, 3),
+        {1: 0, 2: 0, 3: 0},
+        np.array(COUNTS, "<i8"),
+        np.array(COUNTS, ">i8"),
+        np.array(COUNTS, "<i2"),
+        np.array([1, 0, 2, 0, 3], "<i8")[::2],
+        array("q", COUNTS),
+        array("b", COUNTS),
+        memoryview(array("q", COUNTS)),
+        b"\1\2\3",
+    ],
+    ids=repr,
+)
+def test_a_row_of_integers_may_be_anything_that_holds_some(row: Any) -> None:
+    for name in ("counts", "octets"):
+        assert encode(replace(ROWS, **{name: row})) == encode(replace(ROWS, **{name: COUNTS}))
+
+
+@pytest.mark.parametrize("kind", ["<f8", "<f4", ">f8", "<f2", "<i4"])
+def test_a_row_of_floats_may_be_an_array(kind: str) -> None:
+    for name in ("doubles", "floats", "pair"):
+        row = np.array([1, 2], kind)
+        assert encode(replace(ROWS, **{name: row})) == encode(replace(ROWS, **{name: [1.0, 2.0]}))
+
+
+@pytest.mark.parametrize(
+    "row", [np.array([[1, 2], [3, 4]]), np.array([1.5]), np.array(5), iter([1, 2]), "12", [1, [2]], {"a"}, 7]
+)
+def test_what_is_no_row_of_integers_is_refused(row: Any) -> None:
+    with pytest.raises((TypeMismatch, ValueMismatch), match="counts"):
+        encode(replace(ROWS, counts=row))
+
+
+def test_a_list_that_changes_while_it_is_read_is_refused() -> None:
+    class Thief:
+        def __index__(self) -> int:
+            row.clear()
+            return 1
+
+    row: list[Any] = [Thief(), 2, 3]
+    with pytest.raises(ValueMismatch, match="a list changed while it was read"):
+        encode(replace(ROWS, counts=row))
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("counts", [1 << 63]), ("counts", [-(1 << 63) - 1]), ("octets", [256]), ("octets", [-1]), ("floats", [1e39])],
+)
+def test_an_element_out_of_range_is_named(name: str, row: list[Any]) -> None:
+    with pytest.raises(ValueMismatch, match=rf"{name}\[0\]: .* does not fit"):
+        encode(replace(ROWS, **{name: row}))
+
+
+def test_the_limits_of_each_number_travel() -> None:
+    for kind, bits in ((t.int8, 8), (t.int16, 16), (t.int32, 32), (t.int64, 64)):
+        check_numbers(kind, -(1 << bits - 1), (1 << bits - 1) - 1)
+    for kind, bits in ((t.uint8, 8), (t.uint16, 16), (t.uint32, 32), (t.uint64, 64)):
+        check_numbers(kind, 0, (1 << bits) - 1)
+
+
+def check_numbers(kind: Any, least: int, most: int) -> None:
+    made = idl.make_idl_struct("Numbers", "Numbers", {"least": kind, "most": kind})
+    value = made(least=least, most=most)
+    assert encode(value) == value.serialize()
+    assert decode(made, encode(value)) == value
+    for beyond in (made(least=least - 1, most=0), made(least=0, most=most + 1)):
+        with pytest.raises(ValueMismatch, match="does not fit"):
+            encode(beyond)
+
+
+def test_what_a_class_raises_when_it_is_made_is_told() -> None:
+    payload = encode(Raising(1))
+    with pytest.raises(ValueMismatch, match=r"geo::Raising: .*: odd numbers only"):
+        decode(Raising, payload[:4] + b"\2" + payload[5:])
 
 
 def test_a_long_sequence_and_a_long_text_round_trip() -> None:

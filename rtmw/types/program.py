@@ -1,0 +1,153 @@
+"""Compiles a schema to the program that `_cdr` runs; `cdr.h` shows what a program looks like.
+
+What an op consists of lies together. A struct or union that is met again, also within itself, leads to what was laid
+out for it the first time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, assert_never
+
+from rtmw.types import _cdr
+from rtmw.types.construct import stores_directly
+from rtmw.types.convert import BOOLEANS, enum_number, mask_number, mask_value
+from rtmw.types.plan import Plan, is_octet
+from rtmw.types.schema import (
+    Array,
+    Bitmask,
+    Enumeration,
+    Map,
+    Maybe,
+    Named,
+    Node,
+    Octets,
+    Primitive,
+    Sequence,
+    Struct,
+    Text,
+    Typedef,
+    Union,
+    code_of,
+    minimum_size,
+    strip,
+)
+
+LARGEST: Final = (1 << 32) - 1
+
+_WORDS: Final = {"boolean": _cdr.BOOLEAN, "char": _cdr.CHAR, "float": _cdr.FLOAT, "double": _cdr.FLOAT}
+
+
+class Op(NamedTuple):
+    """One op, as `_cdr.Codec` takes it: `struct cdr_op`."""
+
+    code: int
+    size: int = 0
+    sized: bool = False
+    first: int = 0
+    length: int = 0
+    least: int = 0
+    name: str = ""
+    type: Any = None
+    extra: Any = None
+
+
+def compile_program(plan: Plan) -> list[Op]:
+    """The program of a plan's message, which is its first op."""
+    compiler = _Compiler(plan)
+    compiler.lay_out([("", Named(plan.schema.name))])
+    return compiler.ops
+
+
+class _Compiler:
+    def __init__(self, plan: Plan) -> None:
+        self.ops: list[Op] = []
+        self._plan = plan
+        self._places: dict[str, int] = {}
+        """Where the parts of a struct or union lie."""
+
+    def lay_out(self, parts: list[tuple[str, Node]], inner: bool = False) -> int:
+        """Ops for named parts, side by side; the index of the first. `inner`: directly within an array."""
+        first = len(self.ops)
+        self.ops += [Op(_cdr.SIGNED, 1)] * len(parts)  # the places; what these consist of comes behind
+        for index, (name, node) in enumerate(parts):
+            self.ops[first + index] = self._op(strip(node), inner)._replace(name=name)
+        return first
+
+    def _op(self, node: Node, inner: bool) -> Op:
+        match node:
+            case Primitive():
+                return self._primitive(node)
+            case Text():
+                return Op(_cdr.TEXT, length=node.bound or 0)
+            case Octets():
+                return Op(_cdr.OCTETS)
+            case Sequence():
+                return self._sequence(node)
+            case Array():
+                return self._array(node, inner)
+            case Maybe():
+                return Op(_cdr.OPTIONAL, first=self.lay_out([("", node.element)]))
+            case Named():
+                return self._named(node)
+            case Map() | Typedef():
+                raise AssertionError(f"{node} is not covered")
+            case _:
+                assert_never(node)
+
+    def _primitive(self, node: Primitive) -> Op:
+        letter, size = self._number(node)
+        code = _WORDS.get(node.name, _cdr.UNSIGNED if letter.isupper() else _cdr.SIGNED)
+        return Op(code, size, extra=BOOLEANS if code == _cdr.BOOLEAN else None)
+
+    def _number(self, node: Node) -> tuple[str, int]:
+        code = code_of(node, self._plan.schema)
+        assert code is not None
+        return code
+
+    def _sequence(self, node: Sequence) -> Op:
+        sized, bound = self._plan.sized(node), node.bound or 0
+        if is_octet(node.element) and not sized:
+            return Op(_cdr.OCTET_LIST, length=bound)
+        return Op(_cdr.SEQUENCE, 0, sized, self.lay_out([("", node.element)]), bound, self._least(node.element))
+
+    def _array(self, node: Array, inner: bool) -> Op:
+        sized = self._plan.sized(node) and not inner
+        if is_octet(node.element):
+            return Op(_cdr.OCTET_ROW, length=node.length)
+        first = self.lay_out([("", node.element)], inner=True)
+        return Op(_cdr.ARRAY, 0, sized, first, node.length, self._least(node.element))
+
+    def _least(self, element: Node) -> int:
+        return min(minimum_size(element, self._plan.schema), LARGEST)
+
+    def _named(self, node: Named) -> Op:
+        part, cls = self._plan.schema.types[node.name], self._plan.classes[node.name]
+        match part:
+            case Enumeration():
+                members = {member.value: member for member in cls}
+                return Op(_cdr.ENUM, self._number(node)[1], type=cls, extra=("_value_", members, enum_number(cls)))
+            case Bitmask():
+                both = mask_number(cls, part), mask_value(cls, part)
+                return Op(_cdr.BITMASK, self._number(node)[1], type=cls, extra=both)
+            case Struct():
+                names = tuple(member.name for member in part.fields)
+                parts = [(member.name, member.node) for member in part.fields]
+                extra = None if stores_directly(cls) else names
+                return self._object(_cdr.STRUCT, node.name, parts, len(parts), extra)
+            case Union():
+                return self._union(node.name, part)
+
+    def _union(self, name: str, part: Union) -> Op:
+        default = next((at for at, case in enumerate(part.cases) if not case.labels), -1)
+        extra = self._plan.branches(part), default, part.implicit, ("discriminator", "value")
+        parts = [("", part.discriminator), *((case.name, case.node) for case in part.cases)]
+        return self._object(_cdr.UNION, name, parts, len(part.cases), extra)
+
+    def _object(self, code: int, name: str, parts: list[tuple[str, Node]], count: int, extra: Any) -> Op:
+        if name not in self._places:
+            self._places[name] = len(self.ops)  # known before its parts are, which may lead back to it
+            self.lay_out(parts)
+        part = self._plan.schema.types[name]
+        assert isinstance(part, Struct | Union)
+        cls = self._plan.classes[name]
+        return Op(code, 0, self._plan.delimited(part), self._places[name], count, type=cls, extra=extra)
