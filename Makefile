@@ -50,4 +50,5 @@ native: setup
 .venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/*/*.h)
 	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m compileall -q rtmw topics
 	@touch $@

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType
-from rtmw.types.message_type import ANY, AnyType, MessageType, make, read_document
+from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document
 
 __all__ = ["ANY", "AnyType", "MessageType", "from_description", "resolve"]
 
@@ -58,7 +58,7 @@ def from_description(data: bytes) -> MessageType:
 
 def _resolve(given: Any) -> MessageType:
     if given is bytes:
-        return make({"name": "bytes", "kind": "bytes"})
+        return RAW
     from rtmw.types.numpy_type import dtype_of, numpy_type
 
     dtype = dtype_of(given)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import cyclonedds.idl as idl
@@ -15,6 +16,7 @@ import pytest
 
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.types import ANY, MessageType, from_description, resolve
+from rtmw.types.message_type import make, read_document
 from tests.types.messages import Colour, Reading, Tree
 
 
@@ -30,6 +32,12 @@ def test_bytes_need_no_codec() -> None:
     kind = resolve(bytes)
     assert (kind.name, kind.kind, kind.encode, kind.decode) == ("bytes", "bytes", None, None)
     assert from_description(kind.description) == kind
+
+
+def test_the_description_of_bytes_is_the_one_that_would_be_made() -> None:
+    made = make({"name": "bytes", "kind": "bytes"})
+    assert read_document(resolve(bytes).description) == read_document(made.description)
+    assert replace(made, description=resolve(bytes).description) == resolve(bytes)
 
 
 def test_any_has_one_value_that_prints_as_it_is_written() -> None:
