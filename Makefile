@@ -7,10 +7,10 @@ STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check style native bench clean
+.PHONY: help setup demo test check style native bench bench-docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 demo: setup  ## set up, then show this machine's telemetry flowing between processes for ten seconds
 	@$(BIN)/rtmw demo
@@ -20,11 +20,14 @@ test: setup  ## set up, then run every test
 
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
 
-bench: setup  ## latency and throughput of the bus
-	@for bench in latency throughput codec; do $(BIN)/python bench/$$bench.py || exit 1; done
+bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an hour; ARGS=--quick: under three minutes
+	@.venv-bench/bin/python -m bench $(ARGS)
+
+bench-docs: .venv-bench/.installed  ## bring the last results of make bench into docs/performance.md
+	@.venv-bench/bin/python -m bench --docs
 
 clean:  ## remove the environment and everything that was built
-	rm -rf .venv build dist *.egg-info rtmw/*/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .venv-bench build dist *.egg-info rtmw/*/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find rtmw topics examples bench tests -name __pycache__ -type d -exec rm -rf {} +
 	@if [ -f tests/native/Makefile ]; then $(MAKE) -C tests/native clean; fi
 
@@ -33,7 +36,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/*.c
+	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch]
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 
@@ -46,6 +49,10 @@ native: setup
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'rtmw needs Python 3.11 or newer; point PYTHON=... at one.' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
+
+.venv-bench/.installed: bench/requirements.txt .venv/bin/pip
+	$(BIN)/python -m bench.environment .venv-bench
+	@touch $@
 
 .venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/*/*.h)
 	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)

@@ -36,7 +36,7 @@ SIBLINGS = {"rtmw.shm", "rtmw.types"}
 OUTSIDE = ("topics", "examples", "bench")
 
 MEASURED = {"rtmw.types"}
-"""What bench/codec.py measures by itself, although users only meet it through Publisher and Subscriber."""
+"""What bench/questions/typed.py measures by itself, although users only meet it through Publisher and Subscriber."""
 
 
 def part(module: str) -> str:

@@ -1,0 +1,48 @@
+"""What is measured: a case of a question, and the figures that one play of it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bench.stage import Stage
+
+RTMW = "rtmw"
+SPIN, FUTEX, MEMCPY, HANDOVER = "C spin", "C futex", "C memcpy", "C handover"
+SOCKETPAIR, MSGSPEC = "socketpair", "msgspec"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure, for several systems in turn."""
+
+    name: str
+    systems: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one play gives: a value in the question's unit, and how single messages are spread around it."""
+
+    value: float
+    percentiles: dict[str, float] = field(default_factory=dict[str, float])
+    note: str = ""
+
+
+class Question(Protocol):
+    """A module of bench/questions."""
+
+    TITLE: str
+    UNIT: str
+
+    def cases(self, quick: bool) -> Sequence[Case]: ...
+
+    def measure(self, stage: Stage, system: str, case: Case) -> dict[str, Figures]:
+        """Figures by system: one play may measure several at once."""
+        ...
+
+
+class CannotMeasure(Exception):
+    """In plain words, why."""

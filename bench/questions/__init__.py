@@ -1,0 +1,15 @@
+"""The questions, one file each, in the order of the tables."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from bench.cases import Question
+
+NAMES = ("round_trip", "full_payload", "asleep", "asyncio_", "one_way", "fan_out", "typed", "attach")
+
+
+def question(name: str) -> Question:
+    module: Any = import_module(f"bench.questions.{name}")
+    return module

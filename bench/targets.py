@@ -1,0 +1,107 @@
+"""What rtmw means to reach, in ratios to other figures of the same run wherever there is something to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.cases import FUTEX, MEMCPY, MSGSPEC, RTMW, SOCKETPAIR, SPIN
+from bench.peers import ALL
+from bench.results import Key
+
+PEERS = ALL[1:]
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str
+    figure: Key
+    limit: float
+    over: tuple[Key, ...] = ()
+    """The figure is divided by the best of these; without any the limit is in the question's own unit."""
+    at_least: bool = False
+    """The limit is a lower one, as for rates: then the best is the highest."""
+    yardstick: tuple[Key, float] | None = None
+    """The limit is meant for a machine on which that figure is this much; on a slower one it is as much larger."""
+    limited_by: str = ""
+    """What stands in the way where it is missed, from a profile."""
+
+
+def ours(question: str, case: str) -> Key:
+    return (question, case, RTMW)
+
+
+POLLING = ours("round_trip", "64 B, copied")
+
+TARGETS = (
+    Target(
+        "half round trip, 64 B, polling: at most 1/8 of iceoryx2",
+        POLLING,
+        1 / 8,
+        over=(("round_trip", "64 B, loaned", "iceoryx2"),),
+    ),
+    Target(
+        "the same: at most 0.7 µs where C spin is 0.2 µs",
+        POLLING,
+        0.7,
+        yardstick=(("round_trip", "64 B, copied", SPIN), 0.2),
+    ),
+    Target(
+        "half round trip, 4 MiB loaned: at most 1.3 × our own 64 B",
+        ours("round_trip", "4 MiB, loaned"),
+        1.3,
+        over=(POLLING,),
+    ),
+    Target(
+        "half round trip, 1 MiB written and read in full: at most 1.1 × two memcpys",
+        ours("full_payload", "1 MiB"),
+        1.1,
+        over=(("full_payload", "1 MiB", MEMCPY),),
+    ),
+    Target(
+        "half round trip, blocking, spin=0, two processors: at most 1.15 × C futex",
+        ours("asleep", "two processors"),
+        1.15,
+        over=(("asleep", "two processors", FUTEX),),
+    ),
+    Target(
+        "the same, both on one processor: at most 1.6 × C futex",
+        ours("asleep", "one processor"),
+        1.6,
+        over=(("asleep", "one processor", FUTEX),),
+    ),
+    Target("half round trip, blocking with the default spin: at most 1.5 µs", ours("asleep", "default spin"), 1.5),
+    Target(
+        "half round trip, asyncio on uvloop: at most 1.3 × a bare socketpair",
+        ours("asyncio_", "two processors"),
+        1.3,
+        over=(("asyncio_", "two processors", SOCKETPAIR),),
+    ),
+    Target(
+        "64 B one way, nothing lost, one call a message: at least 2 M/s",
+        ours("one_way", "one call a message"),
+        2.0,
+        at_least=True,
+    ),
+    Target(
+        "the same: at least 4 × the best peer",
+        ours("one_way", "one call a message"),
+        4.0,
+        over=tuple(("one_way", "one call a message", peer) for peer in PEERS),
+        at_least=True,
+    ),
+    Target("64 B one way, publish_many and take_many: at least 5 M/s", ours("one_way", "many"), 5.0, at_least=True),
+    Target(
+        "a publish call beside 64 idle subscribers: at most 1.3 × beside one",
+        ours("fan_out", "64 idle"),
+        1.3,
+        over=(ours("fan_out", "1 idle"),),
+    ),
+    Target(
+        "a typed message of 8 fields, encode and decode: at most msgspec's MessagePack",
+        ours("typed", "8 fields: 6 numbers, str, array of 16 doubles"),
+        1.0,
+        over=(("typed", "8 fields: 6 numbers, str, array of 16 doubles", MSGSPEC),),
+    ),
+    Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
+    Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
+)

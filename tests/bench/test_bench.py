@@ -1,0 +1,67 @@
+"""The bench as a program: what it would measure can be seen without any peer, and targets name what is measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cases import MSGSPEC, RTMW
+from bench.domain import NUMBERS, domain
+from bench.questions import NAMES, question
+from bench.questions.typed import SYSTEMS
+from bench.results import Key
+from bench.stage import Failed, Part, Stage
+from bench.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+
+
+def measured(quick: bool) -> set[Key]:
+    found: set[Key] = set()
+    for name in NAMES:
+        for case in question(name).cases(quick):
+            systems = SYSTEMS if name == "typed" else case.systems  # measured in one play
+            found |= {(name, case.name, system) for system in systems}
+    return found
+
+
+def test_what_would_be_measured_is_listed_without_peers_installed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--list"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == list(NAMES)
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
+def test_every_figure_that_a_target_needs_is_measured(quick: bool) -> None:
+    needed = {target.figure for target in TARGETS}
+    needed |= {target.yardstick[0] for target in TARGETS if target.yardstick}
+    assert needed <= measured(quick)
+    assert all(set(target.over) & measured(quick) for target in TARGETS if target.over)
+
+
+def test_two_benches_at_once_have_different_domains() -> None:
+    with domain("1M") as one, domain("1M") as other:
+        assert one != other
+        assert {one, other} <= set(NUMBERS)
+
+
+def test_a_peer_that_is_not_installed_is_said_so() -> None:
+    with pytest.raises(Failed, match=r"not installed|No module"):
+        Stage("1M").play("attach", RTMW, [Part("imports", {"library": "no_such_library"})])
+
+
+def test_a_part_that_fails_says_how() -> None:
+    with pytest.raises(Failed, match="KeyError: 'library'"):
+        Stage("1M").play("attach", RTMW, [Part("imports")])
+
+
+def test_typed_messages_are_measured_beside_msgspec() -> None:
+    case = question("typed").cases(quick=True)[0]
+    short = type(case)(case.name, case.systems, {**case.options, "turns": 1})
+    figures = question("typed").measure(Stage("1M"), RTMW, short)
+    assert set(figures) == {RTMW, MSGSPEC, "cyclonedds"}
