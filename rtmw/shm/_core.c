@@ -61,12 +61,14 @@ static bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
 
 static uint64_t remaining(uint64_t end)
 {
+    if (end == UINT64_MAX) return UINT64_MAX;
     uint64_t now = monotonic_ns();
-    return end == UINT64_MAX ? UINT64_MAX : end > now ? end - now : 0;
+    return end > now ? end - now : 0;
 }
 
 static uint64_t ends_after(uint64_t ns)
 {
+    if (ns == UINT64_MAX) return UINT64_MAX;
     uint64_t now = monotonic_ns();
     return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
 }
@@ -1107,12 +1109,12 @@ static PyObject *Subscriber_take_many(PyObject *object, PyObject *const *args, P
 }
 
 /* Waits with the GIL released. RTMW_OK: look again; else an exception is set. */
-static bool wait_once(Subscriber *self, uint64_t timeout_ns)
+static bool wait_once(Subscriber *self, uint64_t end)
 {
     int code;
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
-    code = rtmw_wait(self->core, timeout_ns, self->spin_ns);
+    code = subscriber_wait(self->core, end, self->spin_ns);
     Py_END_ALLOW_THREADS
     self->busy--;
     subscriber_finish(self);
@@ -1126,7 +1128,8 @@ static PyObject *receive_until(Subscriber *self, uint64_t end)
     for (;;) {
         PyObject *sample = take_one(self);
         if (sample || PyErr_Occurred()) return sample;
-        if (!wait_once(self, remaining(end))) return NULL;
+        if (self->spin_ns >= GLANCE_NS && subscriber_glance(self->core)) continue;
+        if (!wait_once(self, end)) return NULL;
     }
 }
 

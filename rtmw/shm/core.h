@@ -1,6 +1,6 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait
+ *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · spin
  *                                   ← publisher · subscriber · take · books ← rtmw.h ← _core.c (Python)
  */
 #ifndef RTMW_CORE_H
@@ -88,9 +88,12 @@ struct rtmw_subscriber {
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
     uint32_t empty_takes;
-    uint32_t spin_ns; /* adaptive: what a spin is worth at present */
-    int socket;       /* of its own, when asked for; else -1 */
-    uint32_t closed;  /* 1 once closed; waiters look at it */
+    uint32_t spin_ns;     /* adaptive: what a spin is worth at present */
+    uint32_t short_waits; /* see spin.c */
+    uint32_t alone;       /* 1: this process has one processor; which may be the peer's too */
+    uint64_t alone_asked_ns;
+    int socket;      /* of its own, when asked for; else -1 */
+    uint32_t closed; /* 1 once closed; waiters look at it */
 };
 
 extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
@@ -198,6 +201,16 @@ int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);
+
+/* Wait until `end` (CLOCK_MONOTONIC), as rtmw_wait. */
+int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
+
+/* spin.c: true when there is something to take */
+enum { GLANCE_NS = 3000 };
+bool subscriber_glance(struct rtmw_subscriber *); /* for so short a time that the GIL need not be given away */
+bool subscriber_spin(struct rtmw_subscriber *, uint64_t now, uint64_t end); /* as long as it is worth at present */
+bool subscriber_spin_for(struct rtmw_subscriber *, uint64_t until);
+void subscriber_slept(struct rtmw_subscriber *, uint64_t waited_ns); /* after a spin that found nothing */
 
 /* trace.c */
 struct trace_event {

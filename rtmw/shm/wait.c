@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,7 +23,7 @@
 
 #include "core.h"
 
-enum { LOOK_UP_NS = 500000000, SPIN_MOST_NS = 50000, SPIN_LEAST_NS = 2000, ANY_SLICE_NS = 500000 };
+enum { LOOK_UP_NS = 500000000, ANY_SLICE_NS = 500000 };
 
 static struct timespec timespec_of(uint64_t ns)
 {
@@ -203,32 +202,6 @@ bool has_next(struct rtmw_subscriber *s)
     return false;
 }
 
-static bool one_processor(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1;
-}
-
-/* Spin: the answer of a peer that runs on another processor is often nearer than a sleep. Adaptive: a spin that found
- * something is worth twice as much the next time, one that did not half. */
-static bool spin_for(struct rtmw_subscriber *s, uint64_t spin_ns)
-{
-    bool adaptive = spin_ns == UINT64_MAX;
-    if (adaptive) spin_ns = load_relaxed(&s->spin_ns);
-    if (spin_ns == 0) return false;
-    uint64_t until = monotonic_ns() + spin_ns;
-    bool found;
-    do {
-        for (int i = 0; i < 32 && !(found = has_next(s)); i++) cpu_relax();
-    } while (!found && monotonic_ns() < until && !load_relaxed(&s->closed));
-    if (adaptive) {
-        uint64_t worth = found ? spin_ns * 2 : spin_ns / 2;
-        worth = worth > SPIN_MOST_NS ? SPIN_MOST_NS : worth < SPIN_LEAST_NS ? SPIN_LEAST_NS : worth;
-        store_relaxed(&s->spin_ns, one_processor() ? 0u : (uint32_t)worth);
-    }
-    return found;
-}
-
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* What to say before sleeping: RTMW_OK (look), RTMW_CLOSED, RTMW_DEADLINE, RTMW_TIMEOUT, or RTMW_EMPTY: sleep. */
@@ -256,23 +229,50 @@ static uint64_t end_of(uint64_t now, uint64_t timeout_ns)
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
+/* Who waits without a limit needs no clock. */
+static uint64_t now_for(struct rtmw_subscriber *s, uint64_t end)
 {
-    if (is_forked(s->region)) return RTMW_FORKED;
-    uint64_t now = monotonic_ns(), end = end_of(now, timeout_ns);
-    int state = told(s, state_at(s, now, end), now);
-    if (state != RTMW_EMPTY) return state;
-    if (spin_for(s, least(spin_ns, spin_ns == UINT64_MAX ? UINT64_MAX : timeout_ns))) return RTMW_OK;
+    return end == UINT64_MAX && !load_relaxed(&s->deadline_at_ns) ? 0 : monotonic_ns();
+}
+
+/* Woken, it looks before it arms again: the publisher of the message after this one need not wake anybody. */
+static int sleep_until(struct rtmw_subscriber *s, uint64_t end)
+{
     for (;;) {
         uint32_t word = arm_word(&s->topic->wait);
-        now = monotonic_ns();
-        state = told(s, state_at(s, now, end), now);
+        uint64_t now = now_for(s, end);
+        int state = told(s, state_at(s, now, end), now);
         if (state != RTMW_EMPTY) return state;
         uint64_t deadline = load_relaxed(&s->deadline_at_ns);
         uint64_t until = least(least(end, now + LOOK_UP_NS), deadline ? deadline : UINT64_MAX);
         int woken = futex_sleep(&s->topic->wait, word, until - now);
+        if (has_next(s)) return RTMW_OK;
         if (woken == EINTR || (woken == ETIMEDOUT && until == now + LOOK_UP_NS)) return RTMW_INTERRUPTED;
     }
+}
+
+static int spin_then_sleep(struct rtmw_subscriber *s, uint64_t end, uint64_t spin_ns)
+{
+    uint64_t now = monotonic_ns();
+    int state = told(s, state_at(s, now, end), now);
+    if (state != RTMW_EMPTY) return state;
+    if (spin_ns != UINT64_MAX)
+        return subscriber_spin_for(s, least(end, end_of(now, spin_ns))) ? RTMW_OK : sleep_until(s, end);
+    if (subscriber_spin(s, now, end)) return RTMW_OK;
+    state = sleep_until(s, end);
+    subscriber_slept(s, monotonic_ns() - now);
+    return state;
+}
+
+int subscriber_wait(struct rtmw_subscriber *s, uint64_t end, uint64_t spin_ns)
+{
+    if (is_forked(s->region)) return RTMW_FORKED;
+    return spin_ns ? spin_then_sleep(s, end, spin_ns) : sleep_until(s, end);
+}
+
+int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
+{
+    return subscriber_wait(s, timeout_ns == UINT64_MAX ? UINT64_MAX : end_of(monotonic_ns(), timeout_ns), spin_ns);
 }
 
 #ifndef SYS_futex_waitv

@@ -81,5 +81,7 @@ mutant "what the dead was tracing is traced for ever" trace \
     's/if \(load_seq\(&r->topics\[i\].tracers\[dead >> 6\]\) & bit_of\(dead\)\)/if (false)/' "death" "$@"
 mutant "what the dead was writing stays so" trace \
     's/TRACE_WRITING && turn_owner\(turn\) == dead/TRACE_WRITING \&\& false/' "death" "$@"
+mutant "a subscriber whose spins were in vain never spins again" spin \
+    's/if \(waited_ns < SHORT_NS .*/if (false)/' "sleep, sleep" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

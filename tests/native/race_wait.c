@@ -124,6 +124,49 @@ static const struct outcome woken_in_time[] = {
     {0},
 };
 
+enum { LONG_NS = 1000000000, SHORT_NS = 40000, MANY = 300 };
+
+/* What its spin is worth after many long waits, and the most that many short ones make of it. */
+static void sleep_often(void)
+{
+    rtmw_subscriber *s = &world.subscriber[me()];
+    uint32_t most = 0;
+    for (int i = 0; i < MANY; i++) subscriber_slept(s, LONG_NS);
+    note(s->spin_ns);
+    for (int i = 0; i < MANY; i++) {
+        subscriber_slept(s, SHORT_NS);
+        if (s->spin_ns > most) most = s->spin_ns;
+    }
+    note(most);
+}
+
+static void a_sleeper(void) { open_subscriber(0, RTMW_ADAPTIVE, 64); }
+
+static void a_sleeper_with_one_processor(void)
+{
+    a_sleeper();
+    world.subscriber[0].alone = 1;
+}
+
+static const char *spin_was_learned(void)
+{
+    uint64_t after_long = world.note[0][0], after_short = world.note[0][1];
+    if (after_short < SHORT_NS) return "never again";
+    return after_long == 0 ? "nothing, then all" : after_long < SHORT_NS / 10 ? "little, then all" : "much";
+}
+
+static const struct outcome little_then_all[] = {
+    {"little, then all", ACCEPTABLE, "a short spin costs little; a long one is tried when waits are short"},
+    {"never again", FORBIDDEN, "two that sleep would never spin again, though each waits for the other only"},
+    {0},
+};
+
+static const struct outcome nothing_then_all[] = {
+    {"nothing, then all", ACCEPTABLE, "the peer may need the processor; now and then it is found out"},
+    {"never again", FORBIDDEN, "processes that are pinned to a processor each would never spin again"},
+    {0},
+};
+
 const struct race wait_races[] = {
     {"wait ‖ publish the first", {4, 1}, 2, 4, one_each, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait ‖ publish", {4, 1}, 2, 4, one_each_after_a_message, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
@@ -136,5 +179,8 @@ const struct race wait_races[] = {
     {"wait ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, wait_and_take, publish_1}, nobody_sleeps_on, woken_only},
     {"wait ‖ shut", {4, 1}, 2, 3, one_each, {shut, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait for room ‖ take", {5, 1}, 2, 3, full_queue, {publish_when_there_is_room, take_all}, published_at_last, woken_in_time},
+    {"sleep, sleep, …", {4, 1}, 1, 0, a_sleeper, {sleep_often}, spin_was_learned, little_then_all},
+    {"sleep, sleep, … with one processor", {4, 1}, 1, 0, a_sleeper_with_one_processor, {sleep_often}, spin_was_learned,
+     nothing_then_all},
     {0},
 };
