@@ -7,7 +7,7 @@ STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check style native bench bench-docs clean
+.PHONY: help setup demo test check style native bench bench-docs torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,12 @@ bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an h
 bench-docs: .venv-bench/.installed  ## bring the last results of make bench into docs/performance.md
 	@.venv-bench/bin/python -m bench --docs
 
+torture: setup  ## every fault at every point: half an hour; make torture-soak and so on for one part
+	@$(BIN)/python -m tests.torture
+
+torture-%: setup
+	@$(BIN)/python -m tests.torture $*
+
 clean:  ## remove the environment and everything that was built
 	rm -rf .venv .venv-bench build dist *.egg-info rtmw/*/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find rtmw topics examples bench tests -name __pycache__ -type d -exec rm -rf {} +
@@ -36,7 +42,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/instructions/*.[ch]
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 
