@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rtmw
-from rtmw.cli import clean, doctor, echo, publish, rates, topic
+from rtmw.cli import clean, delay, doctor, echo, graph, publish, rates, top, topic, trace
 from rtmw.cli.filters import Filter
 from rtmw.cli.values import load_type
 from rtmw.domain import LARGEST_ID
@@ -24,6 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rtmw {rtmw.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_watching(commands)
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")
     _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
     _add_upkeep(commands)
@@ -61,6 +62,29 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     return run(arguments.seconds)
 
 
+def _add_watching(commands: Commands) -> None:
+    parser = _add(commands, "top", top.top, "show what happens on the topics: rates, drops, latency, who is behind")
+    parser.add_argument("--sort", choices=top.SORT, default="topic", help="the largest first (default: by topic)")
+    parser.add_argument("--once", action="store_true", help="show one window, and end")
+    _add_windows(parser)
+    parser = _add(commands, "graph", graph.graph, "show who talks to whom")
+    parser.add_argument("--dot", action="store_true", help="print it for graphviz")
+    parser.add_argument("--svg", metavar="FILE", help="write it as a picture")
+    parser = _add(
+        commands, "trace", trace.trace, "show each message of topics: published, taken, dropped, by whom, when"
+    )
+    parser.add_argument("topics", nargs="+", metavar="topic")
+    parser.add_argument("--count", type=count, help="events to print (default: until Ctrl-C)")
+    parser.add_argument(
+        "--for", type=positive, dest="seconds", metavar="SECONDS", help="how long (default: until Ctrl-C)"
+    )
+
+
+def _add_windows(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--window", type=positive, default=1.0, help="seconds to measure over (default 1)")
+    parser.add_argument("--count", type=count, help="windows to show (default: until Ctrl-C)")
+
+
 def _add_topic_commands(commands: Commands) -> None:
     _add(commands, "list", topic.list_topics, "list the topics of the domain")
     info = _add(
@@ -75,8 +99,10 @@ def _add_topic_commands(commands: Commands) -> None:
     ):
         parser = _add(commands, name, run, f"show the {what} of topics, from their counters, without subscribing")
         parser.add_argument("topics", nargs="*", metavar="topic", help="default: all")
-        parser.add_argument("--window", type=positive, default=1.0, help="seconds to measure over (default 1)")
-        parser.add_argument("--count", type=count, help="windows to show (default: until Ctrl-C)")
+        _add_windows(parser)
+    parser = _add(commands, "delay", delay.delay, "show how long a topic's messages take from publish to take")
+    parser.add_argument("topic")
+    _add_windows(parser)
     _add_echo(commands)
     _add_publish(commands)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -16,21 +17,30 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | None
 
+QUANTITY = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)? \S+")
+"""A number with its unit: 1.5 MiB."""
 FOLDED = 10
 """Characters to which a column of text may shrink."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings. Columns that hold only numbers are aligned to the right."""
+    """Rows under headings. Columns that hold only numbers, with a unit or without, are aligned to the right."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
 
     def numeric(self, column: int) -> bool:
-        """Whether the column holds nothing but numbers."""
-        return bool(self.rows) and all(isinstance(row[column], (int, float)) for row in self.rows)
+        """Whether the column holds nothing but numbers, and gaps."""
+        cells = [cell for row in self.rows if (cell := row[column]) is not None]
+        return bool(cells) and all(isinstance(cell, (int, float)) or bool(QUANTITY.fullmatch(cell)) for cell in cells)
+
+    def without(self, column: str) -> Table:
+        """The same without one of its columns."""
+        at = list(self.columns).index(column)
+        rows = [[*row[:at], *row[at + 1 :]] for row in self.rows]
+        return Table(self.title, [*self.columns[:at], *self.columns[at + 1 :]], rows)
 
 
 class Display(Protocol):
@@ -88,7 +98,10 @@ class _Screen:
         self._screen = screen
 
     def update(self, table: Table) -> None:
-        self._screen.update(as_rich(table, column_widths(table, self._screen.console.width)), refresh=True)
+        width = self._screen.console.width
+        widths = column_widths(table, width)
+        shown = as_records(table, width) if widths is None else as_rich(table, widths)
+        self._screen.update(shown, refresh=True)
 
 
 def as_text(table: Table) -> str:
@@ -167,6 +180,14 @@ def text(cell: Cell) -> str:
     return str(cell)
 
 
+def program(process: str) -> str:
+    """The name of a program without its interpreter and arguments: `panel.py` of `python -u panel.py --wide`."""
+    words = process.split()
+    if not words or not words[0].startswith("python"):
+        return words[0] if words else process
+    return next((word for word in words[1:] if not word.startswith("-")), words[0])
+
+
 def size(number: float) -> str:
     """A number of bytes with its unit: 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -174,3 +195,13 @@ def size(number: float) -> str:
             break
         number /= 1024
     return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def duration(seconds: float | None) -> str | None:
+    """A time with three figures and its unit: 1.25 µs. None for none."""
+    if seconds is None:
+        return None
+    for unit, factor in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -3,21 +3,31 @@
 Everything is read from counters and control blocks in the region; nobody has to cooperate, and nothing is subscribed.
 """
 
+from rtmw.observe.activity import Meter, SubscriberActivity, TopicActivity
 from rtmw.observe.books import Books, ParticipantView, examine
+from rtmw.observe.graph import Edge, Graph, Process, graph, matches
 from rtmw.observe.queues import QueuedMessage, queue
 from rtmw.observe.trace import Trace, TraceEvent
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
 
 __all__ = [
     "Books",
+    "Edge",
+    "Graph",
+    "Meter",
     "ParticipantView",
+    "Process",
     "PublisherView",
     "QueuedMessage",
+    "SubscriberActivity",
     "SubscriberView",
+    "TopicActivity",
     "TopicView",
     "Trace",
     "TraceEvent",
     "examine",
+    "graph",
+    "matches",
     "queue",
     "topics",
 ]

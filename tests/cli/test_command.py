@@ -6,37 +6,15 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import rtmw
 from rtmw.cli import main
 from tests.child import Spawn
+from tests.cli.command import Run, document
 from topics import telemetry
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(domain_id: int, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command on the test's domain: its status, what it printed, and what it complained about."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main(arguments)
-        return status, *capsys.readouterr()
-
-    return call
-
-
-def document(run: Run, *arguments: str) -> Any:
-    """The JSON that a command printed."""
-    status, out, err = run(*arguments, "--json")
-    assert (status, err) == (0, "")
-    return json.loads(out)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, size, text
+from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, duration, program, size, text
 
 TABLE = Table("Topics", ("topic", "published"), [("cpu", 5), ("memory", 1200)])
 
@@ -61,3 +61,21 @@ def test_a_missing_cell_is_a_dash_and_floats_have_three_figures() -> None:
 
 def test_sizes_have_the_unit_that_fits() -> None:
     assert [size(n) for n in (0, 1023, 1536, 5 << 20, 24 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "24.0 GiB"]
+
+
+def test_quantities_with_units_are_numbers_and_gaps_in_a_column_do_not_matter() -> None:
+    table = Table("", ("a", "b", "c"), [("1.5 MiB", "x", None), (None, "1 s", None)])
+    assert [table.numeric(column) for column in range(3)] == [True, False, False]
+    assert table.without("b").rows == [["1.5 MiB", None], [None, None]]
+
+
+def test_times_have_three_figures_and_a_unit() -> None:
+    assert [duration(seconds) for seconds in (None, 0.0, 5e-9, 1.25e-6, 999e-9, 0.0123, 71.0)] == [
+        None, "0 ns", "5 ns", "1.25 µs", "999 ns", "12.3 ms", "71 s",
+    ]  # fmt: skip
+
+
+def test_a_program_is_named_without_its_interpreter_and_arguments() -> None:
+    assert [program(name) for name in ("python3 -u panel.py --wide", "pump -v", "python", "")] == [
+        "panel.py", "pump", "python", "",
+    ]  # fmt: skip

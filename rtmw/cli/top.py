@@ -1,0 +1,104 @@
+"""`rtmw top`: what happens on the topics of a domain, live, from counters; nobody is subscribed to or disturbed."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rtmw import observe
+from rtmw.cli.common import attach
+from rtmw.cli.show import Cell, Table, column_widths, duration, live, on_terminal, program, show_json, size
+from rtmw.cli.values import to_plain
+from rtmw.observe import TopicActivity
+
+SORT: dict[str, Callable[[TopicActivity], Any]] = {
+    "topic": lambda topic: topic.topic,
+    "rate": lambda topic: -topic.messages_per_s,
+    "bytes": lambda topic: -topic.bytes_per_s,
+    "queued": lambda topic: -topic.queued,
+    "drops": lambda topic: -sum(topic.dropped.values()),
+    "latency": lambda topic: -(topic.latency.percentile(99) or 0.0),
+    "behind": lambda topic: -(topic.behind.behind if topic.behind else 0),
+}
+"""What `--sort` can name; the largest first."""
+COLUMNS = ("topic", "msg/s", "bytes/s", "queued", "pubs", "subs", "p50", "p99", "max", "drops", "behind")
+FRAME_LINES = 6
+"""Of a terminal: title, heading, and space for the prompt."""
+DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "drops")
+"""Columns that a narrow terminal goes without, the first of them first."""
+
+
+def top(arguments: argparse.Namespace) -> int:
+    """Show the activity of all topics, a window at a time."""
+    meter, left = observe.Meter(), 1 if arguments.once else arguments.count
+    with attach(arguments.domain) as domain, live() as display:
+        next_s = time.monotonic()
+        meter.read(observe.topics(domain), next_s)
+        while left is None or left > 0:
+            next_s = max(next_s + arguments.window, time.monotonic())
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            found = sorted(meter.read(observe.topics(domain), time.monotonic()), key=SORT[arguments.sort])
+            if arguments.json:
+                show_json([record(topic) for topic in found])
+            else:
+                display.update(fitted(top_table(arguments.domain, found, _lines())))
+            left = None if left is None else left - 1
+    return 0
+
+
+def _lines() -> int | None:
+    """Rows for which a terminal has room; None where nothing is cut."""
+    return max(1, shutil.get_terminal_size().lines - FRAME_LINES) if on_terminal() else None
+
+
+def fitted(table: Table) -> Table:
+    """Without the columns that a terminal has no room for."""
+    for column in DISPENSABLE if on_terminal() else ():
+        if column_widths(table, shutil.get_terminal_size().columns) is not None:
+            break
+        table = table.without(column)
+    return table
+
+
+def top_table(domain: int, topics: Sequence[TopicActivity], most: int | None = None) -> Table:
+    """A row a topic, at most so many."""
+    rate, volume = sum(topic.messages_per_s for topic in topics), sum(topic.bytes_per_s for topic in topics)
+    title = f"Domain {domain}: {len(topics)} topics, {rate:.0f} messages/s, {size(volume)}/s"
+    shown = topics if most is None or len(topics) <= most else topics[: max(1, most - 1)]
+    rows: list[Sequence[Cell]] = [_row(topic) for topic in shown]
+    if len(shown) < len(topics):
+        rows.append([f"... {len(topics) - len(shown)} more", *[None] * (len(COLUMNS) - 1)])
+    return Table(title, COLUMNS, rows)
+
+
+def _row(topic: TopicActivity) -> Sequence[Cell]:
+    percentiles = [duration(topic.latency.percentile(percent)) for percent in (50, 99, 100)]
+    behind = topic.behind
+    return (
+        topic.topic,
+        topic.messages_per_s,
+        f"{size(topic.bytes_per_s)}/s",
+        topic.queued,
+        topic.publishers,
+        len(topic.subscribers),
+        *percentiles,
+        drops(topic.dropped),
+        f"{program(behind.process)} ({behind.pid}): {behind.behind}" if behind else None,
+    )
+
+
+def drops(dropped: Mapping[str, int]) -> str | None:
+    """Causes with their numbers, the most frequent first; None without drops."""
+    shown = (
+        f"{count} {cause.replace('_', ' ')}" for cause, count in sorted(dropped.items(), key=lambda item: -item[1])
+    )
+    return ", ".join(shown) or None
+
+
+def record(topic: TopicActivity) -> dict[str, Any]:
+    """The same for programs; times in seconds."""
+    behind = topic.behind
+    return {**to_plain(topic), "behind": {"pid": behind.pid, "messages": behind.behind} if behind else None}

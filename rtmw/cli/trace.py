@@ -1,0 +1,77 @@
+"""`rtmw trace`: what is published, taken and dropped on some topics, by whom and when, as it happens."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+from rtmw.cli.common import attach, find_topic
+from rtmw.cli.show import duration, program, show_json, size
+from rtmw.observe import Trace, TraceEvent
+
+AT_PUBLISHER = ("published", "timed_out", "exhausted")
+PAUSE_S = 0.02
+"""Between two looks at the ring; a traced bus fills it in some ten times that."""
+
+
+def trace(arguments: argparse.Namespace) -> int:
+    """Print events until the count, the time or Ctrl-C; then tracing ends, as it does when this process dies."""
+    names = list(dict.fromkeys(arguments.topics))
+    with attach(arguments.domain) as domain:
+        for name in names:
+            find_topic(domain, arguments.domain, name)
+        with Trace(domain, names) as tracing:
+            try:
+                for number, event in enumerate(_events(tracing, arguments.seconds), 1):
+                    if arguments.json:
+                        show_json(event)
+                    else:
+                        print(line(event, topic=len(names) > 1), flush=True)
+                    if number == arguments.count:
+                        break
+            finally:
+                _say_lost(tracing.lost)
+    return 0
+
+
+def _events(tracing: Trace, seconds: float | None) -> Iterator[TraceEvent]:
+    end = None if seconds is None else time.monotonic() + seconds
+    while True:
+        ending = end is not None and time.monotonic() >= end
+        yield from tracing.read()
+        if ending:
+            return
+        time.sleep(PAUSE_S)
+
+
+def line(event: TraceEvent, topic: bool = True) -> str:
+    """An event for people; without its topic where there is only one."""
+    seconds, ns = divmod(event.at_ns, 10**9)
+    stamp = f"{datetime.fromtimestamp(seconds):%H:%M:%S}.{ns // 1000:06}"
+    parts = [
+        stamp,
+        f"{event.what.replace('_', ' '):11}",
+        *([event.topic] if topic else []),
+        _which(event),
+        f"priority {event.priority}",
+        *([size(event.size)] if event.size is not None else []),
+        f"{'by' if event.what in AT_PUBLISHER else 'at'} {program(event.process)} ({event.pid})",
+        *([f"after {duration(event.latency)}"] if event.latency is not None else []),
+    ]
+    return "  ".join(parts)
+
+
+def _which(event: TraceEvent) -> str:
+    if event.sequence is None:
+        return "-"
+    if event.count == 1:
+        return f"#{event.sequence}"
+    return f"#{event.sequence - event.count + 1} to #{event.sequence}"
+
+
+def _say_lost(lost: int) -> None:
+    if lost:
+        print(f"rtmw: {lost} events came faster than they could be printed and were lost.", file=sys.stderr)
