@@ -77,7 +77,7 @@ def main() -> int:
     try:
         return run(arguments)
     except KeyboardInterrupt:
-        print("\nInterrupted; nothing is left behind.", file=sys.stderr)
+        print("\nInterrupted.", file=sys.stderr)
         return 130
 
 

@@ -59,6 +59,11 @@ def plain(axes: Any) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value < 1 else f"{value:,.0f}")
 
 
+def legend(axes: Any) -> None:
+    if axes.lines:  # else there is nothing to explain, and matplotlib warns
+        axes.legend(fontsize=8)
+
+
 def latency(results: Results, axes: Any) -> None:
     """Median as a line, from there to p99 as a band."""
     for system in ALL:
@@ -79,7 +84,7 @@ def latency(results: Results, axes: Any) -> None:
     axes.set_xticks(list(SIZES.values()), list(SIZES))
     plain(axes)
     axes.set_title("Latency: median, band to p99")
-    axes.legend(fontsize=8)
+    legend(axes)
 
 
 def fan_out(results: Results, axes: Any) -> None:
@@ -102,7 +107,7 @@ def fan_out(results: Results, axes: Any) -> None:
     axes.set_xticks([1, 8, 64], ["1", "8", "64"])
     plain(axes)
     axes.set_title("Fan-out: what a call costs the publisher")
-    axes.legend(fontsize=8)
+    legend(axes)
 
 
 def throughput(results: Results, axes: Any) -> None:

@@ -65,8 +65,15 @@ def private_output() -> IO[str]:
     return lines
 
 
+def leave(number: int, _: object) -> None:
+    """Unwinds, so that systems clean up."""
+    raise SystemExit(f"ended by {signal.Signals(number).name}")
+
+
 def main() -> None:
     role = Role(**json.loads(sys.stdin.readline()), lines_in=sys.stdin, lines_out=private_output())
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, leave)
     signal.alarm(int(role.limit) + 5)
     play: Callable[[Role], object] = getattr(import_module(f"bench.questions.{role.question}"), role.part)
     gc.disable()

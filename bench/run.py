@@ -12,7 +12,7 @@ from bench.cases import Case, Question
 from bench.machine import described
 from bench.numbers import shown
 from bench.peers import versions
-from bench.questions import question
+from bench.questions import NAMES, question
 from bench.results import Results
 from bench.stage import Stage
 
@@ -48,7 +48,7 @@ def measure(plan: Plan) -> Results:
     results, stage, began = Results(), Stage(), time.monotonic()
     results.about = {"date": date.today().isoformat(), "command": plan.command, "machine": described()}
     results.about["versions"] = versions()
-    for name in plan.questions:
+    for name in NAMES:
         results.titles[name], results.units[name] = question(name).TITLE, question(name).UNIT
     longest = 0.0
     for round in range(plan.rounds):

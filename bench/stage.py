@@ -60,8 +60,10 @@ class Play:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """Who has answered ends by itself and cleans up; who does not do so soon is killed."""
-        end = time.monotonic() + (LEAVE if kind is None else 0.0)
+        """Who has answered ends by itself, the others are asked to, so that their systems clean up; then they must."""
+        end = time.monotonic() + LEAVE
+        for process in self.processes if kind is not None else ():
+            process.terminate()
         for process in self.processes:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))

@@ -23,7 +23,7 @@ ROUNDS = 3000
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    options = {"size": 64, "seconds": 0.4 if quick else 0.8, "batch": 50, "waits": True}
+    options = {"size": 64, "seconds": 0.3 if quick else 0.4, "batch": 50, "waits": True}
     one = ("iceoryx2",) if quick else ALL[1:]
     return [
         Case("two processors", (RTMW, FUTEX, *ALL[1:]), {**options, "pinned": (0, 1)}),

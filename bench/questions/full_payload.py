@@ -25,7 +25,7 @@ ROUNDS = 600
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    options = {"size": SIZE, "seconds": 0.3 if quick else 0.8, "batch": 10, "whole": True}
+    options = {"size": SIZE, "seconds": 0.3 if quick else 0.4, "batch": 10, "whole": True}
     peers = ("iceoryx2",) if quick else ALL[1:]
     return [Case("1 MiB", (RTMW, MEMCPY, HANDOVER, *peers), options)]
 

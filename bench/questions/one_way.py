@@ -30,7 +30,7 @@ clock = time.monotonic_ns
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    seconds = {"seconds": 0.3 if quick else 0.8}
+    seconds = {"seconds": 0.3 if quick else 0.4}
     return [
         Case("one call a message", ALL, {**seconds, "many": False}),
         Case("many", (RTMW,), {**seconds, "many": True}),

@@ -25,7 +25,7 @@ ROUNDS = 200_000
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    seconds = 0.3 if quick else 0.8
+    seconds = 0.3 if quick else 0.4
     found: list[Case] = []
     for name, size in SIZES.items():
         options = {"size": size, "seconds": seconds, "batch": 50 if size <= 65536 else 10}
