@@ -107,11 +107,13 @@ class Publisher(shm.Publisher[T], Closing):
         self.type = message_type
         self.reliability = Reliability(reliability)
         self._domain = domain_of(domain)
+        in_place = message_type.in_place
         super().__init__(
             self._domain.region,
             topic,
             wire_type(message_type),
-            message_type.encode,
+            in_place.begin if in_place else message_type.encode,
+            in_place.write if in_place else None,
             int(self.reliability),
             priority,
             check_count("depth", depth, 1),

@@ -535,7 +535,7 @@ static const char *topic_name(PyObject *self, PyObject *topic)
 
 typedef struct {
     PyObject_HEAD
-    PyObject *region, *topic, *encode;
+    PyObject *region, *topic, *encode, *write;
     rtmw_publisher *core;
     uint64_t lifetime_ns, max_blocking_ns;
     uint32_t busy; /* threads inside a wait; the last one out finishes close() */
@@ -554,17 +554,17 @@ typedef struct {
 
 static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"region", "topic",   "type",     "encode",       "reliability", "priority",
-                            "depth",  "history", "lifetime", "max_blocking", NULL};
+    static char *names[] = {"region",   "topic", "type",    "encode",   "write",        "reliability",
+                            "priority", "depth", "history", "lifetime", "max_blocking", NULL};
     Publisher *self = (Publisher *)object;
-    PyObject *region, *topic, *type_tuple, *encode, *lifetime, *max_blocking;
+    PyObject *region, *topic, *type_tuple, *encode, *write, *lifetime, *max_blocking;
     rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
     rtmw_type space;
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOibIIOO", names, state->region, &region, &topic, &type_tuple,
-                                     &encode, &reliability, &qos.priority, &qos.depth, &qos.history, &lifetime,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOOibIIOO", names, state->region, &region, &topic, &type_tuple,
+                                     &encode, &write, &reliability, &qos.priority, &qos.depth, &qos.history, &lifetime,
                                      &max_blocking))
         return -1;
     qos.reliability = (rtmw_reliability)reliability;
@@ -578,6 +578,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     self->region = Py_NewRef(region);
     self->topic = Py_NewRef(topic);
     self->encode = encode == Py_None ? NULL : Py_NewRef(encode);
+    self->write = write == Py_None ? NULL : Py_NewRef(write);
     self->loan_type = state->loan;
     return 0;
 }
@@ -603,12 +604,14 @@ static int Publisher_traverse(PyObject *object, visitproc visit, void *arg)
     Publisher *self = (Publisher *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->encode);
+    Py_VISIT(self->write);
     return 0;
 }
 
 static int Publisher_clear(PyObject *object)
 {
     Py_CLEAR(((Publisher *)object)->encode);
+    Py_CLEAR(((Publisher *)object)->write);
     return 0;
 }
 
@@ -619,6 +622,7 @@ static void Publisher_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     if (self->core) rtmw_publisher_close(self->core);
     Py_XDECREF(self->encode);
+    Py_XDECREF(self->write);
     Py_XDECREF(self->topic);
     Py_XDECREF(self->region);
     type->tp_free(object);
@@ -704,10 +708,48 @@ static int verdict(Publisher *self, int code, uint64_t size)
     return fail((PyObject *)self, code, self->topic, size), -1;
 }
 
+/* Lets `write` fill the loan; it shall have no view of it afterwards. */
+static bool write_loan(Publisher *self, PyObject *value, const rtmw_loan *loan)
+{
+    PyObject *memory = PyMemoryView_FromMemory(loan->data, (Py_ssize_t)loan->size, PyBUF_WRITE);
+    PyObject *written = memory ? PyObject_CallFunctionObjArgs(self->write, value, memory, NULL) : NULL;
+    PyObject *released = written ? PyObject_CallMethod(memory, "release", NULL) : NULL;
+    Py_XDECREF(memory);
+    Py_XDECREF(written);
+    Py_XDECREF(released);
+    return released != NULL;
+}
+
+/* A large payload is written where it will lie. */
+static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, const rtmw_message_qos *qos, bool wake)
+{
+    rtmw_loan loan;
+    uint64_t end = 0;
+    int code, result = -1;
+    if (!is_open(self)) return -1;
+    do code = rtmw_loan_take(self->core, size, &loan);
+    while (code != RTMW_OK && wait_for_room(self, code, &end));
+    if (code != RTMW_OK) return verdict(self, code, size);
+    code = RTMW_CLOSED;
+    if (write_loan(self, value, &loan) && is_open(self)) {
+        do code = loan_append(self->core, &loan, qos);
+        while (code != RTMW_OK && wait_for_room(self, code, &end));
+        result = verdict(self, code, size);
+        if (result == 1 && wake) publisher_flush(self->core);
+    }
+    if (code != RTMW_OK) loan_give_back(((Region *)self->region)->core, loan.descriptor);
+    return result;
+}
+
 static int publish_value(Publisher *self, PyObject *value, const rtmw_message_qos *qos, bool wake)
 {
     PyObject *encoded = self->encode ? PyObject_CallOneArg(self->encode, value) : Py_NewRef(value);
     if (!encoded) return -1;
+    if (self->write && PyLong_CheckExact(encoded)) {
+        uint64_t size = PyLong_AsUnsignedLongLong(encoded);
+        Py_DECREF(encoded);
+        return publish_in_place(self, value, size, qos, wake);
+    }
     Py_buffer view;
     int code = RTMW_OK;
     if (PyBytes_CheckExact(encoded)) {

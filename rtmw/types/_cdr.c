@@ -536,17 +536,24 @@ static PyObject *caught(const char *reason)
     return error;
 }
 
-enum { SMALL = 1024 };
+enum {
+    SMALL = 1024,
+    BULK = 32768, /* a row so large is worth a second walk, so that it is copied once */
+};
 
 struct output {
     struct cdr_writer writer;
     PyObject *bytes; /* once the payload has outgrown `small` */
+    bool in_place;   /* a row of BULK shall not be written here */
+    bool is_bulk;
     uint8_t small[SMALL];
 };
 
 static bool output_grow(struct cdr_writer *writer, size_t needed)
 {
     struct output *o = (struct output *)writer;
+    o->is_bulk = o->in_place && needed - writer->position >= BULK;
+    if (o->is_bulk) return false;
     if (needed > (size_t)PY_SSIZE_T_MAX / 2) return PyErr_NoMemory(), false;
     Py_ssize_t capacity = (Py_ssize_t)(needed + needed / 2);
     if (o->bytes) {
@@ -569,20 +576,58 @@ static PyObject *output_finish(struct output *o)
     return o->bytes;
 }
 
-static PyObject *Codec_encode(PyObject *object, PyObject *value)
+/* Raises what `explain` makes of the present error, or of the reason why the writer stopped. */
+static PyObject *raise_explained(Codec *self, PyObject *value, const struct cdr_writer *w)
 {
-    Codec *self = (Codec *)object;
-    struct output o;
-    o.writer = (struct cdr_writer){.base = o.small, .capacity = SMALL, .grow = output_grow};
-    o.bytes = NULL;
-    if (cdr_encode(&self->program, &o.writer, VALUE(value))) return output_finish(&o);
-    Py_XDECREF(o.bytes);
-    PyObject *error = caught(o.writer.reason);
+    PyObject *error = caught(w->reason);
     PyObject *explained = error ? PyObject_CallFunctionObjArgs(self->explain, value, error, NULL) : NULL;
     if (explained) PyErr_SetObject((PyObject *)Py_TYPE(explained), explained);
     Py_XDECREF(error);
     Py_XDECREF(explained);
     return NULL;
+}
+
+static PyObject *measured(Codec *self, PyObject *value)
+{
+    struct cdr_writer w = {.base = NULL};
+    if (cdr_encode(&self->program, &w, VALUE(value))) return PyLong_FromSize_t(w.position);
+    return raise_explained(self, value, &w);
+}
+
+static PyObject *encoded(Codec *self, PyObject *value, bool in_place)
+{
+    struct output o;
+    o.writer = (struct cdr_writer){.base = o.small, .capacity = SMALL, .grow = output_grow};
+    o.bytes = NULL;
+    o.in_place = in_place;
+    o.is_bulk = false;
+    if (cdr_encode(&self->program, &o.writer, VALUE(value))) return output_finish(&o);
+    Py_XDECREF(o.bytes);
+    return o.is_bulk ? measured(self, value) : raise_explained(self, value, &o.writer);
+}
+
+static PyObject *Codec_encode(PyObject *self, PyObject *value) { return encoded((Codec *)self, value, false); }
+
+static PyObject *Codec_begin(PyObject *self, PyObject *value) { return encoded((Codec *)self, value, true); }
+
+static bool has_changed(struct cdr_writer *w, size_t needed)
+{
+    (void)needed;
+    snprintf(w->reason, sizeof w->reason, "it changed while it was encoded");
+    return false;
+}
+
+static PyObject *Codec_write(PyObject *object, PyObject *args)
+{
+    Codec *self = (Codec *)object;
+    PyObject *value;
+    Py_buffer view;
+    if (!PyArg_ParseTuple(args, "Ow*", &value, &view)) return NULL;
+    struct cdr_writer w = {.base = view.buf, .capacity = (size_t)view.len, .grow = has_changed};
+    bool done = cdr_encode(&self->program, &w, VALUE(value));
+    if (done && w.position != w.capacity) done = has_changed(&w, w.position);
+    PyBuffer_Release(&view);
+    return done ? Py_NewRef(Py_None) : raise_explained(self, value, &w);
 }
 
 static PyObject *Codec_decode(PyObject *object, PyObject *data)
@@ -604,6 +649,10 @@ static PyObject *Codec_decode(PyObject *object, PyObject *data)
 
 static PyMethodDef Codec_methods[] = {
     {"encode", Codec_encode, METH_O, "encode(value) -> bytes\n\nThe payload; raises what `explain` gives."},
+    {"begin", Codec_begin, METH_O,
+     "begin(value) -> bytes | int\n\nThe payload; or, if it is large, its size, for the memory that `write` fills."},
+    {"write", Codec_write, METH_VARARGS,
+     "write(value, memory)\n\nThe payload into memory of exactly the size that begin() gave."},
     {"decode", Codec_decode, METH_O, "decode(data)\n\nThe value; or what `rescue` gives."},
     {NULL, NULL, 0, NULL},
 };

@@ -71,12 +71,13 @@ static inline bool cdr_is_number(const struct cdr_op *op) { return op->code <= C
 enum { CDR_REASON = 120 };
 
 struct cdr_writer {
-    uint8_t *base;
+    uint8_t *base; /* NULL: nothing is written, only measured */
     size_t position, capacity;
     bool (*grow)(struct cdr_writer *, size_t needed); /* more capacity, with what is written kept */
     uint32_t depth;
     uint8_t align;
     const struct cdr_op *ops;
+    uint8_t unwritten[8];    /* what is put while measuring */
     char reason[CDR_REASON]; /* why it failed; empty: _cdr.c knows */
 };
 

@@ -12,11 +12,13 @@ static bool refuse(struct cdr_writer *w, const char *reason)
     return false;
 }
 
-/* Room for `bytes` that are aligned as numbers of `size` bytes; padding is zero. The next call may move it. */
+/* Room for `bytes` that are aligned as numbers of `size` bytes; padding is zero. The next call may move it.
+ * While measuring there is room for one number only. */
 static inline uint8_t *claim(struct cdr_writer *w, size_t size, size_t bytes)
 {
     size_t unit = size < w->align ? size : w->align;
     size_t pad = (CDR_HEADER - w->position) & (unit - 1);
+    if (!w->base) return w->position += pad + bytes, w->unwritten;
     if (pad + bytes > w->capacity - w->position && !w->grow(w, w->position + pad + bytes)) return NULL;
     uint8_t *at = w->base + w->position;
     w->position += pad + bytes;
@@ -63,7 +65,7 @@ static bool encode_text(struct cdr_writer *w, const struct cdr_op *op, cdr_value
     if (op->length && characters > op->length) return refuse(w, "a string is longer than its bound");
     if (!put_count(w, bytes + 1)) return false;
     uint8_t *at = claim(w, 1, bytes + 1);
-    if (!at) return false;
+    if (!at || !w->base) return at;
     memcpy(at, text, bytes);
     at[bytes] = 0;
     return true;
@@ -81,7 +83,7 @@ static bool end_sized(struct cdr_writer *w, size_t start)
 {
     size_t size = w->position - start;
     if (size > UINT32_MAX) return refuse(w, "a part of it has more than 4294967295 bytes");
-    memcpy(w->base + start - 4, &(uint32_t){(uint32_t)size}, 4);
+    if (w->base) memcpy(w->base + start - 4, &(uint32_t){(uint32_t)size}, 4);
     return true;
 }
 
@@ -102,7 +104,7 @@ static bool encode_elements(struct cdr_writer *w, const struct cdr_op *element, 
     if (!cdr_is_number(element)) return encode_items(w, element, row);
     if (row->count > PTRDIFF_MAX / element->size) return refuse(w, "a row is larger than memory");
     uint8_t *at = claim(w, element->size, row->count * element->size);
-    if (!at) return false;
+    if (!at || !w->base) return at;
     if (!row->bytes) return row_to_numbers(element, row, at);
     memcpy(at, row->bytes, row->count * element->size);
     return true;

@@ -69,7 +69,7 @@ def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> Messa
         ) from error
 
     codec = compile_codec(plan, lambda value, error: explain(plan, value, error), rescue)
-    return make(document, codec.encode, codec.decode)
+    return make(document, codec.encode, codec.decode, codec)
 
 
 def _reference_type(cls: Any, document: dict[str, Any], plan: Plan) -> MessageType:

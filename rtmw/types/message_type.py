@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from rtmw.errors import RegionDamaged, UnsupportedType
 
@@ -34,6 +34,18 @@ ANY: Final = AnyType()
 """Stands for every message type: a subscriber of `rtmw.ANY` gets all messages of its topic."""
 
 
+class InPlace(Protocol):
+    """Encodes a large payload where it will lie."""
+
+    def begin(self, value: Any, /) -> bytes | int:
+        """The payload, or the size of a large one. Errors as of `MessageType.encode`."""
+        ...
+
+    def write(self, value: Any, memory: memoryview, /) -> None:
+        """The payload into memory of exactly that size. ValueMismatch also when the value has changed meanwhile."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class MessageType:
     """A message type, resolved. `encode` and `decode` are None for `bytes`, which travel as they are."""
@@ -49,6 +61,8 @@ class MessageType:
     """Value to payload. Raises TypeMismatch or ValueMismatch, which name the field."""
     decode: Callable[[memoryview], Any] | None
     """Payload to value. Raises ValueMismatch, which names the position."""
+    in_place: InPlace | None = None
+    """For a type whose `encode` would make a copy."""
 
 
 RAW: Final = MessageType(
@@ -66,6 +80,7 @@ def make(
     document: dict[str, Any],
     encode: Callable[[Any], Buffer] | None = None,
     decode: Callable[[memoryview], Any] | None = None,
+    in_place: InPlace | None = None,
 ) -> MessageType:
     """A MessageType for a description document, whose `name` and `kind` it takes over."""
     import json  # these three are slow to import, and needed only now
@@ -82,7 +97,7 @@ def make(
             f"type {name!r} takes {len(packed)} bytes to describe; at most {DESCRIPTION_LIMIT} fit: use fewer fields"
         )
     identity = int.from_bytes(blake2b(plain, digest_size=8).digest(), "little")
-    return MessageType(name, document["kind"], packed, identity, encode, decode)
+    return MessageType(name, document["kind"], packed, identity, encode, decode, in_place)
 
 
 def read_document(data: bytes) -> dict[str, Any]:

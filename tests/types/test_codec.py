@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cyclonedds.idl import make_idl_struct
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,22 @@ def test_unions_optionals_and_appendable_types_are_encoded_as_cyclonedds_does(me
 @given(messages(*EVERY))
 def test_what_the_codec_does_not_cover_goes_through_cyclonedds(message: tuple[Any, Any]) -> None:
     check_message(*message)
+
+
+@thorough
+@given(messages("union", "optional", "appendable"))
+def test_a_large_payload_is_measured_and_written_in_place_as_it_is_encoded(message: tuple[Any, Any]) -> None:
+    cls, value = message
+    wrapped = make_idl_struct("Wrapped", "Wrapped", {"before": cls, "image": bytes, "after": cls})
+    large = wrapped(before=value, image=bytes(1 << 16), after=value)
+    kind = resolve(wrapped)
+    payload = encode(kind, large)
+    assert payload == large.serialize()
+    assert kind.in_place is not None
+    assert kind.in_place.begin(large) == len(payload)
+    memory = bytearray(b"\xff" * len(payload))
+    kind.in_place.write(large, memoryview(memory))
+    assert memory == payload
 
 
 @thorough

@@ -98,3 +98,15 @@ def test_a_good_program_runs() -> None:
     value.a = -2  # type: ignore[attr-defined]
     assert made.encode(value) == b"\0\1\0\0\xfe\xff\xff\xff"
     assert made.decode(made.encode(value)).a == -2
+
+
+@pytest.mark.parametrize("size", [0, 7, 9])
+def test_a_value_is_written_only_into_memory_of_its_size(size: int) -> None:
+    made = codec(GOOD, Op(_cdr.SIGNED, 4, name="a"))
+    value = Plain()
+    value.a = 1  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="it changed while it was encoded"):
+        made.write(value, bytearray(size))
+    memory = bytearray(8)
+    made.write(value, memory)
+    assert memory == made.encode(value) == made.begin(value)
