@@ -1,14 +1,15 @@
 """How many messages a second go one way? 64 bytes, one process sends flat out for a fixed time, one polls and reads.
 
 Nothing may be lost where the system has a setting for that, and the sender waits instead; elsewhere the loss is stated.
-The rate is of what arrived, from the first call to the last arrival. `one call a message`: publish, and take, one by
-one. `many`: publish_many and take_many, 100 at a time.
+The rate is of what arrived: the median over windows of 10 ms, so that a process that is preempted for a moment does not
+count. `one call a message`: publish, and take, one by one. `many`: publish_many and take_many, 100 at a time.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from bench.cases import RTMW, Case, Figures
@@ -19,6 +20,8 @@ from bench.stage import Part, Stage
 TITLE = "64 B one way"
 UNIT = "M messages/s"
 BATCH = 100
+WINDOW = int(0.01e9)
+"""Nanoseconds over which a rate is taken."""
 SIZE = 64
 HELLO, FLOW = 1, 0
 MEET = 10.0
@@ -39,10 +42,10 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options, cpu) for name, cpu in zip(("source", "sink"), stage.processors, strict=True)]
-    (sent, began), (seen, ended) = stage.play("one_way", system, parts)
+    sent, (seen, rates) = stage.play("one_way", system, parts)
     lost = sent - seen
     note = f"{100 * lost / sent:.1f} % lost" if lost else ""
-    return {system: Figures(seen * 1000 / (ended - began), note=note)}
+    return {system: Figures(median(rates) if rates else 0.0, note=note)}
 
 
 def body(stamp: int) -> bytes:
@@ -53,22 +56,22 @@ def channel(role: Role, listens: bool) -> Channel:
     return Channel(role.name, SIZE, role.place, role.domain, listens, reliable=True)
 
 
-def source(role: Role) -> tuple[int, int]:
-    """How many were sent, and when the first one was."""
+def source(role: Role) -> int:
+    """How many were sent."""
     sender = peer(role.peer).sender(channel(role, listens=True))
     role.pin()
     role.tell("open")
     while role.hear() != "found":
         sender.send(body(HELLO))
         role.tell("hello")
-    began, end = clock(), clock() + int(role.options["seconds"] * 1e9)
+    end = clock() + int(role.options["seconds"] * 1e9)
     if role.options["many"]:
         assert sender.send_many is not None
         sent = send_many(sender.send_many, [body(FLOW)] * BATCH, end)
     else:
         sent = send_each(sender.send, body(FLOW), end)
     role.hear()  # what is still on its way would be lost if this process ended
-    return sent, began
+    return sent
 
 
 def send_each(send: Callable[[Any], object], message: bytes, end: int) -> int:
@@ -88,8 +91,8 @@ def send_many(send: Callable[[list[bytes]], object], messages: list[bytes], end:
     return sent
 
 
-def sink(role: Role) -> tuple[int, int]:
-    """How many arrived, and when the last one did."""
+def sink(role: Role) -> tuple[int, list[float]]:
+    """How many arrived, and millions a second by window."""
     role.hear()
     receiver = peer(role.peer).receiver(channel(role, listens=False))
     role.pin()
@@ -98,10 +101,21 @@ def sink(role: Role) -> tuple[int, int]:
     role.tell("found")
     if role.options["many"]:
         assert receiver.take_many is not None
-        found = drain_many(receiver.take_many, read)
+        seen, marks = drain_many(receiver.take_many, read)
     else:
-        found = drain_each(take, read)
+        seen, marks = drain_each(take, read)
     role.tell("over")
+    return seen, rates(marks)
+
+
+def rates(marks: list[int]) -> list[float]:
+    """Millions a second in windows of WINDOW; there is a mark after each BATCH messages."""
+    found: list[float] = []
+    first = 0
+    for at, mark in enumerate(marks):
+        if mark - marks[first] >= WINDOW:
+            found.append((at - first) * BATCH * 1000 / (mark - marks[first]))
+            first = at
     return found
 
 
@@ -121,26 +135,35 @@ def greeted(role: Role, take: Callable[[], Any]) -> None:
             raise RuntimeError(f"nothing arrived within {MEET:.0f} s")
 
 
-def drain_each(take: Callable[[], Any], read: Callable[[Any], object]) -> tuple[int, int]:
-    seen = 0
+def drain_each(take: Callable[[], Any], read: Callable[[Any], object]) -> tuple[int, list[int]]:
+    """How many arrived until it was silent, and the clock after each BATCH of them."""
+    marks: list[int] = []
     while True:
-        if (message := take()) is None:
-            since = clock()
-            while (message := take()) is None:
-                if clock() - since > SILENCE:
-                    return seen, since
-        read(message)
-        seen += 1
+        for seen in range(BATCH):
+            if (message := take()) is None and (message := awaited(take)) is None:
+                return len(marks) * BATCH + seen, marks
+            read(message)
+        marks.append(clock())
 
 
-def drain_many(take_many: Callable[[int], list[Any]], read: Callable[[Any], object]) -> tuple[int, int]:
-    seen = 0
+def drain_many(take_many: Callable[[int], list[Any]], read: Callable[[Any], object]) -> tuple[int, list[int]]:
+    """The same with many at a time; a mark is due when at least BATCH more have come."""
+    seen, marks = 0, list[int]()
     while True:
-        if not (messages := take_many(BATCH)):
-            since = clock()
-            while not (messages := take_many(BATCH)):
-                if clock() - since > SILENCE:
-                    return seen, since
+        messages = take_many(BATCH) or awaited(lambda: take_many(BATCH) or None)
+        if messages is None:
+            return seen, marks
         for message in messages:
             read(message)
         seen += len(messages)
+        while len(marks) < seen // BATCH:
+            marks.append(clock())
+
+
+def awaited(take: Callable[[], Any]) -> Any:
+    """What comes next; None after SILENCE without anything."""
+    since = clock()
+    while (message := take()) is None:
+        if clock() - since > SILENCE:
+            return None
+    return message
