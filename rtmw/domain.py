@@ -115,7 +115,7 @@ def domain_of(given: int | Domain | None) -> Domain:
     """The domain that `domain=` names: a Domain, a number, or None for the environment's RTMW_DOMAIN, else 0."""
     if isinstance(given, Domain):
         return given
-    number = given if given is not None else _environment()
+    number = given if given is not None else environment_domain()
     _check_id(number)
     with _lock:
         kept = _own.get(number)
@@ -127,7 +127,8 @@ def domain_of(given: int | Domain | None) -> Domain:
     return made
 
 
-def _environment() -> int:
+def environment_domain() -> int:
+    """The number that RTMW_DOMAIN names, else 0. Raises ValueError."""
     text = os.environ.get("RTMW_DOMAIN", "0")
     try:
         return _check_id(int(text))

@@ -475,6 +475,17 @@ static PyObject *Region_pool_bytes(PyObject *self, void *unused)
     return PyLong_FromUnsignedLongLong(((Region *)self)->core->header->pool_bytes);
 }
 
+static PyObject *Region_sweep(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = ((Region *)self)->core;
+    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    lock_take(&r->lock);
+    uint32_t swept = sweep_the_dead(r);
+    lock_give(&r->lock);
+    return PyLong_FromUnsignedLong(swept);
+}
+
 static PyMethodDef Region_methods[] = {
     {"fileno", Region_fileno, METH_NOARGS, NULL},
     {"drain", Region_drain, METH_NOARGS, NULL},
@@ -490,6 +501,7 @@ static PyMethodDef Region_methods[] = {
     {"trace_next", Region_trace_next, METH_NOARGS, NULL},
     {"events", Region_events, METH_VARARGS, NULL},
     {"examine", Region_examine, METH_O, NULL},
+    {"sweep", Region_sweep, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},

@@ -61,6 +61,9 @@ class Region:
     def events(
         self, at: int, known: int, /
     ) -> tuple[list[tuple[str, int, int, int, int, int, int, int, int, int]], int, int, int]: ...
+    def sweep(self) -> int:
+        """Clean up after participants that have died; how many there were."""
+
     def examine(self, fix: bool, /) -> tuple[int, int, int, int, int, int, int, int, int, int, list[str]]: ...
 
 @disjoint_base
