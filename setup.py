@@ -106,6 +106,6 @@ def extension(name: str) -> Extension:
 
 
 setup(
-    ext_modules=[extension("rtmw.shm._core"), extension("rtmw.types._cdr")],
+    ext_modules=[extension("rtmw.shm._core"), extension("rtmw.types._cdr"), extension("rtmw.net._engine")],
     cmdclass={"build_ext": BuildCore},
 )

@@ -1,0 +1,272 @@
+/* Python's view of the engine; the only file of it that knows Python. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct engine *core;
+} Engine;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *engine;
+    struct outbound *outbound; /* one of the two, until closed */
+    struct inbound *inbound;
+} Route;
+
+typedef struct {
+    PyTypeObject *route_type;
+    PyObject *error;
+} State;
+
+static State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
+
+static PyObject *fail(State *state, const char *what, int code)
+{
+    return PyErr_Format(state->error, "%s: %s", what, rtmw_describe(code));
+}
+
+static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"domain", "bytes_per_second", NULL};
+    unsigned int domain;
+    unsigned long long limit = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|K", names, &domain, &limit)) return NULL;
+    Engine *self = (Engine *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->core = calloc(1, sizeof *self->core);
+    if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
+    self->core->bytes_per_second = limit;
+    int code = rtmw_attach(domain, &self->core->region);
+    if (code == RTMW_OK && engine_start(self->core)) {
+        rtmw_detach(self->core->region);
+        code = RTMW_SYSTEM;
+    }
+    if (code == RTMW_OK) return (PyObject *)self;
+    free(self->core);
+    self->core = NULL;
+    Py_DECREF(self);
+    return fail(state_of(type), "the node cannot attach", code);
+}
+
+static struct engine *open_engine(PyObject *self)
+{
+    struct engine *core = ((Engine *)self)->core;
+    if (!core) PyErr_SetString(state_of(Py_TYPE(self))->error, "the engine is closed");
+    return core;
+}
+
+static PyObject *Engine_limit(PyObject *self, PyObject *given)
+{
+    struct engine *core = open_engine(self);
+    unsigned long long limit = core ? PyLong_AsUnsignedLongLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    store_relaxed(&core->bytes_per_second, limit);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Engine_close(PyObject *object, PyObject *unused)
+{
+    struct engine *core = ((Engine *)object)->core;
+    (void)unused;
+    ((Engine *)object)->core = NULL;
+    if (core) {
+        Py_BEGIN_ALLOW_THREADS
+        engine_stop(core);
+        rtmw_detach(core->region);
+        Py_END_ALLOW_THREADS
+        free(core);
+    }
+    Py_RETURN_NONE;
+}
+
+static void Engine_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(Engine_close(self, NULL));
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* A type as (name, identity, description), or None for raw bytes. false: a Python error is set. */
+static bool read_type(PyObject *given, rtmw_type *space, const rtmw_type **type)
+{
+    unsigned long long identity;
+    Py_ssize_t bytes;
+    const char *description;
+    *type = NULL;
+    if (given == Py_None) return true;
+    if (!PyArg_ParseTuple(given, "sKy#", &space->name, &identity, &description, &bytes)) return false;
+    space->identity = identity;
+    space->description = description;
+    space->description_bytes = (size_t)bytes;
+    *type = space;
+    return true;
+}
+
+static PyObject *new_route(State *state, PyObject *engine, struct outbound *out, struct inbound *in)
+{
+    Route *route = (Route *)state->route_type->tp_alloc(state->route_type, 0);
+    if (!route) return NULL;
+    route->engine = Py_NewRef(engine);
+    route->outbound = out;
+    route->inbound = in;
+    return (PyObject *)route;
+}
+
+static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"topic", "type",    "writer",          "octets",   "reliability",
+                            "depth", "history", "min_interval_ns", "lease_ns", NULL};
+    State *state = state_of(Py_TYPE(self));
+    const char *topic;
+    PyObject *given;
+    rtmw_type space;
+    const rtmw_type *type;
+    int writer, octets, reliability;
+    unsigned int depth, history;
+    unsigned long long min_interval_ns, lease_ns;
+    struct engine *core = open_engine(self);
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKK", names, &topic, &given, &writer, &octets,
+                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns))
+        return NULL;
+    struct outbound *out = read_type(given, &space, &type) ? calloc(1, sizeof *out) : NULL;
+    if (!out) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    rtmw_subscriber_qos qos = {(rtmw_reliability)reliability, depth, history, min_interval_ns, 0, lease_ns};
+    int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
+    if (code != RTMW_OK) return free(out), fail(state, topic, code);
+    out->engine = core;
+    out->writer = writer;
+    out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
+    if (outbound_open(out) == DDS_OK) return new_route(state, self, out, NULL);
+    rtmw_subscriber_close(out->subscriber);
+    free(out);
+    return PyErr_Format(state->error, "%s: entity %d is no DDS writer", topic, writer);
+}
+
+static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"topic", "type", "reader", "octets", "reliability", "priority", "depth", "history", NULL};
+    State *state = state_of(Py_TYPE(self));
+    const char *topic;
+    PyObject *given;
+    rtmw_type space;
+    const rtmw_type *type;
+    int reader, octets, reliability, priority;
+    unsigned int depth, history;
+    struct engine *core = open_engine(self);
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiII", names, &topic, &given, &reader, &octets,
+                                              &reliability, &priority, &depth, &history))
+        return NULL;
+    struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
+    if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history};
+    int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
+    if (code != RTMW_OK) return free(in), fail(state, topic, code);
+    in->engine = core;
+    in->reader = reader;
+    in->reliable = reliability == RTMW_RELIABLE;
+    in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
+    Py_BEGIN_ALLOW_THREADS
+    code = inbound_open(in);
+    Py_END_ALLOW_THREADS
+    if (code == DDS_OK) return new_route(state, self, NULL, in);
+    inbound_close(in);
+    free(in);
+    return PyErr_Format(state->error, "%s: entity %d is no DDS reader", topic, reader);
+}
+
+static PyObject *Route_close(PyObject *object, PyObject *unused)
+{
+    Route *self = (Route *)object;
+    struct outbound *out = self->outbound;
+    struct inbound *in = self->inbound;
+    (void)unused;
+    self->outbound = NULL;
+    self->inbound = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (out) outbound_close(out);
+    if (in) inbound_close(in);
+    Py_END_ALLOW_THREADS
+    free(out);
+    free(in);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_counters(PyObject *object, PyObject *unused)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    struct inbound *i = ((Route *)object)->inbound;
+    (void)unused;
+    if (o)
+        return Py_BuildValue("{sKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
+                             "expired", load_relaxed(&o->expired), "refused", load_relaxed(&o->refused), "blocked",
+                             load_relaxed(&o->blocked));
+    if (i)
+        return Py_BuildValue("{sKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes", load_relaxed(&i->bytes),
+                             "expired", load_relaxed(&i->expired), "malformed", load_relaxed(&i->malformed),
+                             "no_memory", load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed));
+    return PyDict_New();
+}
+
+static void Route_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(Route_close(object, NULL));
+    Py_XDECREF(((Route *)object)->engine);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void))Engine_outbound,
+                                        METH_VARARGS | METH_KEYWORDS, NULL},
+                                       {"inbound", (PyCFunction)(void (*)(void))Engine_inbound,
+                                        METH_VARARGS | METH_KEYWORDS, NULL},
+                                       {"limit", Engine_limit, METH_O, NULL},
+                                       {"close", Engine_close, METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+
+static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
+                                      {"close", Route_close, METH_NOARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
+
+static PyType_Slot engine_slots[] = {{Py_tp_new, Engine_new},
+                                     {Py_tp_dealloc, Engine_dealloc},
+                                     {Py_tp_methods, engine_methods},
+                                     {0, NULL}};
+static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
+static PyType_Spec engine_spec = {"rtmw.net._engine.Engine", sizeof(Engine), 0, Py_TPFLAGS_DEFAULT, engine_slots};
+static PyType_Spec route_spec = {"rtmw.net._engine.Route", sizeof(Route), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, route_slots};
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (!type || PyModule_AddType(module, (PyTypeObject *)type)) return Py_XDECREF(type), -1;
+    if (kept)
+        *kept = (PyTypeObject *)type;
+    else
+        Py_DECREF(type);
+    return 0;
+}
+
+static int module_exec(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    PyObject *errors = PyImport_ImportModule("rtmw.errors");
+    if (errors) state->error = PyObject_GetAttrString(errors, "RtmwError");
+    Py_XDECREF(errors);
+    if (!state->error) return -1;
+    return add_type(module, &engine_spec, NULL) || add_type(module, &route_spec, &state->route_type) ? -1 : 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "rtmw.net._engine", NULL, sizeof(State), NULL, module_slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__engine(void) { return PyModuleDef_Init(&module); }

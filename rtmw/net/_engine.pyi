@@ -1,0 +1,46 @@
+"""The part of the node that touches messages (engine.h)."""
+
+class Engine:
+    """Attached to a domain, with a thread that sends."""
+
+    def __new__(cls, domain: int, bytes_per_second: int = 0) -> Engine: ...
+    def outbound(
+        self,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        writer: int,
+        octets: bool,
+        reliability: int,
+        depth: int,
+        history: int,
+        min_interval_ns: int,
+        lease_ns: int,
+    ) -> Route:
+        """Carry a topic to a DDS writer. `octets`: the payload is the one member of rtmw::Octets."""
+
+    def inbound(
+        self,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        reader: int,
+        octets: bool,
+        reliability: int,
+        priority: int,
+        depth: int,
+        history: int,
+    ) -> Route:
+        """Carry what a DDS reader receives to a topic."""
+
+    def limit(self, bytes_per_second: int, /) -> None:
+        """Send at most so many bytes a second; 0: no limit."""
+
+    def close(self) -> None:
+        """Stop the thread and detach. All routes must be closed."""
+
+class Route:
+    """One topic in one direction."""
+
+    def counters(self) -> dict[str, int]:
+        """What it has carried and dropped, by cause; {} once closed."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,77 @@
+/* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
+ *
+ * The library is loaded, and its names made global, before this extension (engine.py). What is declared here is public
+ * and stable in Cyclone DDS 11, but for the head of `struct ddsi_serdata`: dds_is_as_declared looks at one that the
+ * library has made, and the engine refuses a library that lays it out otherwise.
+ */
+#ifndef RTMW_NET_DDS_H
+#define RTMW_NET_DDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+typedef int32_t dds_entity_t;
+typedef int32_t dds_return_t;
+typedef int64_t dds_time_t; /* nanoseconds of CLOCK_REALTIME */
+typedef uint64_t dds_instance_handle_t;
+typedef struct dds_qos dds_qos_t;
+typedef struct dds_listener dds_listener_t;
+typedef struct {
+    uint8_t v[16];
+} dds_guid_t;
+
+enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_DATA = 2, DDS_SAMPLES_REJECTED = 7 };
+
+typedef struct {
+    int sample_state, view_state, instance_state;
+    bool valid_data;
+    dds_time_t source_timestamp;
+    dds_instance_handle_t instance_handle, publication_handle;
+    uint32_t disposed_generations, no_writers_generations, sample_rank, generation_rank, absolute_generation_rank;
+} dds_sample_info_t;
+
+typedef struct {
+    dds_guid_t key, participant_key;
+    dds_instance_handle_t participant_handle;
+    char *topic_name, *type_name;
+    dds_qos_t *qos;
+} dds_endpoint_t;
+
+struct ddsi_sertype;
+struct ddsi_serdata {
+    const void *operations;
+    uint32_t hash, references;
+    int kind;
+    const struct ddsi_sertype *type;
+    dds_time_t timestamp; /* of the source */
+    uint32_t status;
+};
+
+dds_return_t dds_get_entity_sertype(dds_entity_t, const struct ddsi_sertype **);
+dds_return_t dds_forwardcdr(dds_entity_t writer, struct ddsi_serdata *); /* DDS_OK: the serdata is the library's now */
+dds_return_t dds_write_flush(dds_entity_t writer);
+dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **, uint32_t most, dds_sample_info_t *,
+                         uint32_t mask);
+
+struct ddsi_serdata *ddsi_serdata_from_ser_iov(const struct ddsi_sertype *, int kind, size_t parts,
+                                               const struct iovec *, size_t bytes);
+struct ddsi_serdata *ddsi_serdata_to_ser_ref(const struct ddsi_serdata *, size_t offset, size_t bytes, struct iovec *);
+void ddsi_serdata_to_ser_unref(struct ddsi_serdata *, const struct iovec *);
+void ddsi_serdata_unref(struct ddsi_serdata *);
+uint32_t ddsi_serdata_size(const struct ddsi_serdata *);
+
+dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instance_handle_t publication);
+void dds_builtintopic_free_endpoint(dds_endpoint_t *);
+bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);
+bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);
+bool dds_qget_lifespan(const dds_qos_t *, int64_t *ns);
+void dds_free(void *);
+
+dds_listener_t *dds_create_listener(void *argument);
+void dds_delete_listener(dds_listener_t *);
+void dds_lset_data_available(dds_listener_t *, void (*)(dds_entity_t reader, void *argument));
+dds_return_t dds_set_listener(dds_entity_t, const dds_listener_t *);
+
+#endif

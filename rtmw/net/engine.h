@@ -1,0 +1,104 @@
+/* The part of the node that touches messages. Python opens and closes routes; no Python runs for a message.
+ *
+ *   bus ─ take ─► outbound: a queue a band ─ highest band of all topics first ─► DDS writer      (the sender thread)
+ *   DDS reader ─ listener, in the thread that received ─► inbound ─ publish ─► bus
+ *
+ * A route is one topic in one direction. What cannot go on (a RELIABLE reader far away, or one here, is full) waits in
+ * its route and delays no other; the sender thread tries again every millisecond.
+ */
+#ifndef RTMW_NET_ENGINE_H
+#define RTMW_NET_ENGINE_H
+
+#include <pthread.h>
+
+#include "../shm/atomics.h"
+#include "../shm/rtmw.h"
+#include "dds.h"
+#include "trailer.h"
+
+enum {
+    BANDS = 8,
+    LOOKAHEAD = 32,         /* messages of a route and band that the engine takes in advance */
+    BURST = 32,             /* messages sent between two looks at what came meanwhile */
+    BURST_BYTES = 64 << 10, /* the same, in bytes */
+    BATCH = 32,             /* samples taken from a reader in one call */
+    SOURCES = 64,           /* remote writers that a route remembers */
+    RETRY_NS = 1000000,
+};
+
+/* How the payload lies in the DDS sample. */
+enum framing { FRAMING_CDR = 0, FRAMING_OCTETS = 1 }; /* as it is · as the one member of rtmw::Octets */
+
+struct outbound {
+    struct engine *engine;
+    struct outbound *next;
+    rtmw_subscriber *subscriber;
+    dds_entity_t writer;
+    const struct ddsi_sertype *type;
+    enum framing framing;
+    bool touched;      /* written to since the last flush */
+    uint32_t closing;  /* 1: the sender is to forget it; 2: it has */
+    uint64_t retry_ns; /* not before; 0: not blocked */
+    uint32_t taken;    /* messages in all queues */
+    struct {
+        uint32_t first, count;
+        rtmw_message message[LOOKAHEAD];
+    } queue[BANDS];
+    uint64_t sent, bytes, expired, refused, blocked; /* the sender thread only */
+};
+
+struct source {
+    dds_instance_handle_t publication;
+    uint64_t identity;
+    int64_t lifetime_ns; /* of plain writers: their Lifespan; 0: none */
+    uint8_t priority;    /* of plain writers: their TransportPriority, 0 to 7 */
+    bool is_node;
+};
+
+struct inbound {
+    struct engine *engine;
+    struct inbound *next;
+    pthread_mutex_t lock;
+    rtmw_publisher *publisher;
+    bool reliable;
+    dds_entity_t reader;
+    enum framing framing;
+    struct source sources[SOURCES];
+    uint32_t forgotten;                  /* the next source to replace */
+    struct ddsi_serdata *waiting[BATCH]; /* taken from the reader, and not published yet */
+    dds_sample_info_t waiting_info[BATCH];
+    uint32_t waiting_first, waiting_count;
+    uint64_t received, bytes, expired, malformed, no_memory, delayed; /* under the lock */
+};
+
+struct engine {
+    rtmw_region *region;
+    pthread_t sender;
+    pthread_mutex_t lock; /* guards the lists; the sender holds it while it sends */
+    struct outbound *outbounds;
+    struct inbound *inbounds;
+    uint32_t stop, stuck;               /* stuck: inbound routes with something waiting */
+    uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
+};
+
+/* sender.c */
+int engine_start(struct engine *);
+void engine_stop(struct engine *);
+
+/* outbound.c: called by the sender, but for open and close */
+int outbound_open(struct outbound *);
+void outbound_close(struct outbound *); /* waits for the sender to let go of it */
+void outbound_gather(struct outbound *);
+/* Sends from one band until `most` messages have left, or the route is blocked. Returns the bytes sent. */
+uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most);
+void outbound_forget(struct outbound *);
+
+/* inbound.c */
+int inbound_open(struct inbound *);
+void inbound_close(struct inbound *);
+void inbound_retry(struct inbound *);
+
+uint64_t now_realtime_ns(void);
+uint64_t now_monotonic_ns(void);
+
+#endif

@@ -1,0 +1,204 @@
+/* Inbound: samples of a DDS reader on their way to the bus, in the thread that received them. */
+#include <string.h>
+
+#include "engine.h"
+
+enum { HEADER = 4, OCTETS_HEADER = 8 }; /* bytes before the data; before the octets of FRAMING_OCTETS */
+
+static const char mark[] = "rtmw"; /* begins the user data of a node's writer */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
+{
+    for (const uint8_t *b = bytes; count--; b++) hash = (hash ^ *b) * 1099511628211u;
+    return hash;
+}
+
+static bool is_node(const dds_qos_t *qos)
+{
+    void *bytes = NULL;
+    size_t count = 0;
+    bool found = qos && dds_qget_userdata(qos, &bytes, &count) && count >= sizeof mark - 1 &&
+                 memcmp(bytes, mark, sizeof mark - 1) == 0;
+    dds_free(bytes);
+    return found;
+}
+
+/* A remote writer: what its QoS says is asked for once. */
+static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)
+{
+    dds_endpoint_t *endpoint = dds_get_matched_publication_data(i->reader, publication);
+    int32_t priority = 0;
+    *s = (struct source){.publication = publication, .identity = publication};
+    if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
+    s->is_node = is_node(endpoint->qos);
+    s->identity = s->is_node ? mix(14695981039346656037u, endpoint->participant_key.v, 16)
+                             : mix(14695981039346656037u, endpoint->key.v, 16);
+    if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
+        s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
+    if (!endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) || s->lifetime_ns == INT64_MAX)
+        s->lifetime_ns = 0;
+    dds_builtintopic_free_endpoint(endpoint);
+}
+
+static const struct source *source_of(struct inbound *i, dds_instance_handle_t publication)
+{
+    for (uint32_t n = 0; n < SOURCES; n++)
+        if (i->sources[n].publication == publication) return &i->sources[n];
+    struct source *s = &i->sources[i->forgotten++ % SOURCES];
+    look_up(i, s, publication);
+    return s;
+}
+
+/* Takes the trailer off the end. false: none is there, though a node sent it. */
+static bool read_trailer(const uint8_t *data, size_t *size, struct trailer *trailer)
+{
+    if (*size < sizeof *trailer) return false;
+    memcpy(trailer, data + *size - sizeof *trailer, sizeof *trailer);
+    if (trailer->magic != TRAILER_MAGIC || trailer->version != TRAILER_VERSION || trailer->priority >= BANDS ||
+        trailer->padding > 3 || *size < sizeof *trailer + trailer->padding)
+        return false;
+    *size -= sizeof *trailer + trailer->padding;
+    return true;
+}
+
+/* The payload inside the sample. false: it is shorter than it says. */
+static bool unframe(enum framing framing, const uint8_t **data, size_t *size)
+{
+    uint32_t length;
+    if (*size < HEADER) return false;
+    if (framing == FRAMING_CDR) return true;
+    if (*size < OCTETS_HEADER) return false;
+    memcpy(&length, *data + HEADER, sizeof length);
+    if (length > *size - OCTETS_HEADER) return false;
+    *data += OCTETS_HEADER;
+    *size = length;
+    return true;
+}
+
+/* The identity of a remote publisher: one of its host's and one of its own, never that of a process here. */
+static uint64_t identity_of(const struct source *s, const struct trailer *trailer)
+{
+    return (s->is_node ? mix(s->identity, &trailer->publisher, sizeof trailer->publisher) : s->identity) | RTMW_REMOTE;
+}
+
+static int publish(struct inbound *i, const struct source *s, const dds_sample_info_t *info, struct iovec bytes)
+{
+    const uint8_t *data = bytes.iov_base;
+    size_t size = bytes.iov_len;
+    struct trailer trailer = {.priority = s->priority};
+    uint64_t now = now_realtime_ns(), source = (uint64_t)info->source_timestamp, expires = 0;
+    if ((s->is_node && !read_trailer(data, &size, &trailer)) || !unframe(i->framing, &data, &size)) {
+        count_up(&i->malformed, 1);
+        return RTMW_OK;
+    }
+    if (trailer.lifetime_ns) expires = now + trailer.lifetime_ns;
+    if (s->lifetime_ns) expires = source + (uint64_t)s->lifetime_ns;
+    if (expires && expires <= now) {
+        count_up(&i->expired, 1);
+        return RTMW_OK;
+    }
+    rtmw_message_qos qos = {.priority = trailer.priority,
+                            .expires_ns = expires,
+                            .source_time_ns = source,
+                            .publisher = identity_of(s, &trailer)};
+    int code = rtmw_publish(i->publisher, data, size, &qos);
+    if (code == RTMW_OK) {
+        count_up(&i->received, 1);
+        count_up(&i->bytes, size);
+    }
+    return code;
+}
+
+/* false: it has to wait. */
+static bool deliver(struct inbound *i, struct ddsi_serdata *sample, const dds_sample_info_t *info)
+{
+    if (info->valid_data) {
+        struct iovec bytes;
+        struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample, 0, ddsi_serdata_size(sample), &bytes);
+        int code = publish(i, source_of(i, info->publication_handle), info, bytes);
+        ddsi_serdata_to_ser_unref(held, &bytes);
+        if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return count_up(&i->delayed, 1), false;
+        if (code != RTMW_OK) count_up(&i->no_memory, 1);
+    }
+    ddsi_serdata_unref(sample);
+    return true;
+}
+
+static bool deliver_waiting(struct inbound *i)
+{
+    while (i->waiting_count) {
+        uint32_t n = i->waiting_first;
+        if (!deliver(i, i->waiting[n], &i->waiting_info[n])) return false;
+        i->waiting_first++;
+        i->waiting_count--;
+    }
+    return true;
+}
+
+static void take_all(struct inbound *i)
+{
+    while (deliver_waiting(i)) {
+        dds_return_t count = dds_takecdr(i->reader, i->waiting, BATCH, i->waiting_info, DDS_ANY_STATE);
+        if (count <= 0) return;
+        i->waiting_first = 0;
+        i->waiting_count = (uint32_t)count;
+    }
+}
+
+static void take_and_count(struct inbound *i)
+{
+    bool was_stuck = i->waiting_count > 0;
+    take_all(i);
+    if (was_stuck != (i->waiting_count > 0)) fetch_add(&i->engine->stuck, was_stuck ? -1u : 1u);
+}
+
+static void on_data(dds_entity_t reader, void *argument)
+{
+    struct inbound *i = argument;
+    (void)reader;
+    pthread_mutex_lock(&i->lock);
+    if (!i->waiting_count) take_and_count(i);
+    pthread_mutex_unlock(&i->lock);
+}
+
+void inbound_retry(struct inbound *i)
+{
+    pthread_mutex_lock(&i->lock);
+    if (i->waiting_count) take_and_count(i);
+    pthread_mutex_unlock(&i->lock);
+}
+
+static int listen_to(struct inbound *i, void (*callback)(dds_entity_t, void *))
+{
+    dds_listener_t *listener = dds_create_listener(i);
+    dds_lset_data_available(listener, callback);
+    int code = dds_set_listener(i->reader, listener);
+    dds_delete_listener(listener);
+    return code;
+}
+
+int inbound_open(struct inbound *i)
+{
+    pthread_mutex_init(&i->lock, NULL);
+    pthread_mutex_lock(&i->engine->lock);
+    i->next = i->engine->inbounds;
+    i->engine->inbounds = i;
+    pthread_mutex_unlock(&i->engine->lock);
+    int code = listen_to(i, on_data);
+    if (code == DDS_OK) on_data(i->reader, i); /* what came before there was a listener */
+    return code;
+}
+
+void inbound_close(struct inbound *i)
+{
+    listen_to(i, NULL); /* returns when no callback is running */
+    pthread_mutex_lock(&i->engine->lock);
+    struct inbound **link = &i->engine->inbounds;
+    while (*link != i) link = &(*link)->next;
+    *link = i->next;
+    pthread_mutex_unlock(&i->engine->lock);
+    if (i->waiting_count) fetch_sub(&i->engine->stuck, 1u);
+    for (; i->waiting_count; i->waiting_count--) ddsi_serdata_unref(i->waiting[i->waiting_first++]);
+    rtmw_publisher_close(i->publisher);
+    pthread_mutex_destroy(&i->lock);
+}

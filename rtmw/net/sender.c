@@ -1,0 +1,168 @@
+/* The sender thread: one send queue over all topics.
+ *
+ * DDS advertises a priority and does not act on it, so the order is made here: what is handed to DDS next is always of
+ * the highest band that any topic has, the topics of a band in turn. After BURST messages or BURST_BYTES it is looked
+ * again at what has come, so an urgent message waits for that much at most.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine.h"
+
+enum { WAIT_NS = 20000000, WAITED_MOST = 4096 };
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t now_realtime_ns(void) { return clock_ns(CLOCK_REALTIME); }
+uint64_t now_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+static void sleep_until(uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
+}
+
+/* The link takes so many bytes a second: wait until what was sent has left it. */
+static void wait_for_link(struct engine *e, uint64_t sent)
+{
+    uint64_t limit = load_relaxed(&e->bytes_per_second);
+    if (!limit) return;
+    uint64_t now = now_monotonic_ns();
+    if (e->free_ns < now) e->free_ns = now;
+    e->free_ns += sent * 1000000000u / limit;
+    if (e->free_ns > now) sleep_until(e->free_ns);
+}
+
+static void forget_closing(struct engine *e)
+{
+    for (struct outbound **link = &e->outbounds; *link;) {
+        struct outbound *o = *link;
+        if (load_acquire(&o->closing)) {
+            *link = o->next;
+            outbound_forget(o);
+            store_release(&o->closing, 2u); /* from here on it is its closer's */
+        } else {
+            link = &o->next;
+        }
+    }
+}
+
+/* The first route of the list goes to its end: so the topics of a band take turns. */
+static void rotate(struct engine *e)
+{
+    struct outbound *first = e->outbounds, **end;
+    if (!first || !first->next) return;
+    for (end = &e->outbounds; *end; end = &(*end)->next) {}
+    *end = first;
+    e->outbounds = first->next;
+    first->next = NULL;
+}
+
+static bool send_from_band(struct engine *e, uint32_t band, uint64_t *bytes)
+{
+    for (struct outbound *o = e->outbounds; o; o = o->next) {
+        if (!o->queue[band].count || o->retry_ns) continue;
+        uint32_t before = o->taken;
+        *bytes = outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST);
+        if (o->taken != before) return true;
+    }
+    return false;
+}
+
+/* One burst of the highest band that has something. false: nothing may be sent now. */
+static bool send_burst(struct engine *e)
+{
+    uint64_t bytes = 0;
+    for (uint32_t band = BANDS; band-- > 0;)
+        if (send_from_band(e, band, &bytes)) {
+            rotate(e);
+            wait_for_link(e, bytes);
+            return true;
+        }
+    return false;
+}
+
+static void flush(struct engine *e)
+{
+    for (struct outbound *o = e->outbounds; o; o = o->next)
+        if (o->touched) {
+            dds_write_flush(o->writer);
+            o->touched = false;
+        }
+}
+
+/* When to look again at what could not go on; UINT64_MAX: nothing waits. */
+static uint64_t retry(struct engine *e, uint64_t now)
+{
+    uint64_t at = load_relaxed(&e->stuck) ? now + RETRY_NS : UINT64_MAX;
+    if (load_relaxed(&e->stuck))
+        for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
+    for (struct outbound *o = e->outbounds; o; o = o->next) {
+        if (!o->retry_ns) continue;
+        if (o->retry_ns <= now)
+            o->retry_ns = 0;
+        else if (o->retry_ns < at)
+            at = o->retry_ns;
+    }
+    return at;
+}
+
+/* Sleep until a topic has something, or it is time to try again. The lock is not held: routes may come meanwhile, but
+ * none goes without this thread. */
+static void wait_for_work(struct engine *e, rtmw_subscriber **subscribers, size_t count, uint64_t until)
+{
+    static bool ready[WAITED_MOST];
+    uint64_t now = now_monotonic_ns(), ns = until > now ? until - now : 0;
+    if (ns > WAIT_NS) ns = WAIT_NS;
+    if (count)
+        rtmw_wait_any(subscribers, ready, count, ns);
+    else
+        sleep_until(now + ns);
+    (void)e;
+}
+
+static size_t list_waiting(struct engine *e, rtmw_subscriber **subscribers)
+{
+    size_t count = 0;
+    for (struct outbound *o = e->outbounds; o && count < WAITED_MOST; o = o->next)
+        if (o->taken < LOOKAHEAD) subscribers[count++] = o->subscriber;
+    return count;
+}
+
+static void *run(void *argument)
+{
+    struct engine *e = argument;
+    rtmw_subscriber **subscribers = calloc(WAITED_MOST, sizeof(*subscribers));
+    while (subscribers && !load_acquire(&e->stop)) {
+        pthread_mutex_lock(&e->lock);
+        forget_closing(e);
+        uint64_t at = retry(e, now_monotonic_ns());
+        for (struct outbound *o = e->outbounds; o; o = o->next) outbound_gather(o);
+        bool sent = send_burst(e);
+        if (!sent) flush(e);
+        size_t count = sent ? 0 : list_waiting(e, subscribers);
+        pthread_mutex_unlock(&e->lock);
+        if (!sent) wait_for_work(e, subscribers, count, at);
+    }
+    free(subscribers);
+    return NULL;
+}
+
+int engine_start(struct engine *e)
+{
+    pthread_mutex_init(&e->lock, NULL);
+    return pthread_create(&e->sender, NULL, run, e);
+}
+
+void engine_stop(struct engine *e)
+{
+    store_release(&e->stop, 1u);
+    pthread_join(e->sender, NULL);
+    pthread_mutex_destroy(&e->lock);
+}

@@ -1,0 +1,30 @@
+/* What a node adds to a message of the bus, behind its CDR bytes: what DDS has no place for.
+ *
+ *   | CDR header and data | 0 to 3 zero bytes | struct trailer |
+ *
+ * A plain DDS program stops reading where its type ends, and so never sees it. A node looks for it in what another
+ * node's writer sent, and nowhere else: the user data of the writer says that it is one.
+ */
+#ifndef RTMW_NET_TRAILER_H
+#define RTMW_NET_TRAILER_H
+
+#include <stdint.h>
+
+#define TRAILER_MAGIC 0x776D7472u /* "rtmw" */
+
+struct trailer { /* little endian, like the data before it */
+    uint32_t magic;
+    uint8_t version; /* 1 */
+    uint8_t priority;
+    uint8_t padding; /* zero bytes before it: 0 to 3 */
+    uint8_t reserved;
+    uint64_t publisher;   /* identity on its own host */
+    uint64_t sequence;    /* of its topic and priority there */
+    uint64_t lifetime_ns; /* left when it was sent; 0: no limit. Relative, so that clocks need not agree */
+};
+
+_Static_assert(sizeof(struct trailer) == 32, "the trailer travels");
+
+enum { TRAILER_VERSION = 1 };
+
+#endif
