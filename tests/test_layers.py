@@ -26,6 +26,7 @@ LAYERS = (
         "rtmw.matching",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
+    ("rtmw.net",),
     ("rtmw.cli", "rtmw.demo", "rtmw.__main__"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rtmw
-from rtmw.cli import clean, delay, doctor, echo, graph, publish, rates, top, topic, trace
+from rtmw.cli import clean, delay, doctor, echo, graph, node, publish, rates, top, topic, trace
 from rtmw.cli.filters import Filter
 from rtmw.cli.values import load_type
 from rtmw.domain import LARGEST_ID
@@ -27,6 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_watching(commands)
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")
     _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
+    _add_node(commands)
     _add_upkeep(commands)
     return parser
 
@@ -135,6 +136,25 @@ def _add_publish(commands: Commands) -> None:
     parser.add_argument("--history", type=natural, default=1, help="messages kept for late subscribers (default 1)")
     parser.add_argument("--wait", type=count, metavar="N", help="first wait for N subscribers")
     parser.add_argument("--timeout", type=positive, help="seconds to wait for them (default: for ever)")
+
+
+def _add_node(commands: Commands) -> None:
+    help = "carry topics to other hosts through DDS, until SIGINT or SIGTERM"
+    parser = _add(commands, "node", node.run, help)
+    parser.set_defaults(domain=None)  # not given: the file may say it
+    parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
+    parser.add_argument("--dds-domain", type=domain_number, metavar="N", help="DDS domain (default: the domain)")
+    parser.add_argument("--interface", metavar="NAME", help="network interface (default: loopback: this host only)")
+    parser.add_argument("--peers", nargs="+", metavar="HOST", help="hosts to look for, where multicast does not reach")
+    parser.add_argument("--topics-out", nargs="+", metavar="PATTERN", help="topics that may leave (default: all)")
+    parser.add_argument("--topics-in", nargs="+", metavar="PATTERN", help="topics that may come in (default: all)")
+    parser.add_argument("--max-rate", metavar="BYTES", help="bytes a second that may leave, such as 10M")
+    parser.add_argument("--lease", type=positive, metavar="SECONDS", help="silence after which a peer is gone (10)")
+    parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
+    parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics on loopback")
+    shown = parser.add_subparsers(metavar="COMMAND", required=False)
+    _add(shown, "list", node.list_nodes, "list the node of the domain and its peers")
+    _add(shown, "info", node.info, "show what crosses, what was dropped and why, and the offset of the peers' clocks")
 
 
 def _add_upkeep(commands: Commands) -> None:

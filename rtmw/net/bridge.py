@@ -1,0 +1,209 @@
+"""Decides which topics cross, from what both sides show, and keeps the routes in step with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rtmw.errors import RtmwError
+from rtmw.net.cyclone import DDSException, DomainParticipant, get_types_for_typeid
+from rtmw.net.discovery import Discovery, Endpoint
+from rtmw.net.idl_class import OCTETS_NAME
+from rtmw.net.names import Names
+from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
+from rtmw.net.note import read_note
+from rtmw.net.routes import Incoming, Outgoing
+from rtmw.net.settings import Settings
+from rtmw.net.wire import Offer, Request
+from rtmw.qos import Reliability
+from rtmw.types import AnyType, MessageType, resolve
+
+if TYPE_CHECKING:
+    from rtmw.net import _engine
+
+log = logging.getLogger("rtmw.node")
+
+Key = tuple[str, int]
+"""A topic, and the identity of the type of its messages."""
+
+_LOOKUP_NS = 200_000_000
+"""How long to wait for a type that another program describes."""
+
+
+class Bridge:
+    """The routes of a node. Not for several threads."""
+
+    def __init__(self, engine: _engine.Engine, participant: DomainParticipant, settings: Settings) -> None:
+        self._engine, self._participant = engine, participant
+        self._names = Names(settings.ros2)
+        self.settings = settings
+        self.discovery = Discovery(participant)
+        self.outgoing: dict[Key, Outgoing] = {}
+        self.incoming: dict[Key, Incoming] = {}
+        self.refused: dict[str, str] = {}
+        """What cannot cross, by topic, and why."""
+        self._foreign: dict[bytes, MessageType] = {}
+
+    def step(self, topics: dict[str, LocalTopic]) -> None:
+        """Take in what has changed, and open and close routes as it asks for."""
+        self.discovery.poll()
+        self._send(topics)
+        self._receive(topics)
+
+    def close(self) -> None:
+        for routes in (self.outgoing, self.incoming):
+            for key in [*routes]:
+                self._forget(routes, key)
+
+    # ---- out ----
+
+    def _send(self, topics: dict[str, LocalTopic]) -> None:
+        wanted: dict[Key, tuple[MessageType, list[Publishing]]] = {}
+        for name, topic in topics.items():
+            for publisher in topic.publishers if self.settings.leaves(name) else ():
+                wanted.setdefault((name, publisher.kind.identity), (publisher.kind, []))[1].append(publisher)
+        for key in [*self.outgoing.keys() - wanted.keys()]:
+            self._forget(self.outgoing, key)
+        for key, (kind, publishers) in wanted.items():
+            before = self.outgoing.get(key)
+            offer = self._offer(key[0], publishers, before.offer if before else None)
+            if before is None or before.offer != offer:
+                self._forget(self.outgoing, key)
+                self._open_outgoing(key, kind, offer)
+        for route in self.outgoing.values():
+            route.refresh()
+
+    def _offer(self, topic: str, publishers: Iterable[Publishing], before: Offer | None) -> Offer:
+        """The most that anybody offered since the route exists, so that it is not made anew at each change."""
+        asked = [reader.deadline_ns for reader in self._readers(topic) if reader.deadline_ns]
+        now = Offer(
+            max(one.reliability for one in publishers),
+            max(one.priority for one in publishers),
+            max(one.depth for one in publishers),
+            max(one.history for one in publishers),
+            min(asked, default=0),
+        )
+        if before is None:
+            return now
+        deadlines = [ns for ns in (now.deadline_ns, before.deadline_ns) if ns]
+        return Offer(
+            max(now.reliability, before.reliability),
+            max(now.priority, before.priority),
+            max(now.depth, before.depth),
+            max(now.history, before.history),
+            min(deadlines, default=0),
+        )
+
+    def _open_outgoing(self, key: Key, kind: MessageType, offer: Offer) -> None:
+        topic = key[0]
+        try:
+            self.outgoing[key] = Outgoing(
+                self._engine, self._participant, self._names, topic, kind, offer, self.settings.lease
+            )
+            self.refused.pop(topic, None)
+        except (RtmwError, DDSException) as error:
+            self._refuse(topic, f"cannot be sent: {error}")
+
+    # ---- in ----
+
+    def _receive(self, topics: dict[str, LocalTopic]) -> None:
+        wanted: dict[Key, tuple[MessageType, Request, Offer]] = {}
+        for name, topic in topics.items():
+            if topic.subscribers and self.settings.enters(name):
+                for kind, writers in self._writers(name, topic).values():
+                    takers = [one for one in topic.subscribers if one.takes(kind)]
+                    if takers:
+                        wanted[name, kind.identity] = (kind, _request(takers, writers), _offered(writers))
+        for key in [*self.incoming.keys() - wanted.keys()]:
+            self._forget(self.incoming, key)
+        for key, (kind, request, offered) in wanted.items():
+            before = self.incoming.get(key)
+            if before is None or (before.request, before.offered) != (request, offered):
+                self._forget(self.incoming, key)
+                self._open_incoming(key[0], kind, request, offered)
+
+    def _open_incoming(self, topic: str, kind: MessageType, request: Request, offered: Offer) -> None:
+        try:
+            self.incoming[topic, kind.identity] = Incoming(
+                self._engine, self._participant, self._names, topic, kind, request, offered
+            )
+            self.refused.pop(topic, None)
+        except (RtmwError, DDSException) as error:
+            self._refuse(topic, f"cannot be received: {error}")
+
+    def _readers(self, topic: str) -> list[Endpoint]:
+        return [one for one in self.discovery.readers.values() if self._names.local(one.topic) == topic]
+
+    def _writers(self, name: str, topic: LocalTopic) -> dict[int, tuple[MessageType, list[Endpoint]]]:
+        """The writers of a topic elsewhere, by the identity of their type."""
+        found: dict[int, tuple[MessageType, list[Endpoint]]] = {}
+        for writer in self.discovery.writers.values():
+            if self._names.local(writer.topic) != name:
+                continue
+            kind = self._kind_of(writer, name, topic)
+            if kind is not None:
+                found.setdefault(kind.identity, (kind, []))[1].append(writer)
+        return found
+
+    def _kind_of(self, writer: Endpoint, name: str, topic: LocalTopic) -> MessageType | None:
+        note = writer.note
+        try:
+            if note is not None:
+                return read_note(note).kind
+            if writer.type_name == OCTETS_NAME:
+                return resolve(bytes)
+            known = [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]
+            for kind in known:
+                if not isinstance(kind, AnyType) and self._names.type(kind.name) == writer.type_name:
+                    return kind
+            return self._look_up(writer)
+        except (RtmwError, DDSException) as error:
+            self._refuse(name, f"its type {writer.type_name} of another program cannot be used: {error}")
+            return None
+
+    def _look_up(self, writer: Endpoint) -> MessageType:
+        """The type as the other program describes it."""
+        if writer.type_id is None:
+            raise RtmwError("the program does not describe its types; subscribe with the type's class")
+        key: bytes = writer.type_id.serialize(use_version_2=True)
+        if key not in self._foreign:
+            cls: Any = get_types_for_typeid(self._participant, writer.type_id, _LOOKUP_NS)[0]
+            self._foreign[key] = resolve(cls)
+        return self._foreign[key]
+
+    # ---- both ----
+
+    def _forget(self, routes: dict[Key, Any], key: Key) -> None:
+        route = routes.pop(key, None)
+        if route is not None:
+            route.close()
+
+    def _refuse(self, topic: str, reason: str) -> None:
+        if self.refused.get(topic) != reason:
+            log.warning("topic %s %s", topic, reason)
+        self.refused[topic] = reason
+
+
+def _request(takers: list[Subscribing], writers: list[Endpoint]) -> Request:
+    """Enough for each subscriber here, and no more than every writer offers."""
+    reliable = any(one.reliability is not Reliability.TIMELY for one in takers)
+    deadline = min((one.deadline_ns for one in takers if one.deadline_ns), default=0)
+    kept = all(one.note is not None or 0 < one.deadline_ns <= deadline for one in writers)
+    history = max(one.history for one in takers)
+    return Request(
+        reliable=reliable and all(one.is_reliable for one in writers),
+        depth=max(one.depth for one in takers),
+        history=history if any(one.history for one in writers) else 0,
+        min_interval_ns=min(one.min_interval_ns for one in takers),
+        deadline_ns=deadline if kept else 0,
+    )
+
+
+def _offered(writers: list[Endpoint]) -> Offer:
+    """What the node's publisher here offers: as much as the weakest writer does."""
+    notes = [read_note(one.note) for one in writers if one.note is not None]
+    plain = [one for one in writers if one.note is None]
+    offers = [note.reliability for note in notes]
+    offers += [Reliability.RELIABLE if one.is_reliable else Reliability.TIMELY for one in plain]
+    return Offer(min(offers), max(one.priority for one in writers), 64, max(one.history for one in writers))

@@ -1,0 +1,34 @@
+"""cyclonedds, as the node uses it.
+
+Its hints describe neither its policies nor its IDL types, and call what it makes of them unknown. So its names are Any
+here, and everything that leaves rtmw.net has types of ours.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from cyclonedds.core import DDSException, InstanceState
+from cyclonedds.domain import DomainParticipant
+
+__all__ = ["DDSException", "DomainParticipant", "InstanceState"]
+
+_core: Any = import_module("cyclonedds.core")
+_qos: Any = import_module("cyclonedds.qos")
+_idl: Any = import_module("cyclonedds.idl")
+
+Listener: Any = _core.Listener
+Policy: Any = _qos.Policy
+Qos: Any = _qos.Qos
+Topic: Any = import_module("cyclonedds.topic").Topic
+DataReader: Any = import_module("cyclonedds.sub").DataReader
+DataWriter: Any = import_module("cyclonedds.pub").DataWriter
+DdsDomain: Any = import_module("cyclonedds.domain").Domain
+builtin: Any = import_module("cyclonedds.builtin")
+types: Any = import_module("cyclonedds.idl.types")
+make_idl_struct: Any = _idl.make_idl_struct
+make_idl_union: Any = _idl.make_idl_union
+make_idl_enum: Any = _idl.make_idl_enum
+make_idl_bitmask: Any = _idl.make_idl_bitmask
+get_types_for_typeid: Any = import_module("cyclonedds.dynamic").get_types_for_typeid

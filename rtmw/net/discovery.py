@@ -1,0 +1,112 @@
+"""What the DDS domain shows: who writes and reads which topic, far away and near, but for what is this node's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rtmw.net.cyclone import DomainParticipant, InstanceState, Policy, builtin
+from rtmw.net.wire import MARK
+
+FOR_EVER_NS = (1 << 63) - 1
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A DDS writer or reader of somebody else."""
+
+    guid: str
+    participant: str
+    topic: str
+    type_name: str
+    qos: Any
+    type_id: Any
+    """Of XTypes; None where the other side does not tell its types."""
+
+    def policy(self, kind: Any) -> Any:
+        """The policy of a kind, such as `Policy.Deadline`; None when it is the default."""
+        return next((policy for policy in self.qos if isinstance(policy, kind)), None)
+
+    @property
+    def note(self) -> bytes | None:
+        """What a node's endpoint says of itself (wire.py); None for plain DDS programs."""
+        given = self.policy(Policy.Userdata)
+        return given.data[len(MARK) :] if given is not None and given.data.startswith(MARK) else None
+
+    @property
+    def is_reliable(self) -> bool:
+        return self.policy(Policy.Reliability.Reliable) is not None
+
+    @property
+    def deadline_ns(self) -> int:
+        """0: none."""
+        given = self.policy(Policy.Deadline)
+        return 0 if given is None or given.deadline >= FOR_EVER_NS else given.deadline
+
+    @property
+    def min_interval_ns(self) -> int:
+        given = self.policy(Policy.TimeBasedFilter)
+        return 0 if given is None else given.filter_time
+
+    @property
+    def priority(self) -> int:
+        given = self.policy(Policy.TransportPriority)
+        return 0 if given is None else min(max(given.priority, 0), 7)
+
+    @property
+    def history(self) -> int:
+        """Messages that it keeps for late readers; 0 when it is volatile."""
+        if not any(policy == Policy.Durability.TransientLocal for policy in self.qos):
+            return 0
+        kept = self.policy(Policy.DurabilityService)
+        return kept.history.depth if kept is not None and isinstance(kept.history, Policy.History.KeepLast) else 1
+
+
+class Discovery:
+    """Writers, readers and participants of others, as of the last `poll`."""
+
+    def __init__(self, participant: DomainParticipant) -> None:
+        self._own = str(participant.guid)
+        self.writers: dict[str, Endpoint] = {}
+        self.readers: dict[str, Endpoint] = {}
+        self.participants: dict[str, bytes | None] = {}
+        """What each says of itself, if it is a node."""
+        self._sources: list[tuple[Any, Callable[[Any, bool], None]]] = [
+            (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsPublication), self._on_writer),
+            (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsSubscription), self._on_reader),
+            (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsParticipant), self._on_participant),
+        ]
+
+    def poll(self) -> bool:
+        """Take in what is new. True when anything has changed."""
+        changed = False
+        for reader, on_sample in self._sources:
+            for sample in reader.take(_MOST):
+                changed = True
+                on_sample(sample, sample.sample_info.instance_state == InstanceState.Alive)
+        return changed
+
+    def _keep(self, kept: dict[str, Endpoint], sample: Any, is_alive: bool) -> None:
+        guid = str(sample.key)
+        if not is_alive:
+            kept.pop(guid, None)
+        elif str(sample.participant_key) != self._own:
+            kept[guid] = Endpoint(
+                guid, str(sample.participant_key), sample.topic_name, sample.type_name, sample.qos, sample.type_id
+            )
+
+    def _on_writer(self, sample: Any, is_alive: bool) -> None:
+        self._keep(self.writers, sample, is_alive)
+
+    def _on_reader(self, sample: Any, is_alive: bool) -> None:
+        self._keep(self.readers, sample, is_alive)
+
+    def _on_participant(self, sample: Any, is_alive: bool) -> None:
+        guid = str(sample.key)
+        if not is_alive:
+            self.participants.pop(guid, None)
+        elif guid != self._own:
+            given = next((policy.data for policy in sample.qos if isinstance(policy, Policy.Userdata)), b"")
+            self.participants[guid] = given[len(MARK) :] if given.startswith(MARK) else None

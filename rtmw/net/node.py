@@ -1,0 +1,166 @@
+"""`rtmw node`: carries topics of a domain to every peer that wants them, and brings what its programs ask for.
+
+A program like any other on the bus: programs go on when it dies, and are bridged again when it is back. All that
+happens to a message happens in the engine (engine.h); this is the part that decides, ten times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from rtmw.domain import Domain
+from rtmw.errors import RtmwError
+from rtmw.net import neighbours, wire
+from rtmw.net.beacon import Beacons
+from rtmw.net.bridge import Bridge
+from rtmw.net.cyclone import DDSException
+from rtmw.net.janitor import Janitor
+from rtmw.net.library import load_engine
+from rtmw.net.settings import STATUS_TOPIC, Settings
+from rtmw.net.supervisor import notify
+from rtmw.publisher import Publisher
+
+log = logging.getLogger("rtmw.node")
+
+_STEP_S = 0.1
+_STATUS_S = 1.0
+_CHANGEABLE = {"topics_out", "topics_in", "max_rate"}
+
+
+class NodeError(RtmwError):
+    """The node cannot run; the message says why."""
+
+
+def _claim(settings: Settings) -> socket.socket:
+    """A name that only one node of these two domains has, and that dies with its process."""
+    name = f"\0rtmw-node-{settings.domain}-{settings.wire_domain}"
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        claim.bind(name)
+    except OSError:
+        claim.close()
+        raise NodeError(
+            f"a node for domain {settings.domain} and DDS domain {settings.wire_domain} runs already"
+        ) from None
+    return claim
+
+
+class Node:
+    """A node, from `run()` until SIGINT, SIGTERM or `stop()`."""
+
+    def __init__(self, settings: Settings, reread: Callable[[], Settings] | None = None) -> None:
+        self.settings, self._reread = settings, reread
+        self._stopping: asyncio.Event | None = None
+        self._since = time.time()
+
+    def stop(self) -> None:
+        if self._stopping is not None:
+            self._stopping.set()
+
+    async def run(self) -> None:
+        """Raises NodeError, SettingsError, and what attaching to the domain raises."""
+        self._stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        with _claim(self.settings), Domain(self.settings.domain) as domain:
+            self._engine = load_engine()(self.settings.domain, self.settings.max_rate)
+            try:
+                await self._serve(domain, loop)
+            finally:
+                self._engine.close()
+
+    async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
+        described = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "domain": self.settings.domain})
+        try:
+            kept, participant = wire.join(self.settings, described.encode())
+        except DDSException as error:
+            raise NodeError(f"DDS domain {self.settings.wire_domain} cannot be joined: {error}") from error
+        self._bridge = Bridge(self._engine, participant, self.settings)
+        self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain, loop)
+        log.info(
+            "domain %d is carried on DDS domain %d over %s", self.settings.domain, self.settings.wire_domain,
+            self.settings.wire_interface or "the interface that leads to the peers",
+        )  # fmt: skip
+        notify("READY=1")
+        with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
+            try:
+                await self._steps(domain, status)
+            finally:
+                notify("STOPPING=1")
+                self._janitor.close()
+                self._bridge.close()
+                del kept, participant
+                log.info("stopped")
+
+    async def _steps(self, domain: Domain, status: Publisher[bytes]) -> None:
+        assert self._stopping is not None
+        told = 0.0
+        while not self._stopping.is_set():
+            self._janitor.look()
+            self._bridge.step(neighbours.look(domain))
+            if time.monotonic() - told >= _STATUS_S:
+                told = time.monotonic()
+                self._beacons.send()
+                status.publish(json.dumps(self.status()).encode())
+                notify("WATCHDOG=1")
+            try:
+                await asyncio.wait_for(self._stopping.wait(), _STEP_S)
+            except TimeoutError:
+                continue
+
+    def _reload(self) -> None:
+        if self._reread is None:
+            log.info("there is no file to read again")
+            return
+        try:
+            new = self._reread()
+        except RtmwError as error:
+            log.error("the settings stay as they are: %s", error)
+            return
+        changed = [f.name for f in fields(new) if getattr(new, f.name) != getattr(self.settings, f.name)]
+        late = [name for name in changed if name not in _CHANGEABLE]
+        if late:
+            log.warning("%s: takes effect when the node is started again", ", ".join(late))
+        self._bridge.settings = self.settings = new
+        self._engine.limit(new.max_rate)
+        log.info("settings read again; changed: %s", ", ".join(changed) or "nothing")
+
+    def status(self) -> dict[str, Any]:
+        """What `rtmw node info` shows."""
+        bridge = self._bridge
+        return {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "domain": self.settings.domain,
+            "dds_domain": self.settings.wire_domain,
+            "interface": self.settings.wire_interface,
+            "since": self._since,
+            "swept": self._janitor.swept,
+            "peers": [
+                {
+                    "host": peer.host, "pid": peer.pid, "domain": peer.domain,
+                    "offset_ns": peer.offset_ns, "round_trip_ns": peer.round_trip_ns,
+                }
+                for peer in self._beacons.peers.values()
+            ],
+            "participants": len(bridge.discovery.participants),
+            "out": [
+                {"topic": topic, "type": route.kind.name, "readers": len(route.readers), **route.counters()}
+                for (topic, _), route in bridge.outgoing.items()
+            ],
+            "in": [
+                {"topic": topic, "type": route.kind.name, "writers": route.matched(), **route.counters()}
+                for (topic, _), route in bridge.incoming.items()
+            ],
+            "refused": bridge.refused,
+        }  # fmt: skip

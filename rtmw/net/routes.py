@@ -1,0 +1,110 @@
+"""A topic in one direction: the DDS endpoint, and the engine's route between it and the bus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rtmw.net.cyclone import DataReader, DomainParticipant, Topic
+from rtmw.net.discovery import Endpoint
+from rtmw.net.idl_class import idl_class, is_opaque
+from rtmw.net.names import Names
+from rtmw.net.note import Note
+from rtmw.net.wire import BatchingWriter, Offer, Request
+from rtmw.publisher import wire_type
+from rtmw.qos import Reliability
+from rtmw.types import MessageType
+
+if TYPE_CHECKING:
+    from rtmw.net import _engine
+
+
+def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: MessageType) -> Any:
+    return Topic(participant, names.topic(topic), idl_class(kind, names.type))
+
+
+class Outgoing:
+    """A topic that has publishers here. The engine takes its messages while somebody far away reads them."""
+
+    def __init__(
+        self, engine: _engine.Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
+        offer: Offer, lease: float,
+    ) -> None:  # fmt: skip
+        self.topic, self.kind, self.offer = topic, kind, offer
+        self._engine, self._lease = engine, lease
+        self._entity = _dds_topic(participant, names, topic, kind)
+        note = Note(offer.reliability, kind).encode()
+        self._writer: Any = BatchingWriter(participant, self._entity, qos=offer.qos(note))
+        self._route: _engine.Route | None = None
+        self._min_interval_ns = 0
+        self.readers: tuple[Endpoint, ...] = ()
+
+    def refresh(self) -> None:
+        """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone."""
+        matched = [self._writer.get_matched_subscription_data(handle) for handle in self._writer.matched_sub]
+        self.readers = tuple(
+            Endpoint(str(one.key), str(one.participant_key), one.topic_name, one.type_name, one.qos, one.type_id)
+            for one in matched
+            if one is not None
+        )
+        interval = min((reader.min_interval_ns for reader in self.readers), default=0)
+        if self._route is not None and (not self.readers or interval != self._min_interval_ns):
+            self._route.close()
+            self._route = None
+        if self._route is None and self.readers:
+            self._min_interval_ns = interval
+            self._open(interval)
+
+    def _open(self, min_interval_ns: int) -> None:
+        self._route = self._engine.outbound(
+            topic=self.topic,
+            type=wire_type(self.kind),
+            writer=self._writer._ref,
+            octets=is_opaque(self.kind),
+            reliability=self.offer.reliability,
+            depth=self.offer.depth,
+            history=self.offer.history,
+            min_interval_ns=min_interval_ns,
+            lease_ns=int(self._lease * 1e9) if self.offer.reliability is Reliability.RELIABLE else 0,
+        )
+
+    def counters(self) -> dict[str, int]:
+        return self._route.counters() if self._route is not None else {}
+
+    def close(self) -> None:
+        if self._route is not None:
+            self._route.close()
+        del self._route, self._writer, self._entity
+
+
+class Incoming:
+    """A topic that has subscribers here and writers far away."""
+
+    def __init__(
+        self, engine: _engine.Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
+        request: Request, offered: Offer,
+    ) -> None:  # fmt: skip
+        self.topic, self.kind, self.request, self.offered = topic, kind, request, offered
+        self._entity = _dds_topic(participant, names, topic, kind)
+        note = Note(offered.reliability, kind).encode()
+        self._reader: Any = DataReader(participant, self._entity, qos=request.qos(note))
+        self._route = engine.inbound(
+            topic=topic,
+            type=wire_type(kind),
+            reader=self._reader._ref,
+            octets=is_opaque(kind),
+            reliability=offered.reliability,
+            priority=offered.priority,
+            depth=offered.depth,
+            history=offered.history,
+        )
+
+    def matched(self) -> int:
+        """Writers that it hears."""
+        return len(self._reader.matched_pub)
+
+    def counters(self) -> dict[str, int]:
+        return self._route.counters()
+
+    def close(self) -> None:
+        self._route.close()
+        del self._route, self._reader, self._entity

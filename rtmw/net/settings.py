@@ -1,0 +1,184 @@
+"""What a node is told: on the command line, in a TOML file, or both; the command line wins.
+
+domain = 0
+dds_domain = 0            # default: the domain
+interface = "eth0"        # default: loopback, which reaches this host only
+peers = ["10.0.0.7"]      # hosts to look for where multicast does not reach
+topics_out = ["river/*"]  # patterns of topics that leave; default: all
+topics_in = ["*"]         # patterns of topics that may come in; default: all
+max_rate = "10M"          # bytes a second that may leave; default: no limit
+lease = 10.0              # seconds of silence after which a peer is gone
+ros2 = false              # name topics and types as ROS 2 does
+metrics_port = 9464       # Prometheus, on loopback; default: none
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, cast
+
+from rtmw.domain import LARGEST_ID
+from rtmw.errors import RtmwError
+
+LOOPBACK: Final = "lo"
+OWN_PREFIX: Final = "rtmw/"
+"""Topics of rtmw itself: they stay where they are."""
+STATUS_TOPIC: Final = OWN_PREFIX + "node"
+"""Where a node says once a second how it is: JSON, kept for late subscribers."""
+
+
+class SettingsError(RtmwError):
+    """A setting is not one, or its value cannot be; the message names the file, the line and the key."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """See the head of this file."""
+
+    domain: int = 0
+    dds_domain: int | None = None
+    interface: str | None = None
+    peers: tuple[str, ...] = ()
+    topics_out: tuple[str, ...] = ("*",)
+    topics_in: tuple[str, ...] = ("*",)
+    max_rate: int = 0
+    """Bytes a second; 0: no limit."""
+    lease: float = 10.0
+    ros2: bool = False
+    metrics_port: int | None = None
+
+    @property
+    def wire_domain(self) -> int:
+        """The DDS domain."""
+        return self.domain if self.dds_domain is None else self.dds_domain
+
+    @property
+    def wire_interface(self) -> str | None:
+        """The network interface by name; None: the one that leads to the peers, as the DDS library finds it."""
+        return self.interface or (None if self.peers else LOOPBACK)
+
+    def leaves(self, topic: str) -> bool:
+        """May it be carried to other hosts?"""
+        return not topic.startswith(OWN_PREFIX) and any(fnmatchcase(topic, pattern) for pattern in self.topics_out)
+
+    def enters(self, topic: str) -> bool:
+        """May it be brought here from other hosts?"""
+        return not topic.startswith(OWN_PREFIX) and any(fnmatchcase(topic, pattern) for pattern in self.topics_in)
+
+
+_DEFAULTS: Final = Settings()
+
+
+def _domain(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= LARGEST_ID:
+        raise ValueError(f"it is {value!r}; domains have numbers from 0 to {LARGEST_ID}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"it is {value!r}; it must be a text")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"it is {value!r}; it must be a list of texts")
+    items = cast("list[Any]", value)
+    return tuple(_text(item) for item in items)
+
+
+def _interface(value: Any) -> str:
+    names = [name for _, name in socket.if_nameindex()]
+    if _text(value) not in names:
+        raise ValueError(f"there is no interface {value!r} on this machine; it has {', '.join(names)}")
+    return str(value)
+
+
+def parse_rate(value: Any) -> int:
+    """Bytes a second from a number, or from a text with K, M or G (of 1024). Raises ValueError."""
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)", str(value))
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not 0.1 <= value <= 3600:
+        raise ValueError(f"it is {value!r}; it must be from 0.1 to 3600 seconds")
+    return float(value)
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"it is {value!r}; it must be true or false")
+    return value
+
+
+def _port(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= 65535:
+        raise ValueError(f"it is {value!r}; ports have numbers from 0 to 65535 (0: any that is free)")
+    return value
+
+
+_CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
+    "domain": _domain,
+    "dds_domain": _domain,
+    "interface": _interface,
+    "peers": _texts,
+    "topics_out": _texts,
+    "topics_in": _texts,
+    "max_rate": parse_rate,
+    "lease": _seconds,
+    "ros2": _flag,
+    "metrics_port": _port,
+}
+
+
+def check(values: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+    """The values as Settings takes them; `place` says where a key was given. Raises SettingsError."""
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in _CHECKS:
+            raise SettingsError(f"{place(key)}: there is no setting {key}; there are {', '.join(_CHECKS)}")
+        try:
+            checked[key] = _CHECKS[key](value)
+        except ValueError as error:
+            raise SettingsError(f"{place(key)}: {key} cannot be used: {error}") from None
+    return checked
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file, checked. Raises SettingsError, which names file, line and key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise SettingsError(f"{path}: {os.strerror(error.errno or 0)}") from error
+    except ValueError as error:
+        raise SettingsError(f"{path}: not TOML: {error}") from error
+    lines = text.splitlines()
+
+    def place(key: str) -> str:
+        at = (n for n, line in enumerate(lines, 1) if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]", line))
+        number = next(at, None)
+        return f"{path}, line {number}" if number else str(path)
+
+    return check(values, place)
+
+
+def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
+    """From a file, if there is one, and what was given on the command line. Raises SettingsError."""
+    settings = replace(base, **read_file(path)) if path else base
+    named = {key: value for key, value in given.items() if value is not None}
+    return replace(settings, **check(named, lambda key: f"--{key.replace('_', '-')}"))
+
+
+assert set(_CHECKS) == {field.name for field in fields(Settings)}

@@ -1,0 +1,134 @@
+"""The DDS side of a node: its participant, and how QoS of the bus reads in DDS and back.
+
+| rtmw                | DDS policy, as it is seen on the wire                                               |
+|---------------------|--------------------------------------------------------------------------------------|
+| priority            | TransportPriority of the writer: the highest of its publishers'                      |
+| RELIABLE            | Reliability RELIABLE, History KEEP_ALL                                               |
+| ADAPTIVE            | Reliability RELIABLE, History KEEP_LAST depth                                        |
+| TIMELY              | Reliability BEST_EFFORT, History KEEP_LAST depth                                     |
+| history K           | Durability TRANSIENT_LOCAL, DurabilityService KEEP_LAST K                            |
+| min_interval        | TimeBasedFilter of the reader                                                        |
+| deadline            | Deadline                                                                             |
+| lifetime            | Lifespan of plain writers; each message of a node brings its own (trailer.h)         |
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from rtmw.net.cyclone import DataWriter, DdsDomain, DomainParticipant, Policy, Qos
+from rtmw.net.library import dds_library
+from rtmw.net.settings import LOOPBACK, Settings
+from rtmw.qos import Reliability
+
+MARK = b"rtmw"
+"""Begins the user data of a node's participant and endpoints."""
+
+_library = dds_library()
+_library.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
+
+
+def configuration(settings: Settings) -> str:
+    """Cyclone DDS' settings. Datagrams are as large as UDP allows: fewer of them is what makes a loopback or a link
+    with jumbo frames fast, and IP divides them where it must."""
+    name, interfaces = settings.wire_interface, ""
+    if name is not None:
+        multicast = "true" if name == LOOPBACK else "default"  # Linux does not say of its loopback that it can
+        interfaces = f'<Interfaces><NetworkInterface name={quoteattr(name)} multicast="{multicast}"/></Interfaces>'
+    unicast = "<AllowMulticast>false</AllowMulticast>" if settings.peers else ""
+    peers = "".join(f"<Peer Address={quoteattr(peer)}/>" for peer in settings.peers)
+    return (
+        "<CycloneDDS><Domain>"
+        f"<General>{interfaces}{unicast}"
+        "<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize></General>"
+        f"<Discovery><LeaseDuration>{settings.lease}s</LeaseDuration>"
+        f"<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>119</MaxAutoParticipantIndex>"
+        f"{f'<Peers>{peers}</Peers>' if peers else ''}</Discovery>"
+        "<Internal><Watermarks><WhcHigh>8MB</WhcHigh></Watermarks></Internal>"
+        "</Domain></CycloneDDS>"
+    )
+
+
+def join(settings: Settings, description: bytes) -> tuple[Any, DomainParticipant]:
+    """A participant in the DDS domain of the settings, and the domain, which has to be kept. Raises DDSException."""
+    domain = DdsDomain(settings.wire_domain, configuration(settings))
+    mark = Qos(Policy.Userdata(MARK + description), Policy.EntityName("rtmw node"))
+    return domain, DomainParticipant(settings.wire_domain, mark)
+
+
+def _create_batching(self: Any, publisher: Any, topic: Any, qos: Any, listener: Any) -> Any:
+    _library.dds_qset_writer_batching(qos, True)
+    return DataWriter._create_writer(self, publisher, topic, qos, listener)
+
+
+BatchingWriter: Any = type("BatchingWriter", (DataWriter,), {"_create_writer": _create_batching})
+"""A writer whose messages share datagrams until they are flushed; cyclonedds has no policy class for that."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the writer of a topic offers: the most that any of its publishers here does."""
+
+    reliability: Reliability
+    priority: int
+    depth: int
+    history: int
+    deadline_ns: int = 0
+    """The shortest that a reader asks for; 0: nobody does."""
+
+    def qos(self, note: bytes) -> Any:
+        """Of the DDS writer. `note`: what a node's endpoint says of itself."""
+        policies = [
+            *_reliability(self.reliability, self.depth),
+            Policy.TransportPriority(self.priority),
+            Policy.Userdata(MARK + note),
+            *_COMMON,
+        ]
+        if self.history:
+            kept = Policy.History.KeepLast(self.history)
+            policies += [Policy.Durability.TransientLocal, Policy.DurabilityService(0, kept, -1, -1, -1)]
+        if self.deadline_ns:
+            policies.append(Policy.Deadline(self.deadline_ns))
+        return Qos(*policies)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the reader of a topic asks for: enough for each subscriber here."""
+
+    reliable: bool
+    depth: int
+    history: int
+    min_interval_ns: int
+    deadline_ns: int
+
+    def qos(self, note: bytes) -> Any:
+        """Of the DDS reader."""
+        asked = Reliability.RELIABLE if self.reliable else Reliability.TIMELY
+        policies = [*_reliability(asked, self.depth), Policy.Userdata(MARK + note), *_COMMON]
+        if self.reliable:
+            policies.append(Policy.ResourceLimits(max_samples=max(self.depth, _LEAST_SAMPLES)))
+        if self.history:
+            policies.append(Policy.Durability.TransientLocal)
+        if self.min_interval_ns:
+            policies.append(Policy.TimeBasedFilter(self.min_interval_ns))
+        if self.deadline_ns:
+            policies.append(Policy.Deadline(self.deadline_ns))
+        return Qos(*policies)
+
+
+_LEAST_SAMPLES = 1024
+_COMMON = (Policy.IgnoreLocal.Participant, Policy.DataRepresentation(True, True))
+
+
+def _reliability(reliability: Reliability, depth: int) -> list[Any]:
+    match reliability:
+        case Reliability.RELIABLE:  # never waits: what cannot be sent stays in its route, and delays no other
+            return [Policy.Reliability.Reliable(0), Policy.History.KeepAll]
+        case Reliability.ADAPTIVE:
+            return [Policy.Reliability.Reliable(0), Policy.History.KeepLast(depth)]
+        case Reliability.TIMELY:
+            return [Policy.Reliability.BestEffort, Policy.History.KeepLast(depth)]

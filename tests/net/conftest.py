@@ -1,0 +1,35 @@
+"""What tests of the network share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import free_number
+from tests.net.hosts import Host
+
+
+@pytest.fixture
+def dds_domain() -> int:
+    """The number of a DDS domain that no other test uses at the moment: that of a free rtmw domain."""
+    return free_number()
+
+
+@pytest.fixture
+def hosts(dds_domain: int, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
+    """Two hosts without nodes."""
+    pair = [Host(free_number(), dds_domain, tmp_path)]
+    pair.append(Host(free_number(), dds_domain, tmp_path))
+    yield pair[0], pair[1]
+    for host in pair:
+        host.end()
+
+
+@pytest.fixture
+def pair(hosts: tuple[Host, Host]) -> tuple[Host, Host]:
+    """Two hosts whose nodes are ready."""
+    for host in hosts:
+        host.start()
+    return hosts

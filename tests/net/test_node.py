@@ -1,0 +1,120 @@
+"""The node as a daemon: it starts, says how it is, gives way, and comes back."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import rtmw
+from tests.child import Spawn
+from tests.net.hosts import PATIENCE, Host, wait_until
+
+
+def node_info(host: Host, command: str = "info") -> dict[str, object]:
+    """What `rtmw node info --json` prints."""
+    arguments = [sys.executable, "-m", "rtmw", "node", command, "--domain", str(host.number), "--json"]
+    return dict(json.loads(subprocess.run(arguments, capture_output=True, check=True, text=True).stdout))
+
+
+def test_it_ends_with_status_0_on_sigterm_and_gives_everything_back(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start()
+    assert host.stop() == 0
+    assert "stopped" in host.said
+
+
+def test_a_second_node_of_the_same_domains_is_refused(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start()
+    first = host.node
+    second = host.launch()
+    assert second.wait(PATIENCE) == 1
+    assert f"a node for domain {host.number} and DDS domain {host.dds_domain} runs already" in host.said
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(PATIENCE) == 0
+
+
+def test_programs_go_on_when_it_dies_and_are_bridged_again_when_it_is_back(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    subscriber = rtmw.Subscriber("go/on", domain=there.domain)
+    publisher = rtmw.Publisher("go/on", domain=here.domain)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    here.kill()
+    assert publisher.publish(b"alone")
+    here.start()
+
+    def crosses() -> bool:
+        publisher.publish(b"together")
+        return any(bytes(sample.data) == b"together" for sample in subscriber.take_many(100))
+
+    wait_until(crosses, "the topic is not carried again")
+
+
+def test_it_says_what_crosses_and_whom_it_hears(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    subscriber = rtmw.Subscriber("shown", domain=there.domain)
+    publisher = rtmw.Publisher("shown", domain=here.domain)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    publisher.publish(b"seen")
+    assert subscriber.receive(timeout=PATIENCE).value == b"seen"
+
+    def crossed() -> bool:
+        out, into = node_info(here)["out"], node_info(there)["in"]
+        return "'sent': 1" in str(out) and "'received': 1" in str(into) and "'topic': 'shown'" in str(out)
+
+    wait_until(crossed, "the counters do not show the message")
+    wait_until(lambda: "offset_ns': 0" not in str(node_info(here)["peers"]) != "[]", "no peer is heard")
+
+
+def test_the_clock_of_a_peer_on_the_same_machine_is_right(pair: tuple[Host, Host]) -> None:
+    def offset() -> float | None:
+        peers = node_info(pair[0])["peers"]
+        assert isinstance(peers, list)
+        return next((peer["offset_ns"] for peer in peers), None)
+
+    wait_until(lambda: offset() is not None, "the offset is not measured")
+    wait_until(lambda: abs(offset() or 1e9) < 0.1e9, "the offset is wrong")
+
+
+def test_without_a_node_info_says_how_to_start_one(hosts: tuple[Host, Host]) -> None:
+    arguments = [sys.executable, "-m", "rtmw", "node", "info", "--domain", str(hosts[0].number)]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"No node runs for domain {hosts[0].number}; start one with: rtmw node" in done.stderr
+
+
+def test_it_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
+    host = hosts[0]
+    host.start()
+    child = spawn(f"""
+        import rtmw
+        loan = rtmw.Publisher("t", domain={host.number}).loan(100)
+        print("holds", flush=True)
+        input()
+    """)
+    assert child.line() == "holds"
+    child.kill()
+    wait_until(lambda: f"process {child.pid} died" in host.said, "the death was not noticed")
+
+
+def test_sighup_reads_the_file_again(hosts: tuple[Host, Host], tmp_path: object) -> None:
+    here, there = hosts
+    file = here.log.with_name("node.toml")
+    file.write_text('topics_out = ["open/*"]\n')
+    here.start("--config", str(file))
+    there.start()
+    publishers = [rtmw.Publisher(name, domain=here.domain) for name in ("open/a", "closed/a")]
+    subscribers = [rtmw.Subscriber(name, domain=there.domain) for name in ("open/a", "closed/a")]
+    assert publishers[0].wait_for_subscribers(1, timeout=PATIENCE)
+    assert publishers[1].stats().subscribers == 0
+    file.write_text("topics_out = 5\n")
+    here.node.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the settings stay as they are" in here.said, "the bad file is not refused")
+    file.write_text('topics_out = ["*"]\nlease = 5\n')
+    here.node.send_signal(signal.SIGHUP)
+    assert publishers[1].wait_for_subscribers(1, timeout=PATIENCE)
+    assert "lease: takes effect when the node is started again" in here.said
+    publishers[1].publish(b"open now")
+    assert subscribers[1].receive(timeout=PATIENCE).value == b"open now"

@@ -1,0 +1,87 @@
+"""Settings of a node: from a file, from the command line, and what is said when they cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rtmw.net.settings import Settings, SettingsError, make_settings, parse_rate
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "node.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_settings_the_node_stays_on_loopback() -> None:
+    assert make_settings(None, {}).wire_interface == "lo"
+
+
+def test_peers_without_an_interface_leave_its_choice_to_the_routes() -> None:
+    assert make_settings(None, {"peers": ["192.0.2.1"]}).wire_interface is None
+
+
+def test_a_file_has_the_same_keys_as_the_settings(tmp_path: Path) -> None:
+    path = written(tmp_path, 'domain = 3\ndds_domain = 4\ninterface = "lo"\ntopics_out = ["a/*"]\nmax_rate = "2M"\n')
+    settings = make_settings(path, {})
+    assert settings == Settings(domain=3, dds_domain=4, interface="lo", topics_out=("a/*",), max_rate=2 << 20)
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "domain = 3\nros2 = true\n")
+    assert make_settings(path, {"domain": 5, "ros2": None}) == Settings(domain=5, ros2=True)
+
+
+def test_the_dds_domain_is_the_domain_unless_said() -> None:
+    assert (Settings(domain=7).wire_domain, Settings(domain=7, dds_domain=0).wire_domain) == (7, 0)
+
+
+@pytest.mark.parametrize(
+    ("topic", "leaves"), [("river/a", True), ("river/b/c", True), ("airport", False), ("rtmw/node", False)]
+)
+def test_patterns_say_which_topics_leave(topic: str, leaves: bool) -> None:
+    assert Settings(topics_out=("river/*", "rtmw/*")).leaves(topic) is leaves
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("domain = 0\ndomian = 3\n", 2, "there is no setting domian"),
+        ("\n\ndomain = 300\n", 3, "domains have numbers from 0 to 232"),
+        ('domain = "0"\n', 1, "domains have numbers"),
+        ('interface = "nowhere0"\n', 1, "there is no interface 'nowhere0'"),
+        ("peers = 5\n", 1, "a list of texts"),
+        ("topics_in = [1]\n", 1, "it must be a text"),
+        ('max_rate = "fast"\n', 1, "bytes a second"),
+        ("lease = 0\n", 1, "from 0.1 to 3600 seconds"),
+        ("ros2 = 1\n", 1, "true or false"),
+        ("metrics_port = 70000\n", 1, "from 0 to 65535"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        make_settings(written(tmp_path, text), {})
+    assert f"node.toml, line {line}: " in str(refusal.value)
+    assert words in str(refusal.value)
+
+
+def test_a_file_that_is_no_toml_is_named_with_the_line(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"node\.toml: not TOML: .*line 2"):
+        make_settings(written(tmp_path, "domain = 0\ndomain 3\n"), {})
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nothing\.toml: No such file"):
+        make_settings(tmp_path / "nothing.toml", {})
+
+
+def test_a_bad_argument_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"--max-rate: max_rate cannot be used: it is '0'"):
+        make_settings(None, {"max_rate": "0"})
+
+
+@pytest.mark.parametrize(("text", "rate"), [("500", 500), ("2K", 2048), ("10M", 10 << 20), ("1G", 1 << 30), (7, 7)])
+def test_rates_are_bytes_a_second(text: object, rate: int) -> None:
+    assert parse_rate(text) == rate
