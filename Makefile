@@ -42,7 +42,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/instructions/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/*/*.[ch]
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 

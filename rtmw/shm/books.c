@@ -90,7 +90,7 @@ static bool may_be_in_its_queue(struct look *look, struct descriptor *d)
 {
     uint64_t place = load_relaxed(&d->place);
     uint32_t topic = place_topic(place), band = place_band(place);
-    return topic < look->region->header->topics && (look->moving[topic] >> band & 1);
+    return topic < look->region->header->topics && band < BANDS && (look->moving[topic] >> band & 1);
 }
 
 static void check_descriptor(struct look *look, uint32_t index)

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PARTS = {
     "instructions": ["-m", "tests.torture.instructions"],
+    "fuzz": ["-m", "tests.torture.fuzz"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""
 
