@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.domain import _environment as named_by_environment
+from rtmw.domain import environment_domain as named_by_environment
 from tests.bus import balanced, taken
 from tests.child import Spawn
 
