@@ -65,7 +65,7 @@ class _Decoders:
         self._region = region
         self._types: dict[int, MessageType | None] = {shm.TYPE_RAW: None}
 
-    def __call__(self, index: int, data: memoryview) -> Any:
+    def __call__(self, index: int, data: shm.Sample[Any]) -> Any:
         if index not in self._types:
             self._types[index] = from_description(self._described(index))
         type = self._types[index]

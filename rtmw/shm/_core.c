@@ -1321,10 +1321,16 @@ static void Sample_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+static bool sample_is_held(Sample *self)
+{
+    if (!self->held) PyErr_SetString(PyExc_ValueError, "the sample was released; its memory is gone");
+    return self->held;
+}
+
 static int Sample_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
     Sample *self = (Sample *)object;
-    if (!self->held) return PyErr_SetString(PyExc_ValueError, "the sample was released; its memory is gone"), -1;
+    if (!sample_is_held(self)) return -1;
     if (PyBuffer_FillInfo(view, object, (void *)self->core.data, (Py_ssize_t)self->core.size, 1, flags)) return -1;
     self->exports++;
     return 0;
@@ -1349,14 +1355,11 @@ static PyObject *Sample_value(PyObject *object, void *unused)
     Sample *self = (Sample *)object;
     Subscriber *subscriber = self->subscriber;
     if (self->value) return Py_NewRef(self->value);
-    if (!subscriber->decode && self->held)
-        return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
+    if (!sample_is_held(self)) return NULL;
+    if (!subscriber->decode) return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
     Py_ssize_t before = self->exports;
-    PyObject *view = PyMemoryView_FromObject(object);
-    if (!view) return NULL;
-    PyObject *value = subscriber->any ? PyObject_CallFunction(subscriber->decode, "iO", (int)self->core.type, view)
-                                      : PyObject_CallOneArg(subscriber->decode, view);
-    Py_DECREF(view);
+    PyObject *value = subscriber->any ? PyObject_CallFunction(subscriber->decode, "iO", (int)self->core.type, object)
+                                      : PyObject_CallOneArg(subscriber->decode, object);
     if (value && self->exports == before) self->value = Py_NewRef(value);
     return value;
 }

@@ -120,7 +120,7 @@ class Subscriber(Generic[_T]):
         region: Region,
         topic: str,
         type: tuple[str, int, bytes] | EllipsisType | None,
-        decode: Callable[[memoryview], Any] | Callable[[int, memoryview], Any] | None,
+        decode: Callable[[Sample[Any]], Any] | Callable[[int, Sample[Any]], Any] | None,
         reliability: int,
         depth: int,
         history: int,

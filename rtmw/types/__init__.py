@@ -3,7 +3,7 @@
     kind = resolve(Reading)                       # a MessageType, made once per class
     payload = kind.encode(Reading("A1", 7.4))
     other = from_description(kind.description)    # in a program that has no class Reading
-    other.decode(memoryview(payload)).station
+    other.decode(payload).station
 
 Nothing of numpy or cyclonedds is imported before a type of theirs is met.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType, ValueMismatch
 from rtmw.types import reference
@@ -14,6 +14,9 @@ from rtmw.types.message_type import MessageType, make
 from rtmw.types.plan import Plan, uncovered
 from rtmw.types.rebuild import make_classes
 from rtmw.types.schema import Schema
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as Lender
 
 
 def idl_type(cls: Any) -> MessageType:
@@ -81,7 +84,7 @@ def _reference_type(cls: Any, document: dict[str, Any], plan: Plan) -> MessageTy
         except Exception as error:  # cyclonedds raises plain exceptions
             raise explain(plan, value, error) from error
 
-    def decode(data: memoryview) -> Any:
+    def decode(data: Lender) -> Any:
         return reference.decode(cls, plan.schema.name, data)
 
     return make(document, encode, decode)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from rtmw.errors import RegionDamaged, UnsupportedType
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as Lender
 
 Buffer = bytes | bytearray | memoryview
 """What can be published as it is."""
@@ -59,8 +62,8 @@ class MessageType:
     """64 bits; equal for equal structure under an equal name."""
     encode: Callable[[Any], Buffer] | None
     """Value to payload. Raises TypeMismatch or ValueMismatch, which name the field."""
-    decode: Callable[[memoryview], Any] | None
-    """Payload to value. Raises ValueMismatch, which names the position."""
+    decode: Callable[[Lender], Any] | None
+    """Payload, in whatever lends its memory, to value. Raises ValueMismatch, which names the position."""
     in_place: InPlace | None = None
     """For a type whose `encode` would make a copy."""
 
@@ -79,7 +82,7 @@ RAW: Final = MessageType(
 def make(
     document: dict[str, Any],
     encode: Callable[[Any], Buffer] | None = None,
-    decode: Callable[[memoryview], Any] | None = None,
+    decode: Callable[[Lender], Any] | None = None,
     in_place: InPlace | None = None,
 ) -> MessageType:
     """A MessageType for a description document, whose `name` and `kind` it takes over."""

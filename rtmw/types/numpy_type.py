@@ -15,6 +15,7 @@ from rtmw.types.message_type import NAME_LIMIT, MessageType, make
 
 if TYPE_CHECKING:
     import numpy as np
+    from typing_extensions import Buffer as Lender
 
 _FIXED_KINDS = "biufcSUVmM"
 
@@ -105,16 +106,17 @@ def _encoder(dtype: np.dtype[Any]) -> Callable[[Any], memoryview]:
     return encode
 
 
-def _decoder(dtype: np.dtype[Any], name: str) -> Callable[[memoryview], Any]:
+def _decoder(dtype: np.dtype[Any], name: str) -> Callable[[Lender], Any]:
     import numpy as np
 
     base, shape, size = dtype.base, dtype.shape, dtype.itemsize
 
-    def decode(data: memoryview) -> Any:
-        if (len(data) != size) if shape else (len(data) % size):
+    def decode(data: Lender) -> Any:
+        memory = memoryview(data)
+        if (len(memory) != size) if shape else (len(memory) % size):
             wanted = "" if shape else "a multiple of "
-            raise ValueMismatch(f"{name}: payload of {len(data)} bytes, expected {wanted}{size}")
-        array = np.frombuffer(data, base)
+            raise ValueMismatch(f"{name}: payload of {len(memory)} bytes, expected {wanted}{size}")
+        array = np.frombuffer(memory, base)
         if shape:
             array = array.reshape(shape)
         array.flags.writeable = False

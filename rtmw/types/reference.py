@@ -7,9 +7,12 @@ encoding it again gives the same bytes.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtmw.errors import ValueMismatch
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as Lender
 
 
 def encode(value: Any) -> bytes:
@@ -18,7 +21,7 @@ def encode(value: Any) -> bytes:
     return payload
 
 
-def decode(cls: Any, name: str, data: memoryview) -> Any:
+def decode(cls: Any, name: str, data: Lender) -> Any:
     """The value of a payload in any byte order and CDR version. Raises ValueMismatch."""
     payload = bytes(data)
     try:
