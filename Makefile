@@ -38,6 +38,7 @@ clean:  ## remove the environment and everything that was built
 	@if [ -f tests/native/Makefile ]; then $(MAKE) -C tests/native clean; fi
 
 setup: .venv/.installed  ## create .venv and build, if something changed that needs it
+	@$(BIN)/python -m compileall -q rtmw topics
 
 style: setup
 	$(BIN)/ruff check .
@@ -63,5 +64,4 @@ native: setup
 .venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/*/*.h)
 	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/python -m compileall -q rtmw topics
 	@touch $@
