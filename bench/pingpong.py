@@ -177,6 +177,7 @@ def near(role: Role) -> dict[str, float]:
         times += ping(*arguments, count)
     line.say(STOP)
     line.expect(STOP)
+    role.tell("over")
     return spread(times)
 
 
@@ -191,3 +192,4 @@ def far(role: Role) -> None:
         line.say(MORE)
         run(*arguments, count)
     line.say(STOP)
+    role.hear()  # what is still on its way would be lost if this process ended

@@ -13,6 +13,7 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
 
 from bench.cases import SPIN
 from bench.peers import ALL
@@ -44,10 +45,12 @@ STYLE = {
 
 def save(results: Results, path: Path) -> None:
     with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
+        figure, panels = plt.subplots(1, 3, figsize=(13, 5), layout="constrained")
         latency(results, panels[0])
         fan_out(results, panels[1])
         throughput(results, panels[2])
+        handles = [Line2D([], [], marker="o", color=COLOURS[system], label=system) for system in ALL]
+        figure.legend(handles=handles, ncols=len(handles), loc="outside lower center", frameon=False)
         figure.suptitle(f"rtmw beside its peers, {results.about['date']}, {results.about['machine'].split(',')[0]}")
         figure.savefig(path, format="svg", metadata={"Date": None})
         plt.close(figure)
@@ -59,55 +62,38 @@ def plain(axes: Any) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value < 1 else f"{value:,.0f}")
 
 
-def legend(axes: Any) -> None:
-    if axes.lines:  # else there is nothing to explain, and matplotlib warns
-        axes.legend(fontsize=8)
-
-
 def latency(results: Results, axes: Any) -> None:
-    """Median as a line, from there to p99 as a band."""
+    """Medians as lines, copied whole and loaned dashed, and the p99 of what is copied as dots."""
     for system in ALL:
-        sizes: list[int] = []
-        middles: list[float] = []
-        tails: list[float] = []
-        for name, size in SIZES.items():
-            series = results.get("round_trip", f"{name}, copied", system)
-            middle, tail = series.percentile("p50"), series.percentile("p99") or series.percentile("p90")
-            if middle is not None:
-                sizes.append(size)
-                middles.append(middle)
-                tails.append(tail or middle)
-        if sizes:
-            axes.plot(sizes, middles, marker="o", label=system, color=COLOURS[system])
-            axes.fill_between(sizes, middles, tails, color=COLOURS[system], alpha=0.08)
-    axes.set(xscale="log", yscale="log", xlabel="bytes, copied in", ylabel="half round trip, polling, µs")
+        for how, share, style in (("copied", "p50", "o-"), ("loaned", "p50", "^--"), ("copied", "p99", "_")):
+            found = {
+                size: value
+                for name, size in SIZES.items()
+                if (value := results.get("round_trip", f"{name}, {how}", system).percentile(share)) is not None
+            }
+            axes.plot(list(found), list(found.values()), style, color=COLOURS[system], markersize=5, linewidth=1.3)
+    axes.set(xscale="log", yscale="log", xlabel="bytes of the message", ylabel="half round trip, polling, µs")
     axes.set_xticks(list(SIZES.values()), list(SIZES))
     plain(axes)
-    axes.set_title("Latency: median, band to p99")
-    legend(axes)
+    axes.set_title("Latency: median copied (○) and loaned (△), p99 copied (–)")
 
 
 def fan_out(results: Results, axes: Any) -> None:
+    """Medians over the rounds, and the range of all rounds."""
     for system in ALL:
         found: dict[int, list[float]] = {}
         for case in results.cases("fan_out"):
             values = results.get("fan_out", case, system).values
             if values:
                 found[int(case.split()[0])] = values
-        if found:
-            axes.plot(list(found), [median(v) for v in found.values()], marker="o", label=system, color=COLOURS[system])
-            axes.fill_between(
-                list(found),
-                [min(v) for v in found.values()],
-                [max(v) for v in found.values()],
-                color=COLOURS[system],
-                alpha=0.12,
-            )
+        counts, colour = list(found), COLOURS[system]
+        axes.plot(counts, [median(values) for values in found.values()], "o-", color=colour, markersize=5)
+        lows, highs = [min(values) for values in found.values()], [max(values) for values in found.values()]
+        axes.fill_between(counts, lows, highs, color=colour, alpha=0.12)
     axes.set(xscale="log", yscale="log", xlabel="idle subscribers", ylabel="one publish call of 64 B, µs")
     axes.set_xticks([1, 8, 64], ["1", "8", "64"])
     plain(axes)
     axes.set_title("Fan-out: what a call costs the publisher")
-    legend(axes)
 
 
 def throughput(results: Results, axes: Any) -> None:

@@ -14,7 +14,7 @@ from bench.peers import Channel, Receiver, Sender, read_stamp
 
 CONFIGURATION = """<CycloneDDS><Domain><General>
 <Interfaces><NetworkInterface name="lo" multicast="false"/></Interfaces><AllowMulticast>false</AllowMulticast>
-<MaxMessageSize>65500B</MaxMessageSize></General>
+<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer Address="127.0.0.1"/></Peers></Discovery>
 <Internal><SocketReceiveBufferSize min="default" max="4MiB"/></Internal>
 <Tracing><Verbosity>none</Verbosity></Tracing></Domain></CycloneDDS>"""
