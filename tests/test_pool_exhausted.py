@@ -120,3 +120,16 @@ def test_what_other_topics_keep_unread_by_nobody_gives_way(domain: rtmw.Domain) 
             assert publisher.publish(bytes(BLOCK))
     with rtmw.Publisher("new", domain=domain) as publisher:
         publisher.loan(domain.pool).drop()
+
+
+@every_reliability
+def test_what_nobody_needs_on_another_topic_gives_way_however_many_messages_it_is(
+    reliability: Reliability, domain: rtmw.Domain
+) -> None:
+    with rtmw.Publisher("read", domain=domain) as publisher:
+        with rtmw.Subscriber("read", domain=domain, depth=500) as subscriber:
+            for _ in range(300):
+                assert publisher.publish(bytes(700))
+            assert len(subscriber.take_many(500)) == 300
+        with rtmw.Publisher("whole", domain=domain, reliability=reliability) as whole:
+            whole.loan(POOL).drop()

@@ -177,13 +177,21 @@ static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band, boo
     return descriptor_empty(r, last, state);
 }
 
+/* All of a band that nobody needs, batch by batch; others may add to it meanwhile. */
+static uint32_t trim_band(struct rtmw_region *r, uint32_t topic, uint32_t band, bool pressed)
+{
+    uint32_t evicted = 0, batch = 1;
+    while (batch && evicted < r->header->descriptors) evicted += batch = evict_unneeded(r, topic, band, 1, pressed);
+    return evicted;
+}
+
 static bool trim_everything(struct rtmw_region *r, bool pressed)
 {
     uint32_t evicted = 0;
     for (uint32_t topic = 0; topic < load_seq(&r->hints->topics_top) && topic < r->header->topics; topic++)
         for (uint32_t band = 0; band < BANDS; band++) {
             if (!(load_seq(&r->topics[topic].bands) & (1u << band))) continue;
-            evicted += evict_unneeded(r, topic, band, 1, pressed);
+            evicted += trim_band(r, topic, band, pressed);
             evicted += empty_last(r, topic, band, false);
         }
     return evicted > 0;
