@@ -15,6 +15,7 @@
 #include "region.h"
 
 enum { WRONG_TYPE = 100 }; /* beyond rtmw_code: the value has no buffer */
+enum { PUBLISH_AT_ONCE = 64, TAKE_AT_ONCE = 64 };
 
 typedef struct {
     PyObject *failure; /* rtmw.shm.failures.failure(code, subject, detail) -> exception */
@@ -733,7 +734,7 @@ static bool write_loan(Publisher *self, PyObject *value, const rtmw_loan *loan)
 }
 
 /* A large payload is written where it will lie. */
-static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, const rtmw_message_qos *qos, bool wake)
+static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, const rtmw_message_qos *qos)
 {
     rtmw_loan loan;
     uint64_t end = 0;
@@ -747,68 +748,151 @@ static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, con
         do code = loan_append(self->core, &loan, qos);
         while (code != RTMW_OK && wait_for_room(self, code, &end));
         result = verdict(self, code, size);
-        if (result == 1 && wake) publisher_flush(self->core);
+        if (result == 1) publisher_flush(self->core);
     }
     if (code != RTMW_OK) loan_give_back(((Region *)self->region)->core, loan.descriptor);
     return result;
 }
 
-static int publish_value(Publisher *self, PyObject *value, const rtmw_message_qos *qos, bool wake)
+/* Messages on their way into the core: where their bytes are, and what keeps these alive. */
+struct keep {
+    PyObject *encoded;
+    Py_buffer view; /* obj NULL: encoded is bytes, which need none */
+};
+struct batch {
+    struct part *part;
+    struct keep *keep;
+    uint32_t count;
+    PyObject *large; /* a value that comes after them, to be written in place; or NULL */
+    uint64_t large_size;
+};
+
+static bool batch_add(struct batch *batch, Publisher *self, PyObject *value)
 {
     PyObject *encoded = self->encode ? PyObject_CallOneArg(self->encode, value) : Py_NewRef(value);
-    if (!encoded) return -1;
+    if (!encoded) return false;
     if (self->write && PyLong_CheckExact(encoded)) {
-        uint64_t size = PyLong_AsUnsignedLongLong(encoded);
+        batch->large = Py_NewRef(value);
+        batch->large_size = PyLong_AsUnsignedLongLong(encoded);
         Py_DECREF(encoded);
-        return publish_in_place(self, value, size, qos, wake);
+        return true;
     }
-    Py_buffer view;
-    int code = RTMW_OK;
+    struct keep *keep = &batch->keep[batch->count];
+    struct part *part = &batch->part[batch->count];
+    keep->encoded = encoded;
+    keep->view.obj = NULL;
     if (PyBytes_CheckExact(encoded)) {
-        view = (Py_buffer){.buf = PyBytes_AS_STRING(encoded), .len = PyBytes_GET_SIZE(encoded)};
-    } else if (PyObject_GetBuffer(encoded, &view, PyBUF_SIMPLE) != 0) {
+        *part = (struct part){PyBytes_AS_STRING(encoded), (uint64_t)PyBytes_GET_SIZE(encoded)};
+    } else if (PyObject_GetBuffer(encoded, &keep->view, PyBUF_SIMPLE) == 0) {
+        *part = (struct part){keep->view.buf, (uint64_t)keep->view.len};
+    } else {
         PyErr_Clear();
         Py_DECREF(encoded);
-        return fail((PyObject *)self, WRONG_TYPE, (PyObject *)Py_TYPE(value), 0), -1;
+        return fail((PyObject *)self, WRONG_TYPE, (PyObject *)Py_TYPE(value), 0), false;
     }
+    batch->count++;
+    return true;
+}
+
+static void batch_release(struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->keep[i].view.obj) PyBuffer_Release(&batch->keep[i].view);
+        Py_DECREF(batch->keep[i].encoded);
+    }
+    Py_XDECREF(batch->large);
+}
+
+/* In order until one is refused; how many. Nobody waits for room while others sleep unwoken. */
+static uint32_t batch_copy(struct batch *batch, Publisher *self, const rtmw_message_qos *qos, int *code)
+{
+    uint32_t published = 0, now;
     uint64_t end = 0;
-    int result = -1;
-    if (is_open(self)) {
-        do code = publish_quietly(self->core, view.buf, (uint64_t)view.len, qos);
-        while (code != RTMW_OK && wait_for_room(self, code, &end));
-        result = verdict(self, code, (uint64_t)view.len);
-        if (result == 1 && wake) publisher_flush(self->core);
-    }
-    if (view.obj) PyBuffer_Release(&view);
-    Py_DECREF(encoded);
-    return result;
+    do {
+        *code = publish_quietly(self->core, batch->part + published, batch->count - published, qos, &now);
+        published += now;
+        if (!now) continue;
+        publisher_flush(self->core);
+        end = 0; /* each message has max_blocking to itself */
+    } while (*code != RTMW_OK && wait_for_room(self, *code, &end));
+    return published;
+}
+
+/* How many were published. `*result`: the verdict on all of them. */
+static uint32_t batch_publish(struct batch *batch, Publisher *self, const rtmw_message_qos *qos, int *result)
+{
+    int code = RTMW_OK;
+    *result = -1;
+    if (!is_open(self)) return 0;
+    uint32_t published = batch->count ? batch_copy(batch, self, qos, &code) : 0;
+    *result = verdict(self, code, published < batch->count ? batch->part[published].size : 0);
+    if (*result != 1 || !batch->large) return published;
+    *result = publish_in_place(self, batch->large, batch->large_size, qos);
+    return published + (*result == 1);
 }
 
 static PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
+    struct part part;
+    struct keep keep;
+    struct batch batch = {&part, &keep, 0, NULL, 0};
     rtmw_message_qos qos;
     PyObject *value;
+    int published;
     if (!is_open(self) || !parse_call(self, args, count, kwnames, "value", &value, &qos)) return NULL;
-    int published = publish_value(self, value, &qos, true);
+    if (!batch_add(&batch, self, value)) return NULL;
+    batch_publish(&batch, self, &qos, &published);
+    batch_release(&batch);
     return published < 0 ? NULL : PyBool_FromLong(published);
+}
+
+/* The next values of a list, as many as go at once. false: one could not be encoded; those before it are in the batch. */
+static bool batch_fill(struct batch *batch, Publisher *self, PyObject *list, Py_ssize_t from)
+{
+    bool added = true;
+    for (; added && !batch->large && batch->count < PUBLISH_AT_ONCE; from++) {
+        if (from >= PySequence_Fast_GET_SIZE(list)) break; /* looked at each time: an encoder may shorten it */
+        PyObject *value = Py_NewRef(PySequence_Fast_GET_ITEM(list, from));
+        added = batch_add(batch, self, value);
+        Py_DECREF(value);
+    }
+    return added;
+}
+
+/* One step of publish_many; how many were published. `*result`: as a verdict; 0 too when nothing is left. */
+static uint32_t publish_next(Publisher *self, PyObject *list, Py_ssize_t from, int *result)
+{
+    const rtmw_message_qos qos = {-1, self->lifetime_ns, 0, 0, 0};
+    struct part part[PUBLISH_AT_ONCE];
+    struct keep keep[PUBLISH_AT_ONCE];
+    struct batch batch = {part, keep, 0, NULL, 0};
+    PyObject *type, *value, *traceback;
+    bool filled = batch_fill(&batch, self, list, from);
+    *result = 0;
+    if (!filled) PyErr_Fetch(&type, &value, &traceback);
+    uint32_t published = batch.count || batch.large ? batch_publish(&batch, self, &qos, result) : 0;
+    batch_release(&batch);
+    if (filled) return published;
+    if (*result < 0) PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    *result = -1;
+    return published;
 }
 
 static PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
-    rtmw_message_qos qos = {.priority = -1, .lifetime_ns = self->lifetime_ns};
     PyObject *values = only_argument(args, given, kwnames, "values");
     if (!values || !is_open(self)) return NULL;
     PyObject *list = PySequence_Fast(values, "publish_many takes an iterable of values");
     if (!list) return NULL;
     Py_ssize_t count = 0;
-    int published = 1;
-    for (; count < PySequence_Fast_GET_SIZE(list); count++)
-        if ((published = publish_value(self, PySequence_Fast_GET_ITEM(list, count), &qos, false)) != 1) break;
-    if (self->core) publisher_flush(self->core);
+    int result;
+    do count += publish_next(self, list, count, &result);
+    while (result == 1);
     Py_DECREF(list);
-    return published < 0 ? NULL : PyLong_FromSsize_t(count);
+    return result < 0 ? NULL : PyLong_FromSsize_t(count);
 }
 
 static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
@@ -1113,26 +1197,39 @@ static bool subscribed(Subscriber *self)
     return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
 }
 
-/* A sample, or NULL without an exception: nothing to take. Then fileno() is not readable until there is. */
-static PyObject *take_one(Subscriber *self)
+/* Owns the message; that is released when there is no memory for the sample. */
+static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
 {
-    rtmw_message message;
-    int code = rtmw_take(self->core, &message);
-    if (code == RTMW_EMPTY && self->core->socket >= 0 && subscriber_rearm(self->core))
-        code = rtmw_take(self->core, &message);
-    if (code == RTMW_EMPTY) return NULL;
-    if (code != RTMW_OK) return fail((PyObject *)self, code, self->topic, self->core->missed_at_lapse);
     Sample *sample = PyObject_New(Sample, self->sample_type);
     if (!sample) {
-        rtmw_release(((Region *)self->region)->core, message.descriptor);
+        rtmw_release(((Region *)self->region)->core, message->descriptor);
         return NULL;
     }
     sample->subscriber = (Subscriber *)Py_NewRef((PyObject *)self);
-    sample->core = message;
+    sample->core = *message;
     sample->value = NULL;
     sample->exports = 0;
     sample->held = true;
     return (PyObject *)sample;
+}
+
+/* false: an exception is set. What was taken is in `messages` also then. When there is nothing, fileno() is not readable
+ * until there is. */
+static bool take_messages(Subscriber *self, rtmw_message *messages, uint32_t most, uint32_t *count)
+{
+    int code = take_some(self->core, messages, most, count);
+    if (code == RTMW_EMPTY && !*count && self->core->socket >= 0 && subscriber_rearm(self->core))
+        code = take_some(self->core, messages, most, count);
+    if (code == RTMW_OK || code == RTMW_EMPTY) return true;
+    return fail((PyObject *)self, code, self->topic, self->core->missed_at_lapse), false;
+}
+
+/* A sample, or NULL without an exception: nothing to take. */
+static PyObject *take_one(Subscriber *self)
+{
+    rtmw_message message;
+    uint32_t count;
+    return take_messages(self, &message, 1, &count) && count ? sample_of(self, &message) : NULL;
 }
 
 static PyObject *Subscriber_take(PyObject *object, PyObject *unused)
@@ -1144,22 +1241,37 @@ static PyObject *Subscriber_take(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* Appends at most `most` samples; how many, or -1 with an exception: then they are lost, and released. */
+static Py_ssize_t take_into(Subscriber *self, PyObject *list, Py_ssize_t most)
+{
+    rtmw_message messages[TAKE_AT_ONCE];
+    uint32_t count;
+    int failed = !take_messages(self, messages, most < TAKE_AT_ONCE ? (uint32_t)most : TAKE_AT_ONCE, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (failed)
+            rtmw_release(((Region *)self->region)->core, messages[i].descriptor);
+        else
+            failed = append_new(list, sample_of(self, &messages[i]));
+    return failed ? -1 : (Py_ssize_t)count;
+}
+
 static PyObject *Subscriber_take_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
+    Subscriber *self = (Subscriber *)object;
     PyObject *limit = only_argument(args, given, kwnames, "limit");
     if (!limit) return NULL;
-    Py_ssize_t most = PyNumber_AsSsize_t(limit, PyExc_OverflowError);
+    Py_ssize_t most = PyNumber_AsSsize_t(limit, PyExc_OverflowError), taken = 1;
     if (most == -1 && PyErr_Occurred()) return NULL;
-    if (!subscribed((Subscriber *)object)) return NULL;
-    PyObject *list = PyList_New(0), *sample;
-    int failed = list == NULL;
-    Subscriber *self = (Subscriber *)object;
-    for (Py_ssize_t i = 0; !failed && i < most; i++) {
-        if (i > 0 && (!self->core || self->closed || is_lapsed(self->core))) break; /* the next call says so */
-        if (!(sample = take_one(self))) break;
-        failed = append_new(list, sample);
+    if (!subscribed(self)) return NULL;
+    PyObject *list = PyList_New(0);
+    bool first = true;
+    while (list && most > 0 && taken > 0) {
+        if (!first && (!self->core || self->closed || is_lapsed(self->core))) break; /* the next call says so */
+        taken = take_into(self, list, most);
+        most -= taken;
+        first = false;
     }
-    return finished(list, failed || PyErr_Occurred());
+    return list ? finished(list, taken < 0) : NULL;
 }
 
 /* Waits with the GIL released. RTMW_OK: look again; else an exception is set. */

@@ -1,7 +1,7 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
  *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · spin
- *                                   ← publisher · subscriber · take · books ← rtmw.h ← _core.c (Python)
+ *                                   ← publisher · publish · subscriber · take · books ← rtmw.h ← _core.c (Python)
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
@@ -186,7 +186,7 @@ void topic_keep_bytes(struct topic *, struct publisher_block *);
 /* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
 bool make_room(struct rtmw_publisher *, uint32_t turn); /* after descriptor_claim found nothing: true, try again */
-bool reliable_room(struct rtmw_publisher *);            /* no RELIABLE subscriber is full */
+uint32_t reliable_room(struct rtmw_publisher *);        /* messages until a RELIABLE subscriber may be full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
 uint64_t unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *);
@@ -234,10 +234,19 @@ int trace_begin(struct rtmw_region *, uint32_t topic);
 void trace_end(struct rtmw_region *, uint32_t topic); /* once for each trace_begin */
 void trace_settle(struct rtmw_region *, uint32_t dead);
 
-/* publisher.c, beyond rtmw.h */
-int publish_quietly(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *); /* wakes nobody */
-int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);                         /* wakes nobody */
-void publisher_flush(rtmw_publisher *);                                                           /* wakes who sleeps */
+/* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them. */
+int take_some(rtmw_subscriber *, rtmw_message *, uint32_t most, uint32_t *count);
+
+/* publish.c, beyond rtmw.h */
+struct part { /* a message to be copied */
+    const void *data;
+    uint64_t size;
+};
+/* Publishes in order until one is refused, and wakes nobody. Other than RTMW_OK: why not all of them were. */
+int publish_quietly(rtmw_publisher *, const struct part *, uint32_t count, const rtmw_message_qos *,
+                    uint32_t *published);
+int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wakes nobody */
+void publisher_flush(rtmw_publisher *);                                   /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
 void loan_give_back(struct rtmw_region *, uint32_t descriptor); /* LOANED by this process → FREE */

@@ -67,13 +67,13 @@ static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
            types_match(p->block->type, load_relaxed(&block->type));
 }
 
-bool reliable_room(struct rtmw_publisher *p)
+uint32_t reliable_room(struct rtmw_publisher *p)
 {
-    if (p->qos.reliability != RTMW_RELIABLE) return true;
+    if (p->qos.reliability != RTMW_RELIABLE) return UINT32_MAX;
     struct rtmw_region *r = p->region;
     uint32_t epoch = load_seq(&p->topic->epoch);
     uint64_t total = total_of(r, p->topic);
-    if (epoch == p->gate_epoch && total < p->gate) return true;
+    if (epoch == p->gate_epoch && total < p->gate && p->gate - total <= INT32_MAX) return (uint32_t)(p->gate - total);
     int64_t room = INT32_MAX;
     struct subscriber_block *block;
     for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++) {
@@ -83,7 +83,7 @@ bool reliable_room(struct rtmw_publisher *p)
     }
     p->gate = total + (uint64_t)(room > 0 ? room : 0);
     p->gate_epoch = epoch;
-    return room > 0;
+    return room > 0 ? (uint32_t)room : 0;
 }
 
 /* A subscriber that stands still while a publisher waits for it: since when, and where. One word, so that what two

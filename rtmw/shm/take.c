@@ -158,7 +158,7 @@ static int take_locked(rtmw_subscriber *s, rtmw_message *message)
     int stepped = STEP_OK;
     while (band < BANDS || (stepped = step_highest(s, &band)) == STEP_OK) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
-        uint64_t now = s->taken_ns = s->qos.deadline_ns ? monotonic_ns() : 0;
+        uint64_t now = s->qos.deadline_ns ? (s->taken_ns = monotonic_ns()) : 0;
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         band = BANDS;
     }
@@ -183,17 +183,36 @@ static int take_again(rtmw_subscriber *s, rtmw_message *message)
     return code == RTMW_EMPTY && position(s) == stood ? RTMW_DAMAGED : code;
 }
 
-int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
+/* Until there is nothing more, or something else is to be said: for the lapse of a lease the next call is early enough. */
+static int take_some_locked(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_t *count)
+{
+    s->taken_ns = 0;
+    int code = take_locked(s, &messages[ *count = 0]);
+    while (code == RTMW_OK && ++*count < most && !is_lapsed(s)) code = take_locked(s, &messages[*count]);
+    return code;
+}
+
+int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
     struct rtmw_region *r = s->region;
+    *count = 0;
     if (is_forked(r)) return RTMW_FORKED;
     if (__builtin_expect(load_relaxed(&s->closed), 0)) return RTMW_CLOSED;
     lock_take(&r->lock);
-    int code = take_locked(s, message);
-    if (code == RTMW_EMPTY && ++s->empty_takes % LOOK_AGAIN == 0) code = take_again(s, message);
+    int code = take_some_locked(s, messages, most, count);
+    if (code == RTMW_EMPTY && *count == 0 && ++s->empty_takes % LOOK_AGAIN == 0) {
+        code = take_again(s, messages);
+        *count = code == RTMW_OK;
+    }
     lock_give(&r->lock);
     if (s->qos.reliability == RTMW_RELIABLE) wake_publishers(s->topic);
     return code;
+}
+
+int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
+{
+    uint32_t count;
+    return take_some(s, message, 1, &count);
 }
 
 void rtmw_release(rtmw_region *r, uint32_t descriptor)

@@ -42,11 +42,15 @@ static void publish_pages(struct victim *v) { publish(v, IN_PAGES); }
 
 static void publish_many(struct victim *v)
 {
-    for (uint32_t i = 0; i < 3; i++) {
-        uint64_t size = i == 1 ? IN_GRANULES : SMALL;
-        payload_write(payload, size, next_origin(v));
-        CHECK(publish_quietly(v->publisher, payload, size, NULL) == RTMW_OK);
+    enum { MANY = 5 };
+    static uint8_t payloads[MANY][IN_GRANULES];
+    struct part parts[MANY];
+    uint32_t published;
+    for (uint32_t i = 0; i < MANY; i++) {
+        parts[i] = (struct part){payloads[i], i == 3 ? IN_GRANULES : SMALL};
+        payload_write(payloads[i], parts[i].size, next_origin(v));
     }
+    CHECK(publish_quietly(v->publisher, parts, MANY, NULL, &published) == RTMW_OK && published == MANY);
     publisher_flush(v->publisher);
     v->board->told = v->board->attempted;
 }

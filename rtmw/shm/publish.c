@@ -1,0 +1,251 @@
+/* Publishing (requirement P13): claim a descriptor and block, or say there is none; write; append at the tail; wake.
+ *
+ *   small messages, up to 32 at a time     reliable_room → claim and write all → append one by one
+ *   a message with a block, a loan         reliable_room → rtmw_loan_take → memcpy → loan_append
+ *   both                                   → publisher_flush
+ */
+#include <string.h>
+
+#include "core.h"
+
+enum { BATCH_MOST = 32 };
+
+/* What messages that are published together have in common. */
+struct stamp {
+    uint64_t now, real, expires, publisher;
+};
+
+static uint32_t band_for(rtmw_publisher *p, const rtmw_message_qos *qos)
+{
+    return qos && qos->priority >= 0 ? (uint32_t)qos->priority % BANDS : p->qos.priority;
+}
+
+static struct stamp stamp_now(rtmw_publisher *p, const rtmw_message_qos *qos)
+{
+    uint64_t now = monotonic_ns(), real = realtime_ns(p->region, now), expires = 0;
+    struct stamp stamp = {now, real, 0, p->block->identity};
+    if (!qos) return stamp;
+    expires = qos->expires_ns;
+    if (qos->lifetime_ns && (!expires || real + qos->lifetime_ns < expires)) expires = real + qos->lifetime_ns;
+    stamp.expires = expires;
+    if (qos->source_time_ns) stamp.real = qos->source_time_ns;
+    if (qos->publisher) stamp.publisher = qos->publisher;
+    return stamp;
+}
+
+static void write_header(rtmw_publisher *p, struct descriptor *d, const struct stamp *stamp)
+{
+    store_relaxed(&d->published_ns, stamp->now);
+    store_relaxed(&d->source_time_ns, stamp->real);
+    store_relaxed(&d->expires_ns, stamp->expires);
+    store_relaxed(&d->publisher, stamp->publisher);
+    store_relaxed(&d->type, (uint16_t)p->block->type);
+    store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
+}
+
+/* make_room may free a little at a time; a large message may need many turns. Bounded by what there is to free. */
+static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size)
+{
+    uint32_t index = descriptor_claim(p->region, size);
+    for (uint32_t turn = 0; index == NIL && turn < p->region->header->descriptors && make_room(p, turn); turn++)
+        index = descriptor_claim(p->region, size);
+    return index;
+}
+
+static bool append(rtmw_publisher *p, uint32_t band, uint32_t index)
+{
+    struct rtmw_region *r = p->region;
+    if (!is_traced(p->topic)) return queue_append(r, p->topic_index, band, index);
+    hold_mine(r, index); /* to be read once it is in the queue */
+    bool appended = queue_append(r, p->topic_index, band, index);
+    if (appended) trace_published(p, band, &r->descriptors[index]);
+    let_go(r, index);
+    return appended;
+}
+
+static void count_published(rtmw_publisher *p, uint64_t messages, uint64_t bytes)
+{
+    count_up(&p->block->published, messages);
+    count_up(&p->block->bytes, bytes);
+    descriptor_fetch_ahead(p->region);
+}
+
+/* ---- loans ---- */
+
+int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
+{
+    struct rtmw_region *r = p->region;
+    if (is_forked(r)) return RTMW_FORKED;
+    if (size > r->header->pool_bytes) return RTMW_TOO_LARGE;
+    lock_take(&r->lock);
+    queue_trim(p, p->qos.priority, size > IN_PLACE);
+    uint32_t index = claim_with_room(p, size);
+    void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
+    if (index != NIL && !data) descriptor_free(r, index);
+    lock_give(&r->lock);
+    *loan = (rtmw_loan){data, size, index};
+    return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
+}
+
+void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
+{
+    if (is_forked(r)) return;
+    lock_take(&r->lock);
+    descriptor_free(r, descriptor);
+    lock_give(&r->lock);
+}
+
+void rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { loan_give_back(p->region, loan->descriptor); }
+
+static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+{
+    if (!reliable_room(p)) return RTMW_FULL;
+    uint32_t band = band_for(p, qos);
+    struct stamp stamp = stamp_now(p, qos);
+    write_header(p, &p->region->descriptors[loan->descriptor], &stamp);
+    if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
+    if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
+    count_published(p, 1, loan->size);
+    return RTMW_OK;
+}
+
+int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+{
+    struct rtmw_region *r = p->region;
+    if (is_forked(r)) return RTMW_FORKED;
+    lock_take(&r->lock);
+    int code = loan_append_locked(p, loan, qos);
+    lock_give(&r->lock);
+    return code;
+}
+
+int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+{
+    int code = loan_append(p, loan, qos);
+    if (code == RTMW_OK) publisher_flush(p);
+    return code;
+}
+
+/* The writer keeps a view: the memory is not used again before rtmw_release, whatever becomes of the message. */
+void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
+{
+    struct rtmw_region *r = p->region;
+    if (is_forked(r)) return;
+    lock_take(&r->lock);
+    hold_mine(r, loan->descriptor);
+    lock_give(&r->lock);
+}
+
+/* ---- copies ---- */
+
+/* Claims descriptors and writes messages into them, while there is memory; how many. */
+static uint32_t write_small(rtmw_publisher *p, const struct part *parts, uint32_t count, uint32_t *index)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        index[i] = claim_with_room(p, parts[i].size);
+        if (index[i] == NIL) return i;
+        memcpy(p->region->descriptors[index[i]].payload, parts[i].data, parts[i].size);
+    }
+    return count;
+}
+
+/* Another publisher appends at the same time: then what was found out about room is void after each message. */
+static bool is_next(struct rtmw_region *r, uint32_t before, uint32_t index)
+{
+    return load_relaxed(&r->descriptors[index].sequence) == load_relaxed(&r->descriptors[before].sequence) + 1;
+}
+
+/* Appends while there is room; how many. */
+static uint32_t append_small(rtmw_publisher *p, uint32_t band, uint32_t room, const uint32_t *index, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!room && !(room = reliable_room(p))) return i;
+        if (!append(p, band, index[i])) return i;
+        room = i && !is_next(p->region, index[i - 1], index[i]) ? 0 : room - 1;
+    }
+    return count;
+}
+
+/* All of them up to IN_PLACE bytes, at most BATCH_MOST. The clock is read while lines come that were written to. */
+static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t count, const rtmw_message_qos *qos,
+                         uint32_t *published)
+{
+    struct rtmw_region *r = p->region;
+    uint32_t index[BATCH_MOST], room = reliable_room(p), band = band_for(p, qos);
+    if (!room) return RTMW_FULL;
+    queue_trim(p, band, false);
+    uint32_t written = write_small(p, parts, count < room ? count : room, index);
+    if (!written) return RTMW_NO_MEMORY;
+    struct stamp stamp = stamp_now(p, qos);
+    for (uint32_t i = 0; i < written; i++) write_header(p, &r->descriptors[index[i]], &stamp);
+    *published = append_small(p, band, room, index, written);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < *published; i++) bytes += parts[i].size;
+    for (uint32_t i = *published; i < written; i++) descriptor_free(r, index[i]);
+    count_published(p, *published, bytes);
+    return *published ? RTMW_OK : RTMW_DAMAGED; /* for the first there was room */
+}
+
+static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_message_qos *qos)
+{
+    struct rtmw_region *r = p->region;
+    rtmw_loan loan;
+    lock_take(&r->lock);
+    uint32_t room = reliable_room(p);
+    lock_give(&r->lock);
+    if (!room) return RTMW_FULL; /* nothing is copied for a queue that is full */
+    int code = rtmw_loan_take(p, part->size, &loan);
+    if (code != RTMW_OK) return code;
+    memcpy(loan.data, part->data, part->size);
+    code = loan_append(p, &loan, qos);
+    if (code != RTMW_OK) rtmw_loan_drop(p, &loan);
+    return code;
+}
+
+static uint32_t small_ones(const struct part *parts, uint32_t count)
+{
+    uint32_t run = 0;
+    while (run < count && run < BATCH_MOST && parts[run].size <= IN_PLACE) run++;
+    return run;
+}
+
+int publish_quietly(rtmw_publisher *p, const struct part *parts, uint32_t count, const rtmw_message_qos *qos,
+                    uint32_t *published)
+{
+    struct rtmw_region *r = p->region;
+    int code = is_forked(r) ? RTMW_FORKED : RTMW_OK;
+    for (*published = 0; code == RTMW_OK && *published < count;) {
+        uint32_t run = small_ones(parts + *published, count - *published), done = 0;
+        if (run) {
+            lock_take(&r->lock);
+            code = publish_small(p, parts + *published, run, qos, &done);
+            lock_give(&r->lock);
+        } else {
+            code = publish_block(p, parts + *published, qos);
+            done = code == RTMW_OK;
+        }
+        *published += done;
+    }
+    return code;
+}
+
+int rtmw_publish(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
+{
+    struct part part = {data, size};
+    uint32_t published;
+    int code = publish_quietly(p, &part, 1, qos, &published);
+    if (code == RTMW_OK) publisher_flush(p);
+    return code;
+}
+
+void publisher_flush(rtmw_publisher *p)
+{
+    if (!is_forked(p->region)) wake_subscribers(p->region, p->topic, p->topic_index);
+}
+
+/* The message was given up: said in the counters, by cause. */
+void publisher_refused(rtmw_publisher *p, int code)
+{
+    count_up(code == RTMW_FULL ? &p->block->timed_out : &p->block->exhausted, 1);
+    if (is_traced(p->topic)) trace_refused(p, code == RTMW_FULL ? TRACE_TIMED_OUT : TRACE_EXHAUSTED);
+}
