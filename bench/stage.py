@@ -10,14 +10,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from bench.domain import domain
+from bench.nodes import hosts
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 30.0
@@ -139,15 +140,27 @@ class Stage:
         self.processors = (allowed[0], allowed[1 % len(allowed)])
         """The two processors that pinned measurements use."""
 
-    def play(self, question: str, peer: str, parts: Sequence[Part], limit: float = LIMIT) -> list[Any]:
-        """What the parts answer; Failed says why there is nothing."""
+    def play(
+        self, question: str, peer: str, parts: Sequence[Part], limit: float = LIMIT, nodes: bool = False
+    ) -> list[Any]:
+        """What the parts answer; Failed says why there is nothing. `nodes`: the first part is on a host of its own."""
         with (
             tempfile.TemporaryDirectory(prefix="rtmw-bench-") as place,
-            domain(self.pool) as number,
+            self._domains(nodes) as (first, others),
             Play(limit) as play,
         ):
-            task = {"question": question, "peer": peer, "place": place, "domain": number}
+            task: dict[str, Any] = {"question": question, "peer": peer, "place": place}
             name = f"bench{os.getpid()}n{next(turn)}"
-            for part in parts:
+            for at, part in enumerate(parts):
+                task["domain"] = others if at else first
                 play.start(task | {"part": part.name, "name": name, "options": part.options, "cpu": part.cpu})
             return play.answers()
+
+    @contextmanager
+    def _domains(self, nodes: bool) -> Iterator[tuple[int, int]]:
+        if nodes:
+            with hosts(self.pool, environment()) as numbers:
+                yield numbers
+        else:
+            with domain(self.pool) as number:
+                yield number, number

@@ -7,7 +7,18 @@ from typing import Any
 
 from bench.cases import Question
 
-NAMES = ("round_trip", "full_payload", "asleep", "asyncio_", "one_way", "fan_out", "typed", "attach")
+NAMES = (
+    "round_trip",
+    "full_payload",
+    "asleep",
+    "asyncio_",
+    "one_way",
+    "fan_out",
+    "typed",
+    "attach",
+    "between_rate",
+    "between_trip",
+)
 
 
 def question(name: str) -> Question:

@@ -73,6 +73,7 @@ class Beacons:
         self._listener = Listener(on_data_available=self._on_data)
         self._reader: Any = DataReader(participant, topic, qos=quality, listener=self._listener)
         self.peers: dict[int, Peer] = {}
+        self._closed = False
 
     def send(self) -> None:
         """Send ours, and forget who has been silent."""
@@ -86,7 +87,13 @@ class Beacons:
         """In the thread that received: the time is taken there."""
         self._loop.call_soon_threadsafe(self._receive, time.time_ns())
 
+    def close(self) -> None:
+        """What still comes is nobody's."""
+        self._closed = True
+
     def _receive(self, received_ns: int) -> None:
+        if self._closed:
+            return
         for beacon in self._reader.take(256):
             if isinstance(beacon, Beacon) and beacon.node != self.node:
                 self._on_beacon(beacon, received_ns)

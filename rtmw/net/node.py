@@ -99,6 +99,7 @@ class Node:
                 notify("STOPPING=1")
                 self._janitor.close()
                 self._bridge.close()
+                self._beacons.close()
                 del kept, participant
                 log.info("stopped")
 

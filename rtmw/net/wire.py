@@ -47,7 +47,8 @@ def configuration(settings: Settings) -> str:
         f"<Discovery><LeaseDuration>{settings.lease}s</LeaseDuration>"
         f"<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>119</MaxAutoParticipantIndex>"
         f"{f'<Peers>{peers}</Peers>' if peers else ''}</Discovery>"
-        "<Internal><Watermarks><WhcHigh>8MB</WhcHigh></Watermarks></Internal>"
+        '<Internal><SocketReceiveBufferSize min="default" max="16MB"/>'
+        "<Watermarks><WhcHigh>8MB</WhcHigh></Watermarks></Internal>"
         "</Domain></CycloneDDS>"
     )
 
