@@ -5,10 +5,11 @@
         print(sample.value)
 
 Layers, each importing only from those before it:
-    errors qos profiles latency  ·  shm types  ·  domain publisher subscriber waitset listener aio observe  ·  cli demo
+    errors qos profiles latency realtime  ·  shm types
+    domain publisher subscriber waitset listener aio observe  ·  cli demo
 """
 
-from rtmw import profiles
+from rtmw import profiles, realtime
 from rtmw.domain import Domain
 from rtmw.errors import (
     AccessDenied,
@@ -21,6 +22,7 @@ from rtmw.errors import (
     LimitReached,
     MessageError,
     MessageTooLarge,
+    NotPermitted,
     PoolExhausted,
     RegionDamaged,
     RtmwError,
@@ -56,6 +58,7 @@ __all__ = [
     "Loan",
     "MessageError",
     "MessageTooLarge",
+    "NotPermitted",
     "PoolExhausted",
     "Profile",
     "Publisher",
@@ -75,6 +78,7 @@ __all__ = [
     "WaitSet",
     "__version__",
     "profiles",
+    "realtime",
 ]
 
 __version__: str

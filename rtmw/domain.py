@@ -9,6 +9,7 @@ import weakref
 from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DomainNotFound, ForkedError
+from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
 """As in DDS, whose ports end there."""
@@ -81,6 +82,17 @@ class Domain(Closing):
     def pool(self) -> int:
         """Bytes of the message-block pool."""
         return self.region.pool_bytes
+
+    def lock_memory(self) -> None:
+        """Map every page of the region into this process now, and keep it in memory: no page fault later.
+
+        For what the program itself uses, see docs/realtime.md. Error: NotPermitted, with the limit and how to raise it.
+        """
+        region = self.region
+        try:
+            region.lock_memory()
+        except OSError as error:
+            raise memory_not_locked(self.id, region.mapped_bytes, error) from error
 
     def adopt(self, endpoint: Closing) -> None:
         """Close this endpoint when the domain closes."""

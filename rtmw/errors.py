@@ -16,6 +16,7 @@
     │   ├── ValueMismatch           right type, impossible content    (also ValueError)
     │   └── MessageTooLarge         larger than the pool              (also ValueError)
     ├── PoolExhausted           no block or descriptor for a loan
+    ├── NotPermitted            the system denies a real-time right  (also PermissionError)
     ├── DeadlineMissed          the deadline passed without a message
     ├── LeaseExpired            this RELIABLE subscriber stood still and no longer counted
     └── ClosedError             used after close()
@@ -86,6 +87,10 @@ class MessageTooLarge(MessageError, ValueError):
 
 class PoolExhausted(RtmwError):
     """No block or descriptor is free, and this reliability may not evict one."""
+
+
+class NotPermitted(RtmwError, PermissionError):
+    """The system does not let this process lock memory or run with real-time priority; how to allow it is said."""
 
 
 class DeadlineMissed(RtmwError):

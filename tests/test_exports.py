@@ -31,6 +31,7 @@ PUBLIC = {
     "WaitSet",
     "__version__",
     "profiles",
+    "realtime",
 }
 
 HEAVY = {"asyncio", "cyclonedds", "hashlib", "json", "logging", "numpy", "psutil", "pyspark", "rich", "uvloop", "zlib"}

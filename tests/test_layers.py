@@ -13,7 +13,7 @@ import rtmw
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
-    ("rtmw.errors", "rtmw.qos", "rtmw.profiles", "rtmw.closing", "rtmw.latency"),
+    ("rtmw.errors", "rtmw.qos", "rtmw.profiles", "rtmw.closing", "rtmw.latency", "rtmw.realtime"),
     ("rtmw.shm", "rtmw.types"),
     (
         "rtmw.domain",

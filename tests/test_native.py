@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 NATIVE = Path(__file__).parent / "native"
+UNSEEN = 77
+"""Exit status of `quiet` where the machine does not let it be seen."""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,26 @@ def test_processes_killed_at_random_stop_nobody_and_leak_nothing(built: Path) ->
 )
 def test_no_interleaving_of_a_race_has_a_forbidden_outcome(built: Path, race: str) -> None:
     assert ", 0 failed" in run(str(built / "races"), race)
+
+
+@pytest.mark.parametrize("what", ["calls", "memory", "faults"])
+def test_publishing_and_taking_make_no_system_call_allocate_nothing_and_meet_no_page_fault(
+    built: Path, what: str
+) -> None:
+    assert watched(built, what) == 0
+
+
+def test_a_system_call_while_publishing_and_taking_would_be_seen(built: Path) -> None:
+    assert watched(built, "seen") == 1
+
+
+def watched(built: Path, what: str) -> int:
+    done = subprocess.run([built / "plain" / "quiet", what], capture_output=True, text=True, timeout=110)
+    if done.returncode == UNSEEN:
+        pytest.skip(f"quiet {what}: {done.stdout.strip()}")
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    sys.stderr.write(done.stderr)
+    return done.returncode
 
 
 def test_an_operation_that_dies_before_any_of_its_steps_costs_nobody_anything(built: Path) -> None:

@@ -7,6 +7,7 @@ import argparse
 from rtmw import observe, shm
 from rtmw.cli.common import attach
 from rtmw.cli.environment import Check, checks
+from rtmw.cli.fitness import fitness
 from rtmw.cli.show import Table, show, show_json, size
 from rtmw.errors import DomainNotFound
 
@@ -15,14 +16,22 @@ PAGE_BYTES = 4096
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Print the examination; status 1 if the books do not balance."""
-    books = _examine(arguments.domain, arguments.fix)
+    books, mapped = _examine(arguments.domain, arguments.fix)
     machine, leftovers = checks(), _leftovers(arguments.fix)
+    real_time = fitness(mapped)
     balanced = books is None or not books.problems
     if arguments.json:
-        found = {"books": books, "machine": machine, "domains": shm.domains(), "leftovers": leftovers}
+        found = {
+            "books": books,
+            "machine": machine,
+            "real_time": real_time,
+            "domains": shm.domains(),
+            "leftovers": leftovers,
+        }
         show_json({"domain": arguments.domain, "balanced": balanced, **found})
         return 0 if balanced else 1
-    show(_machine_table(machine))
+    show(_checks_table("This machine", machine))
+    show(_checks_table("For real time", real_time))
     print(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
     for name in leftovers:
         print(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
@@ -33,12 +42,13 @@ def doctor(arguments: argparse.Namespace) -> int:
     return 0 if balanced else 1
 
 
-def _examine(number: int, fix: bool) -> observe.Books | None:
+def _examine(number: int, fix: bool) -> tuple[observe.Books | None, int | None]:
+    """The books, and the bytes that each of its processes maps; nothing without a domain."""
     try:
         with attach(number) as domain:
-            return observe.examine(domain, fix)
+            return observe.examine(domain, fix), domain.region.mapped_bytes
     except DomainNotFound:
-        return None
+        return None, None
 
 
 def _leftovers(fix: bool) -> list[str]:
@@ -49,8 +59,8 @@ def _leftovers(fix: bool) -> list[str]:
     return names
 
 
-def _machine_table(machine: list[Check]) -> Table:
-    return Table("This machine", ("what", "found", "advice"), [(c.name, c.found, c.advice or None) for c in machine])
+def _checks_table(title: str, found: list[Check]) -> Table:
+    return Table(title, ("what", "found", "advice"), [(c.name, c.found, c.advice or None) for c in found])
 
 
 def _show_books(number: int, books: observe.Books) -> None:

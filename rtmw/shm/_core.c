@@ -470,6 +470,21 @@ static PyObject *Region_examine(PyObject *self, PyObject *fix)
     return result;
 }
 
+/* Control and blocks, and what is kept about them here. */
+static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct header *h = ((Region *)self)->core->header;
+    return PyLong_FromUnsignedLongLong(h->control_bytes + h->pool_bytes + h->descriptors * sizeof(uint32_t));
+}
+
+static PyObject *Region_lock_memory(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    int code = rtmw_lock_memory(((Region *)self)->core);
+    return code == RTMW_OK ? Py_NewRef(Py_None) : fail(self, code, NULL, 0);
+}
+
 static PyObject *Region_pool_bytes(PyObject *self, void *unused)
 {
     (void)unused;
@@ -498,6 +513,7 @@ static PyMethodDef Region_methods[] = {
     {"names", Region_names, METH_NOARGS, NULL},
     {"types", Region_types, METH_NOARGS, NULL},
     {"queue", Region_queue, METH_O, NULL},
+    {"lock_memory", Region_lock_memory, METH_NOARGS, NULL},
     {"trace", Region_trace, METH_VARARGS, NULL},
     {"trace_next", Region_trace_next, METH_NOARGS, NULL},
     {"events", Region_events, METH_VARARGS, NULL},
@@ -506,6 +522,7 @@ static PyMethodDef Region_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
+                                      {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};

@@ -26,6 +26,7 @@ struct rtmw_region {
     uint8_t *control, *blocks; /* the two mappings */
     int blocks_fd;
     bool blocks_writable; /* read-only until the first publisher opens */
+    bool memory_locked;   /* every page of both mappings is there, and stays */
     uint32_t domain;
 
     struct hints *hints;
@@ -119,6 +120,9 @@ static inline int64_t descriptors_used(struct rtmw_region *r)
 {
     return (int32_t)load_relaxed(&r->hints->descriptors_used);
 }
+
+/* memory.c */
+bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);

@@ -2,19 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core.h"
 
 enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };
-
-/* The first publisher of a process makes its mapping of the blocks writable. Lock held. */
-static bool make_writable(struct rtmw_region *r)
-{
-    if (!r->blocks_writable)
-        r->blocks_writable = mprotect(r->blocks, r->header->pool_bytes, PROT_READ | PROT_WRITE) == 0;
-    return r->blocks_writable;
-}
 
 static int open_slot(rtmw_publisher *p, uint16_t type)
 {
@@ -43,7 +34,7 @@ static int open_locked(rtmw_publisher *p, const char *topic, const rtmw_type *ty
 {
     struct rtmw_region *r = p->region;
     uint16_t type_index;
-    if (!make_writable(r)) return RTMW_SYSTEM;
+    if (!memory_make_writable(r)) return RTMW_SYSTEM;
     int code = topic_open(r, topic, &p->topic_index);
     if (code == RTMW_OK) code = type_register(r, type, &type_index);
     if (code != RTMW_OK) return code;

@@ -118,6 +118,9 @@ RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);
 /* Give everything back. Handles and messages of the region are invalid afterwards. */
 RTMW_API void rtmw_detach(rtmw_region *region);
+/* Map every page of the region now, and keep it in memory, until detached: no page fault later. RTMW_SYSTEM with errno
+ * ENOMEM or EPERM: RLIMIT_MEMLOCK is too low; then nothing is locked. */
+RTMW_API int rtmw_lock_memory(rtmw_region *region);
 
 RTMW_API int rtmw_publisher_open(rtmw_region *, const char *topic, const rtmw_type *, const rtmw_publisher_qos *,
                                  rtmw_publisher **);

@@ -1,0 +1,51 @@
+/* The mappings of the region in this process: which it may write, and which pages are there before they are needed. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "core.h"
+
+/* A page is mapped for writing when it is first written. Adding nothing is a write that changes nothing, also of a word
+ * that another process is just writing. */
+static void touch(void *base, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += PAGE) fetch_add((uint64_t *)(void *)((uint8_t *)base + at), 0);
+}
+
+/* The first publisher of a process makes its mapping of the blocks writable. Lock held. */
+bool memory_make_writable(struct rtmw_region *r)
+{
+    if (r->blocks_writable) return true;
+    r->blocks_writable = mprotect(r->blocks, r->header->pool_bytes, PROT_READ | PROT_WRITE) == 0;
+    if (r->blocks_writable && r->memory_locked) touch(r->blocks, r->header->pool_bytes);
+    return r->blocks_writable;
+}
+
+static bool lock_all(struct rtmw_region *r)
+{
+    uint64_t refs = r->header->descriptors * sizeof *r->refs;
+    if (mlock(r->control, r->header->control_bytes) || mlock(r->blocks, r->header->pool_bytes) || mlock(r->refs, refs))
+        return false;
+    touch(r->control, r->header->control_bytes);
+    if (r->blocks_writable) touch(r->blocks, r->header->pool_bytes);
+    return true;
+}
+
+static void unlock_all(struct rtmw_region *r)
+{
+    munlock(r->control, r->header->control_bytes);
+    munlock(r->blocks, r->header->pool_bytes);
+    munlock(r->refs, r->header->descriptors * sizeof *r->refs);
+}
+
+int rtmw_lock_memory(rtmw_region *r)
+{
+    if (is_forked(r)) return RTMW_FORKED;
+    lock_take(&r->lock);
+    bool locked = r->memory_locked || lock_all(r);
+    int failed = errno;
+    if (!locked) unlock_all(r);
+    r->memory_locked = locked;
+    lock_give(&r->lock);
+    errno = failed;
+    return locked ? RTMW_OK : RTMW_SYSTEM;
+}
