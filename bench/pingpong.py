@@ -103,11 +103,12 @@ class Line:
     def hear(self, seconds: float) -> int | None:
         """The stamp of the next message; None if none comes in time."""
         end = time.monotonic() + seconds
-        while (message := self.back.take()) is None:
-            if time.monotonic() > end:
-                return None
-            os.sched_yield()
-        return self.back.read(message)[0]
+        while time.monotonic() < end:
+            for _ in range(100):
+                if (message := self.back.take()) is not None:
+                    return self.back.read(message)[0]
+            os.sched_yield()  # the other one may have to run on this processor
+        return None
 
     def expect(self, *stamps: int) -> int:
         heard = self.hear(MEET)
