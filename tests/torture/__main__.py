@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = {
     "instructions": ["-m", "tests.torture.instructions"],
     "fuzz": ["-m", "tests.torture.fuzz"],
+    "model": ["-m", "tests.model"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""
 
