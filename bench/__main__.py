@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = "make bench" + (f" ARGS='{' '.join(sys.argv[1:])}'" if sys.argv[1:] else "")
     plan = Plan(tuple(arguments.questions), tuple(arguments.systems), arguments.quick, rounds, budget, command)
     results = measure(plan)
-    BUILD.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(BUILD, ignore_errors=True)
+    BUILD.mkdir(parents=True)
     results.save(RESULTS)
     text = markdown(results)
     Path(BUILD, "results.md").write_text(text)
