@@ -46,6 +46,10 @@ def test_no_interleaving_of_a_race_has_a_forbidden_outcome(built: Path, race: st
     assert ", 0 failed" in run(str(built / "races"), race)
 
 
+def test_every_time_has_one_bucket_and_none_is_wider_than_it_may_be(built: Path) -> None:
+    assert run(str(built / "plain" / "histogram")).startswith("1024 buckets")
+
+
 @pytest.mark.parametrize("what", ["calls", "memory", "faults"])
 def test_publishing_and_taking_make_no_system_call_allocate_nothing_and_meet_no_page_fault(
     built: Path, what: str

@@ -10,7 +10,7 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import attach, find_topic
-from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.show import Table, duration, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.qos import Reliability
 
@@ -86,7 +86,10 @@ def publishers_table(view: observe.TopicView) -> Table:
 
 def subscribers_table(view: observe.TopicView) -> Table:
     """A row a subscriber, a column a cause of drops."""
-    return _endpoints("subscribers", view.subscribers, SUBSCRIBER_COLUMNS)
+    table = _endpoints("subscribers", view.subscribers, SUBSCRIBER_COLUMNS)
+    times = [[duration(one.latency.percentile(percent)) for percent in (50, 99, 100)] for one in view.subscribers]
+    rows = [[*row, *percentiles] for row, percentiles in zip(table.rows, times, strict=True)]
+    return Table(table.title, [*table.columns, "p50", "p99", "max"], rows)
 
 
 def _endpoints(title: str, endpoints: Sequence[Any], columns: Sequence[str]) -> Table:
