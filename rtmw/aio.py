@@ -26,23 +26,41 @@ LOOK_UP = 0.5
 """Seconds after which a waiter looks by itself: a publisher may have been stopped between appending and waking."""
 
 
-class _Reader:
+class Reader:
     """The descriptor of one attachment in one event loop, and who waits for it there.
 
     The loop keeps the reader; the reader keeps neither the loop nor the attachment. It reads a duplicate of the
     descriptor, which no other file can take the number of while the loop still watches it.
     """
 
-    def __init__(self, region: shm.Region, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, region: shm.Region, loop: asyncio.AbstractEventLoop, siblings: Readers) -> None:
         self.waiting: set[asyncio.Future[None]] = set()
+        self._siblings = siblings
+        self._looks = False
         self._loop = weakref.ref(loop)
         self._descriptor = os.dup(region.fileno())
         self._close = weakref.finalize(self, os.close, self._descriptor)
         me = weakref.ref(self)
-        self._region = weakref.ref(region, lambda _: _tell(me(), _Reader._leave))
+        self._region = weakref.ref(region, lambda _: _tell(me(), Reader._leave))
         loop.add_reader(self._descriptor, self._readable)
 
-    def tell(self, what: Callable[[_Reader], None]) -> None:
+    def serves(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return self._loop() is loop
+
+    def look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """One timer for all who wait: they look when it ends, however long each has waited.
+
+        Its handle is not kept: it would keep the loop.
+        """
+        if not self._looks:
+            self._looks = True
+            loop.call_later(LOOK_UP, self._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        self.wake()
+
+    def tell(self, what: Callable[[Reader], None]) -> None:
         """Have the reader do something in its own loop, from any thread."""
         loop = self._loop()
         if loop is not None and not loop.is_closed():
@@ -56,9 +74,10 @@ class _Reader:
             return
         region.drain()
         self.wake()
-        for reader in _readers_of(region):
-            if reader is not self and reader.waiting:
-                reader.tell(_Reader.wake)
+        if len(self._siblings) > 1:
+            for reader in _all(self._siblings):
+                if reader is not self and reader.waiting:
+                    reader.tell(Reader.wake)
 
     def wake(self) -> None:
         for future in list(self.waiting):
@@ -72,47 +91,57 @@ class _Reader:
         self._close()
 
 
-def _tell(reader: _Reader | None, what: Callable[[_Reader], None]) -> None:
+def _tell(reader: Reader | None, what: Callable[[Reader], None]) -> None:
     if reader is not None:
         reader.tell(what)
 
 
+Readers = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Reader]
 _lock = threading.Lock()
-_readers: weakref.WeakKeyDictionary[shm.Region, weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reader]] = (
-    weakref.WeakKeyDictionary()
-)
+_readers: weakref.WeakKeyDictionary[shm.Region, Readers] = weakref.WeakKeyDictionary()
 
 
-def _readers_of(region: shm.Region) -> list[_Reader]:
+def _all(readers: Readers) -> list[Reader]:
     with _lock:
-        return list(_readers.get(region, weakref.WeakKeyDictionary()).values())
+        return list(readers.values())
 
 
-def _reader(region: shm.Region, loop: asyncio.AbstractEventLoop) -> _Reader:
+def _new_reader(region: shm.Region, loop: asyncio.AbstractEventLoop) -> Reader:
     with _lock:
         loops = _readers.setdefault(region, weakref.WeakKeyDictionary())
         reader = loops.get(loop)
         if reader is None:
-            reader = loops[loop] = _Reader(region, loop)
+            reader = loops[loop] = Reader(region, loop, loops)
         return reader
+
+
+def _reader(subscriber: Subscriber[T], region: shm.Region, loop: asyncio.AbstractEventLoop) -> Reader:
+    """The subscriber remembers the last one, and does not keep it: the loop does."""
+    reader = subscriber._reader()
+    if reader is None or not reader.serves(loop):
+        reader = _new_reader(region, loop)
+        subscriber._reader = weakref.ref(reader)
+    return reader
 
 
 async def _wakeup(subscriber: Subscriber[T], region: shm.Region) -> None:
     loop = asyncio.get_running_loop()
-    reader = _reader(region, loop)
+    reader = _reader(subscriber, region, loop)
     future: asyncio.Future[None] = loop.create_future()
     reader.waiting.add(future)
+    timer: asyncio.TimerHandle | None = None
     try:
         if subscriber._arm():  # something came meanwhile
             return
+        reader.look_later(loop)
         left = subscriber._deadline_left()
-        timer = loop.call_later(LOOK_UP if left is None else min(left, LOOK_UP), _finish, future)
-        try:
-            await future
-        finally:
-            timer.cancel()
+        if left is not None:
+            timer = loop.call_later(left, _finish, future)
+        await future
     finally:
         reader.waiting.discard(future)
+        if timer is not None:
+            timer.cancel()
 
 
 def _finish(future: asyncio.Future[None]) -> None:

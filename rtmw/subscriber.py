@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rtmw.aio import Reader
     from rtmw.listener import Listener
 
     S = TypeVar("S", bound=np.generic)
@@ -76,6 +78,14 @@ class _Decoders:
         if described is None:
             raise RegionDamaged(f"a message of type {index}, which the region does not have; run `rtmw clean`")
         return described[1]
+
+
+@cache
+def _next_sample() -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Imported by who waits for the first time: importing rtmw has to be quick."""
+    from rtmw.aio import next_sample
+
+    return next_sample
 
 
 class SubscriberOptions(TypedDict, total=False):
@@ -135,6 +145,7 @@ class Subscriber(shm.Subscriber[T], Closing):
         self.type: MessageType | AnyType = type if isinstance(type, AnyType) else resolve(type)
         self.reliability = Reliability(reliability)
         self._domain = domain_of(domain)
+        self._reader: Callable[[], Reader | None] = lambda: None
         region = self._domain.region
         super().__init__(
             region,
@@ -168,11 +179,9 @@ class Subscriber(shm.Subscriber[T], Closing):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> shm.Sample[T]:
+    def __anext__(self) -> Coroutine[Any, Any, shm.Sample[T]]:
         """The next message; StopAsyncIteration after close(), DeadlineMissed when the deadline passes."""
-        from rtmw.aio import next_sample
-
-        return await next_sample(self, self._domain.region)
+        return _next_sample()(self, self._domain.region)
 
     def __repr__(self) -> str:
         name = "*" if isinstance(self.type, AnyType) else self.type.name

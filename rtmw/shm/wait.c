@@ -23,7 +23,7 @@
 
 #include "core.h"
 
-enum { LOOK_UP_NS = 500000000, ANY_SLICE_NS = 500000 };
+enum { LOOK_UP_NS = 500000000, ANY_SLICE_NS = 500000, DRAIN_AT_ONCE = 4 };
 
 static struct timespec timespec_of(uint64_t ns)
 {
@@ -54,13 +54,24 @@ uint32_t arm_word(uint32_t *word)
 
 /* ---- datagrams ---- */
 
+/* By hand: each wake-up writes one, and printf would cost as much as a message. */
+static char *write_hex(char *at, uint64_t value, int digits)
+{
+    for (int i = digits - 1; i >= 0; i--, value >>= 4) at[i] = "0123456789abcdef"[value & 15];
+    at[digits] = '.';
+    return at + digits + 1;
+}
+
+/* An abstract name, which begins with a zero byte and leaves no file behind: rtmw.NONCE.KINDSLOT.LIFE. */
 static socklen_t address_of(struct sockaddr_un *address, struct rtmw_region *r, char kind, uint32_t slot, uint64_t life)
 {
-    memset(address, 0, sizeof *address);
-    address->sun_family = AF_UNIX; /* abstract: the name begins with a zero byte and leaves no file behind */
-    int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "rtmw.%016llx.%c%u.%llu",
-                          (unsigned long long)r->header->nonce, kind, slot, (unsigned long long)life);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, "\0rtmw.", 6);
+    char *at = write_hex(address->sun_path + 6, r->header->nonce, 16);
+    *at = kind;
+    at = write_hex(at + 1, slot, 8);
+    at = write_hex(at, life, 9);
+    return (socklen_t)(at - (char *)address);
 }
 
 static int bound_socket(struct rtmw_region *r, char kind, uint32_t slot, uint64_t life)
@@ -85,7 +96,11 @@ int region_socket(struct rtmw_region *r)
 void drain(int socket)
 {
     char byte;
-    while (recv(socket, &byte, 1, MSG_DONTWAIT) >= 0) {}
+    struct iovec space = {&byte, 1};
+    struct mmsghdr some[DRAIN_AT_ONCE];
+    do {
+        for (int i = 0; i < DRAIN_AT_ONCE; i++) some[i] = (struct mmsghdr){{.msg_iov = &space, .msg_iovlen = 1}, 0};
+    } while (recvmmsg(socket, some, DRAIN_AT_ONCE, MSG_DONTWAIT, NULL) == DRAIN_AT_ONCE);
 }
 
 /* Without the lock: who sweeps after the dead holds it, and wakes. */
