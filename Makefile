@@ -43,7 +43,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/*/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/*/*.[ch] tests/net/foreign/*.cpp
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 

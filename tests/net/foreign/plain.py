@@ -1,0 +1,114 @@
+"""A plain cyclonedds program that tests tell by lines what to do (peer.py says which lines). Nothing of rtmw is in it.
+
+python plain.py DOMAIN, from the folder with the modules that cyclonedds' IDL compiler made. Values are written and read
+in hexadecimal, as cyclonedds itself encodes them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import select
+import sys
+from typing import Any
+
+os.environ["CYCLONEDDS_URI"] = (
+    "<CycloneDDS><Domain><General><Interfaces><NetworkInterface name='lo' multicast='true'/></Interfaces></General>"
+    "<Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>119</MaxAutoParticipantIndex>"
+    "</Discovery></Domain></CycloneDDS>"
+)
+
+from cyclonedds.core import DDSException, DDSStatus, Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.internal import InvalidSample
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+
+LOOK_S = 0.01
+OF_READERS = DDSStatus.RequestedIncompatibleQos | DDSStatus.RequestedDeadlineMissed
+OF_WRITERS = DDSStatus.OfferedIncompatibleQos
+sys.path.insert(0, os.getcwd())
+
+
+def ns(seconds: str) -> int:
+    return round(float(seconds) * 1e9)
+
+
+def policies(given: dict[str, str], is_writer: bool) -> Qos:
+    depth = int(given.get("depth", 0))
+    history = Policy.History.KeepLast(depth) if depth else Policy.History.KeepAll
+    best_effort = given.get("best_effort") == "1"
+    made = [Policy.Reliability.BestEffort if best_effort else Policy.Reliability.Reliable(ns("1")), history]
+    if given.get("durable") == "1":
+        made.append(Policy.Durability.TransientLocal)
+        if is_writer:
+            made.append(Policy.DurabilityService(0, history, -1, -1, -1))
+    if "deadline" in given:
+        made.append(Policy.Deadline(ns(given["deadline"])))
+    if "interval" in given:
+        made.append(Policy.TimeBasedFilter(ns(given["interval"])))
+    if "lifespan" in given:
+        made.append(Policy.Lifespan(ns(given["lifespan"])))
+    if "priority" in given:
+        made.append(Policy.TransportPriority(int(given["priority"])))
+    return Qos(*made)
+
+
+class Program:
+    def __init__(self, domain: int) -> None:
+        self.participant = DomainParticipant(domain)
+        self.entities: dict[str, Any] = {}
+        self.matched: dict[str, int] = {}
+        self.types: dict[str, Any] = {}
+
+    def obey(self, line: str) -> None:
+        command, name, *rest = line.split()
+        if command == "write":
+            self.write(name, rest[0])
+            return
+        module, _, short = rest[0].partition("::")
+        self.types[name] = getattr(importlib.import_module(module), short)
+        topic: Any = Topic(self.participant, name, self.types[name])
+        given = dict(item.split("=") for item in rest[1:])
+        make: Any = DataReader if command == "reader" else DataWriter
+        self.entities[name] = make(self.participant, topic, qos=policies(given, command == "writer"))
+        self.matched[name] = 0
+
+    def write(self, name: str, data: str) -> None:
+        try:
+            self.entities[name].write(self.types[name].deserialize(bytes.fromhex(data)))
+            print(name, "wrote", flush=True)
+        except DDSException:
+            print(name, "failed", flush=True)
+
+    def look(self) -> None:
+        for name, entity in self.entities.items():
+            is_reader = isinstance(entity, DataReader)
+            matches = entity.get_matched_publications() if is_reader else entity.get_matched_subscriptions()
+            if len(matches) != self.matched[name]:
+                self.matched[name] = len(matches)
+                print(name, "matched", len(matches), flush=True)
+            status = entity.take_status(OF_READERS if is_reader else OF_WRITERS)
+            if status & (DDSStatus.RequestedIncompatibleQos | DDSStatus.OfferedIncompatibleQos):
+                print(name, "incompatible", flush=True)
+            if status & DDSStatus.RequestedDeadlineMissed:
+                print(name, "deadline", flush=True)
+            for sample in entity.take(1000) if is_reader else ():
+                if not isinstance(sample, InvalidSample):
+                    print(name, "sample", sample.serialize().hex(), flush=True)
+
+
+if __name__ == "__main__":
+    program = Program(int(sys.argv[1]))
+    print("program ready", flush=True)
+    pending = b""
+    while True:
+        if select.select([0], [], [], LOOK_S)[0]:
+            chunk = os.read(0, 1 << 16)
+            if not chunk:
+                break
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                program.obey(line.decode())
+        program.look()
