@@ -46,7 +46,7 @@ def test_the_rig_knows_the_calls_that_are_tried(rig: Rig) -> None:
 def test_a_death_or_a_stop_at_any_instruction_of_a_call_harms_nobody(rig: Rig, call: str, signal: str) -> None:
     outcome = tried(rig, call, signal, SAMPLE)
     assert outcome.instructions > SAMPLE
-    assert outcome.victims == (2 * SAMPLE if signal == "kill" else SAMPLE)  # killed twice: see try_one
+    assert SAMPLE <= outcome.victims <= 2 * SAMPLE  # at some it is killed twice: see try_one
 
 
 def without(file: str, precaution: str, instead: str) -> Callable[[Path], None]:

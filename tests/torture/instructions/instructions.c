@@ -17,7 +17,7 @@
 
 #include "rig.h"
 
-enum { WHOLE = 5000, VISITS = 2, LIMIT_S = 60, HANGS_S = 60, NO_MORE = -1 };
+enum { WHOLE = 5000, VISITS = 1, LIMIT_S = 60, HANGS_S = 60, NO_MORE = -1 };
 
 static const struct call *call;
 static struct board *board;
@@ -185,17 +185,19 @@ struct round {
     uint32_t instructions, victims;
 };
 
-/* Killed twice: once the others find what it left, and once who sweeps after it. */
+/* Killed twice: once the others find what it left, and once who sweeps after it. In a long call in turn. */
 static void try_one(struct witness *w, uint32_t last, int number, struct round *round)
 {
+    bool is_long = round->instructions > WHOLE;
+    round->victims++;
     if (number == SIGSTOP) {
         stop_one(w, last);
-        round->victims++;
         return;
     }
-    kill_one(w, last, false);
+    kill_one(w, last, is_long && round->victims % 2);
+    if (is_long) return;
     kill_one(w, last, true);
-    round->victims += 2;
+    round->victims++;
 }
 
 /* Victims from `from` on, as many as one domain can have. */
