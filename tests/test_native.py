@@ -39,6 +39,20 @@ def test_processes_killed_at_random_stop_nobody_and_leak_nothing(built: Path) ->
     assert "none was lost, and the books balance" in run(str(built / "plain" / "kill_stress"), "3")
 
 
+def test_two_threads_never_see_an_outcome_on_which_the_core_relies_not_to_come(built: Path) -> None:
+    assert "hold ‖ free: 0 of " in run(str(built / "plain" / "litmus"), "200")
+
+
+def test_the_stress_and_the_patterns_hold_on_aarch64_too(tmp_path: Path) -> None:
+    emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if not (emulator and shutil.which("aarch64-linux-gnu-gcc") and shutil.which("make")):
+        pytest.skip("needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user")
+    out = tmp_path / "aarch64"
+    run("make", "-s", "-C", str(NATIVE), f"BUILD={tmp_path}", *(f"{out}/{name}" for name in ("litmus", "stress")))
+    assert "hold ‖ free: 0 of " in run(emulator, str(out / "litmus"), "20", "emulated")
+    assert "the books balance" in run(emulator, str(out / "stress"), "processes", "200")
+
+
 @pytest.mark.parametrize(
     "race", ["append ‖ append, first", "claim ‖ hold", "allocate page", "wait ‖ publish", "sweep", "open topic"]
 )

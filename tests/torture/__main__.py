@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PARTS = {
     "instructions": ["-m", "tests.torture.instructions"],
+    "weak": ["-m", "tests.torture.weak"],
     "soak": ["-m", "tests.torture.soak", "600"],
     "fuzz": ["-m", "tests.torture.fuzz"],
     "model": ["-m", "tests.model"],
