@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,6 +78,34 @@ def test_top_disturbs_nobody(run: Run, domain: rtmw.Domain, flow: int) -> None:
     (view,) = observe.topics(domain)
     assert {one.pid for one in (*view.publishers, *view.subscribers)} == {flow}
     assert domain.region.trace_next() == 1
+
+
+@pytest.mark.parametrize("columns", [160, 60, 25])
+def test_top_fits_the_terminal(domain: rtmw.Domain, flow: int, columns: int) -> None:
+    lines = on_a_terminal(columns, 24, "top", "--once", "--window", "0.1", "--domain", str(domain.id))
+    assert all(len(line) <= columns for line in lines)
+    assert any(line.startswith("flow") for line in lines)
+    heading = next(line for line in lines if "msg/s" in line)
+    assert ("pubs" in heading) == (columns == 160)
+
+
+def on_a_terminal(columns: int, rows: int, *arguments: str) -> list[str]:
+    """What a command leaves on a terminal of this size, without colours and movements."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "rtmw", *arguments], stdout=theirs, env={**environment, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while chunk := os.read(ours, 4096):
+            said += chunk
+    os.close(ours)
+    assert child.wait(60) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode())
+    return [line.strip() for line in text.splitlines()]
 
 
 def test_delay_shows_the_percentiles_of_each_subscriber(run: Run, flow: int) -> None:
