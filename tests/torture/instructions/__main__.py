@@ -12,7 +12,7 @@ from tests.torture.instructions.rig import CannotRun, Harmed, Rig, build
 EXPLANATION = """
 A kill comes before every instruction, twice: once the others go on first, and once the sweep comes first. Of a call
 with more than 5,000 instructions each is tried the first and the last time that a loop comes to it, one way or the
-other."""
+other; 1,000 of them, evenly spread."""
 
 
 def play(rig: Rig, call: str) -> tuple[int, int, int]:

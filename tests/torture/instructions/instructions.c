@@ -5,8 +5,8 @@
  *
  * One victim first makes the call undisturbed, and its instructions are listed. Then, for each of them, a new victim is
  * prepared and killed or stopped before that instruction, and the last one when the call has returned. Of a call with
- * more than WHOLE instructions, which goes round long loops, each instruction is tried the first VISITS times and the
- * last time that it is reached: what lies between repeats one of these.
+ * more than WHOLE instructions, which goes round long loops, each instruction is tried the first and the last time that
+ * it is reached, for what lies between repeats one of these; and at most LONG_CALL of them, evenly spread.
  */
 #include <signal.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 #include "rig.h"
 
-enum { WHOLE = 5000, VISITS = 1, LIMIT_S = 60, HANGS_S = 60, NO_MORE = -1 };
+enum { WHOLE = 5000, LONG_CALL = 1000, LIMIT_S = 60, HANGS_S = 60, NO_MORE = -1 };
 
 static const struct call *call;
 static struct board *board;
@@ -169,11 +169,12 @@ static uint32_t choose(uint32_t count, uint32_t most, uint32_t *chosen)
     for (uint32_t i = 0; i < count; i++) visits[board->walk.at[i]]++;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = board->walk.at[i], visit = ++seen[at];
-        if (count <= WHOLE || visit <= VISITS || visit == visits[at]) chosen[found++] = i + 1;
+        if (count <= WHOLE || visit == 1 || visit == visits[at]) chosen[found++] = i + 1;
     }
     chosen[found++] = count + 1;
     free(visits);
     free(seen);
+    if (!most && count > WHOLE) most = LONG_CALL;
     for (uint32_t i = 0; most > 1 && found > most && i < most; i++)
         chosen[i] = chosen[(uint64_t)i * (found - 1) / (most - 1)];
     return most && found > most ? most : found;

@@ -1,0 +1,37 @@
+"""The documents keep their word: what they name exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def named_tests() -> list[tuple[str, str]]:
+    return sorted({named for path in DOCUMENTS for named in NAMED.findall(path.read_text())})
+
+
+def test_the_guarantees_name_their_tests() -> None:
+    rows = [line for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    assert [row for row in rows if not NAMED.search(row)] == []
+
+
+@pytest.mark.parametrize(("file", "test"), named_tests())
+def test_a_test_that_a_document_names_exists(file: str, test: str) -> None:
+    assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_a_document_links_only_to_files_that_exist(path: Path) -> None:
+    assert [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()] == []
