@@ -136,7 +136,7 @@ def _curves(layout: Layout, hue: dict[str, str]) -> Iterator[str]:
         kind = edge.reliability.name if edge.matched else "apart"
         stroke = f' stroke="{hue[edge.topic]}"' if edge.matched else ""
         does = "publishes on" if edge.publishes else "subscribes to"
-        told = f"{edge.process.name} ({edge.process.pid}) {does} {edge.topic}, {edge.reliability.name}"
+        told = f"{program(edge.process.name)} ({edge.process.pid}) {does} {edge.topic}, {edge.reliability.name}"
         told += "" if edge.matched else ": meets nobody of its type and reliability"
         path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
         yield f'<path class="edge {kind}"{stroke} d="{path}"><title>{escape(told)}</title></path>'

@@ -82,7 +82,7 @@ def test_the_picture_has_a_card_a_topic_and_a_side_of_a_process_and_a_line_an_ed
     assert [title.text for title in told if title is not None] == [
         "pump (11) publishes on pump/speed, ADAPTIVE",
         "panel (22) subscribes to pump/speed, ADAPTIVE",
-        f"{APART.process} (23) subscribes to pump/speed, RELIABLE: meets nobody of its type and reliability",
+        "<re>corder.py (23) subscribes to pump/speed, RELIABLE: meets nobody of its type and reliability",
     ]
 
 
