@@ -8,7 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 import rtmw
-from rtmw.cli import clean, delay, doctor, echo, graph, node, publish, rates, top, topic, trace
+from rtmw.cli import (
+    clean,
+    delay,
+    doctor,
+    echo,
+    graph,
+    node,
+    node_doctor,
+    node_status,
+    publish,
+    rates,
+    top,
+    topic,
+    trace,
+)
 from rtmw.cli.filters import Filter
 from rtmw.cli.values import load_type
 from rtmw.domain import LARGEST_ID
@@ -153,8 +167,9 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
     parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics on loopback")
     shown = parser.add_subparsers(metavar="COMMAND", required=False)
-    _add(shown, "list", node.list_nodes, "list the node of the domain and its peers")
-    _add(shown, "info", node.info, "show what crosses, what was dropped and why, and the offset of the peers' clocks")
+    _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")
+    _add(shown, "info", node_status.info, "show what crosses and what does not, what was dropped, and why")
+    _add(shown, "doctor", node_doctor.doctor, "look for what is in the way between this host and the others")
 
 
 def _add_upkeep(commands: Commands) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,45 @@ class Endpoint:
         return kept.history.depth if kept is not None and isinstance(kept.history, Policy.History.KeepLast) else 1
 
 
+@dataclass(frozen=True)
+class Program:
+    """A DDS participant of somebody else, by what it says of itself."""
+
+    host: str = ""
+    """Empty: it does not say."""
+    pid: int = 0
+    name: str = ""
+    address: str = ""
+    """Where it receives."""
+    domain: int | None = None
+    """Of rtmw; None: it is no node."""
+
+    @classmethod
+    def of(cls, policies: Any) -> Program:
+        """From the policies that it announces. What is not understood is left out: anybody may announce anything."""
+        said = {policy.key: policy.value for policy in policies if isinstance(policy, Policy.Property)}
+        given = next((policy.data for policy in policies if isinstance(policy, Policy.Userdata)), b"")
+        host, pid, name = said.get("__Hostname", ""), said.get("__Pid", ""), said.get("__ProcessName", "")
+        places = [place for place in said.get("__NetworkAddresses", "").split(",") if place.startswith("udp/")]
+        address = places[-1].removeprefix("udp/").partition("@")[0] if places else ""
+        domain = _domain_of(given[len(MARK) :]) if given.startswith(MARK) else None
+        return cls(host, int(pid) if pid.isdecimal() else 0, name, address, domain)
+
+    def __str__(self) -> str:
+        place = f" on {self.host}" if self.host else ""
+        if self.domain is not None:
+            return f"the node of domain {self.domain}{place}"
+        return f"{self.name or 'a DDS program'}{f' ({self.pid})' if self.pid else ''}{place}"
+
+
+def _domain_of(description: bytes) -> int | None:
+    try:
+        found: Any = json.loads(description)["domain"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, int) else None
+
+
 class Discovery:
     """Writers, readers and participants of others, as of the last `poll`."""
 
@@ -71,8 +111,7 @@ class Discovery:
         self._own = str(participant.guid)
         self.writers: dict[str, Endpoint] = {}
         self.readers: dict[str, Endpoint] = {}
-        self.participants: dict[str, bytes | None] = {}
-        """What each says of itself, if it is a node."""
+        self.participants: dict[str, Program] = {}
         self._sources: list[tuple[Any, Callable[[Any, bool], None]]] = [
             (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsPublication), self._on_writer),
             (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsSubscription), self._on_reader),
@@ -108,5 +147,8 @@ class Discovery:
         if not is_alive:
             self.participants.pop(guid, None)
         elif guid != self._own:
-            given = next((policy.data for policy in sample.qos if isinstance(policy, Policy.Userdata)), b"")
-            self.participants[guid] = given[len(MARK) :] if given.startswith(MARK) else None
+            self.participants[guid] = Program.of(sample.qos)
+
+    def program(self, endpoint: Endpoint) -> Program:
+        """Whose endpoint it is."""
+        return self.participants.get(endpoint.participant, Program())

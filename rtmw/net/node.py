@@ -13,7 +13,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -25,7 +26,9 @@ from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import load_engine
+from rtmw.net.metrics import ADDRESS, Metrics
 from rtmw.net.settings import STATUS_TOPIC, Settings
+from rtmw.net.status import interface_why, make_status
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
 
@@ -61,6 +64,9 @@ class Node:
         self.settings, self._reread = settings, reread
         self._stopping: asyncio.Event | None = None
         self._since = time.time()
+        self._metrics: Metrics | None = None
+        self._warned: dict[int, str] = {}
+        """Nodes whose clock was said to be wrong, and of which host each is."""
 
     def stop(self) -> None:
         if self._stopping is not None:
@@ -72,12 +78,25 @@ class Node:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        with _claim(self.settings), Domain(self.settings.domain) as domain:
+        with _claim(self.settings), self._measured(), Domain(self.settings.domain) as domain:
             self._engine = load_engine()(self.settings.domain, self.settings.max_rate)
             try:
                 await self._serve(domain, loop)
             finally:
                 self._engine.close()
+
+    @contextmanager
+    def _measured(self) -> Generator[None]:
+        """Metrics are the first to start: of what cannot be had, nothing else is half-started."""
+        if self.settings.metrics_port is None:
+            yield
+            return
+        self._metrics = Metrics(self.settings.metrics_port)
+        log.info("metrics are at http://%s:%d/metrics", ADDRESS, self._metrics.port)
+        try:
+            yield
+        finally:
+            self._metrics.close()
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
         described = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "domain": self.settings.domain})
@@ -88,8 +107,8 @@ class Node:
         self._bridge = Bridge(self._engine, participant, self.settings)
         self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain, loop)
         log.info(
-            "domain %d is carried on DDS domain %d over %s", self.settings.domain, self.settings.wire_domain,
-            self.settings.wire_interface or "the interface that leads to the peers",
+            "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
+            self.settings.wire_interface or "one of its interfaces", interface_why(self.settings),
         )  # fmt: skip
         notify("READY=1")
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
@@ -108,11 +127,12 @@ class Node:
         told = 0.0
         while not self._stopping.is_set():
             self._janitor.look()
-            self._bridge.step(neighbours.look(domain))
+            topics = neighbours.look(domain)
+            self._bridge.step(topics)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
                 self._beacons.send()
-                status.publish(json.dumps(self.status()).encode())
+                status.publish(json.dumps(self._tell(topics)).encode())
                 notify("WATCHDOG=1")
             try:
                 await asyncio.wait_for(self._stopping.wait(), _STEP_S)
@@ -136,32 +156,21 @@ class Node:
         self._engine.limit(new.max_rate)
         log.info("settings read again; changed: %s", ", ".join(changed) or "nothing")
 
-    def status(self) -> dict[str, Any]:
-        """What `rtmw node info` shows."""
-        bridge = self._bridge
-        return {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "domain": self.settings.domain,
-            "dds_domain": self.settings.wire_domain,
-            "interface": self.settings.wire_interface,
-            "since": self._since,
-            "swept": self._janitor.swept,
-            "peers": [
-                {
-                    "host": peer.host, "pid": peer.pid, "domain": peer.domain,
-                    "offset_ns": peer.offset_ns, "round_trip_ns": peer.round_trip_ns,
-                }
-                for peer in self._beacons.peers.values()
-            ],
-            "participants": len(bridge.discovery.participants),
-            "out": [
-                {"topic": topic, "type": route.kind.name, "readers": len(route.readers), **route.counters()}
-                for (topic, _), route in bridge.outgoing.items()
-            ],
-            "in": [
-                {"topic": topic, "type": route.kind.name, "writers": route.matched(), **route.counters()}
-                for (topic, _), route in bridge.incoming.items()
-            ],
-            "refused": bridge.refused,
-        }  # fmt: skip
+    def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
+        """How the node is, for everybody who asks."""
+        told = make_status(self._bridge, self._beacons, topics)
+        told["since"], told["swept"] = self._since, self._janitor.swept
+        told["metrics_port"] = self._metrics.port if self._metrics else None
+        self._warn(told["peers"])
+        if self._metrics:
+            self._metrics.latest = told
+        return told
+
+    def _warn(self, peers: list[dict[str, Any]]) -> None:
+        """Say once of each clock that it is wrong, and once that it is right again."""
+        wrong = {peer["node"]: peer for peer in peers if peer["warning"]}
+        for node in wrong.keys() - self._warned.keys():
+            log.warning("%s", wrong[node]["warning"])
+        for node in self._warned.keys() - wrong.keys():
+            log.info("the clock of %s is no longer in the way", self._warned[node])
+        self._warned = {node: peer["host"] for node, peer in wrong.items()}

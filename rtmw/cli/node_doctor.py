@@ -1,0 +1,114 @@
+"""`rtmw node doctor`: is there anything in the way between this host and the others?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rtmw.cli.environment import Check
+from rtmw.cli.node_status import find_status
+from rtmw.cli.show import Table, show, show_json, size
+from rtmw.errors import DomainNotFound
+
+INTERFACES = Path("/sys/class/net")
+RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
+ENOUGH_BYTES = 4 << 20
+"""Of the receive buffer: a fragmented megabyte, and what comes while it is read."""
+LOOPBACK = "lo"
+UP, MULTICAST = 0x1, 0x1000
+"""Of an interface's flags (netdevice(7))."""
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Print the examination; status 1 if anything is in the way."""
+    try:
+        status = find_status(arguments.domain)
+    except DomainNotFound:
+        status = None
+    found = [*checks(arguments.domain, status)]
+    well = not any(check.advice for check in found)
+    if arguments.json:
+        show_json({"domain": arguments.domain, "well": well, "checks": found})
+    else:
+        rows = [(check.name, check.found, check.advice or None) for check in found]
+        show(Table(f"The node of domain {arguments.domain}", ("what", "found", "advice"), rows))
+    return 0 if well else 1
+
+
+def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
+    """All checks of what the node says of itself; None: there is no node."""
+    if status is None:
+        yield Check("node", "none runs", f"start one: rtmw node --domain {number}")
+        yield receive_buffer()
+        return
+    yield Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
+    yield interface(status["interface"], status["interface_why"])
+    yield receive_buffer()
+    yield peers(status)
+    for peer in status["peers"]:
+        yield clock(peer)
+    yield from topics(status)
+
+
+def interface(name: str | None, why: str, folder: Path = INTERFACES) -> Check:
+    """Is it up, and can it multicast?"""
+    if name is None:
+        return Check("interface", why)
+    try:
+        flags = int((folder / name / "flags").read_text(), 16)
+    except (OSError, ValueError):
+        return Check("interface", f"{name} is gone", "bring it back, or start the node with another --interface")
+    if not flags & UP:
+        return Check("interface", f"{name} is down", f"ip link set {name} up")
+    if name != LOOPBACK and not flags & MULTICAST:
+        advice = f"ip link set {name} multicast on, or name the other hosts with --peers"
+        return Check("interface", f"{name} has no multicast", advice)
+    return Check("interface", f"{name}: {why}")
+
+
+def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:
+    """How much may wait in the kernel? The datagrams of a large message come at once."""
+    try:
+        most = int(limit.read_text())
+    except (OSError, ValueError):
+        return Check("receive buffer", "the kernel does not say")  # as in network namespaces
+    if most >= ENOUGH_BYTES:
+        return Check("receive buffer", f"up to {size(most)}")
+    advice = "large messages lose fragments and are sent again; sysctl -w net.core.rmem_max=16777216"
+    return Check("receive buffer", f"up to {size(most)}", advice)
+
+
+def peers(status: dict[str, Any]) -> Check:
+    """Is anybody there?"""
+    nodes, others = len(status["peers"]), status["participants"] - len(status["peers"])
+    found = f"{nodes} nodes, {max(others, 0)} other DDS participants"
+    if status["participants"]:
+        return Check("peers", found)
+    if status["interface"] == LOOPBACK:
+        advice = "loopback reaches this host only; start the node with --interface or --peers"
+    else:
+        advice = (
+            f"start a node there, on DDS domain {status['dds_domain']}; name it with --peers if multicast is blocked"
+        )
+    return Check("peers", found, advice)
+
+
+def clock(peer: dict[str, Any]) -> Check:
+    """Do its clock and ours agree well enough?"""
+    name = f"clock of {peer['host']}, domain {peer['domain']}"
+    if peer["offset_ns"] is None:
+        return Check(name, "not measured yet")
+    found = f"{peer['offset_ns'] / 1e6:+.3g} ms, there and back {peer['round_trip_ns'] / 1e6:.3g} ms"
+    return Check(name, found, peer["warning"] or "")
+
+
+def topics(status: dict[str, Any]) -> Iterator[Check]:
+    """Those whose two sides do not fit. That nobody else uses a topic, or that a pattern keeps it here, is no fault."""
+    for one in status["apart"]:
+        if one["cause"] in ("type", "qos"):
+            way = "published here" if one["direction"] == "out" else "wanted here"
+            yield Check(one["topic"], way, one["reason"])
+    for topic, reason in status["refused"].items():
+        yield Check(topic, "refused", reason)

@@ -1,0 +1,85 @@
+"""`rtmw node list` and `rtmw node info`: what the node of a domain says of itself."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rtmw.cli.common import CommandError, attach
+from rtmw.cli.show import Table, show, show_json
+
+_PATIENCE_S = 1.5
+"""The node says how it is once a second."""
+
+
+def list_nodes(arguments: argparse.Namespace) -> int:
+    """Print the node of the domain, and those it hears."""
+    found = node_status(arguments.domain)
+    if arguments.json:
+        show_json([{name: found[name] for name in ("host", "pid", "domain")}, *found["peers"]])
+        return 0
+    rows = [("this host", found["host"], found["pid"], found["domain"], None, None, None)]
+    for peer in found["peers"]:
+        offset, way = (None if peer[name] is None else peer[name] / 1e6 for name in ("offset_ns", "round_trip_ns"))
+        rows.append(("peer", peer["host"], peer["pid"], peer["domain"], peer["address"] or None, offset, way))
+    columns = ("", "host", "pid", "domain", "address", "clock ahead ms", "there and back ms")
+    show(Table("Nodes", columns, rows))
+    return 0
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Print what crosses, in each direction, and what does not, and why."""
+    found = node_status(arguments.domain)
+    if arguments.json:
+        show_json(found)
+        return 0
+    print(
+        f"Domain {found['domain']} is carried on DDS domain {found['dds_domain']} over "
+        f"{found['interface'] or 'one of the interfaces'} ({found['interface_why']}); {len(found['peers'])} other "
+        f"nodes, {found['participants']} DDS participants"
+    )
+    if found["metrics_port"] is not None:
+        print(f"Metrics: http://127.0.0.1:{found['metrics_port']}/metrics")
+    show(crossing_table("Out", found["out"]))
+    show(crossing_table("In", found["in"]))
+    show(apart_table(found))
+    for peer in found["peers"]:
+        if peer["warning"]:
+            print(f"Warning: {peer['warning']}.")
+    return 0
+
+
+def crossing_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    """Topics of one direction with all that is counted of them."""
+    columns = list(dict.fromkeys(name for row in rows for name in row)) or ["topic", "type"]
+    return Table(title, columns, [tuple(row.get(name) for name in columns) for row in rows])
+
+
+def apart_table(found: dict[str, Any]) -> Table:
+    """Topics that do not cross, and why."""
+    rows = [(one["topic"], one["direction"], one["reason"]) for one in found["apart"]]
+    rows += [(topic, None, reason) for topic, reason in found["refused"].items()]
+    return Table("Does not cross", ("topic", "direction", "why"), rows)
+
+
+def node_status(number: int) -> dict[str, Any]:
+    """What the node of a domain says of itself; CommandError when there is none."""
+    status = find_status(number)
+    if status is None:
+        raise CommandError(f"No node runs for domain {number}; start one with: rtmw node --domain {number}")
+    return status
+
+
+def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | None:
+    """The same; None when there is no node. `patience`: seconds to wait for its first word."""
+    from rtmw.net.settings import STATUS_TOPIC
+    from rtmw.subscriber import Subscriber
+
+    with attach(number) as domain, Subscriber(STATUS_TOPIC, history=1, domain=domain) as subscriber:
+        try:
+            status: dict[str, Any] = json.loads(bytes(subscriber.receive(timeout=patience).data))
+        except TimeoutError:
+            return None
+    return status if Path(f"/proc/{status['pid']}").exists() else None

@@ -1,0 +1,132 @@
+"""Topics that do not cross, and why: what `rtmw node info` answers when somebody misses a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rtmw.errors import RtmwError
+from rtmw.net.bridge import Bridge
+from rtmw.net.cyclone import Policy
+from rtmw.net.discovery import Endpoint
+from rtmw.net.idl_class import OCTETS_NAME, is_opaque
+from rtmw.net.names import Names
+from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
+from rtmw.net.note import read_note
+from rtmw.net.settings import OWN_PREFIX, Settings
+from rtmw.qos import Reliability
+from rtmw.types import AnyType, MessageType
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A topic that does not cross, in one direction, to or from one program or all."""
+
+    topic: str
+    direction: str
+    """`out` or `in`."""
+    cause: str
+    """`pattern`, `nobody`, `type`, `qos` or `unmatched`."""
+    reason: str
+
+
+def find_apart(topics: dict[str, LocalTopic], bridge: Bridge, names: Names) -> list[Apart]:
+    """All of them. `topics`: as the bus of this host shows them."""
+    found: list[Apart] = []
+    for name, topic in topics.items():
+        if name.startswith(OWN_PREFIX):
+            continue
+        if topic.publishers:
+            found += (Apart(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))
+        if topic.subscribers:
+            found += (Apart(name, "in", *why) for why in _inbound(name, topic.subscribers, bridge, names))
+    return found
+
+
+def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, names: Names) -> Iterator[tuple[str, str]]:
+    settings: Settings = bridge.settings
+    if not settings.leaves(name):
+        yield "pattern", f"topics_out allows {', '.join(settings.topics_out) or 'nothing'}"
+        return
+    readers = [one for one in bridge.discovery.readers.values() if names.local(one.topic) == name]
+    if not readers:
+        yield "nobody", "nobody elsewhere reads it"
+    routes = [route for (topic, _), route in bridge.outgoing.items() if topic == name]
+    served = {reader.guid for route in routes for reader in route.readers}
+    history = max((route.offer.history for route in routes), default=0)
+    for reader in readers:
+        if reader.guid not in served:
+            cause, why = _unserved(reader, publishers, history, names)
+            yield cause, f"{bridge.discovery.program(reader)} {why}"
+
+
+def _unserved(reader: Endpoint, publishers: tuple[Publishing, ...], history: int, names: Names) -> tuple[str, str]:
+    known = [one.kind for one in publishers]
+    if not _has_type(reader, known, names):
+        return "type", f"reads it as {reader.type_name}; {_listed(known, names)} is published here"
+    if _differs(reader, known):
+        return "type", f"reads it as another definition of {reader.type_name}"
+    if reader.is_reliable and all(one.reliability is Reliability.TIMELY for one in publishers):
+        return "qos", "asks for RELIABLE; what is published here is TIMELY"
+    if not history and any(policy == Policy.Durability.TransientLocal for policy in reader.qos):
+        return "qos", "asks for kept messages (TRANSIENT_LOCAL); no publisher here has a history"
+    return "unmatched", f"is not matched yet; its definition of {reader.type_name} may be another"
+
+
+def _inbound(
+    name: str, subscribers: tuple[Subscribing, ...], bridge: Bridge, names: Names
+) -> Iterator[tuple[str, str]]:
+    settings: Settings = bridge.settings
+    if not settings.enters(name):
+        yield "pattern", f"topics_in allows {', '.join(settings.topics_in) or 'nothing'}"
+        return
+    writers = [one for one in bridge.discovery.writers.values() if names.local(one.topic) == name]
+    if not writers:
+        yield "nobody", "nobody elsewhere publishes it"
+    for writer in writers:
+        why = _unheard(writer, subscribers, names)
+        if why is not None:
+            yield why[0], f"{bridge.discovery.program(writer)} {why[1]}"
+
+
+def _unheard(writer: Endpoint, subscribers: tuple[Subscribing, ...], names: Names) -> tuple[str, str] | None:
+    known = [one.kind for one in subscribers if not isinstance(one.kind, AnyType)]
+    takes_any = len(known) < len(subscribers)
+    if not takes_any and not _has_type(writer, known, names):
+        return "type", f"publishes {writer.type_name}; {_listed(known, names)} is wanted here"
+    if not takes_any and _differs(writer, known):
+        return "type", f"publishes another definition of {writer.type_name}"
+    if not _offers_reliable(writer) and all(one.reliability is Reliability.RELIABLE for one in subscribers):
+        return "qos", "offers less than RELIABLE, which is asked for here"
+    return None
+
+
+def _offers_reliable(writer: Endpoint) -> bool:
+    if writer.note is None:
+        return writer.is_reliable
+    try:
+        return read_note(writer.note).reliability is Reliability.RELIABLE
+    except RtmwError:
+        return False
+
+
+def _has_type(endpoint: Endpoint, kinds: list[MessageType], names: Names) -> bool:
+    return endpoint.type_name in {_wire_name(kind, names) for kind in kinds}
+
+
+def _differs(endpoint: Endpoint, kinds: list[MessageType]) -> bool:
+    """Only a node says enough of its types to tell."""
+    if endpoint.note is None:
+        return False
+    try:
+        return read_note(endpoint.note).kind.identity not in {kind.identity for kind in kinds}
+    except RtmwError:
+        return True
+
+
+def _listed(kinds: list[MessageType], names: Names) -> str:
+    return ", ".join(sorted({_wire_name(kind, names) for kind in kinds}))
+
+
+def _wire_name(kind: MessageType, names: Names) -> str:
+    return OCTETS_NAME if is_opaque(kind) else names.type(kind.name)

@@ -1,0 +1,53 @@
+"""When do the clocks of two hosts disagree so far that absolute times mean nothing between them?
+
+Lifetimes and deadlines of nodes travel as what is left of them, and need no clocks. These need them: `valid_until` that
+is reckoned from another host's source time, the Lifespan of plain DDS writers, and how old a message is.
+"""
+
+from __future__ import annotations
+
+from rtmw.net.beacon import Peer
+from rtmw.net.bridge import Bridge
+from rtmw.net.cyclone import Policy
+from rtmw.net.discovery import FOR_EVER_NS
+from rtmw.net.neighbours import LocalTopic
+
+NOTICED_NS = 10_000_000
+"""What ordinary NTP keeps in a local network; less is nobody's fault."""
+SHARE = 10
+"""An offset may be one part in so many of the shortest lifetime."""
+ASSUMED_NS = 1_000_000_000
+"""The shortest lifetime as long as none is seen."""
+
+
+def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int | None:
+    """The shortest Lifespan or deadline that anybody has announced here or elsewhere; None: there is none."""
+    found = [taker.deadline_ns for topic in topics.values() for taker in topic.subscribers]
+    found += [reader.deadline_ns for reader in bridge.discovery.readers.values()]
+    for writer in bridge.discovery.writers.values():
+        given = writer.policy(Policy.Lifespan)
+        found.append(0 if given is None or given.lifespan >= FOR_EVER_NS else given.lifespan)
+    return min((ns for ns in found if ns > 0), default=None)
+
+
+def disagreement(peer: Peer, shortest_ns: int | None) -> str | None:
+    """What to say of a peer's clock; None while there is nothing to say.
+
+    Half of the way there and back is what the measurement may be wrong by, so that a busy machine is not accused.
+    """
+    if peer.offset_ns is None or peer.round_trip_ns is None:
+        return None
+    certain = abs(peer.offset_ns) - peer.round_trip_ns // 2
+    if certain <= max(NOTICED_NS, (shortest_ns or ASSUMED_NS) // SHARE):
+        return None
+    way = "ahead of" if peer.offset_ns > 0 else "behind"
+    known = f"the shortest lifetime or deadline here is {_text(shortest_ns)}" if shortest_ns else "no lifetime is known"
+    return (
+        f"the clock of {peer.host} (domain {peer.domain}) is {_text(abs(peer.offset_ns))} {way} this one, and {known}: "
+        "valid_until and the Lifespan of DDS writers mean nothing between these hosts; keep their clocks together with "
+        "NTP or PTP"
+    )
+
+
+def _text(ns: int) -> str:
+    return f"{ns / 1e9:.3g} s" if ns >= 1_000_000_000 else f"{ns / 1e6:.3g} ms"

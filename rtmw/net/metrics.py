@@ -1,0 +1,107 @@
+"""Prometheus metrics of a node, on loopback: what it says of itself (status.py), named by their conventions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from rtmw.errors import RtmwError
+from rtmw.net.status import CARRIED, ENDS, WAITS, drops
+
+ADDRESS = "127.0.0.1"
+_TOPIC = ("topic", "direction")
+
+
+class Metrics(Collector):
+    """Serves what it was last told, in a thread of its own."""
+
+    def __init__(self, port: int) -> None:
+        """`port` 0: any that is free. Raises RtmwError when it cannot be had."""
+        self.latest: dict[str, Any] = {}
+        """The newest document of make_status."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        try:
+            self._server, self._thread = start_http_server(port, ADDRESS, registry)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise RtmwError(f"metrics_port {port} of {ADDRESS} cannot be used: {why}; choose another, or 0") from error
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def collect(self) -> Iterator[Metric]:
+        """In the server's thread."""
+        status = self.latest
+        if not status:
+            return
+        yield InfoMetricFamily(
+            "rtmw_node", "The node", value=_texts(status, "host", "domain", "dds_domain", "interface")
+        )
+        for name, what, value in (
+            ("start_time_seconds", "When the node was started, since the epoch", status["since"]),
+            ("peers", "Other nodes that are heard", len(status["peers"])),
+            ("participants", "DDS participants that are known", status["participants"]),
+        ):
+            yield GaugeMetricFamily(f"rtmw_node_{name}", what, value=value)
+        yield CounterMetricFamily(
+            "rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"]
+        )
+        yield from _of_peers(status["peers"])
+        yield from _of_topics({way: status[way] for way in ("out", "in")})
+
+
+def _texts(status: dict[str, Any], *names: str) -> dict[str, str]:
+    return {name: "" if status[name] is None else str(status[name]) for name in names}
+
+
+def _of_peers(peers: list[dict[str, Any]]) -> Iterator[Metric]:
+    labels = ("host", "pid", "domain")
+    offset = GaugeMetricFamily(
+        "rtmw_node_peer_clock_offset_seconds", "How far its clock is ahead of ours", labels=labels
+    )
+    way = GaugeMetricFamily("rtmw_node_peer_round_trip_seconds", "The shortest way there and back", labels=labels)
+    for peer in peers:
+        if peer["offset_ns"] is not None:
+            values = [str(peer[label]) for label in labels]
+            offset.add_metric(values, peer["offset_ns"] / 1e9)
+            way.add_metric(values, peer["round_trip_ns"] / 1e9)
+    yield from (offset, way)
+
+
+def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
+    """Types of one topic are added up: a series needs labels of its own."""
+    messages = CounterMetricFamily("rtmw_node_messages", "Messages that crossed", labels=_TOPIC)
+    size = CounterMetricFamily("rtmw_node_bytes", "Payload bytes that crossed", labels=_TOPIC)
+    matched = GaugeMetricFamily("rtmw_node_matched_endpoints", "DDS readers or writers elsewhere", labels=_TOPIC)
+    dropped = CounterMetricFamily("rtmw_node_drops", "Messages that were dropped", labels=(*_TOPIC, "cause"))
+    waited = CounterMetricFamily("rtmw_node_waits", "Times that something had to wait", labels=(*_TOPIC, "cause"))
+    for way, rows in ways.items():
+        for topic, row in _added(rows).items():
+            for family, name in ((messages, CARRIED[way]), (size, "bytes"), (matched, ENDS[way])):
+                family.add_metric([topic, way], row.get(name, 0))
+            for cause, number in drops(row).items():
+                dropped.add_metric([topic, way, cause], number)
+            for cause in WAITS:
+                if cause in row:
+                    waited.add_metric([topic, way, cause], row[cause])
+    yield from (messages, size, matched, dropped, waited)
+
+
+def _added(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        total = found.setdefault(row["topic"], {})
+        for name, value in row.items():
+            if isinstance(value, int):
+                total[name] = total.get(name, 0) + value
+    return found

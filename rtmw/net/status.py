@@ -1,0 +1,78 @@
+"""How a node is: the document that it publishes once a second, for `rtmw node`, for Prometheus and for anybody else."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import asdict
+from typing import Any, Final
+
+from rtmw.net.apart import find_apart
+from rtmw.net.beacon import Beacons, Peer
+from rtmw.net.bridge import Bridge
+from rtmw.net.clocks import disagreement, shortest_lifetime_ns
+from rtmw.net.discovery import Program
+from rtmw.net.names import Names
+from rtmw.net.neighbours import LocalTopic
+from rtmw.net.settings import Settings
+
+CARRIED: Final = {"out": "sent", "in": "received"}
+ENDS: Final = {"out": "readers", "in": "writers"}
+WAITS: Final = ("blocked", "delayed", "lapses")
+"""Counters of what had to wait, and was not dropped."""
+
+
+def drops(row: dict[str, Any]) -> dict[str, int]:
+    """What a topic has dropped in one direction, by cause; of a row of `out` or `in`."""
+    others = {"bytes", *CARRIED.values(), *ENDS.values(), *WAITS}
+    return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
+
+
+def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic]) -> dict[str, Any]:
+    """The document, but for what only the node knows. `topics`: as the bus of this host shows them."""
+    settings, shortest = bridge.settings, shortest_lifetime_ns(topics, bridge)
+    programs = [*bridge.discovery.participants.values()]
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "domain": settings.domain,
+        "dds_domain": settings.wire_domain,
+        "interface": settings.wire_interface,
+        "interface_why": interface_why(settings),
+        "peers": [_peer(peer, programs, shortest) for peer in beacons.peers.values()],
+        "participants": len(programs),
+        "shortest_lifetime_ns": shortest,
+        "out": [
+            {"topic": topic, "type": route.kind.name, "readers": len(route.readers), **route.counters()}
+            for (topic, _), route in bridge.outgoing.items()
+        ],
+        "in": [
+            {"topic": topic, "type": route.kind.name, "writers": route.matched(), **route.counters()}
+            for (topic, _), route in bridge.incoming.items()
+        ],
+        "refused": bridge.refused,
+        "apart": [asdict(one) for one in find_apart(topics, bridge, Names(settings.ros2))],
+    }
+
+
+def interface_why(settings: Settings) -> str:
+    """Why the node uses the interface that it uses."""
+    if settings.interface is not None:
+        return "it was named"
+    if settings.peers:
+        return "peers are named and no interface: the DDS library chooses"
+    return "neither interface nor peers are named: it reaches this host only"
+
+
+def _peer(peer: Peer, programs: list[Program], shortest_ns: int | None) -> dict[str, Any]:
+    mine = (program for program in programs if (program.pid, program.domain) == (peer.pid, peer.domain))
+    return {
+        "node": peer.node,
+        "host": peer.host,
+        "pid": peer.pid,
+        "domain": peer.domain,
+        "address": next((program.address for program in mine), ""),
+        "offset_ns": peer.offset_ns,
+        "round_trip_ns": peer.round_trip_ns,
+        "warning": disagreement(peer, shortest_ns),
+    }

@@ -1,0 +1,88 @@
+"""`rtmw node doctor`: what it finds in the way, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.cli.node_doctor import checks, clock, interface, peers, receive_buffer
+from rtmw.cli.node_status import apart_table
+from tests.cli.command import Run
+
+STATUS: dict[str, Any] = {
+    "pid": 11, "dds_domain": 4, "interface": "lo", "interface_why": "it was named", "participants": 2,
+    "peers": [
+        {"host": "far", "domain": 3, "offset_ns": -2_000_000, "round_trip_ns": 500_000, "warning": None},
+    ],
+    "apart": [], "refused": {},
+}  # fmt: skip
+
+
+def advice(status: dict[str, Any] | None) -> list[str]:
+    """But for the receive buffer, which is this machine's."""
+    return [check.advice for check in checks(4, status) if check.advice and check.name != "receive buffer"]
+
+
+def test_a_node_with_peers_is_well() -> None:
+    assert advice(STATUS) == []
+
+
+def test_without_a_node_it_says_how_to_start_one_and_ends_with_1(run: Run, domain_id: int) -> None:
+    status, out, _ = run("node", "doctor", "--domain", str(domain_id))
+    assert status == 1
+    assert f"start one: rtmw node --domain {domain_id}" in out
+    with rtmw.Domain(domain_id, pool="8M"):
+        assert run("node", "doctor", "--domain", str(domain_id))[:2] == (status, out)
+
+
+@pytest.mark.parametrize(
+    ("flags", "found", "words"),
+    [
+        ("0x1003", "eth7: it was named", ""),
+        ("0x1002", "eth7 is down", "ip link set eth7 up"),
+        ("0x3", "eth7 has no multicast", "multicast on, or name the other hosts with --peers"),
+        (None, "eth7 is gone", "another --interface"),
+    ],
+)
+def test_the_interface_has_to_be_up_and_to_multicast(tmp_path: Path, flags: str | None, found: str, words: str) -> None:
+    if flags is not None:
+        (tmp_path / "eth7").mkdir()
+        (tmp_path / "eth7" / "flags").write_text(flags + "\n")
+    check = interface("eth7", "it was named", tmp_path)
+    assert check.found == found
+    assert words in check.advice
+    assert bool(words) is bool(check.advice)
+
+
+@pytest.mark.parametrize(("limit", "is_small"), [("212992", True), ("16777216", False), ("", False)])
+def test_a_small_receive_buffer_is_advised_against(tmp_path: Path, limit: str, is_small: bool) -> None:
+    (tmp_path / "rmem_max").write_text(limit)
+    assert ("sysctl -w net.core.rmem_max" in receive_buffer(tmp_path / "rmem_max").advice) is is_small
+
+
+def test_loneliness_has_advice_by_its_likely_cause() -> None:
+    alone = {**STATUS, "participants": 0, "peers": []}
+    assert "loopback reaches this host only" in peers(alone).advice
+    assert "DDS domain 4" in peers({**alone, "interface": "eth7"}).advice
+    assert peers({**alone, "participants": 1}).advice == ""
+
+
+def test_a_clock_that_is_off_carries_the_nodes_warning() -> None:
+    peer = {**STATUS["peers"][0], "warning": "it is off"}
+    assert (clock(peer).advice, clock(peer).found) == ("it is off", "-2 ms, there and back 0.5 ms")
+    assert clock({**peer, "offset_ns": None, "round_trip_ns": None, "warning": None}).found == "not measured yet"
+
+
+def test_sides_that_do_not_fit_are_faults_and_solitude_of_a_topic_is_none() -> None:
+    apart = [
+        {"topic": "a", "direction": "out", "cause": "type", "reason": "types differ"},
+        {"topic": "b", "direction": "in", "cause": "qos", "reason": "less is offered"},
+        {"topic": "c", "direction": "out", "cause": "nobody", "reason": "nobody reads it"},
+        {"topic": "d", "direction": "out", "cause": "pattern", "reason": "no pattern"},
+    ]
+    status = {**STATUS, "apart": apart, "refused": {"e": "cannot be sent"}}
+    assert advice(status) == ["types differ", "less is offered", "cannot be sent"]
+    assert [row[0] for row in apart_table(status).rows] == ["a", "b", "c", "d", "e"]

@@ -1,0 +1,97 @@
+"""`rtmw node info` says of each topic that does not cross why it does not."""
+
+from dataclasses import dataclass
+
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.annotations import final
+from cyclonedds.idl.types import int32
+
+import rtmw
+from rtmw.cli.node_status import node_status
+from tests.child import Spawn
+from tests.net.hosts import Host, wait_until
+from topics.river import Reading
+
+PLAIN = """
+    import os
+    os.environ["CYCLONEDDS_URI"] = (
+        "<CycloneDDS><Domain><General><Interfaces><NetworkInterface name='lo' multicast='true'/></Interfaces>"
+        "</General></Domain></CycloneDDS>"
+    )
+    from dataclasses import dataclass
+    from cyclonedds.core import Policy, Qos
+    from cyclonedds.domain import DomainParticipant
+    from cyclonedds.idl import IdlStruct
+    from cyclonedds.idl.annotations import final
+    from cyclonedds.idl.types import int32
+    from cyclonedds.sub import DataReader
+    from cyclonedds.topic import Topic
+
+    @final
+    @dataclass
+    class Level(IdlStruct, typename="plain::Level"):
+        value: int32
+
+    participant = DomainParticipant({dds_domain})
+    quality = Qos(Policy.Reliability.Reliable(0))
+    reader = DataReader(participant, Topic(participant, "level", Level), qos=quality)
+    print("ready", flush=True)
+    input()
+"""
+
+
+@final
+@dataclass
+class Level(IdlStruct, typename="plain::Level"):
+    value: int32
+
+
+def reasons(host: Host) -> dict[tuple[str, str, str], str]:
+    """By topic, direction and cause."""
+    found = node_status(host.number)["apart"]
+    return {(one["topic"], one["direction"], one["cause"]): one["reason"] for one in found}
+
+
+def wait_for(host: Host, key: tuple[str, str, str], words: str) -> None:
+    wait_until(lambda: words in reasons(host).get(key, ""), f"{key} is not explained by {words!r}")
+
+
+def test_a_topic_that_nobody_elsewhere_uses_says_so(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start()
+    with rtmw.Publisher("sent", domain=host.domain), rtmw.Subscriber("wanted", domain=host.domain):
+        wait_for(host, ("sent", "out", "nobody"), "nobody elsewhere reads it")
+        wait_for(host, ("wanted", "in", "nobody"), "nobody elsewhere publishes it")
+    wait_until(lambda: not reasons(host), "closed endpoints are still shown")
+
+
+def test_a_topic_that_no_pattern_allows_names_the_patterns(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start("--topics-out", "river/*", "--topics-in", "airport/*")
+    with rtmw.Publisher("sent", domain=host.domain), rtmw.Subscriber("wanted", domain=host.domain):
+        wait_for(host, ("sent", "out", "pattern"), "topics_out allows river/*")
+        wait_for(host, ("wanted", "in", "pattern"), "topics_in allows airport/*")
+
+
+def test_types_that_do_not_fit_are_named_on_both_sides(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    with (
+        rtmw.Publisher("mixed", Reading, domain=here.domain),
+        rtmw.Publisher("mixed", domain=there.domain),
+        rtmw.Subscriber("mixed", domain=there.domain),
+    ):
+        words = f"the node of domain {here.number}"
+        wait_for(there, ("mixed", "in", "type"), words)
+        wait_for(there, ("mixed", "in", "type"), "Reading; rtmw::Octets is wanted here")
+
+
+def test_a_plain_reader_that_asks_for_more_than_is_offered_is_named(
+    hosts: tuple[Host, Host], domain_id: int, spawn: Spawn
+) -> None:
+    host = hosts[0]
+    host.start()
+    with rtmw.Publisher("level", Level, domain=host.domain, reliability=rtmw.Reliability.TIMELY):
+        child = spawn(PLAIN.format(dds_domain=host.dds_domain))
+        assert child.line() == "ready"
+        wait_for(host, ("level", "out", "qos"), "asks for RELIABLE; what is published here is TIMELY")
+        wait_for(host, ("level", "out", "qos"), f"({child.pid})")

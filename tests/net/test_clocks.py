@@ -1,0 +1,67 @@
+"""Clocks that disagree are said, in words, when it matters; and only then."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from rtmw.net.beacon import Peer
+from rtmw.net.clocks import disagreement
+from tests.child import Spawn
+from tests.net.hosts import Host, wait_until
+
+MS = 1_000_000
+
+
+def peer(ahead_ms: int, way_ms: int = 0) -> Peer:
+    return Peer(1, "far", 5, 3, 0.0, None, deque([(way_ms * MS, ahead_ms * MS)]))
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "way_ms", "shortest_ms", "told"),
+    [
+        (9, 0, 1, False),  # less than NTP keeps
+        (11, 0, 100, True),
+        (11, 0, 1000, False),  # less than a tenth
+        (101, 0, 1000, True),
+        (-101, 0, 1000, True),
+        (90, 0, None, False),
+        (110, 0, None, True),
+        (110, 40, 1000, False),  # may be 90
+        (130, 40, 1000, True),
+    ],
+)
+def test_an_offset_matters_beside_the_shortest_lifetime(
+    ahead_ms: int, way_ms: int, shortest_ms: int | None, told: bool
+) -> None:
+    shortest = None if shortest_ms is None else shortest_ms * MS
+    assert (disagreement(peer(ahead_ms, way_ms), shortest) is not None) is told
+
+
+def test_the_warning_says_which_clock_is_off_by_how_much_and_what_it_spoils() -> None:
+    said = disagreement(peer(-3000), 250 * MS)
+    assert said is not None
+    assert "the clock of far (domain 3) is 3 s behind this one" in said
+    assert "the shortest lifetime or deadline here is 250 ms" in said
+    assert "NTP or PTP" in said
+
+
+def test_a_clock_that_has_not_been_measured_is_not_accused() -> None:
+    assert disagreement(Peer(1, "far", 5, 3, 0.0, None), 1) is None
+
+
+SHIFTED = """
+    import sys, time
+    real = time.time_ns
+    time.time_ns = lambda: real() + 5_000_000_000
+    from rtmw.cli import main
+    sys.exit(main(["node", "--domain", "{number}", "--dds-domain", "{dds_domain}"]))
+"""
+
+
+def test_a_node_warns_of_a_host_whose_clock_is_ahead(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
+    here, there = hosts
+    here.start()
+    spawn(SHIFTED.format(number=there.number, dds_domain=there.dds_domain))
+    wait_until(lambda: f"(domain {there.number}) is 5 s ahead of this one" in here.said, "the log does not warn")

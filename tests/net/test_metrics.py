@@ -1,0 +1,95 @@
+"""The node's metrics, as Prometheus scrapes them."""
+
+from __future__ import annotations
+
+import re
+import socket
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import rtmw
+from rtmw.errors import RtmwError
+from rtmw.net.metrics import ADDRESS, Metrics
+from tests.net.hosts import PATIENCE, Host, wait_until
+
+Labels = frozenset[tuple[str, str]]
+
+
+def scrape(port: int) -> dict[tuple[str, Labels], float]:
+    """Every sample by name and labels, as a parser of Prometheus' format reads it."""
+    with urlopen(f"http://{ADDRESS}:{port}/metrics", timeout=PATIENCE) as answer:
+        families = [*text_string_to_metric_families(answer.read().decode())]
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def labelled(**labels: str) -> Labels:
+    return frozenset(labels.items())
+
+
+def port_of(host: Host) -> int:
+    said = re.search(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics", host.said)
+    assert said, host.said
+    return int(said[1])
+
+
+def test_messages_that_cross_are_counted_by_topic_and_direction(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    here.start("--metrics-port", "0")
+    there.start("--metrics-port", "0")
+    subscriber = rtmw.Subscriber("counted", domain=there.domain)
+    publisher = rtmw.Publisher("counted", domain=here.domain)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    for number in range(3):
+        publisher.publish(b"%d" % number)
+        subscriber.receive(timeout=PATIENCE)
+    out, into = labelled(topic="counted", direction="out"), labelled(topic="counted", direction="in")
+    wait_until(lambda: scrape(port_of(here)).get(("rtmw_node_messages_total", out)) == 3, "3 messages are not shown")
+    wait_until(lambda: scrape(port_of(there)).get(("rtmw_node_messages_total", into)) == 3, "3 messages are not shown")
+    shown = scrape(port_of(here))
+    assert shown["rtmw_node_bytes_total", out] == 3
+    assert shown["rtmw_node_matched_endpoints", out] == 1
+    assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 0
+    wait_until(lambda: scrape(port_of(here))["rtmw_node_peers", labelled()] == 1, "the other node is not shown")
+
+
+def test_types_of_one_topic_are_added_up_in_one_series() -> None:
+    rows = [{"topic": "t", "type": name, "readers": 1, "sent": 2, "bytes": 10, "expired": 3} for name in ("A", "B")]
+    metrics = Metrics(0)
+    try:
+        metrics.latest = {
+            "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1,
+            "participants": 2, "peers": [], "out": rows, "in": [],
+        }  # fmt: skip
+        shown = scrape(metrics.port)
+    finally:
+        metrics.close()
+    out = labelled(topic="t", direction="out")
+    assert shown["rtmw_node_messages_total", out] == 4
+    assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 6
+    assert shown["rtmw_node_info", labelled(host="h", domain="0", dds_domain="0", interface="")] == 1
+    assert shown["rtmw_node_start_time_seconds", labelled()] == 5
+
+
+def test_a_taken_port_ends_the_node_before_anything_has_started(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    with socket.socket() as taken:
+        taken.bind((ADDRESS, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert host.launch("--metrics-port", str(port)).wait(PATIENCE) == 1
+    assert f"metrics_port {port} of {ADDRESS} cannot be used: Address already in use" in host.said
+    assert "is carried" not in host.said
+
+
+def test_a_port_is_free_again_when_the_metrics_are_closed() -> None:
+    first = Metrics(0)
+    with pytest.raises(RtmwError, match="Address already in use"):
+        Metrics(first.port)
+    first.close()
+    Metrics(first.port).close()
