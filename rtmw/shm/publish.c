@@ -155,13 +155,13 @@ static bool is_next(struct rtmw_region *r, uint32_t before, uint32_t index)
     return load_relaxed(&r->descriptors[index].sequence) == load_relaxed(&r->descriptors[before].sequence) + 1;
 }
 
-/* Appends while there is room; how many. */
+/* Appends while there is room; how many. Others may have appended between the look at it and the first of these. */
 static uint32_t append_small(rtmw_publisher *p, uint32_t band, uint32_t room, const uint32_t *index, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (!room && !(room = reliable_room(p))) return i;
         if (!append(p, band, index[i])) return i;
-        room = i && !is_next(p->region, index[i - 1], index[i]) ? 0 : room - 1;
+        room = i && is_next(p->region, index[i - 1], index[i]) ? room - 1 : 0;
     }
     return count;
 }

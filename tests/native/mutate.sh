@@ -81,6 +81,10 @@ mutant "what the dead was tracing is traced for ever" trace \
     's/if \(load_seq\(&r->topics\[i\].tracers\[dead >> 6\]\) & bit_of\(dead\)\)/if (false)/' "death" "$@"
 mutant "what the dead was writing stays so" trace \
     's/TRACE_WRITING && turn_owner\(turn\) == dead/TRACE_WRITING \&\& false/' "death" "$@"
+mutant "many at once do not look at the room again" publish \
+    's/room = i && is_next\(.*\) \? room - 1 : 0;/room = room - 1;/' "append many" "$@"
+mutant "many at once take the first look at the room for enough" publish \
+    's/room = i && is_next\(.*\) \? room - 1 : 0;/room = i \&\& !is_next(p->region, index[i - 1], index[i]) ? 0 : room - 1;/' "append many" "$@"
 mutant "a subscriber whose spins were in vain never spins again" spin \
     's/if \(waited_ns < SHORT_NS .*/if (false)/' "sleep, sleep" "$@"
 

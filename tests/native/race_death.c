@@ -22,6 +22,14 @@ static void publish_small(void) { publish_word(DEAD, 7, PUBLISHED_BYTES); }
 static void publish_block(void) { publish_word(DEAD, 7, 1024); }
 static void publish_page(void) { publish_word(DEAD, 7, 2 * PAGE); }
 
+static void publish_many(void)
+{
+    static const uint64_t words[1024 / 8];
+    const struct part parts[] = {{words, PUBLISHED_BYTES}, {words, PUBLISHED_BYTES}, {words, 1024}};
+    uint32_t published;
+    publish_quietly(&world.publisher[DEAD], parts, 3, NULL, &published);
+}
+
 static void publish_evicting(void)
 {
     for (int i = 0; i < 6; i++) publish_word(DEAD, 7, i % 2 ? PUBLISHED_BYTES : 512);
@@ -174,6 +182,7 @@ static const struct fate fates[] = {
     {"publish a block", publish_block},
     {"publish two pages", publish_page},
     {"publish, evicting", publish_evicting},
+    {"publish many", publish_many},
     {"loan and drop", loan_and_drop},
     {"take", take},
     {"take and release", take_and_release},

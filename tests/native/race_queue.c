@@ -12,6 +12,23 @@ static void publish_2(void)
     for (uint64_t i = 0; i < 2; i++) note(publish_word(me(), 101 + me() + 10 * i, PUBLISHED_BYTES));
 }
 
+/* All at once; a note for each that was published. */
+static void publish_at_once(uint32_t count)
+{
+    uint64_t words[4][PUBLISHED_BYTES / 8] = {0};
+    struct part parts[4];
+    uint32_t published;
+    for (uint64_t i = 0; i < count; i++) {
+        words[i][0] = words[i][PUBLISHED_BYTES / 8 - 1] = 101 + me() + 10 * i;
+        parts[i] = (struct part){words[i], PUBLISHED_BYTES};
+    }
+    publish_quietly(&world.publisher[me()], parts, count, NULL, &published);
+    for (uint32_t i = 0; i < published; i++) note(1);
+}
+
+static void publish_2_at_once(void) { publish_at_once(2); }
+static void publish_3_at_once(void) { publish_at_once(3); }
+
 static void publish_4(void)
 {
     for (uint64_t i = 0; i < 4; i++) note(publish_word(me(), 101 + me() + 10 * i, PUBLISHED_BYTES));
@@ -174,9 +191,46 @@ static const char *nothing_vanishes(void)
     return all_comes_back() ? "right" : "";
 }
 
+static const struct outcome orders_of_two_and_one[] = {
+    {"AKB", ACCEPTABLE, "both first"},
+    {"ABK", ACCEPTABLE, "one between the two"},
+    {"BAK", ACCEPTABLE, "both last"},
+    {0},
+};
+
+/* RELIABLE, and three unread messages are enough. */
+static void three_are_enough(void)
+{
+    open_publisher(0, RTMW_RELIABLE, 64);
+    open_publisher(1, RTMW_RELIABLE, 64);
+    open_subscriber(2, RTMW_RELIABLE, 3);
+}
+
+static const char *few_too_many(void)
+{
+    uint64_t unread = link_tag(band_of(0)->tail), told = 0;
+    for (uint32_t who = 0; who < 2; who++)
+        for (uint32_t i = 0; i < world.noted[who]; i++) told += world.note[who][i];
+    if (unread != told) broken("%u in the queue, told otherwise", (uint32_t)unread);
+    if (!all_comes_back()) return "";
+    return unread < 3 ? "too few" : unread == 3 ? "as many" : unread == 4 ? "one more" : "too many";
+}
+
+static const struct outcome one_for_each_other[] = {
+    {"as many", ACCEPTABLE, "as the subscriber asks for"},
+    {"one more", ACCEPTABLE, "one for each other publisher that appends at the same moment"},
+    {"too few", FORBIDDEN, "there was room"},
+    {"too many", FORBIDDEN, "many at once look at the room again when another publisher comes between"},
+    {0},
+};
+
 const struct race queue_races[] = {
     {"append ‖ append, first of the band", {4, 1}, 2, 3, two_publishers, {publish_1, publish_1}, order_of_words, both_orders},
     {"append ‖ append", {4, 1}, 2, 3, two_publishers_after_one_message, {publish_1, publish_1}, order_of_words, both_orders},
+    {"append many ‖ append", {5, 1}, 2, 3, two_publishers_after_one_message, {publish_2_at_once, publish_1}, order_of_words,
+     orders_of_two_and_one},
+    {"append many ‖ append, append: room", {8, 1}, 2, 2, three_are_enough, {publish_3_at_once, publish_2}, few_too_many,
+     one_for_each_other},
     {"append ‖ append ‖ append", {4, 1}, 3, 2, three_publishers, {publish_1, publish_1, publish_1}, order_of_words, six_orders},
     {"append ‖ append, append, append, append", {3, 1}, 2, 2, stale_tail, {publish_1, publish_4}, nothing_vanishes, right_only},
     {"claim ‖ hold", {3, 1}, 2, 4, one_to_claim, {evict_and_claim, take_two}, claimed_or_held, right_only},
