@@ -12,7 +12,7 @@
 
 #include "native.h"
 
-static char control_name[64], blocks_name[64];
+static char control_name[64], blocks_name[64], unfinished_name[64];
 static pid_t maker;
 
 void fail(const char *file, int line, const char *what, const char *format, ...)
@@ -72,6 +72,7 @@ int native_open(const char *path, int flags)
 static void unlink_names(void)
 {
     if (getpid() != maker) return;
+    shm_unlink(unfinished_name);
     shm_unlink(control_name);
     shm_unlink(blocks_name);
 }
@@ -92,6 +93,16 @@ static int make_object(const char *name, uint64_t bytes)
     return fd;
 }
 
+/* As rtmw.shm.region does it: `rtmw doctor --fix` would take the blocks of a control object without a nonce for left over. */
+static void give_name(void)
+{
+    char from[80], to[80];
+    snprintf(from, sizeof from, "/dev/shm%s", unfinished_name);
+    snprintf(to, sizeof to, "/dev/shm%s", control_name);
+    CHECK(link(from, to) == 0, "%s", to);
+    shm_unlink(unfinished_name);
+}
+
 /* Numbers that people and the Python tests use end at 232. */
 uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds)
 {
@@ -100,15 +111,18 @@ uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds)
     maker = getpid();
     snprintf(control_name, sizeof control_name, REGION_CONTROL, domain);
     snprintf(blocks_name, sizeof blocks_name, REGION_BLOCKS, domain, (unsigned long long)nonce);
-    int control = make_object(control_name, region_control_bytes(pool_bytes));
+    snprintf(unfinished_name, sizeof unfinished_name, "/rtmw.%u.new.%d.%016llx", domain, maker,
+             (unsigned long long)nonce);
     atexit(unlink_names);
     signal(SIGALRM, end_by_signal);
     signal(SIGTERM, end_by_signal);
     signal(SIGINT, end_by_signal);
     alarm(seconds);
+    int control = make_object(unfinished_name, region_control_bytes(pool_bytes));
     close(make_object(blocks_name, pool_bytes));
     CHECK(region_format(control, pool_bytes, nonce) == RTMW_OK);
     close(control);
+    give_name();
     return domain;
 }
 
