@@ -49,6 +49,7 @@ struct world {
     bool dead[32];                      /* by pid */
     uint64_t note[REGIONS][16];         /* what actors remember for the judge */
     uint32_t noted[REGIONS];
+    uint32_t datagrams[PARTICIPANTS];   /* sent to the socket of a participant */
     char broken[160];                   /* said by an actor or the judge; any text is FORBIDDEN */
 };
 

@@ -1,10 +1,13 @@
 /* What the explored core finds instead of the kernel: time that passes by being asked for, so that every run of a
- * schedule is the same, and a /proc of processes that live until the test says otherwise. (Futexes are simulated in explore.c.)
+ * schedule is the same, a /proc of processes that live until the test says otherwise, and datagrams that are counted.
+ * (Futexes are simulated in explore.c.)
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "explore.h"
@@ -15,7 +18,7 @@
 #undef getpid
 #undef access
 
-enum { PROC_FD = 1000000 };
+enum { PROC_FD = 1000000, SOCKET_FD };
 
 uint32_t rtmw_forks;
 
@@ -54,3 +57,18 @@ int explore_access(const char *path, int mode)
 }
 
 int explore_close(int fd) { return fd == PROC_FD ? 0 : -1; }
+
+int explore_socket(int domain, int type, int protocol)
+{
+    (void)domain, (void)type, (void)protocol;
+    return SOCKET_FD;
+}
+
+ssize_t explore_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *address, socklen_t length)
+{
+    unsigned slot;
+    (void)fd, (void)data, (void)flags, (void)length;
+    const char *name = ((const struct sockaddr_un *)(const void *)address)->sun_path + 1;
+    if (sscanf(name, "rtmw.%*x.p%u.", &slot) == 1 && slot < PARTICIPANTS) world.datagrams[slot]++;
+    return (ssize_t)size;
+}

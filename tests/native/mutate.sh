@@ -87,5 +87,13 @@ mutant "many at once take the first look at the room for enough" publish \
     's/room = i && is_next\(.*\) \? room - 1 : 0;/room = i \&\& !is_next(p->region, index[i - 1], index[i]) ? 0 : room - 1;/' "append many" "$@"
 mutant "a subscriber whose spins were in vain never spins again" spin \
     's/if \(waited_ns < SHORT_NS .*/if (false)/' "sleep, sleep" "$@"
+mutant "who arms does not look again" wait \
+    '/^bool subscriber_arm/,/^}/ s/return has_next\(s\) .*;/return false;/' "arm ‖ publish" "$@"
+mutant "who is armed is not told" wait \
+    's/if \(load_seq\(&t->poll\) & 1\) send_datagrams.*;/(void)topic_index;/' "arm ‖ publish" "$@"
+mutant "a message that the dead had linked is given back" descriptors \
+    's/^(        )if \(linked\) \{/\1if (linked \&\& false) {/' "sweep ‖ append ‖ take" "$@"
+mutant "the dead hold on" participants \
+    's/fetch_and\(&d->holders\[dead >> 6\], ~bit_of\(dead\)\);/(void)0;/' "sweep ‖ append, evict" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -40,6 +40,15 @@ static void take_all(void)
     }
 }
 
+/* What a reader in an event loop does. It sleeps for a datagram only when there is nothing after it has armed. */
+static void arm_and_take(void)
+{
+    rtmw_message m;
+    if (!take_word(me(), &m) && (!subscriber_arm(&world.subscriber[me()]) || !take_word(me(), &m))) return;
+    note(m.sequence);
+    rtmw_release(&world.region[me()], m.descriptor);
+}
+
 static void shut(void) { subscriber_shut(&world.subscriber[1]); }
 
 static void one_each(void)
@@ -102,6 +111,21 @@ static const char *nobody_sleeps_on(void)
     return all_comes_back() ? "woken" : "";
 }
 
+/* Who took nothing sleeps: then a datagram says that there is something, and there is. */
+static const char *taken_or_told(void)
+{
+    bool told = false;
+    for (uint32_t who = 0; who < ACTORS; who++) {
+        rtmw_message m;
+        if (!world.subscriber[who].block || world.noted[who]) continue;
+        if (!world.datagrams[world.region[who].me]) return "lost";
+        if (!take_word(who, &m)) return "told for nothing";
+        rtmw_release(&world.region[who], m.descriptor);
+        told = true;
+    }
+    return all_comes_back() ? told ? "told" : "taken" : "";
+}
+
 static const char *published_at_last(void)
 {
     if (slept_out_ns > 500000) return "lost";
@@ -114,6 +138,14 @@ static const struct outcome woken_only[] = {
     {"woken", ACCEPTABLE, "it saw the change, or was woken after it"},
     {"lost", FORBIDDEN, "it sleeps though there is something for it"},
     {"nothing taken", FORBIDDEN, "it was woken for nothing and gave up"},
+    {0},
+};
+
+static const struct outcome taken_or_told_only[] = {
+    {"taken", ACCEPTABLE, "it saw the message"},
+    {"told", ACCEPTABLE, "it was armed before the message, and gets a datagram"},
+    {"lost", FORBIDDEN, "it sleeps though there is something for it"},
+    {"told for nothing", FORBIDDEN, "there is nothing to take after the datagram"},
     {0},
 };
 
@@ -177,6 +209,11 @@ const struct race wait_races[] = {
     {"wait for any ‖ publish", {4, 1}, 2, 3, one_each, {publish_1, wait_for_any}, nobody_sleeps_on, woken_only},
     {"wait ‖ wait ‖ publish", {4, 1}, 3, 2, two_sleepers, {publish_1, wait_and_take, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, wait_and_take, publish_1}, nobody_sleeps_on, woken_only},
+    {"arm ‖ publish", {4, 1}, 2, 4, one_each, {publish_1, arm_and_take}, taken_or_told, taken_or_told_only},
+    {"arm, resting ‖ publish", {4, 1}, 2, 4, one_that_rests, {publish_1, arm_and_take}, taken_or_told, taken_or_told_only},
+    {"arm ‖ arm ‖ publish", {4, 1}, 3, 2, two_sleepers, {publish_1, arm_and_take, arm_and_take}, taken_or_told, taken_or_told_only},
+    {"arm ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, arm_and_take, publish_1}, taken_or_told,
+     taken_or_told_only},
     {"wait ‖ shut", {4, 1}, 2, 3, one_each, {shut, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait for room ‖ take", {5, 1}, 2, 3, full_queue, {publish_when_there_is_room, take_all}, published_at_last, woken_in_time},
     {"sleep, sleep, …", {4, 1}, 1, 0, a_sleeper, {sleep_often}, spin_was_learned, little_then_all},

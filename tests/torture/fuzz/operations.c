@@ -118,6 +118,16 @@ static void publish(void)
     if (p) answered(rtmw_publish(p, bytes, some_size(), &qos));
 }
 
+static void publish_many(void)
+{
+    rtmw_publisher *p = publishers[below(ENDS)];
+    struct part parts[40];
+    uint32_t count = 1 + below(40), published;
+    for (uint32_t i = 0; i < count; i++) parts[i] = (struct part){bytes, below(8) ? below(IN_PLACE + 1) : some_size()};
+    if (p) answered(publish_quietly(p, parts, count, NULL, &published));
+    if (p) publisher_flush(p);
+}
+
 static void loan(void)
 {
     uint32_t at = below(LOANS);
@@ -160,6 +170,20 @@ static void take(void)
         release(at);
         kept[at].message = m;
         kept[at].region = s->region;
+    }
+}
+
+static void take_many(void)
+{
+    rtmw_subscriber *s = subscribers[below(ENDS)];
+    rtmw_message messages[64];
+    uint32_t count;
+    if (!s) return;
+    answered(take_some(s, messages, 1 + below(64), &count));
+    for (uint32_t i = 0; i < count; i++) {
+        must_be_lent(s->region, messages[i].data, messages[i].size);
+        read_all(&messages[i]);
+        rtmw_release(s->region, messages[i].descriptor);
     }
 }
 
@@ -256,8 +280,10 @@ static const struct {
     void (*act)(void);
     uint32_t often; /* of 128 times */
 } operations[] = {
-    {"publish", publish, 31},
-    {"take", take, 30},
+    {"publish", publish, 25},
+    {"publish many", publish_many, 6},
+    {"take", take, 24},
+    {"take many", take_many, 6},
     {"loan", loan, 8},
     {"end a loan", end_loan, 8},
     {"release", release_one, 8},
