@@ -166,6 +166,7 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--lease", type=positive, metavar="SECONDS", help="silence after which a peer is gone (10)")
     parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
     parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics on loopback")
+    parser.add_argument("--systemd-unit", action="store_true", help="print a unit for systemd that starts it, and end")
     shown = parser.add_subparsers(metavar="COMMAND", required=False)
     _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")
     _add(shown, "info", node_status.info, "show what crosses and what does not, what was dropped, and why")

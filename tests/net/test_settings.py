@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,17 @@ def test_a_bad_argument_is_named() -> None:
 @pytest.mark.parametrize(("text", "rate"), [("500", 500), ("2K", 2048), ("10M", 10 << 20), ("1G", 1 << 30), (7, 7)])
 def test_rates_are_bytes_a_second(text: object, rate: int) -> None:
     assert parse_rate(text) == rate
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "node.toml"
+
+
+def test_the_example_can_be_used() -> None:
+    assert make_settings(EXAMPLE, {}).topics_out == ("river/*", "airport/*")
+
+
+def test_the_example_shows_every_setting_with_a_value_that_can_be_used(tmp_path: Path) -> None:
+    text = re.sub(r"^# (?=[a-z0-9_]+ = )", "", EXAMPLE.read_text(), flags=re.MULTILINE)
+    shown = written(tmp_path, text.replace('"eth0"', '"lo"'))
+    assert set(re.findall(r"^(\w+) = ", text, re.MULTILINE)) == {field.name for field in fields(Settings)}
+    assert make_settings(shown, {}).peers == ("10.0.0.7", "10.0.0.8")

@@ -1,0 +1,51 @@
+"""docs/node.md keeps its word: its program runs as it stands there, and its tables are whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import rtmw
+from rtmw.net.settings import Settings
+from tests.child import Spawn
+from tests.net.hosts import PATIENCE, Host
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "node.md").read_text()
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ON_LOOPBACK = re.compile(r"`CYCLONEDDS_URI='(.*)'`")
+
+
+def test_its_program_reads_what_the_publisher_of_the_readme_publishes(
+    hosts: tuple[Host, Host], domain_id: int, spawn: Spawn
+) -> None:
+    host = hosts[0]
+    host.start()
+    (reading,), environment = FENCE.findall(TEXT), ON_LOOPBACK.search(TEXT)
+    assert environment
+    assert reading.count("DomainParticipant(0)") == 1
+    assert reading.count("10_000_000_000") == 1
+    reading = reading.replace("DomainParticipant(0)", f"DomainParticipant({host.dds_domain})")
+    reading = reading.replace("10_000_000_000", "60_000_000_000")
+    child = spawn(f"import os\nos.environ['CYCLONEDDS_URI'] = {environment[1]!r}\n{reading}")
+    publishing = next(block for block in FENCE.findall((ROOT / "README.md").read_text()) if "Publisher(" in block)
+    assert publishing.count("timeout=10)") == 1
+    publisher = spawn(
+        f"import os\nos.environ['RTMW_DOMAIN'] = '{host.number}'\n"
+        + publishing.replace("timeout=10)", f"timeout={PATIENCE})")
+        + "    publisher.publish(Speed(2, 0.0))\n    input()\n"
+    )
+    assert child.line(PATIENCE) == "1 1000.0", publisher.stderr
+
+
+def test_every_setting_is_explained() -> None:
+    table = TEXT.partition("## Settings")[2].partition("## What crosses")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [field.name for field in fields(Settings)]
+
+
+def test_every_metric_is_explained() -> None:
+    source = (Path(rtmw.__file__).parent / "net" / "metrics.py").read_text()
+    named = set(re.findall(r'"rtmw_(node_\w+)"', source)) - {"node"}
+    assert named
+    assert {name for name in named if name not in TEXT} == set()
