@@ -53,6 +53,7 @@ class Crowd:
     victims: list[int] = field(default_factory=list)
     stopped: dict[int, float] = field(default_factory=dict)
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
     instances: int = 0
     kills: int = 0
     stops: int = 0
@@ -129,8 +130,9 @@ class Crowd:
 
     def run(self, seconds: float) -> None:
         """Kill, stop and continue."""
-        began = said = time.monotonic()
-        while (now := time.monotonic()) < began + seconds:
+        said = time.monotonic()
+        until = said + seconds
+        while (now := time.monotonic()) < until:
             time.sleep(self.chance.uniform(0.0, 0.1))
             self.continue_due(now)
             (self.kill_one if self.chance.random() < 0.4 else self.stop_one)()
@@ -138,7 +140,7 @@ class Crowd:
             self.see_progress()
             if now - said >= 10:
                 said = now
-                self.say(now - began)
+                self.say(now - self.began)
 
     def say(self, seconds: float) -> None:
         taken = sum(self.board.progress[: len(SUBSCRIBERS)])
