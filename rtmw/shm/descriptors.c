@@ -90,21 +90,22 @@ static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, uint32_t
     return NIL;
 }
 
-/* A descriptor soon to be claimed: its lines are asked for now, and are here by then. Nothing waits for them. */
-void descriptor_fetch_ahead(struct rtmw_region *r)
-{
-    struct stash *stash = &r->plain;
-    if (stash->count <= AHEAD) return;
-    uint8_t *line = (uint8_t *)&r->descriptors[stash->entry[(stash->first + AHEAD) % STASH].index];
-    for (uint32_t i = 0; i < LINES_AHEAD; i++) prefetch_to_write(line + i * LINE);
-}
-
 /* The k-th descriptor to be claimed. Neighbours in time are not neighbours in memory: else the processor of a subscriber,
  * which looks ahead in memory, takes from the publisher the very lines that the next message is written to. */
 static uint32_t scattered(uint32_t k, uint32_t count)
 {
     uint32_t whole = count - count % SCATTER;
     return k < whole ? k - k % SCATTER + k * SCATTER_STEP % SCATTER : k;
+}
+
+/* A descriptor soon to be claimed: its lines are asked for now, and are here by then. Nothing waits for them. */
+void descriptor_fetch_ahead(struct rtmw_region *r)
+{
+    const struct stash *stash = &r->plain;
+    uint32_t count = r->header->descriptors, free = scattered((r->scan + AHEAD) % count, count);
+    uint32_t index = stash->count > AHEAD ? stash->entry[(stash->first + AHEAD) % STASH].index : free;
+    uint8_t *line = (uint8_t *)&r->descriptors[index];
+    for (uint32_t i = 0; i < LINES_AHEAD; i++) prefetch_to_write(line + i * LINE);
 }
 
 static uint32_t scan_free(struct rtmw_region *r)
