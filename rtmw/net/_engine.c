@@ -70,6 +70,16 @@ static PyObject *Engine_limit(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Engine_flow(PyObject *self, PyObject *args)
+{
+    int writer, reader;
+    struct engine *core = open_engine(self);
+    if (!core || !PyArg_ParseTuple(args, "ii", &writer, &reader)) return NULL;
+    int code = flow_open(core, writer, reader);
+    if (code == DDS_OK) Py_RETURN_NONE;
+    return PyErr_Format(state_of(Py_TYPE(self))->error, "flow control: DDS answers %d", code);
+}
+
 static PyObject *Engine_close(PyObject *object, PyObject *unused)
 {
     struct engine *core = ((Engine *)object)->core;
@@ -77,6 +87,7 @@ static PyObject *Engine_close(PyObject *object, PyObject *unused)
     ((Engine *)object)->core = NULL;
     if (core) {
         Py_BEGIN_ALLOW_THREADS
+        flow_close(core);
         engine_stop(core);
         rtmw_detach(core->region);
         Py_END_ALLOW_THREADS
@@ -141,6 +152,8 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
     if (code != RTMW_OK) return free(out), fail(state, topic, code);
     out->engine = core;
+    out->topic = flow_topic(topic, type ? type->identity : 0);
+    out->reliable = reliability == RTMW_RELIABLE;
     out->writer = writer;
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     if (outbound_open(out) == DDS_OK) return new_route(state, self, out, NULL);
@@ -169,6 +182,7 @@ static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywor
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
     if (code != RTMW_OK) return free(in), fail(state, topic, code);
     in->engine = core;
+    in->topic = flow_topic(topic, type ? type->identity : 0);
     in->reader = reader;
     in->reliable = reliability == RTMW_RELIABLE;
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
@@ -198,19 +212,28 @@ static PyObject *Route_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* What the bus dropped before the engine took it counts like what the engine dropped itself. */
+static PyObject *outbound_counters(struct outbound *o)
+{
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(o->subscriber, &bus);
+    return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
+                         "expired", load_relaxed(&o->expired) + bus.expired, "thinned", bus.thinned, "missed",
+                         bus.missed, "lapses", bus.lapses, "refused", load_relaxed(&o->refused), "blocked",
+                         load_relaxed(&o->blocked));
+}
+
 static PyObject *Route_counters(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
     struct inbound *i = ((Route *)object)->inbound;
     (void)unused;
-    if (o)
-        return Py_BuildValue("{sKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
-                             "expired", load_relaxed(&o->expired), "refused", load_relaxed(&o->refused), "blocked",
-                             load_relaxed(&o->blocked));
+    if (o) return outbound_counters(o);
     if (i)
-        return Py_BuildValue("{sKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes", load_relaxed(&i->bytes),
-                             "expired", load_relaxed(&i->expired), "malformed", load_relaxed(&i->malformed),
-                             "no_memory", load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed));
+        return Py_BuildValue("{sKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
+                             load_relaxed(&i->bytes), "expired", load_relaxed(&i->expired), "malformed",
+                             load_relaxed(&i->malformed), "no_memory", load_relaxed(&i->no_memory), "delayed",
+                             load_relaxed(&i->delayed), "overflowed", load_relaxed(&i->overflowed));
     return PyDict_New();
 }
 
@@ -228,6 +251,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"inbound", (PyCFunction)(void (*)(void))Engine_inbound,
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
+                                       {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"close", Engine_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

@@ -34,6 +34,9 @@ class Engine:
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""
 
+    def flow(self, writer: int, reader: int, /) -> None:
+        """Tell other nodes what to pause, and hear it of them, through these DDS entities (flow.py)."""
+
     def close(self) -> None:
         """Stop the thread and detach. All routes must be closed."""
 

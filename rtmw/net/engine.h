@@ -4,7 +4,8 @@
  *   DDS reader ─ listener, in the thread that received ─► inbound ─ publish ─► bus
  *
  * A route is one topic in one direction. What cannot go on (a RELIABLE reader far away, or one here, is full) waits in
- * its route and delays no other; the sender thread tries again every millisecond.
+ * its route and delays no other; the sender thread tries again soon. What waits here is little, for a node
+ * tells the others to pause the topic meanwhile (flow.c).
  */
 #ifndef RTMW_NET_ENGINE_H
 #define RTMW_NET_ENGINE_H
@@ -23,7 +24,8 @@ enum {
     BURST_BYTES = 64 << 10, /* the same, in bytes */
     BATCH = 32,             /* samples taken from a reader in one call */
     SOURCES = 64,           /* remote writers that a route remembers */
-    RETRY_NS = 1000000,
+    PAUSES = 256,           /* topics that others may have paused at a time */
+    RETRY_NS = 200000,
 };
 
 /* How the payload lies in the DDS sample. */
@@ -36,7 +38,8 @@ struct outbound {
     dds_entity_t writer;
     const struct ddsi_sertype *type;
     enum framing framing;
-    bool touched;      /* written to since the last flush */
+    uint64_t topic; /* what flow.c calls it */
+    bool reliable;
     uint32_t closing;  /* 1: the sender is to forget it; 2: it has */
     uint64_t retry_ns; /* not before; 0: not blocked */
     uint32_t taken;    /* messages in all queues */
@@ -55,6 +58,18 @@ struct source {
     bool is_node;
 };
 
+struct sample {
+    struct ddsi_serdata *data;
+    dds_sample_info_t info;
+};
+
+/* Samples in the order they came: a ring that grows. */
+struct backlog {
+    struct sample *ring;
+    uint32_t space, first, count; /* space: a power of two, or 0 */
+    uint64_t bytes;
+};
+
 struct inbound {
     struct engine *engine;
     struct inbound *next;
@@ -63,12 +78,17 @@ struct inbound {
     bool reliable;
     dds_entity_t reader;
     enum framing framing;
+    uint64_t topic; /* what flow.c calls it */
     struct source sources[SOURCES];
-    uint32_t forgotten;                  /* the next source to replace */
-    struct ddsi_serdata *waiting[BATCH]; /* taken from the reader, and not published yet */
-    dds_sample_info_t waiting_info[BATCH];
-    uint32_t waiting_first, waiting_count;
-    uint64_t received, bytes, expired, malformed, no_memory, delayed; /* under the lock */
+    uint32_t forgotten; /* the next source to replace */
+    struct backlog backlog;
+    bool pausing; /* others have been told to */
+    uint64_t told_ns;
+    uint64_t received, bytes, expired, malformed, no_memory, delayed, overflowed; /* under the lock */
+};
+
+struct pause {
+    uint64_t topic, until_ns;
 };
 
 struct engine {
@@ -77,8 +97,14 @@ struct engine {
     pthread_mutex_t lock; /* guards the lists; the sender holds it while it sends */
     struct outbound *outbounds;
     struct inbound *inbounds;
+    struct outbound *unflushed;         /* written to last */
     uint32_t stop, stuck;               /* stuck: inbound routes with something waiting */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
+    dds_entity_t flow_writer, flow_reader;
+    const struct ddsi_sertype *flow_type;
+    pthread_mutex_t flow_lock; /* guards the pauses */
+    struct pause pauses[PAUSES];
+    uint32_t pause_count; /* read without the lock: 0 is usual */
 };
 
 /* sender.c */
@@ -97,6 +123,20 @@ void outbound_forget(struct outbound *);
 int inbound_open(struct inbound *);
 void inbound_close(struct inbound *);
 void inbound_retry(struct inbound *);
+int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
+
+/* backlog.c */
+bool backlog_add(struct backlog *, struct sample); /* false: no memory */
+struct sample *backlog_first(struct backlog *);
+void backlog_drop_first(struct backlog *, uint32_t bytes); /* the sample itself is its taker's */
+void backlog_clear(struct backlog *);
+
+/* flow.c */
+uint64_t flow_topic(const char *topic, uint64_t type);
+int flow_open(struct engine *, dds_entity_t writer, dds_entity_t reader);
+void flow_close(struct engine *);
+void flow_tell(struct inbound *); /* lock held: pauses or resumes the topic elsewhere, as its backlog asks for */
+bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
 
 uint64_t now_realtime_ns(void);
 uint64_t now_monotonic_ns(void);

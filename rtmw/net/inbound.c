@@ -109,47 +109,70 @@ static int publish(struct inbound *i, const struct source *s, const dds_sample_i
     return code;
 }
 
+/* Messages and bytes of plain writers that wait here at most: nobody can tell those to pause. */
+enum { PLAIN_COUNT_MOST = 1 << 16, PLAIN_BYTES_MOST = 64 << 20 };
+
 /* false: it has to wait. */
-static bool deliver(struct inbound *i, struct ddsi_serdata *sample, const dds_sample_info_t *info)
+static bool deliver(struct inbound *i, const struct sample *s)
 {
-    if (info->valid_data) {
+    int code = RTMW_OK;
+    if (s->info.valid_data) {
         struct iovec bytes;
-        struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample, 0, ddsi_serdata_size(sample), &bytes);
-        int code = publish(i, source_of(i, info->publication_handle), info, bytes);
+        struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(s->data, 0, ddsi_serdata_size(s->data), &bytes);
+        code = publish(i, source_of(i, s->info.publication_handle), &s->info, bytes);
         ddsi_serdata_to_ser_unref(held, &bytes);
-        if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return count_up(&i->delayed, 1), false;
-        if (code != RTMW_OK) count_up(&i->no_memory, 1);
     }
-    ddsi_serdata_unref(sample);
+    if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
+    if (code != RTMW_OK) count_up(&i->no_memory, 1);
+    ddsi_serdata_unref(s->data);
     return true;
 }
 
-static bool deliver_waiting(struct inbound *i)
+static void deliver_backlog(struct inbound *i)
 {
-    while (i->waiting_count) {
-        uint32_t n = i->waiting_first;
-        if (!deliver(i, i->waiting[n], &i->waiting_info[n])) return false;
-        i->waiting_first++;
-        i->waiting_count--;
+    for (struct sample *s; (s = backlog_first(&i->backlog));) {
+        struct sample first = *s;
+        uint32_t size = ddsi_serdata_size(first.data);
+        if (!deliver(i, &first)) return;
+        backlog_drop_first(&i->backlog, size);
     }
-    return true;
+}
+
+static bool is_too_much(struct inbound *i, const struct sample *s)
+{
+    return (i->backlog.count >= PLAIN_COUNT_MOST || i->backlog.bytes >= PLAIN_BYTES_MOST) &&
+           !source_of(i, s->info.publication_handle)->is_node;
+}
+
+static void accept(struct inbound *i, struct sample s)
+{
+    if (!i->backlog.count && deliver(i, &s)) return;
+    if (!is_too_much(i, &s) && backlog_add(&i->backlog, s)) {
+        count_up(&i->delayed, 1);
+    } else {
+        count_up(&i->overflowed, 1);
+        ddsi_serdata_unref(s.data);
+    }
 }
 
 static void take_all(struct inbound *i)
 {
-    while (deliver_waiting(i)) {
-        dds_return_t count = dds_takecdr(i->reader, i->waiting, BATCH, i->waiting_info, DDS_ANY_STATE);
-        if (count <= 0) return;
-        i->waiting_first = 0;
-        i->waiting_count = (uint32_t)count;
-    }
+    struct ddsi_serdata *samples[BATCH];
+    dds_sample_info_t infos[BATCH];
+    dds_return_t count;
+    do {
+        count = dds_takecdr(i->reader, samples, BATCH, infos, DDS_ANY_STATE);
+        for (dds_return_t n = 0; n < count; n++) accept(i, (struct sample){samples[n], infos[n]});
+    } while (count == BATCH);
 }
 
-static void take_and_count(struct inbound *i)
+static void move(struct inbound *i)
 {
-    bool was_stuck = i->waiting_count > 0;
+    bool was_stuck = i->backlog.count > 0;
+    deliver_backlog(i);
     take_all(i);
-    if (was_stuck != (i->waiting_count > 0)) fetch_add(&i->engine->stuck, was_stuck ? -1u : 1u);
+    flow_tell(i);
+    if (was_stuck != (i->backlog.count > 0)) fetch_add(&i->engine->stuck, was_stuck ? -1u : 1u);
 }
 
 static void on_data(dds_entity_t reader, void *argument)
@@ -157,22 +180,22 @@ static void on_data(dds_entity_t reader, void *argument)
     struct inbound *i = argument;
     (void)reader;
     pthread_mutex_lock(&i->lock);
-    if (!i->waiting_count) take_and_count(i);
+    move(i);
     pthread_mutex_unlock(&i->lock);
 }
 
 void inbound_retry(struct inbound *i)
 {
     pthread_mutex_lock(&i->lock);
-    if (i->waiting_count) take_and_count(i);
+    if (i->backlog.count) move(i);
     pthread_mutex_unlock(&i->lock);
 }
 
-static int listen_to(struct inbound *i, void (*callback)(dds_entity_t, void *))
+int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument)
 {
-    dds_listener_t *listener = dds_create_listener(i);
+    dds_listener_t *listener = dds_create_listener(argument);
     dds_lset_data_available(listener, callback);
-    int code = dds_set_listener(i->reader, listener);
+    int code = dds_set_listener(reader, listener);
     dds_delete_listener(listener);
     return code;
 }
@@ -184,21 +207,22 @@ int inbound_open(struct inbound *i)
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
     pthread_mutex_unlock(&i->engine->lock);
-    int code = listen_to(i, on_data);
+    int code = listen_to(i->reader, on_data, i);
     if (code == DDS_OK) on_data(i->reader, i); /* what came before there was a listener */
     return code;
 }
 
 void inbound_close(struct inbound *i)
 {
-    listen_to(i, NULL); /* returns when no callback is running */
+    listen_to(i->reader, NULL, NULL); /* returns when no callback is running */
     pthread_mutex_lock(&i->engine->lock);
     struct inbound **link = &i->engine->inbounds;
     while (*link != i) link = &(*link)->next;
     *link = i->next;
     pthread_mutex_unlock(&i->engine->lock);
-    if (i->waiting_count) fetch_sub(&i->engine->stuck, 1u);
-    for (; i->waiting_count; i->waiting_count--) ddsi_serdata_unref(i->waiting[i->waiting_first++]);
+    if (i->backlog.count) fetch_sub(&i->engine->stuck, 1u);
+    backlog_clear(&i->backlog);
+    flow_tell(i);
     rtmw_publisher_close(i->publisher);
     pthread_mutex_destroy(&i->lock);
 }

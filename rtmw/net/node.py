@@ -24,6 +24,7 @@ from rtmw.net import neighbours, wire
 from rtmw.net.beacon import Beacons
 from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
+from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import load_engine
 from rtmw.net.metrics import ADDRESS, Metrics
@@ -105,6 +106,7 @@ class Node:
         except DDSException as error:
             raise NodeError(f"DDS domain {self.settings.wire_domain} cannot be joined: {error}") from error
         self._bridge = Bridge(self._engine, participant, self.settings)
+        self._flow = FlowControl(self._engine, participant)
         self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain, loop)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,

@@ -73,7 +73,6 @@ static dds_return_t write_sample(struct outbound *o, const rtmw_message *m, uint
     struct ddsi_serdata *sample = sample_of(o, m, now);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)m->source_time_ns;
-    o->touched = true;
     return dds_forwardcdr(o->writer, sample);
 }
 

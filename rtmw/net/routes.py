@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rtmw.net.cyclone import DataReader, DomainParticipant, Topic
@@ -37,6 +38,8 @@ class Outgoing:
         self._route: _engine.Route | None = None
         self._min_interval_ns = 0
         self.readers: tuple[Endpoint, ...] = ()
+        self._before: Counter[str] = Counter()
+        """What routes counted that have been closed since."""
 
     def refresh(self) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone."""
@@ -48,6 +51,7 @@ class Outgoing:
         )
         interval = min((reader.min_interval_ns for reader in self.readers), default=0)
         if self._route is not None and (not self.readers or interval != self._min_interval_ns):
+            self._before.update(self._route.counters())
             self._route.close()
             self._route = None
         if self._route is None and self.readers:
@@ -68,7 +72,8 @@ class Outgoing:
         )
 
     def counters(self) -> dict[str, int]:
-        return self._route.counters() if self._route is not None else {}
+        now = self._route.counters() if self._route is not None else {}
+        return {name: self._before[name] + now.get(name, 0) for name in self._before.keys() | now.keys()}
 
     def close(self) -> None:
         if self._route is not None:

@@ -28,15 +28,12 @@ static void sleep_until(uint64_t ns)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
 }
 
-/* The link takes so many bytes a second: wait until what was sent has left it. */
-static void wait_for_link(struct engine *e, uint64_t sent)
+/* The link takes so many bytes a second: it is busy until what was sent has left it. */
+static void occupy_link(struct engine *e, uint64_t sent)
 {
-    uint64_t limit = load_relaxed(&e->bytes_per_second);
-    if (!limit) return;
-    uint64_t now = now_monotonic_ns();
+    uint64_t limit = load_relaxed(&e->bytes_per_second), now = now_monotonic_ns();
     if (e->free_ns < now) e->free_ns = now;
-    e->free_ns += sent * 1000000000u / limit;
-    if (e->free_ns > now) sleep_until(e->free_ns);
+    if (limit) e->free_ns += sent * 1000000000u / limit;
 }
 
 static void forget_closing(struct engine *e)
@@ -45,6 +42,7 @@ static void forget_closing(struct engine *e)
         struct outbound *o = *link;
         if (load_acquire(&o->closing)) {
             *link = o->next;
+            if (e->unflushed == o) e->unflushed = NULL;
             outbound_forget(o);
             store_release(&o->closing, 2u); /* from here on it is its closer's */
         } else {
@@ -64,37 +62,36 @@ static void rotate(struct engine *e)
     first->next = NULL;
 }
 
-static bool send_from_band(struct engine *e, uint32_t band, uint64_t *bytes)
+/* A writer's messages share datagrams until it is flushed: what is to be on the wire earlier is flushed earlier. */
+static void flush(struct engine *e)
+{
+    if (e->unflushed) dds_write_flush(e->unflushed->writer);
+    e->unflushed = NULL;
+}
+
+static bool send_from_band(struct engine *e, uint32_t band)
 {
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (!o->queue[band].count || o->retry_ns) continue;
+        if (e->unflushed != o) flush(e);
         uint32_t before = o->taken;
-        *bytes = outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST);
+        e->unflushed = o;
+        occupy_link(e, outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST));
         if (o->taken != before) return true;
     }
     return false;
 }
 
 /* One burst of the highest band that has something. false: nothing may be sent now. */
-static bool send_burst(struct engine *e)
+static bool send_burst(struct engine *e, uint64_t now)
 {
-    uint64_t bytes = 0;
+    if (e->free_ns > now && load_relaxed(&e->bytes_per_second)) return false;
     for (uint32_t band = BANDS; band-- > 0;)
-        if (send_from_band(e, band, &bytes)) {
+        if (send_from_band(e, band)) {
             rotate(e);
-            wait_for_link(e, bytes);
             return true;
         }
     return false;
-}
-
-static void flush(struct engine *e)
-{
-    for (struct outbound *o = e->outbounds; o; o = o->next)
-        if (o->touched) {
-            dds_write_flush(o->writer);
-            o->touched = false;
-        }
 }
 
 /* When to look again at what could not go on; UINT64_MAX: nothing waits. */
@@ -103,7 +100,10 @@ static uint64_t retry(struct engine *e, uint64_t now)
     uint64_t at = load_relaxed(&e->stuck) ? now + RETRY_NS : UINT64_MAX;
     if (load_relaxed(&e->stuck))
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
+    if (e->free_ns > now && e->free_ns < at) at = e->free_ns;
     for (struct outbound *o = e->outbounds; o; o = o->next) {
+        if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
+        if (o->reliable && flow_is_paused(e, o->topic, now)) o->retry_ns = now + RETRY_NS;
         if (!o->retry_ns) continue;
         if (o->retry_ns <= now)
             o->retry_ns = 0;
@@ -115,7 +115,7 @@ static uint64_t retry(struct engine *e, uint64_t now)
 
 /* Sleep until a topic has something, or it is time to try again. The lock is not held: routes may come meanwhile, but
  * none goes without this thread. */
-static void wait_for_work(struct engine *e, rtmw_subscriber **subscribers, size_t count, uint64_t until)
+static void wait_for_work(rtmw_subscriber **subscribers, size_t count, uint64_t until)
 {
     static bool ready[WAITED_MOST];
     uint64_t now = now_monotonic_ns(), ns = until > now ? until - now : 0;
@@ -124,7 +124,6 @@ static void wait_for_work(struct engine *e, rtmw_subscriber **subscribers, size_
         rtmw_wait_any(subscribers, ready, count, ns);
     else
         sleep_until(now + ns);
-    (void)e;
 }
 
 static size_t list_waiting(struct engine *e, rtmw_subscriber **subscribers)
@@ -142,13 +141,13 @@ static void *run(void *argument)
     while (subscribers && !load_acquire(&e->stop)) {
         pthread_mutex_lock(&e->lock);
         forget_closing(e);
-        uint64_t at = retry(e, now_monotonic_ns());
+        uint64_t now = now_monotonic_ns(), at = retry(e, now);
         for (struct outbound *o = e->outbounds; o; o = o->next) outbound_gather(o);
-        bool sent = send_burst(e);
+        bool sent = send_burst(e, now);
         if (!sent) flush(e);
         size_t count = sent ? 0 : list_waiting(e, subscribers);
         pthread_mutex_unlock(&e->lock);
-        if (!sent) wait_for_work(e, subscribers, count, at);
+        if (!sent) wait_for_work(subscribers, count, at);
     }
     free(subscribers);
     return NULL;
@@ -157,6 +156,7 @@ static void *run(void *argument)
 int engine_start(struct engine *e)
 {
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->flow_lock, NULL);
     return pthread_create(&e->sender, NULL, run, e);
 }
 
@@ -165,4 +165,5 @@ void engine_stop(struct engine *e)
     store_release(&e->stop, 1u);
     pthread_join(e->sender, NULL);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->flow_lock);
 }

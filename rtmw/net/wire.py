@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -55,7 +56,9 @@ def configuration(settings: Settings) -> str:
 
 def join(settings: Settings, description: bytes) -> tuple[Any, DomainParticipant]:
     """A participant in the DDS domain of the settings, and the domain, which has to be kept. Raises DDSException."""
-    domain = DdsDomain(settings.wire_domain, configuration(settings))
+    experts = os.environ.get("CYCLONEDDS_URI")  # merged by the library: what comes later wins
+    own = configuration(settings)
+    domain = DdsDomain(settings.wire_domain, f"{own},{experts}" if experts else own)
     mark = Qos(Policy.Userdata(MARK + description), Policy.EntityName("rtmw node"))
     return domain, DomainParticipant(settings.wire_domain, mark)
 
@@ -110,8 +113,6 @@ class Request:
         """Of the DDS reader."""
         asked = Reliability.RELIABLE if self.reliable else Reliability.TIMELY
         policies = [*_reliability(asked, self.depth), Policy.Userdata(MARK + note), *_COMMON]
-        if self.reliable:
-            policies.append(Policy.ResourceLimits(max_samples=max(self.depth, _LEAST_SAMPLES)))
         if self.history:
             policies.append(Policy.Durability.TransientLocal)
         if self.min_interval_ns:
@@ -121,7 +122,6 @@ class Request:
         return Qos(*policies)
 
 
-_LEAST_SAMPLES = 1024
 _COMMON = (Policy.IgnoreLocal.Participant, Policy.DataRepresentation(True, True))
 
 

@@ -215,9 +215,9 @@ struct subscriber_block {
     uint64_t cursor[BANDS]; /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types; /* the owner only: messages of types it does not take */
-    uint64_t stall;       /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it */
-    uint32_t armed;       /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket;  /* 1: it has a socket of its own, beside its process' */
+    uint64_t stall; /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it; the owner: 0 */
+    uint32_t armed; /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
+    uint32_t own_socket; /* 1: it has a socket of its own, beside its process' */
     uint8_t pad1[40];
 };
 

@@ -112,6 +112,11 @@ typedef struct {
     uint8_t priority;
 } rtmw_message;
 
+/* What came of the messages of a topic for a subscriber, since it was opened. */
+typedef struct {
+    uint64_t received, missed, expired, thinned, lapses;
+} rtmw_subscriber_counters;
+
 RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
 
 /* Attach to a domain that exists. Sweeps after participants that died. */
@@ -137,6 +142,9 @@ RTMW_API int rtmw_publisher_wait(rtmw_publisher *, uint64_t timeout_ns);
 RTMW_API int rtmw_subscriber_open(rtmw_region *, const char *topic, const rtmw_type *, const rtmw_subscriber_qos *,
                                   rtmw_subscriber **);
 RTMW_API void rtmw_subscriber_close(rtmw_subscriber *);
+/* I cannot take just now, and have not stopped: the lease begins anew. */
+RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
+RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);
 /* Never waits: RTMW_OK with a message, RTMW_EMPTY, or RTMW_LAPSED (once for each time the lease ran out). */
 RTMW_API int rtmw_take(rtmw_subscriber *, rtmw_message *);
 RTMW_API void rtmw_release(rtmw_region *, uint32_t descriptor);

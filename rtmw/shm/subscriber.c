@@ -185,3 +185,16 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
     }
     free(s);
 }
+
+void rtmw_subscriber_alive(rtmw_subscriber *s)
+{
+    if (load_relaxed(&s->block->stall)) store_seq(&s->block->stall, 0);
+}
+
+void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counters)
+{
+    const struct subscriber_block *block = s->block;
+    *counters = (rtmw_subscriber_counters){load_relaxed(&block->received), load_relaxed(&block->missed),
+                                           load_relaxed(&block->expired), load_relaxed(&block->thinned),
+                                           load_relaxed(&block->lapses)};
+}

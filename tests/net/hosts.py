@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import rtmw
+from rtmw.net.settings import STATUS_TOPIC
 
 PATIENCE = 60.0
 """Seconds after which something that has to happen has not."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a node runs: on this machine's loopback, or in a network namespace (namespaces.py)."""
+
+    enter: tuple[str, ...] = ()
+    """What to put before a command, so that it runs there."""
+    arguments: tuple[str, ...] = ()
+    """For `rtmw node`: its interface, say."""
+
+
+HERE = Place()
+
+
 class Host:
     """A domain, and the node that carries it."""
 
-    def __init__(self, number: int, dds_domain: int, folder: Path) -> None:
-        self.number, self.dds_domain, self._folder = number, dds_domain, folder
-        self.domain = rtmw.Domain(number, pool="8M")
+    def __init__(self, number: int, dds_domain: int, folder: Path, place: Place = HERE, pool: str = "8M") -> None:
+        self.number, self.dds_domain, self._folder, self.place = number, dds_domain, folder, place
+        self.domain = rtmw.Domain(number, pool=pool)
         self.log = folder / f"node_{number}.log"
+        self.wire = ""
+        """More settings for the DDS library: XML."""
         self._node: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str, seconds: float = PATIENCE) -> None:
@@ -38,9 +58,10 @@ class Host:
 
     def launch(self, *arguments: str, notify: str = "") -> subprocess.Popen[bytes]:
         """Start the node, and wait for nothing."""
-        command = [sys.executable, "-m", "rtmw", "node", "--domain", str(self.number)]
-        command += ["--dds-domain", str(self.dds_domain), *arguments]
+        command = [*self.place.enter, sys.executable, "-m", "rtmw", "node", "--domain", str(self.number)]
+        command += ["--dds-domain", str(self.dds_domain), *self.place.arguments, *arguments]
         env = {**os.environ, "PYTHONPATH": str(Path(rtmw.__file__).parents[1]), "NOTIFY_SOCKET": notify}
+        env["CYCLONEDDS_URI"] = self.wire
         with self.log.open("ab") as log:
             self._node = subprocess.Popen(command, stdout=log, stderr=log, env=env)
         return self._node
@@ -54,6 +75,17 @@ class Host:
     def said(self) -> str:
         """The node's log."""
         return self.log.read_text() if self.log.exists() else ""
+
+    def info(self) -> Any:
+        """What `rtmw node info --json` shows."""
+        with rtmw.Subscriber(STATUS_TOPIC, history=1, domain=self.domain) as status:
+            return json.loads(status.receive(timeout=PATIENCE).value)
+
+    def crossed(self, way: str, topic: str) -> Counter[str]:
+        """The counters of a topic with one type, `out` or `in`; empty where it has no route."""
+        rows = [row for row in self.info()[way] if row["topic"] == topic]
+        assert len(rows) <= 1
+        return Counter({name: value for row in rows for name, value in row.items() if isinstance(value, int)})
 
     def stop(self) -> int:
         """End the node as systemd does; its exit status."""
@@ -71,6 +103,16 @@ class Host:
         sys.stderr.write(f"\n--- node of domain {self.number}:\n{self.said}")
         self.domain.close()
         rtmw.Domain.unlink(self.number)
+
+
+def halt(host: Host) -> None:
+    """SIGSTOP to the node, and wait until it stands."""
+    host.node.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, host.node.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def go_on(host: Host) -> None:
+    host.node.send_signal(signal.SIGCONT)
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:

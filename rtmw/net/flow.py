@@ -1,0 +1,26 @@
+"""The DDS side of flow control between nodes: the topic on which they ask each other to pause (flow.c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
+from rtmw.net.cyclone import types as idl
+
+if TYPE_CHECKING:
+    from rtmw.net import _engine
+
+_TOPIC = "rtmw/flow"
+
+Flow: Any = make_idl_struct("Flow", "rtmw::Flow", {"topic": idl.uint64, "paused": idl.uint32})
+
+
+class FlowControl:
+    """Keeps what the engine tells and hears with. To be kept until the engine is closed."""
+
+    def __init__(self, engine: _engine.Engine, participant: DomainParticipant) -> None:
+        quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
+        topic = Topic(participant, _TOPIC, Flow)
+        self._writer: Any = DataWriter(participant, topic, qos=quality)
+        self._reader: Any = DataReader(participant, topic, qos=quality)
+        engine.flow(self._writer._ref, self._reader._ref)

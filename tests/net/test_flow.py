@@ -1,0 +1,51 @@
+"""Who cannot take fast enough slows down his publishers, and nobody else."""
+
+from __future__ import annotations
+
+import rtmw
+from rtmw import Reliability
+from tests.books import examine
+from tests.net.hosts import PATIENCE, Host, wait_until
+
+COUNT = 3000
+
+
+def test_a_full_reliable_subscriber_delays_no_other_topic(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    full = rtmw.Subscriber("full", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)
+    other = rtmw.Subscriber("other", domain=there.domain, reliability=Reliability.TIMELY)
+    filling = rtmw.Publisher("full", domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=0)
+    going_on = rtmw.Publisher("other", domain=here.domain, reliability=Reliability.TIMELY)
+    assert filling.wait_for_subscribers(1, timeout=PATIENCE)
+    assert going_on.wait_for_subscribers(1, timeout=PATIENCE)
+
+    def is_full() -> bool:
+        accepted = filling.publish_many([bytes(1000)] * 100)
+        return accepted == 0 and there.crossed("in", "full")["delayed"] > 1000
+
+    wait_until(is_full, "the topic is not full")
+    for number in range(50):
+        going_on.publish(b"%d" % number)
+        assert other.receive(timeout=PATIENCE).value == b"%d" % number
+    assert full.stats().received == 0
+
+
+def test_a_slow_reliable_subscriber_gets_every_message(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    slow = rtmw.Subscriber("slow", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)
+    publisher = rtmw.Publisher("slow", domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=0)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    got, number, in_vain = list[int](), 0, 0
+    while number < COUNT:
+        if publisher.publish(number.to_bytes(2000, "little")):
+            number += 1
+        else:  # full all the way back to here: only now is anything taken
+            in_vain += 1
+            got += [int.from_bytes(sample.data, "little") for sample in slow.take_many(100)]
+    while len(got) < COUNT:
+        got.append(int.from_bytes(slow.receive(timeout=PATIENCE).data, "little"))
+    assert got == list(range(COUNT))
+    assert in_vain > 0
+    assert there.crossed("in", "slow")["overflowed"] == 0
+    for host in pair:
+        examine(host.domain)
