@@ -17,7 +17,17 @@ from rtmw.qos import Reliability
 DROPS = ("missed", "expired", "thinned", "unmatched")
 """The causes of a drop, as `SubscriberView` names them."""
 IDENTITY = ("pid", "process", "type_name", "reliability")
-PUBLISHER_COLUMNS = (*IDENTITY, "priority", "depth", "history", "published", "bytes", "timed_out", "exhausted")
+PUBLISHER_COLUMNS = (
+    *IDENTITY,
+    "priority",
+    "depth",
+    "history",
+    "lifetime_ns",
+    "published",
+    "bytes",
+    "timed_out",
+    "exhausted",
+)
 SUBSCRIBER_COLUMNS = (
     *IDENTITY,
     "depth",

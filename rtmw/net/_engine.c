@@ -178,7 +178,7 @@ static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywor
         return NULL;
     struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
     if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history};
+    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
     if (code != RTMW_OK) return free(in), fail(state, topic, code);
     in->engine = core;

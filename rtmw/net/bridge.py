@@ -83,6 +83,7 @@ class Bridge:
             max(one.depth for one in publishers),
             max(one.history for one in publishers),
             min(asked, default=0),
+            _longest([one.lifetime_ns for one in publishers]),
         )
         if before is None:
             return now
@@ -93,6 +94,7 @@ class Bridge:
             max(now.depth, before.depth),
             max(now.history, before.history),
             min(deadlines, default=0),
+            _longest([now.lifetime_ns, before.lifetime_ns]),
         )
 
     def _open_outgoing(self, key: Key, kind: MessageType, offer: Offer) -> None:
@@ -183,6 +185,10 @@ class Bridge:
         if self.refused.get(topic) != reason:
             log.warning("topic %s %s", topic, reason)
         self.refused[topic] = reason
+
+
+def _longest(lifetimes: list[int]) -> int:
+    return max(lifetimes) if all(lifetimes) else 0
 
 
 def _request(takers: list[Subscribing], writers: list[Endpoint]) -> Request:

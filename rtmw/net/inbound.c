@@ -35,7 +35,8 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
                              : mix(14695981039346656037u, endpoint->key.v, 16);
     if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
         s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
-    if (!endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) || s->lifetime_ns == INT64_MAX)
+    if (s->is_node || !endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) ||
+        s->lifetime_ns == INT64_MAX)
         s->lifetime_ns = 0;
     dds_builtintopic_free_endpoint(endpoint);
 }

@@ -21,6 +21,8 @@ class Publishing:
     priority: int
     depth: int
     history: int
+    lifetime_ns: int
+    """Of messages that say nothing else; 0: no limit."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,10 @@ def look(domain: Domain) -> dict[str, LocalTopic]:
         if slot not in used:
             continue
         sending, taking = list[Publishing](), list[Subscribing]()
-        for at, _, type, reliability, priority, depth, history, *_ in publishers:
+        for at, _, type, reliability, priority, depth, history, *_, lifetime_ns in publishers:
             kind = _resolve(types, type)
             if at == slot and not isinstance(kind, AnyType):
-                sending.append(Publishing(kind, Reliability(reliability), priority, depth, history))
+                sending.append(Publishing(kind, Reliability(reliability), priority, depth, history, lifetime_ns))
         for row in subscribers:
             if row[0] == slot:
                 taking.append(Subscribing(_resolve(types, row[2]), Reliability(row[3]), row[4], *row[8]))

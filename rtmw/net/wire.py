@@ -9,7 +9,8 @@
 | history K           | Durability TRANSIENT_LOCAL, DurabilityService KEEP_LAST K                            |
 | min_interval        | TimeBasedFilter of the reader                                                        |
 | deadline            | Deadline                                                                             |
-| lifetime            | Lifespan of plain writers; each message of a node brings its own (trailer.h)         |
+| lifetime            | Lifespan, when all publishers have one: the longest. For plain programs; to a node   |
+|                     | each message brings its own (trailer.h)                                              |
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ class Offer:
     history: int
     deadline_ns: int = 0
     """The shortest that a reader asks for; 0: nobody does."""
+    lifetime_ns: int = 0
+    """The longest; 0: some publisher sets no limit."""
 
     def qos(self, note: bytes) -> Any:
         """Of the DDS writer. `note`: what a node's endpoint says of itself."""
@@ -96,6 +99,8 @@ class Offer:
             policies += [Policy.Durability.TransientLocal, Policy.DurabilityService(0, kept, -1, -1, -1)]
         if self.deadline_ns:
             policies.append(Policy.Deadline(self.deadline_ns))
+        if self.lifetime_ns:
+            policies.append(Policy.Lifespan(self.lifetime_ns))
         return Qos(*policies)
 
 

@@ -32,6 +32,8 @@ class PublisherView:
     """Messages refused because no memory could be had."""
     identity: int
     """As samples show it; the upper 32 bits are the process id."""
+    lifetime_ns: int
+    """Of messages that say nothing else; 0: no limit."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class TopicView:
     subscribers: tuple[SubscriberView, ...]
 
 
-_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int]
+_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 _SubscriberRow = tuple[
     int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int]
 ]
@@ -97,11 +99,11 @@ _Types = dict[int, tuple[str, bytes]]
 
 
 def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
-    _, identity, type, reliability, priority, depth, history, published, bytes, timed_out, exhausted = row
+    _, identity, type, reliability, priority, depth, history, published, bytes, timed_out, exhausted, lifetime_ns = row
     pid = identity >> 32
     return PublisherView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
-        published, bytes, timed_out, exhausted, identity,
+        published, bytes, timed_out, exhausted, identity, lifetime_ns,
     )  # fmt: skip
 
 

@@ -191,13 +191,14 @@ static PyObject *Region_publishers(PyObject *self, PyObject *unused)
         struct publisher_block *p = &r->publishers[i];
         uint8_t reliability = load_relaxed(&p->reliability);
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
-        failed = append_new(list, Py_BuildValue("IKIBBIIKKKK", slot_topic(word),
+        failed = append_new(list, Py_BuildValue("IKIBBIIKKKKK", slot_topic(word),
                                                 (unsigned long long)load_relaxed(&p->identity), p->type, reliability,
                                                 p->priority, p->depth, p->history,
                                                 (unsigned long long)load_relaxed(&p->published),
                                                 (unsigned long long)load_relaxed(&p->bytes),
                                                 (unsigned long long)load_relaxed(&p->timed_out),
-                                                (unsigned long long)load_relaxed(&p->exhausted)));
+                                                (unsigned long long)load_relaxed(&p->exhausted),
+                                                (unsigned long long)load_relaxed(&p->lifetime_ns)));
     }
     return finished(list, failed);
 }
@@ -567,7 +568,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *region, *topic, *encode, *write;
     rtmw_publisher *core;
-    uint64_t lifetime_ns, max_blocking_ns;
+    uint64_t max_blocking_ns;
     uint32_t busy; /* threads inside a wait; the last one out finishes close() */
     bool closed;
     PyTypeObject *loan_type;
@@ -598,7 +599,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                      &max_blocking))
         return -1;
     qos.reliability = (rtmw_reliability)reliability;
-    if (!parse_type(type_tuple, &space, &type) || !seconds(lifetime, 0, &self->lifetime_ns) ||
+    if (!parse_type(type_tuple, &space, &type) || !seconds(lifetime, 0, &qos.lifetime_ns) ||
         !seconds(max_blocking, UINT64_MAX, &self->max_blocking_ns))
         return -1;
     const char *name = topic_name(object, topic);
@@ -669,12 +670,12 @@ static PyObject *only_argument(PyObject *const *args, Py_ssize_t count, PyObject
 }
 
 /* The first argument (`name`, by position or by name), and priority=, lifetime=, valid_until= of publish and loan. */
-static bool parse_call(Publisher *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames,
-                       const char *first_name, PyObject **first, rtmw_message_qos *qos)
+static bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name,
+                       PyObject **first, rtmw_message_qos *qos)
 {
     PyObject *const *values = args + count;
     *first = count == 1 ? args[0] : NULL;
-    *qos = (rtmw_message_qos){.priority = -1, .lifetime_ns = self->lifetime_ns};
+    *qos = (rtmw_message_qos){.priority = -1};
     if (count > 1)
         return PyErr_Format(PyExc_TypeError, "one argument by position, %s; %zd are given", first_name, count), false;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
@@ -689,7 +690,7 @@ static bool parse_call(Publisher *self, PyObject *const *args, Py_ssize_t count,
                        false;
             qos->priority = (int)priority;
         } else if (PyUnicode_CompareWithASCIIString(name, "lifetime") == 0) {
-            if (!seconds(value, self->lifetime_ns, &qos->lifetime_ns)) return false;
+            if (!seconds(value, 0, &qos->lifetime_ns)) return false;
             if (value != Py_None && qos->lifetime_ns == 0) qos->lifetime_ns = 1; /* 0 seconds: expired at once */
         } else if (PyUnicode_CompareWithASCIIString(name, "valid_until") == 0) {
             if (!seconds(value, 0, &qos->expires_ns)) return false;
@@ -857,7 +858,7 @@ static PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_s
     rtmw_message_qos qos;
     PyObject *value;
     int published;
-    if (!is_open(self) || !parse_call(self, args, count, kwnames, "value", &value, &qos)) return NULL;
+    if (!is_open(self) || !parse_call(args, count, kwnames, "value", &value, &qos)) return NULL;
     if (!batch_add(&batch, self, value)) return NULL;
     batch_publish(&batch, self, &qos, &published);
     batch_release(&batch);
@@ -880,7 +881,7 @@ static bool batch_fill(struct batch *batch, Publisher *self, PyObject *list, Py_
 /* One step of publish_many; how many were published. `*result`: as a verdict; 0 too when nothing is left. */
 static uint32_t publish_next(Publisher *self, PyObject *list, Py_ssize_t from, int *result)
 {
-    const rtmw_message_qos qos = {-1, self->lifetime_ns, 0, 0, 0};
+    const rtmw_message_qos qos = {-1, 0, 0, 0, 0};
     struct part part[PUBLISH_AT_ONCE];
     struct keep keep[PUBLISH_AT_ONCE];
     struct batch batch = {part, keep, 0, NULL, 0};
@@ -917,7 +918,7 @@ static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssiz
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos;
     PyObject *wanted;
-    if (!parse_call(self, args, count, kwnames, "size", &wanted, &qos)) return NULL;
+    if (!parse_call(args, count, kwnames, "size", &wanted, &qos)) return NULL;
     Py_ssize_t size = PyNumber_AsSsize_t(wanted, PyExc_OverflowError);
     if ((size == -1 && PyErr_Occurred()) || !is_open(self)) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a loan of %zd bytes is not possible; ask for 0 or more", size);

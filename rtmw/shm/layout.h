@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 2u
+#define RTMW_LAYOUT_VERSION 3u
 
 enum {
     LINE = 64,
@@ -203,7 +203,9 @@ struct publisher_block {
     uint32_t type;     /* index in types; TYPE_RAW for raw bytes */
     uint32_t depth;
     uint32_t history;
-    uint8_t reliability, priority, pad0[42];
+    uint8_t reliability, priority, pad0[2];
+    uint64_t lifetime_ns; /* of messages that say nothing else; 0: no limit. The owner, before ACTIVE */
+    uint8_t pad2[32];
     uint64_t published, bytes, timed_out, exhausted; /* the owner only */
     uint8_t pad1[32];
 };
@@ -311,6 +313,7 @@ RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);
 RTMW_PIN(offsetof(struct topic, tracers) == 40 && offsetof(struct topic, wait) == 64);
 RTMW_PIN(offsetof(struct topic, name) == 128);
 RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
+RTMW_PIN(offsetof(struct publisher_block, lifetime_ns) == 24);
 RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);

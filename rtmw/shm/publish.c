@@ -22,12 +22,12 @@ static uint32_t band_for(rtmw_publisher *p, const rtmw_message_qos *qos)
 
 static struct stamp stamp_now(rtmw_publisher *p, const rtmw_message_qos *qos)
 {
-    uint64_t now = monotonic_ns(), real = realtime_ns(p->region, now), expires = 0;
-    struct stamp stamp = {now, real, 0, p->block->identity};
+    uint64_t now = monotonic_ns(), real = realtime_ns(p->region, now);
+    uint64_t expires = qos ? qos->expires_ns : 0,
+             lifetime = qos && qos->lifetime_ns ? qos->lifetime_ns : p->qos.lifetime_ns;
+    if (lifetime && (!expires || real + lifetime < expires)) expires = real + lifetime;
+    struct stamp stamp = {now, real, expires, p->block->identity};
     if (!qos) return stamp;
-    expires = qos->expires_ns;
-    if (qos->lifetime_ns && (!expires || real + qos->lifetime_ns < expires)) expires = real + qos->lifetime_ns;
-    stamp.expires = expires;
     if (qos->source_time_ns) stamp.real = qos->source_time_ns;
     if (qos->publisher) stamp.publisher = qos->publisher;
     return stamp;

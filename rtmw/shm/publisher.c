@@ -21,6 +21,7 @@ static int open_slot(rtmw_publisher *p, uint16_t type)
     block->history = p->qos.history;
     block->reliability = (uint8_t)p->qos.reliability;
     block->priority = p->qos.priority;
+    block->lifetime_ns = p->qos.lifetime_ns;
     raise_to(&p->topic->history, p->qos.history);
     if (p->qos.reliability == RTMW_TIMELY) store_seq(&p->topic->timely, 1u);
     if (p->qos.reliability == RTMW_RELIABLE) store_seq(&p->topic->reliable, 1u);

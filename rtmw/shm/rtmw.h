@@ -65,9 +65,10 @@ typedef struct {
 
 typedef struct {
     rtmw_reliability reliability;
-    uint8_t priority; /* 0 to 7, 7 first */
-    uint32_t depth;   /* small messages kept for late subscribers while memory is plenty */
-    uint32_t history; /* messages kept for late subscribers in any case */
+    uint8_t priority;     /* 0 to 7, 7 first */
+    uint32_t depth;       /* small messages kept for late subscribers while memory is plenty */
+    uint32_t history;     /* messages kept for late subscribers in any case */
+    uint64_t lifetime_ns; /* of messages that say nothing else; 0: no limit */
 } rtmw_publisher_qos;
 
 typedef struct {
@@ -80,12 +81,12 @@ typedef struct {
 /* Set in the identity of a publisher that is not of this host: the node brought its message. */
 #define RTMW_REMOTE (UINT64_C(1) << 63)
 
-#define RTMW_PUBLISHER_QOS  {RTMW_ADAPTIVE, 0, 64, 0}
+#define RTMW_PUBLISHER_QOS  {RTMW_ADAPTIVE, 0, 64, 0, 0}
 #define RTMW_SUBSCRIBER_QOS {RTMW_ADAPTIVE, 64, 0, 0, 0, 0}
 
 typedef struct {
     int priority;         /* -1: the publisher's */
-    uint64_t lifetime_ns; /* 0: no limit */
+    uint64_t lifetime_ns; /* 0: the publisher's */
     uint64_t expires_ns;  /* CLOCK_REALTIME; 0: no limit. The earlier of both holds */
     /* For who passes on what another has published: */
     uint64_t source_time_ns; /* CLOCK_REALTIME; 0: now */

@@ -22,6 +22,7 @@ PUBLISHER = PublisherView(
     timed_out=1,
     exhausted=0,
     identity=11 << 32,
+    lifetime_ns=0,
 )
 SUBSCRIBER = SubscriberView(
     pid=22,

@@ -45,7 +45,7 @@ static bool publish_one(struct life *me, rtmw_publisher *p, uint32_t number)
 static void publish_all_along(struct life *me, struct rtmw_region *r, uint32_t turns)
 {
     rtmw_publisher *p;
-    rtmw_publisher_qos qos = {RTMW_RELIABLE, 0, 4, 0};
+    rtmw_publisher_qos qos = {RTMW_RELIABLE, 0, 4, 0, 0};
     CHECK(rtmw_publisher_open(r, topic, NULL, &qos, &p) == RTMW_OK);
     uint32_t number = load_seq(&me->board->told[me->instance]);
     while (turns-- > 0 && !load_seq(&me->board->stop)) {

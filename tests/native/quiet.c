@@ -49,7 +49,7 @@ static void open_all(uint32_t domain)
     static const char *const topics[KINDS] = {"timely", "adaptive", "reliable"};
     region = attach(domain);
     for (int kind = 0; kind < KINDS; kind++) {
-        rtmw_publisher_qos offer = {(rtmw_reliability)kind, 0, 16, 2};
+        rtmw_publisher_qos offer = {(rtmw_reliability)kind, 0, 16, 2, 0};
         rtmw_subscriber_qos ask = {(rtmw_reliability)kind, 64, 0, 0, UINT64_C(3600000000000), 0};
         rtmw_subscriber_qos drop = {RTMW_TIMELY, 4, 0, 1000, 0, 0};
         CHECK(rtmw_publisher_open(region, topics[kind], NULL, &offer, &publisher[kind]) == RTMW_OK);

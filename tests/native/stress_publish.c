@@ -84,7 +84,7 @@ static void send_one(struct sender *s)
 void play_publisher(struct role *role)
 {
     struct sender sender = {.role = role, .buffer = malloc(LARGEST)};
-    rtmw_publisher_qos qos = {role->reliability, 0, 64, 0};
+    rtmw_publisher_qos qos = {role->reliability, 0, 64, 0, 0};
     for (uint32_t topic = 0; topic < TOPICS; topic++) {
         CHECK(rtmw_publisher_open(role->region, topic_names[topic], NULL, &qos, &sender.publisher[topic]) == RTMW_OK);
         store_seq(&role->board->identity[role->number][topic], sender.publisher[topic]->block->identity);

@@ -67,7 +67,7 @@ void world_make(struct size size)
 void open_publisher(uint32_t who, rtmw_reliability reliability, uint32_t depth)
 {
     rtmw_publisher *p = NULL;
-    rtmw_publisher_qos qos = {reliability, 0, depth, 0};
+    rtmw_publisher_qos qos = {reliability, 0, depth, 0, 0};
     if (rtmw_publisher_open(&world.region[who], "race", NULL, &qos, &p) != RTMW_OK) return broken("publisher_open");
     world.publisher[who] = *p;
     free(p);

@@ -27,14 +27,14 @@ def test_topics_are_shown_by_name_with_their_types(domain: rtmw.Domain) -> None:
 
 def test_a_publisher_is_shown_with_its_settings_and_counters(domain: rtmw.Domain) -> None:
     publisher = rtmw.Publisher(
-        "t", Reading, priority=3, depth=7, history=2, reliability=Reliability.RELIABLE, max_blocking=0
+        "t", Reading, priority=3, depth=7, history=2, lifetime=9.5, reliability=Reliability.RELIABLE, max_blocking=0
     )
     blocking = rtmw.Subscriber("t", Reading, reliability=Reliability.RELIABLE, depth=2)
     for number in range(5):
         publisher.publish(Reading("A1", number))
     (view,) = topic_named(domain, "t").publishers
     assert (view.pid, view.type_name, view.reliability) == (os.getpid(), "Reading", Reliability.RELIABLE)
-    assert (view.priority, view.depth, view.history) == (3, 7, 2)
+    assert (view.priority, view.depth, view.history, view.lifetime_ns) == (3, 7, 2, 9_500_000_000)
     stats = publisher.stats()
     assert (view.published, view.bytes, view.timed_out, view.exhausted) == (2, stats.bytes, 3, 0)
     assert "python" in view.process or "pytest" in view.process

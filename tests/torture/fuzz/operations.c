@@ -78,8 +78,8 @@ static void close_publisher(uint32_t at)
 static void open_publisher(void)
 {
     uint32_t at = below(ENDS);
-    rtmw_publisher_qos qos = {(rtmw_reliability)below(3), (uint8_t)below(BANDS), 1 + below(64),
-                              below(4) ? 0 : below(8)};
+    rtmw_publisher_qos qos = {(rtmw_reliability)below(3), (uint8_t)below(BANDS), 1 + below(64), below(4) ? 0 : below(8),
+                              0};
     close_publisher(at);
     struct rtmw_region *r = regions[at % REGIONS];
     if (answered(rtmw_publisher_open(r, names[below(3)], some_type(false), &qos, &publishers[at])) != RTMW_OK)

@@ -14,7 +14,7 @@ static uint8_t payload[1 << 16];
 
 static void open_publisher(struct victim *v, const char *topic, rtmw_reliability reliability, uint32_t depth)
 {
-    rtmw_publisher_qos qos = {reliability, 0, depth, 0};
+    rtmw_publisher_qos qos = {reliability, 0, depth, 0, 0};
     CHECK(rtmw_publisher_open(v->region, topic, NULL, &qos, &v->publisher) == RTMW_OK);
 }
 

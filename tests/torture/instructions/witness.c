@@ -6,7 +6,7 @@ enum { TURNS = 4, SMALL = 64, MOST_A_LIFE = 1 << 8 };
 static rtmw_publisher *publisher_of(struct witness *w, const char *topic)
 {
     rtmw_publisher *p;
-    rtmw_publisher_qos qos = {RTMW_RELIABLE, 0, 64, 0};
+    rtmw_publisher_qos qos = {RTMW_RELIABLE, 0, 64, 0, 0};
     CHECK(rtmw_publisher_open(w->region, topic, NULL, &qos, &p) == RTMW_OK);
     return p;
 }
@@ -138,7 +138,7 @@ void books_must_close(struct witness *w)
 
 void witness_close(struct witness *w)
 {
-    rtmw_publisher_qos qos = {RTMW_TIMELY, 0, 1, 0};
+    rtmw_publisher_qos qos = {RTMW_TIMELY, 0, 1, 0, 0};
     rtmw_publisher *p;
     rtmw_loan loan;
     CHECK(rtmw_publisher_open(w->region, "torture/whole", NULL, &qos, &p) == RTMW_OK);
