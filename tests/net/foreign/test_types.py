@@ -57,6 +57,7 @@ def test_it_reads_what_is_published_here(host: Host, peer: Peer, topic: str, mes
     peer.open("reader", topic, type(message))
     with rtmw.Publisher(topic, type(message), domain=host.domain, reliability=RELIABLE) as publisher:
         assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        assert peer.next(topic, "matched") == "1"
         publisher.publish(message)
         assert peer.next(topic, "sample") == peer.value(message)
 
@@ -85,6 +86,7 @@ def test_optional_members_and_types_that_may_grow_cross_where_the_other_side_kno
     peer.open("reader", topic, type(value))
     with rtmw.Publisher(topic, type(value), domain=host.domain, reliability=RELIABLE) as publisher:
         assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        assert peer.next(topic, "matched") == "1"
         publisher.publish(value)
         assert peer.next(topic, "sample") == peer.value(value)
     back = f"{topic}/back"
