@@ -25,6 +25,9 @@ from tests.child import Spawn
 FUZZ = Path(__file__).parent / "fuzz"
 LONG = 120.0
 
+pytestmark = pytest.mark.timeout(600)
+"""The fuzzer is compiled first; and in a damaged region much is tried in vain, so that some calls take milliseconds."""
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -39,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ["make", "-s", "-j2", "-C", str(FUZZ), f"BUILD={out}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
 
 
 def test_no_overwritten_word_makes_the_core_leave_its_mappings_or_go_on_for_ever(built: Path) -> None:
@@ -126,7 +129,6 @@ def spoil(number: int, places: list[int], chance: random.Random, seconds: float)
     return count
 
 
-@pytest.mark.timeout(400)  # in a damaged region much is tried in vain: some calls take milliseconds
 def test_python_programs_get_errors_of_rtmw_or_go_on_while_words_are_overwritten(domain_id: int, spawn: Spawn) -> None:
     rtmw.Domain(domain_id, pool="1M").close()
     fresh = Path(f"/dev/shm/rtmw.{domain_id}.control").read_bytes()

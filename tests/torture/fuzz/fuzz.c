@@ -106,9 +106,10 @@ int main(int given, char **arguments)
 {
     uint64_t seed = given > 1 ? strtoull(arguments[1], NULL, 0) : 1;
     uint64_t rounds = given > 2 ? strtoull(arguments[2], NULL, 0) : 100, played = 0, failed = 0;
-    uint64_t seconds = given > 3 ? strtoull(arguments[3], NULL, 0) : PATIENCE_S, began = monotonic_ns();
+    uint64_t seconds = given > 3 ? strtoull(arguments[3], NULL, 0) : PATIENCE_S;
     if (given > 4) limit_s = strtol(arguments[4], NULL, 0);
     begin();
+    uint64_t began = monotonic_ns();
     for (; played < rounds && !failed && monotonic_ns() - began < seconds * 1000000000; played++)
         failed += !run_round(seed + played);
     tell(played, failed);
