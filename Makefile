@@ -57,7 +57,7 @@ native: setup
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-.venv-bench/.installed: bench/requirements.txt .venv/bin/pip
+.venv-bench/.installed: bench/requirements.txt pyproject.toml .venv/bin/pip
 	$(BIN)/python -m bench.environment .venv-bench
 	@touch $@
 

@@ -1,22 +1,24 @@
 """Makes the environment in which benches run: `python -m bench.environment FOLDER`, called by make.
 
-Everything in requirements.txt is installed in one go; if that fails, line by line, so that a peer that does not install
-here does not stop the rest: the bench marks it as not run.
+Everything in requirements.txt, and what rtmw itself needs, is installed in one go; if that fails, line by line, so that
+a peer that does not install here does not stop the rest: the bench marks it as not run.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 def requirements() -> list[str]:
     lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
-    return [line for line in lines if line]
+    return [line for line in lines if line] + tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
 
 
 def install(python: Path, *wanted: str) -> bool:
