@@ -9,9 +9,12 @@ import pytest
 from tests.model.check import search, what_is_missing
 from tests.model.sizes import SMALL, WITHOUT
 
-LONG = 100.0
+LONG = 300.0
 
-pytestmark = pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing()))
+pytestmark = [
+    pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing())),
+    pytest.mark.timeout(3 * LONG),
+]
 
 
 @pytest.mark.parametrize("size", SMALL)
