@@ -11,7 +11,7 @@ from tests.torture.instructions.rig import CannotRun, Harmed, Rig, build
 
 EXPLANATION = """
 A kill comes before every instruction, twice: once the others go on first, and once the sweep comes first. Of a call
-with more than 5,000 instructions each is tried the first and the last time that a loop comes to it, one way or the
+with more than 10,000 instructions each is tried the first and the last time that a loop comes to it, one way or the
 other; 1,000 of them, evenly spread."""
 
 

@@ -17,7 +17,7 @@
 
 #include "rig.h"
 
-enum { WHOLE = 5000, LONG_CALL = 1000, LIMIT_S = 60, HANGS_S = 60, NO_MORE = -1 };
+enum { WHOLE = 10000, LONG_CALL = 1000, LIMIT_S = 60, HANGS_S = 60, NO_MORE = -1 };
 
 static const struct call *call;
 static struct board *board;
