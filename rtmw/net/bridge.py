@@ -51,6 +51,10 @@ class Bridge:
         self._send(topics)
         self._receive(topics)
 
+    def tell_missed(self) -> None:
+        for route in self.outgoing.values():
+            route.tell_missed()
+
     def close(self) -> None:
         for routes in (self.outgoing, self.incoming):
             for key in [*routes]:

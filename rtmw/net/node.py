@@ -133,6 +133,7 @@ class Node:
             self._bridge.step(topics)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
+                self._bridge.tell_missed()
                 self._beacons.send()
                 status.publish(json.dumps(self._tell(topics)).encode())
                 notify("WATCHDOG=1")

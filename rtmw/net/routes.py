@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from rtmw.types import MessageType
 
 if TYPE_CHECKING:
     from rtmw.net import _engine
+
+log = logging.getLogger("rtmw.node")
 
 
 def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: MessageType) -> Any:
@@ -40,6 +43,7 @@ class Outgoing:
         self.readers: tuple[Endpoint, ...] = ()
         self._before: Counter[str] = Counter()
         """What routes counted that have been closed since."""
+        self._told_missed = 0
 
     def refresh(self) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone."""
@@ -74,6 +78,15 @@ class Outgoing:
     def counters(self) -> dict[str, int]:
         now = self._route.counters() if self._route is not None else {}
         return {name: self._before[name] + now.get(name, 0) for name in self._before.keys() | now.keys()}
+
+    def tell_missed(self) -> None:
+        """Say in the log what the bus could not keep for this node since it was asked last."""
+        missed = self.counters().get("missed", 0)
+        if missed > self._told_missed:
+            log.warning(
+                "topic %s: %d messages were missed before the node took them", self.topic, missed - self._told_missed
+            )
+        self._told_missed = missed
 
     def close(self) -> None:
         if self._route is not None:

@@ -14,6 +14,7 @@ PARTS = {
     "soak": ["-m", "tests.torture.soak", "600"],
     "fuzz": ["-m", "tests.torture.fuzz"],
     "model": ["-m", "tests.model"],
+    "net": ["-m", "tests.torture.net"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""
 

@@ -1,0 +1,112 @@
+"""Network namespaces as hosts: each has one interface, and all hang on one bridge, in a namespace of its own.
+
+The programs of a host run anywhere, for they meet in shared memory; only its node runs inside. What happens to the
+network is what happens to cables: a port of the bridge goes down, or a host throws away what it would send to another.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from functools import lru_cache
+
+from tests.net.hosts import Place
+
+INTERFACE = "eth0"
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
+    if done.returncode:
+        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+class Network:
+    """So many hosts at one bridge. `close` removes all of it."""
+
+    def __init__(self, hosts: int, mtu: int = 1500) -> None:
+        self._prefix, self._made = f"rtmw-{os.getpid()}-", list[str]()
+        try:
+            self._build(hosts, mtu)
+        except OSError:
+            self.close()
+            raise
+
+    def _build(self, hosts: int, mtu: int) -> None:
+        self._add("bridge")
+        _ip(
+            "-n",
+            self._name("bridge"),
+            "link",
+            "add",
+            "bridge",
+            "mtu",
+            str(mtu),
+            "type",
+            "bridge",
+            "mcast_snooping",
+            "0",
+        )
+        _ip("-n", self._name("bridge"), "link", "set", "bridge", "up")
+        for host in range(hosts):
+            self._add(str(host))
+            self._plug(host, mtu)
+
+    def _add(self, name: str) -> None:
+        _ip("netns", "add", self._name(name))
+        self._made.append(self._name(name))
+
+    def _name(self, name: str) -> str:
+        return self._prefix + name
+
+    def _plug(self, host: int, mtu: int) -> None:
+        inside, bridge = self._name(str(host)), self._name("bridge")
+        end = ["peer", "name", f"port{host}", "netns", bridge, "mtu", str(mtu)]
+        _ip("-n", inside, "link", "add", INTERFACE, "mtu", str(mtu), "type", "veth", *end)
+        _ip("-n", bridge, "link", "set", f"port{host}", "master", "bridge", "up")
+        _ip("-n", inside, "link", "set", "lo", "up")
+        _ip("-n", inside, "addr", "add", f"{self.address(host)}/24", "dev", INTERFACE)
+        _ip("-n", inside, "link", "set", INTERFACE, "up")
+
+    @staticmethod
+    def address(host: int) -> str:
+        return f"10.77.0.{host + 1}"
+
+    def place(self, host: int, *peers: int) -> Place:
+        """Where the node of a host runs. `peers`: hosts that it talks to by their addresses, without multicast."""
+        named = ["--peers", *(self.address(peer) for peer in peers)] if peers else []
+        enter = ("ip", "netns", "exec", self._name(str(host)))
+        return Place(enter, ("--interface", INTERFACE, *named))
+
+    def cut(self, host: int) -> None:
+        """Pull the cable of a host."""
+        _ip("-n", self._name("bridge"), "link", "set", f"port{host}", "down")
+
+    def heal(self, host: int) -> None:
+        _ip("-n", self._name("bridge"), "link", "set", f"port{host}", "up")
+
+    def mute(self, host: int, to: int) -> None:
+        """Nothing that a host sends to the address of another leaves any more; the other way stays."""
+        _ip("-n", self._name(str(host)), "route", "add", "blackhole", f"{self.address(to)}/32")
+
+    def unmute(self, host: int, to: int) -> None:
+        _ip("-n", self._name(str(host)), "route", "del", "blackhole", f"{self.address(to)}/32")
+
+    def close(self) -> None:
+        while self._made:
+            with suppress(OSError):
+                _ip("netns", "del", self._made.pop())
+
+
+@lru_cache
+def obstacle() -> str | None:
+    """Why there are no namespaces on this machine; None: there are."""
+    if shutil.which("ip") is None:
+        return "network namespaces need `ip` (Debian: iproute2)"
+    try:
+        Network(1).close()
+    except OSError as error:
+        return f"network namespaces cannot be made here: {error}"
+    return None
