@@ -6,7 +6,8 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rtmw.net.cyclone import DataReader, DomainParticipant, Topic
+from rtmw.errors import RtmwError
+from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import idl_class, is_opaque
 from rtmw.net.names import Names
@@ -23,7 +24,13 @@ log = logging.getLogger("rtmw.node")
 
 
 def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: MessageType) -> Any:
-    return Topic(participant, names.topic(topic), idl_class(kind, names.type))
+    try:
+        return Topic(participant, names.topic(topic), idl_class(kind, names.type))
+    except DDSException as error:
+        raise RtmwError(
+            f"DDS takes no topic {names.topic(topic)!r} of type {kind.name}; names have letters, digits and / _ . -, "
+            f"and no blanks ({error})"
+        ) from error
 
 
 class Outgoing:
