@@ -183,6 +183,15 @@ static inline void fetch_message(struct descriptor *d)
     prefetch(d->payload);
 }
 
+/* Of a message that is taken now: the one that is taken next. */
+static inline void fetch_successor(struct rtmw_region *r, uint32_t index)
+{
+    struct descriptor *d = descriptor_at(r, link_index(load_relaxed(&r->descriptors[index].next)));
+    if (!d) return;
+    prefetch_to_write(d);
+    fetch_message(d);
+}
+
 /* From a held message to its successor: that is held then, and the other let go. Else nothing has changed. */
 __attribute__((always_inline)) static inline int follow(struct rtmw_region *r, struct band *band, uint32_t *index,
                                                         uint64_t *sequence)
@@ -195,6 +204,7 @@ __attribute__((always_inline)) static inline int follow(struct rtmw_region *r, s
     *index = to;
     *sequence += 1;
     let_go(r, from);
+    fetch_successor(r, to);
     return STEP_OK;
 }
 
