@@ -13,7 +13,8 @@ def notify(state: str) -> None:
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+    kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK  # one who does not listen must not stop us
+    with socket.socket(socket.AF_UNIX, kind) as sender:
         try:
             sender.sendto(state.encode(), address)
         except OSError:
