@@ -20,6 +20,11 @@ typedef struct {
 } Route;
 
 typedef struct {
+    PyObject_HEAD
+    struct bell *core; /* until closed */
+} Bell;
+
+typedef struct {
     PyTypeObject *route_type;
     PyObject *error;
 } State;
@@ -237,6 +242,54 @@ static PyObject *Route_counters(PyObject *object, PyObject *unused)
     return PyDict_New();
 }
 
+static PyObject *Bell_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"reader", NULL};
+    int reader;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i", names, &reader)) return NULL;
+    Bell *self = (Bell *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    self->core = bell_hang(reader);
+    Py_END_ALLOW_THREADS
+    if (self->core) return (PyObject *)self;
+    Py_DECREF(self);
+    return PyErr_Format(state_of(type)->error, "entity %d is no DDS reader", reader);
+}
+
+static PyObject *Bell_fileno(PyObject *object, PyObject *unused)
+{
+    struct bell *core = ((Bell *)object)->core;
+    (void)unused;
+    return PyLong_FromLong(core ? core->descriptor : -1);
+}
+
+static PyObject *Bell_silence(PyObject *object, PyObject *unused)
+{
+    struct bell *core = ((Bell *)object)->core;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(core ? bell_silence(core) : 0);
+}
+
+static PyObject *Bell_close(PyObject *object, PyObject *unused)
+{
+    struct bell *core = ((Bell *)object)->core;
+    (void)unused;
+    ((Bell *)object)->core = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (core) bell_take_down(core);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static void Bell_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(Bell_close(object, NULL));
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
 static void Route_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -259,11 +312,21 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"close", Route_close, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 
+static PyMethodDef bell_methods[] = {{"fileno", Bell_fileno, METH_NOARGS, NULL},
+                                     {"silence", Bell_silence, METH_NOARGS, NULL},
+                                     {"close", Bell_close, METH_NOARGS, NULL},
+                                     {NULL, NULL, 0, NULL}};
+
 static PyType_Slot engine_slots[] = {{Py_tp_new, Engine_new},
                                      {Py_tp_dealloc, Engine_dealloc},
                                      {Py_tp_methods, engine_methods},
                                      {0, NULL}};
 static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
+static PyType_Slot bell_slots[] = {{Py_tp_new, Bell_new},
+                                   {Py_tp_dealloc, Bell_dealloc},
+                                   {Py_tp_methods, bell_methods},
+                                   {0, NULL}};
+static PyType_Spec bell_spec = {"rtmw.net._engine.Bell", sizeof(Bell), 0, Py_TPFLAGS_DEFAULT, bell_slots};
 static PyType_Spec engine_spec = {"rtmw.net._engine.Engine", sizeof(Engine), 0, Py_TPFLAGS_DEFAULT, engine_slots};
 static PyType_Spec route_spec = {"rtmw.net._engine.Route", sizeof(Route), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, route_slots};
@@ -286,6 +349,7 @@ static int module_exec(PyObject *module)
     if (errors) state->error = PyObject_GetAttrString(errors, "RtmwError");
     Py_XDECREF(errors);
     if (!state->error) return -1;
+    if (add_type(module, &bell_spec, NULL)) return -1;
     return add_type(module, &engine_spec, NULL) || add_type(module, &route_spec, &state->route_type) ? -1 : 0;
 }
 

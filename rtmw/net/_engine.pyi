@@ -47,3 +47,15 @@ class Route:
         """What it has carried and dropped, by cause; {} once closed."""
 
     def close(self) -> None: ...
+
+class Bell:
+    """Rings when a DDS reader has something."""
+
+    def __new__(cls, reader: int) -> Bell: ...
+    def fileno(self) -> int:
+        """Readable while it rings; -1 once closed."""
+
+    def silence(self) -> int:
+        """Since when it rang, in nanoseconds of CLOCK_REALTIME; 0: it did not."""
+
+    def close(self) -> None: ...

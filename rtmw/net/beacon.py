@@ -13,8 +13,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Listener, Policy, Qos, Topic, make_idl_struct
+from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
 from rtmw.net.cyclone import types as idl
+from rtmw.net.library import Bell
 
 _TOPIC = "rtmw/node"
 _KEPT = 60
@@ -69,11 +70,10 @@ class Beacons:
         quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(64), Policy.IgnoreLocal.Participant)
         topic = Topic(participant, _TOPIC, Beacon)
         self._writer: Any = DataWriter(participant, topic, qos=quality)
-        self._loop = loop
-        self._listener = Listener(on_data_available=self._on_data)
-        self._reader: Any = DataReader(participant, topic, qos=quality, listener=self._listener)
+        self._reader: Any = DataReader(participant, topic, qos=quality)
+        self._bell, self._loop = Bell(self._reader._ref), loop
+        loop.add_reader(self._bell.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
-        self._closed = False
 
     def send(self) -> None:
         """Send ours, and forget who has been silent."""
@@ -83,17 +83,13 @@ class Beacons:
         echoes = [peer.last for peer in self.peers.values()]
         self._writer.write(Beacon(self.node, *self._own, time.time_ns(), echoes))
 
-    def _on_data(self, _reader: Any) -> None:
-        """In the thread that received: the time is taken there."""
-        self._loop.call_soon_threadsafe(self._receive, time.time_ns())
-
     def close(self) -> None:
         """What still comes is nobody's."""
-        self._closed = True
+        self._loop.remove_reader(self._bell.fileno())
+        self._bell.close()
 
-    def _receive(self, received_ns: int) -> None:
-        if self._closed:
-            return
+    def _receive(self) -> None:
+        received_ns = self._bell.silence() or time.time_ns()
         for beacon in self._reader.take(256):
             if isinstance(beacon, Beacon) and beacon.node != self.node:
                 self._on_beacon(beacon, received_ns)

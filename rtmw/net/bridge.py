@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtmw.errors import RtmwError
 from rtmw.net.cyclone import DDSException, DomainParticipant, get_types_for_typeid
 from rtmw.net.discovery import Discovery, Endpoint
 from rtmw.net.idl_class import OCTETS_NAME
+from rtmw.net.library import Engine
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.note import read_note
@@ -18,9 +19,6 @@ from rtmw.net.settings import Settings
 from rtmw.net.wire import Offer, Request
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, resolve
-
-if TYPE_CHECKING:
-    from rtmw.net import _engine
 
 log = logging.getLogger("rtmw.node")
 
@@ -34,7 +32,7 @@ _LOOKUP_NS = 200_000_000
 class Bridge:
     """The routes of a node. Not for several threads."""
 
-    def __init__(self, engine: _engine.Engine, participant: DomainParticipant, settings: Settings) -> None:
+    def __init__(self, engine: Engine, participant: DomainParticipant, settings: Settings) -> None:
         self._engine, self._participant = engine, participant
         self._names = Names(settings.ros2)
         self.settings = settings

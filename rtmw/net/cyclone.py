@@ -2,6 +2,9 @@
 
 Its hints describe neither its policies nor its IDL types, and call what it makes of them unknown. So its names are Any
 here, and everything that leaves rtmw.net has types of ours.
+
+Its listeners are not used: the DDS library calls them while it holds locks of its own, for which a thread that has the
+interpreter may be waiting (bell.c).
 """
 
 from __future__ import annotations
@@ -14,11 +17,9 @@ from cyclonedds.domain import DomainParticipant
 
 __all__ = ["DDSException", "DomainParticipant", "InstanceState"]
 
-_core: Any = import_module("cyclonedds.core")
 _qos: Any = import_module("cyclonedds.qos")
 _idl: Any = import_module("cyclonedds.idl")
 
-Listener: Any = _core.Listener
 Policy: Any = _qos.Policy
 Qos: Any = _qos.Qos
 Topic: Any = import_module("cyclonedds.topic").Topic

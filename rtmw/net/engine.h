@@ -138,6 +138,16 @@ void flow_close(struct engine *);
 void flow_tell(struct inbound *); /* lock held: pauses or resumes the topic elsewhere, as its backlog asks for */
 bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
 
+/* bell.c */
+struct bell {
+    dds_entity_t reader;
+    int descriptor;   /* becomes readable when the reader has something */
+    uint64_t rung_ns; /* CLOCK_REALTIME of the first time since it was silenced; 0: it was not */
+};
+struct bell *bell_hang(dds_entity_t reader); /* NULL: that is no reader */
+uint64_t bell_silence(struct bell *);        /* since when it rang; 0: it did not */
+void bell_take_down(struct bell *);
+
 uint64_t now_realtime_ns(void);
 uint64_t now_monotonic_ns(void);
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
 from rtmw.net.cyclone import types as idl
-
-if TYPE_CHECKING:
-    from rtmw.net import _engine
+from rtmw.net.library import Engine
 
 _TOPIC = "rtmw/flow"
 
@@ -18,7 +16,7 @@ Flow: Any = make_idl_struct("Flow", "rtmw::Flow", {"topic": idl.uint64, "paused"
 class FlowControl:
     """Keeps what the engine tells and hears with. To be kept until the engine is closed."""
 
-    def __init__(self, engine: _engine.Engine, participant: DomainParticipant) -> None:
+    def __init__(self, engine: Engine, participant: DomainParticipant) -> None:
         quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
         topic = Topic(participant, _TOPIC, Flow)
         self._writer: Any = DataWriter(participant, topic, qos=quality)

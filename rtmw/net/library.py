@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import ctypes
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtmw.errors import RtmwError
 
-if TYPE_CHECKING:
-    from rtmw.net import _engine
+__all__ = ["Bell", "Engine", "Route", "dds"]
 
 
-def dds_library() -> ctypes.CDLL:
-    """Cyclone DDS, its names global."""
-    library: Any = import_module("cyclonedds.__library__")
-    import_module("cyclonedds.internal")  # checks the library, and says what is wrong with it
-    return ctypes.CDLL(str(library.library_path), mode=ctypes.RTLD_GLOBAL)
+def _load(path: str) -> ctypes.CDLL:
+    return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 
 
-def load_engine() -> type[_engine.Engine]:
-    """The class of the engine. Raises RtmwError when the DDS library is not one it knows."""
-    core: Any = import_module("rtmw.shm._core")
-    dds_library()
-    ctypes.CDLL(core.__file__, mode=ctypes.RTLD_GLOBAL)
-    try:
-        from rtmw.net._engine import Engine
-    except ImportError as error:
-        raise RtmwError(f"the node's engine does not fit the installed cyclonedds: {error}; install 11.0") from error
-    return Engine
+_core: Any = import_module("rtmw.shm._core")
+_wheel: Any = import_module("cyclonedds.__library__")
+import_module("cyclonedds.internal")  # checks the library, and says what is wrong with it
+
+dds = _load(str(_wheel.library_path))
+"""Cyclone DDS."""
+_load(_core.__file__)
+
+try:
+    from rtmw.net._engine import Bell, Engine, Route
+except ImportError as error:
+    raise RtmwError(f"the node's engine does not fit the installed cyclonedds: {error}; install 11.0") from error

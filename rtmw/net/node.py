@@ -26,7 +26,7 @@ from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
 from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
-from rtmw.net.library import load_engine
+from rtmw.net.library import Engine
 from rtmw.net.metrics import ADDRESS, Metrics
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import interface_why, make_status
@@ -80,7 +80,7 @@ class Node:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         with _claim(self.settings), self._measured(), Domain(self.settings.domain) as domain:
-            self._engine = load_engine()(self.settings.domain, self.settings.max_rate)
+            self._engine = Engine(self.settings.domain, self.settings.max_rate)
             try:
                 await self._serve(domain, loop)
             finally:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtmw.errors import RtmwError
 from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import idl_class, is_opaque
+from rtmw.net.library import Engine, Route
 from rtmw.net.names import Names
 from rtmw.net.note import Note
 from rtmw.net.wire import BatchingWriter, Offer, Request
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.types import MessageType
-
-if TYPE_CHECKING:
-    from rtmw.net import _engine
 
 log = logging.getLogger("rtmw.node")
 
@@ -37,7 +35,7 @@ class Outgoing:
     """A topic that has publishers here. The engine takes its messages while somebody far away reads them."""
 
     def __init__(
-        self, engine: _engine.Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
+        self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
         offer: Offer, lease: float,
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.offer = topic, kind, offer
@@ -45,7 +43,7 @@ class Outgoing:
         self._entity = _dds_topic(participant, names, topic, kind)
         note = Note(offer.reliability, kind).encode()
         self._writer: Any = BatchingWriter(participant, self._entity, qos=offer.qos(note))
-        self._route: _engine.Route | None = None
+        self._route: Route | None = None
         self._min_interval_ns = 0
         self.readers: tuple[Endpoint, ...] = ()
         self._before: Counter[str] = Counter()
@@ -105,7 +103,7 @@ class Incoming:
     """A topic that has subscribers here and writers far away."""
 
     def __init__(
-        self, engine: _engine.Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
+        self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
         request: Request, offered: Offer,
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.request, self.offered = topic, kind, request, offered

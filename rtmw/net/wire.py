@@ -22,15 +22,14 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from rtmw.net.cyclone import DataWriter, DdsDomain, DomainParticipant, Policy, Qos
-from rtmw.net.library import dds_library
+from rtmw.net.library import dds
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
 
 MARK = b"rtmw"
 """Begins the user data of a node's participant and endpoints."""
 
-_library = dds_library()
-_library.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
+dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
 
 def configuration(settings: Settings) -> str:
@@ -65,7 +64,7 @@ def join(settings: Settings, description: bytes) -> tuple[Any, DomainParticipant
 
 
 def _create_batching(self: Any, publisher: Any, topic: Any, qos: Any, listener: Any) -> Any:
-    _library.dds_qset_writer_batching(qos, True)
+    dds.dds_qset_writer_batching(qos, True)
     return DataWriter._create_writer(self, publisher, topic, qos, listener)
 
 
