@@ -87,8 +87,7 @@ class Member:
 class Crew:
     """All child processes of a demonstration; none of them outlives it."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self) -> None:
         self._members: dict[str, Member] = {}
 
     def __enter__(self) -> Crew:
@@ -100,11 +99,11 @@ class Crew:
         for member in self._members.values():
             member.end()
 
-    def start(self, roles: Iterable[str]) -> None:
-        """Start these processes, and wait until all of them are ready."""
+    def start(self, roles: Iterable[str], number: int) -> None:
+        """Start these processes in a domain, and wait until all of them are ready."""
         names = list(roles)
         for name in names:
-            self._members[name] = Member(name, self._number)
+            self._members[name] = Member(name, number)
         for name in names:
             self._members[name].await_line("ready", START_S)
 

@@ -12,6 +12,9 @@ from rtmw.demo.child import ended, report, ticks
 from rtmw.qos import Reliability
 from topics import Topic, telemetry
 
+MEET_S = 30.0
+"""How long the other host may take to be found."""
+
 
 class Outlets:
     """Publishers that count what they accepted and what they refused, and report it at the end."""
@@ -28,10 +31,11 @@ class Outlets:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def open(self, topic: Topic[Any], **qos: Any) -> None:
-        """Open a publisher."""
+    def open(self, topic: Topic[Any], readers: int = 0, **qos: Any) -> None:
+        """Open a publisher, and wait until so many subscribers are there: the node is one, if somebody far reads."""
         self._publishers[topic.name] = self._stack.enter_context(topic.publisher(domain=self._number, **qos))
         self._counts[topic.name] = {"published": 0, "refused": 0}
+        self._publishers[topic.name].wait_for_subscribers(readers, timeout=MEET_S)
 
     def publish(self, topic: Topic[Any], value: Any) -> None:
         """Publish, unless there is nothing."""
@@ -49,7 +53,7 @@ def cpu(number: int) -> None:
     meter, alarm, end = host.CpuMeter(), LoadAlarm(), ended()
     with Outlets(number) as out:
         out.open(telemetry.CPU)
-        out.open(telemetry.ALARM, priority=7)
+        out.open(telemetry.ALARM, readers=2, priority=7)
         report("ready")
         meter.read()
         end.wait(host.WINDOW_S)  # the first share needs a whole window, too
@@ -64,7 +68,7 @@ def memory(number: int) -> None:
     """Memory, RELIABLE: it waits a little for the slow reader, and then knows that the message was refused."""
     end = ended()
     with Outlets(number) as out:
-        out.open(telemetry.MEMORY, reliability=Reliability.RELIABLE, max_blocking=0.002)
+        out.open(telemetry.MEMORY, readers=2, reliability=Reliability.RELIABLE, max_blocking=0.002)
         report("ready")
         for _ in ticks(end):
             out.publish(telemetry.MEMORY, host.memory())
@@ -91,7 +95,7 @@ def processes(number: int) -> None:
     rows, alarm, end = host.process_table(), BusiestAlarm(), ended()
     with Outlets(number) as out:
         out.open(telemetry.PROCESS)
-        out.open(telemetry.ALARM, priority=7)
+        out.open(telemetry.ALARM, readers=2, priority=7)
         report("ready")
         for _ in ticks(end):
             row = next(rows)

@@ -22,4 +22,9 @@ SUBSCRIBERS: dict[str, Callable[[int], None]] = {
     "slow-adaptive": lambda number: subscribers.slow(number, Reliability.ADAPTIVE),
     "slow-timely": lambda number: subscribers.slow(number, Reliability.TIMELY),
 }
-ROLES = {**PUBLISHERS, **SUBSCRIBERS}
+FAR: dict[str, Callable[[int], None]] = {
+    "far-archive": subscribers.archive,
+    "far-alarms": subscribers.far_alarms,
+}
+"""On the other host."""
+ROLES = {**PUBLISHERS, **SUBSCRIBERS, **FAR}

@@ -16,10 +16,10 @@ LIVE_S, PLAIN_S = 0.25, 1.0
 ALARMS = 4
 
 
-def watch(domain: Domain, crew: Crew, seconds: float) -> None:
-    """Show the domain for so long: a live table on a terminal, else a line a second."""
+def watch(here: Domain, there: Domain, crew: Crew, seconds: float) -> None:
+    """Show both hosts for so long: a live table on a terminal, else a line a second."""
     if not on_terminal():
-        _watch_lines(domain, seconds)
+        _watch_lines(here, there, seconds)
         return
     from rich.console import Group
     from rich.live import Live
@@ -27,19 +27,25 @@ def watch(domain: Domain, crew: Crew, seconds: float) -> None:
     meter = Meter()
     with Live(auto_refresh=False, transient=True) as live:
         for left in _turns(seconds, LIVE_S):
-            views = observe.topics(domain)
+            views = observe.topics(here)
             rates = meter.read(views, time.monotonic())
-            tables = [as_rich(topics_table(views, rates, left)), as_rich(subscribers_table(views, crew))]
+            everybody = subscribers_table(views + observe.topics(there), crew)
+            tables = [as_rich(topics_table(views, rates, left)), as_rich(everybody)]
             live.update(Group(*tables, *_alarm_lines(crew)), refresh=True)
 
 
-def _watch_lines(domain: Domain, seconds: float) -> None:
+def _watch_lines(here: Domain, there: Domain, seconds: float) -> None:
     meter = Meter()
     for left in _turns(seconds, PLAIN_S):
-        rates = meter.read(observe.topics(domain), time.monotonic())
+        rates = meter.read(observe.topics(here), time.monotonic())
         if rates:
             shown = ", ".join(f"{rate.topic.rpartition('/')[2]} {rate.hz:.0f}" for rate in rates)
-            print(f"{left:3.0f} s left; messages a second: {shown}", flush=True)
+            print(f"{left:3.0f} s left; messages a second: {shown}; crossed {crossed(there)}", flush=True)
+
+
+def crossed(there: Domain) -> int:
+    """Messages that have come to the other host so far."""
+    return sum(view.published for view in observe.topics(there) if not view.name.startswith("rtmw/"))
 
 
 def _turns(seconds: float, pause: float) -> Iterator[float]:

@@ -15,6 +15,8 @@ PATIENCE_S = 0.1
 """How long a wait may last before the end is looked for."""
 DRAIN_S = 5.0
 """How long the rest of a queue may take; a hundred times more than it needs."""
+TRAVEL_S = 2.0
+"""When nothing has come from the other host for so long, nothing more is on its way."""
 SLOW_S = 0.025
 """A slow subscriber works so long on a message: four times too long for a hundred a second."""
 
@@ -40,14 +42,16 @@ class Inlet:
         self._silences += not self._silent
         self._silent = True
 
-    def finish(self) -> dict[str, Any]:
-        """Take what is left, now that nobody publishes any more, and give the account."""
-        end = time.monotonic() + DRAIN_S
+    def finish(self, quiet_s: float = 0.0) -> dict[str, Any]:
+        """Take what is left, now that nobody publishes any more, until nothing comes for so long; give the account."""
+        last = time.monotonic()
+        end = last + DRAIN_S + quiet_s
         while time.monotonic() < end:
             sample = self.subscriber.take()
             if sample is not None:
                 self.note(sample)
-            elif self.subscriber.stats().waiting == 0:
+                last = time.monotonic()
+            elif self.subscriber.stats().waiting == 0 and time.monotonic() - last >= quiet_s:
                 break
             else:
                 time.sleep(0.01)
@@ -86,6 +90,16 @@ def alarms(number: int) -> None:
     report("done", accounts=[inlet.finish()])
 
 
+def archive(number: int) -> None:
+    """On the other host: wants every message, and gets it, or the publisher is told."""
+    _receive(Inlet(number, telemetry.MEMORY, reliability=Reliability.RELIABLE, depth=64), quiet_s=TRAVEL_S)
+
+
+def far_alarms(number: int) -> None:
+    """On the other host, where nobody takes part in what happens here."""
+    _receive(Inlet(number, telemetry.ALARM), quiet_s=TRAVEL_S)
+
+
 def slow(number: int, reliability: Reliability) -> None:
     """Works too long on each message. What gives way is what its reliability says."""
     topics: dict[Reliability, Topic[Any]] = {
@@ -96,7 +110,7 @@ def slow(number: int, reliability: Reliability) -> None:
     _receive(Inlet(number, topics[reliability], reliability=reliability, depth=8), work_s=SLOW_S)
 
 
-def _receive(inlet: Inlet, work_s: float = 0.0) -> None:
+def _receive(inlet: Inlet, work_s: float = 0.0, quiet_s: float = 0.0) -> None:
     end = ended()
     report("ready")
     while not end.is_set():
@@ -108,7 +122,7 @@ def _receive(inlet: Inlet, work_s: float = 0.0) -> None:
             inlet.fall_silent()
             continue
         end.wait(work_s)
-    report("done", accounts=[inlet.finish()])
+    report("done", accounts=[inlet.finish(quiet_s)])
 
 
 def asynchronous(number: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rtmw.cli.show import Table
@@ -17,26 +17,29 @@ WHAT = {
     "watchdog": "deadline 50 ms",
     "alarms": "priority 7",
     "asyncio": "async for, uvloop",
+    "far-archive": "all, on the other host",
+    "far-alarms": "priority 7, on the other host",
     "slow-reliable": "all: publisher waits",
     "slow-adaptive": "all, for a lifetime of 1 s",
     "slow-timely": "the newest 8",
 }
 
 
-def show(publishers: Reports, subscribers: Reports, books: Books) -> int:
+def show(publishers: Reports, subscribers: Reports, books: Sequence[Books]) -> int:
     """Print the summary; 0 if the numbers agree and the books balance, else 1."""
     published, refused = totals(publishers, "published"), totals(publishers, "refused")
     show_table(publishers_table(published, refused))
     show_table(counts_table(subscribers))
     show_table(latency_table(subscribers))
-    problems = disagreements(published, subscribers) + list(books.problems)
+    problems = disagreements(published, subscribers) + [problem for one in books for problem in one.problems]
     for problem in problems:
         print(f"Problem: {problem}")
     if problems:
         return 1
     pairs = len(list(_accounts(subscribers)))
     print(f"The numbers agree for all {pairs} subscribers: published = received + {' + '.join(CAUSES)}.")
-    print(f"The books balance: {books.descriptors} descriptors, {books.pages} pages, each in exactly one place.")
+    descriptors, pages = sum(one.descriptors for one in books), sum(one.pages for one in books)
+    print(f"The books balance on both hosts: {descriptors} descriptors, {pages} pages, each in exactly one place.")
     return 0
 
 

@@ -56,6 +56,6 @@ class Bell:
         """Readable while it rings; -1 once closed."""
 
     def silence(self) -> int:
-        """Since when it rang, in nanoseconds of CLOCK_REALTIME; 0: it did not."""
+        """For how many nanoseconds it has rung; 0: it has not."""
 
     def close(self) -> None: ...

@@ -89,7 +89,7 @@ class Beacons:
         self._bell.close()
 
     def _receive(self) -> None:
-        received_ns = self._bell.silence() or time.time_ns()
+        received_ns = time.time_ns() - self._bell.silence()
         for beacon in self._reader.take(256):
             if isinstance(beacon, Beacon) and beacon.node != self.node:
                 self._on_beacon(beacon, received_ns)

@@ -1,4 +1,4 @@
-/* Bell: tells an event loop that a DDS reader has something, and since when.
+/* Bell: tells an event loop that a DDS reader has something, and for how long.
  *
  * The DDS library calls listeners in the thread that received, while it holds locks of its own. A listener in Python would
  * wait there for the interpreter, which may be waiting for one of those locks. This one waits for nobody.
@@ -13,7 +13,7 @@ static void ring(dds_entity_t reader, void *argument)
 {
     struct bell *bell = argument;
     (void)reader;
-    cas64(&bell->rung_ns, 0, now_realtime_ns());
+    cas64(&bell->rung_ns, 0, now_monotonic_ns());
     eventfd_write(bell->descriptor, 1);
 }
 
@@ -42,7 +42,8 @@ uint64_t bell_silence(struct bell *bell)
 {
     eventfd_t count;
     eventfd_read(bell->descriptor, &count);
-    return exchange(&bell->rung_ns, UINT64_C(0));
+    uint64_t since = exchange(&bell->rung_ns, UINT64_C(0));
+    return since ? now_monotonic_ns() - since : 0;
 }
 
 void bell_take_down(struct bell *bell)

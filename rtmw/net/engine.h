@@ -142,10 +142,10 @@ bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
 struct bell {
     dds_entity_t reader;
     int descriptor;   /* becomes readable when the reader has something */
-    uint64_t rung_ns; /* CLOCK_REALTIME of the first time since it was silenced; 0: it was not */
+    uint64_t rung_ns; /* CLOCK_MONOTONIC of the first time since it was silenced; 0: it did not ring */
 };
 struct bell *bell_hang(dds_entity_t reader); /* NULL: that is no reader */
-uint64_t bell_silence(struct bell *);        /* since when it rang; 0: it did not */
+uint64_t bell_silence(struct bell *);        /* for how many nanoseconds it rang */
 void bell_take_down(struct bell *);
 
 uint64_t now_realtime_ns(void);

@@ -27,7 +27,7 @@ BOOKS = Books("1", 8, 8, 0, 0, 0, 16, 0, ())
 
 
 def test_numbers_that_agree_end_with_status_0_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert summary.show(*reports(), BOOKS) == 0
+    assert summary.show(*reports(), [BOOKS, BOOKS]) == 0
     shown = capsys.readouterr().out
     assert "The numbers agree for all 1 subscribers" in shown
     assert "The books balance" in shown
@@ -35,18 +35,18 @@ def test_numbers_that_agree_end_with_status_0_and_say_so(capsys: pytest.CaptureF
 
 
 def test_a_message_that_is_not_accounted_for_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    assert summary.show(*reports(missed=29), BOOKS) == 1
+    assert summary.show(*reports(missed=29), [BOOKS]) == 1
     assert "Problem: 100 were published on t, but display accounts for 99." in capsys.readouterr().out
 
 
 def test_a_counter_that_differs_from_what_was_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    assert summary.show(*reports(seen=59), BOOKS) == 1
+    assert summary.show(*reports(seen=59), [BOOKS]) == 1
     assert "display took 59 of t, but its counter says 60" in capsys.readouterr().out
 
 
 def test_books_that_do_not_balance_are_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     books = Books("1", 8, 7, 0, 0, 0, 16, 0, (), problems=("descriptor 3 is nowhere",))
-    assert summary.show(*reports(), books) == 1
+    assert summary.show(*reports(), [BOOKS, books]) == 1
     assert "Problem: descriptor 3 is nowhere" in capsys.readouterr().out
 
 
