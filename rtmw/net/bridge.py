@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from rtmw.errors import RtmwError
-from rtmw.net.cyclone import DDSException, DomainParticipant, get_types_for_typeid
+from rtmw.net.cyclone import DDSException, DomainParticipant
 from rtmw.net.discovery import Discovery, Endpoint
 from rtmw.net.idl_class import OCTETS_NAME
 from rtmw.net.library import Engine
+from rtmw.net.lookup import Lookup
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.note import read_note
@@ -25,9 +26,6 @@ log = logging.getLogger("rtmw.node")
 Key = tuple[str, int]
 """A topic, and the identity of the type of its messages."""
 
-_LOOKUP_NS = 200_000_000
-"""How long to wait for a type that another program describes."""
-
 
 class Bridge:
     """The routes of a node. Not for several threads."""
@@ -41,7 +39,7 @@ class Bridge:
         self.incoming: dict[Key, Incoming] = {}
         self.refused: dict[str, str] = {}
         """What cannot cross, by topic, and why."""
-        self._foreign: dict[bytes, MessageType] = {}
+        self._lookup = Lookup(participant, self._names)
 
     def step(self, topics: dict[str, LocalTopic]) -> None:
         """Take in what has changed, and open and close routes as it asks for."""
@@ -57,6 +55,7 @@ class Bridge:
         for routes in (self.outgoing, self.incoming):
             for key in [*routes]:
                 self._forget(routes, key)
+        self._lookup.close()
 
     # ---- out ----
 
@@ -161,20 +160,10 @@ class Bridge:
             for kind in known:
                 if not isinstance(kind, AnyType) and self._names.type(kind.name) == writer.type_name:
                     return kind
-            return self._look_up(writer)
+            return self._lookup.find(writer)
         except (RtmwError, DDSException) as error:
             self._refuse(name, f"its type {writer.type_name} of another program cannot be used: {error}")
             return None
-
-    def _look_up(self, writer: Endpoint) -> MessageType:
-        """The type as the other program describes it."""
-        if writer.type_id is None:
-            raise RtmwError("the program does not describe its types; subscribe with the type's class")
-        key: bytes = writer.type_id.serialize(use_version_2=True)
-        if key not in self._foreign:
-            cls: Any = get_types_for_typeid(self._participant, writer.type_id, _LOOKUP_NS)[0]
-            self._foreign[key] = resolve(cls)
-        return self._foreign[key]
 
     # ---- both ----
 

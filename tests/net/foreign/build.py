@@ -15,7 +15,7 @@ ROOT = HERE.parents[2]
 TOPICS = [ROOT / "topics" / f"{name}.idl" for name in ("airport", "river", "telemetry")]
 LONGEST_S = 90.0
 """For all of the building: a test may take 120 seconds."""
-KINDS, GROWING = HERE / "kinds.idl", HERE / "growing.idl"
+KINDS, GROWING, ROS2 = (HERE / f"{name}.idl" for name in ("kinds", "growing", "ros2"))
 
 
 class Builder:
@@ -37,7 +37,7 @@ class Builder:
 def python_modules(folder: Path) -> None:
     """Python modules of all IDL files, by cyclonedds' IDL compiler."""
     builder = Builder(folder)
-    for idl in (*TOPICS, KINDS, GROWING):
+    for idl in (*TOPICS, KINDS, GROWING, ROS2):
         builder.run(sys.executable, ROOT / "tests" / "idl_compiler.py", idl)
 
 

@@ -239,9 +239,11 @@ class Program
     {
         std::string type;
         words >> type;
-        kind_[name] = known.at(type);
-        known.at(type).support.register_type(participant_);
-        return participant_->create_topic(name, type, TOPIC_QOS_DEFAULT);
+        size_t slash = type.find('/');
+        std::string alias = type.substr(slash == std::string::npos ? 0 : slash + 1);
+        kind_[name] = known.at(type.substr(0, slash));
+        kind_[name].support.register_type(participant_, alias);
+        return participant_->create_topic(name, alias, TOPIC_QOS_DEFAULT);
     }
     void open_reader(const std::string &name, std::istream &words)
     {

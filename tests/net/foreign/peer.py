@@ -57,10 +57,12 @@ class Peer:
         """A message as this program writes it."""
         return text(message) if self.vendor == "fastdds" else bytes(message.serialize()).hex()
 
-    def open(self, what: str, topic: str, kind: type[Any], **policies: float) -> None:
-        """`what`: reader or writer."""
+    def open(self, what: str, topic: str, kind: type[Any], alias: str = "", **policies: float) -> None:
+        """`what`: reader or writer. `alias`: what Fast DDS is to call the type, though it is another's name."""
         name = str(kind.__idl_typename__).replace(".", "::")
-        self._tell(what, topic, name, *(f"{key}={value}" for key, value in policies.items()))
+        self._tell(
+            what, topic, f"{name}/{alias}" if alias else name, *(f"{key}={value}" for key, value in policies.items())
+        )
 
     def write(self, topic: str, message: Any) -> None:
         self._tell("write", topic, self.value(message))

@@ -67,7 +67,7 @@ class Program:
         if command == "write":
             self.write(name, rest[0])
             return
-        module, _, short = rest[0].partition("::")
+        module, _, short = rest[0].replace("::", ".").rpartition(".")
         self.types[name] = getattr(importlib.import_module(module), short)
         topic: Any = Topic(self.participant, name, self.types[name])
         given = dict(item.split("=") for item in rest[1:])

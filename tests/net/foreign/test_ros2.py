@@ -1,0 +1,102 @@
+"""`ros2 = true`: topics and types are called as ROS 2 calls them, so that its programs are peers."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.annotations import final
+from cyclonedds.idl.types import float64
+
+import rtmw
+from rtmw import Reliability
+from tests.conftest import free_number
+from tests.net.foreign.build import HERE
+from tests.net.foreign.peer import Peer
+from tests.net.hosts import PATIENCE, Host
+
+
+@final
+@dataclass
+class String(IdlStruct, typename="std_msgs.msg.String"):
+    data: str
+
+
+@final
+@dataclass
+class Vector3(IdlStruct, typename="geometry_msgs.msg.Vector3"):
+    x: float64
+    y: float64
+    z: float64
+
+
+@final
+@dataclass
+class Twist(IdlStruct, typename="geometry_msgs.msg.Twist"):
+    linear: Vector3
+    angular: Vector3
+
+
+TWIST = Twist(Vector3(1.0, 2.0, 3.0), Vector3(4.0, 5.0, 6.0))
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host whose node names things as ROS 2 does."""
+    alone = Host(free_number(), free_number(), tmp_path_factory.mktemp("host"))
+    alone.start("--ros2")
+    yield alone
+    alone.end()
+
+
+@pytest.fixture(scope="module")
+def peer(host: Host, compiled: Path) -> Iterator[Peer]:
+    """A plain cyclonedds program, which stands for one of ROS 2."""
+    command = [sys.executable, str(HERE / "plain.py"), str(host.dds_domain)]
+    program = Peer("cyclonedds", command, compiled, host.log.with_name("plain.log"))
+    yield program
+    program.end()
+
+
+def as_ros2(message: Any, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same message of the type that ROS 2 would have."""
+    monkeypatch.syspath_prepend(str(compiled))
+    if isinstance(message, String):
+        return importlib.import_module("std_msgs.msg.dds_").String_(message.data)
+    there: Any = importlib.import_module("geometry_msgs.msg.dds_")
+    return there.Twist_(*(there.Vector3_(part.x, part.y, part.z) for part in (message.linear, message.angular)))
+
+
+@pytest.mark.parametrize("message", [String("hello ü"), TWIST], ids=["String", "Twist"])
+def test_it_reads_what_is_published_here(
+    host: Host, peer: Peer, topic: str, message: Any, compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = as_ros2(message, compiled, monkeypatch)
+    peer.open("reader", f"rt/{topic}", type(theirs))
+    with rtmw.Publisher(topic, type(message), domain=host.domain, reliability=Reliability.RELIABLE) as publisher:
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        assert peer.next(f"rt/{topic}", "matched") == "1"
+        publisher.publish(message)
+        assert peer.next(f"rt/{topic}", "sample") == peer.value(theirs)
+
+
+@pytest.mark.parametrize("message", [String("hello ü"), TWIST], ids=["String", "Twist"])
+@pytest.mark.parametrize("known", [True, False], ids=["known type", "any type"])
+def test_what_it_writes_is_received_here(
+    host: Host, peer: Peer, topic: str, message: Any, known: bool, compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = as_ros2(message, compiled, monkeypatch)
+    peer.open("writer", f"rt/{topic}", type(theirs))
+    kind: Any = type(message) if known else rtmw.ANY
+    with rtmw.Subscriber(topic, kind, domain=host.domain, reliability=Reliability.RELIABLE) as subscriber:
+        assert peer.next(f"rt/{topic}", "matched") == "1"
+        peer.write(f"rt/{topic}", theirs)
+        sample = subscriber.receive(timeout=PATIENCE)
+        assert sample.type_name == str(type(message).__idl_typename__).replace(".", "::")
+        assert type(message).deserialize(bytes(sample.data)) == message
