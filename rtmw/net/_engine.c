@@ -290,6 +290,13 @@ static void Bell_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+static PyObject *Route_delivered(PyObject *object, PyObject *unused)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    (void)unused;
+    return PyBool_FromLong(!o || outbound_is_delivered(o));
+}
+
 static void Route_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -309,6 +316,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {NULL, NULL, 0, NULL}};
 
 static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
+                                      {"delivered", Route_delivered, METH_NOARGS, NULL},
                                       {"close", Route_close, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 

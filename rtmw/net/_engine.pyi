@@ -46,6 +46,9 @@ class Route:
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed."""
 
+    def delivered(self) -> bool:
+        """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""
+
     def close(self) -> None: ...
 
 class Bell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from rtmw.errors import RtmwError
@@ -47,6 +48,10 @@ class Bridge:
         self._send(topics)
         self._receive(topics)
 
+    def is_delivered(self) -> bool:
+        """Has everything left that was published here?"""
+        return all(route.is_delivered() for route in self.outgoing.values())
+
     def tell_missed(self) -> None:
         for route in self.outgoing.values():
             route.tell_missed()
@@ -65,11 +70,14 @@ class Bridge:
             for publisher in topic.publishers if self.settings.leaves(name) else ():
                 wanted.setdefault((name, publisher.kind.identity), (publisher.kind, []))[1].append(publisher)
         for key in [*self.outgoing.keys() - wanted.keys()]:
-            self._forget(self.outgoing, key)
+            if self.outgoing[key].may_close():
+                self._forget(self.outgoing, key)
         for key, (kind, publishers) in wanted.items():
             before = self.outgoing.get(key)
             offer = self._offer(key[0], publishers, before.offer if before else None)
-            if before is None or before.offer != offer:
+            if before is not None and before.offer == offer:
+                before.stay()
+            elif before is None or before.may_close():
                 self._forget(self.outgoing, key)
                 self._open_outgoing(key, kind, offer)
         for route in self.outgoing.values():
@@ -122,7 +130,7 @@ class Bridge:
             self._forget(self.incoming, key)
         for key, (kind, request, offered) in wanted.items():
             before = self.incoming.get(key)
-            if before is None or (before.request, before.offered) != (request, offered):
+            if before is None or not _serves(before, request, offered):
                 self._forget(self.incoming, key)
                 self._open_incoming(key[0], kind, request, offered)
 
@@ -180,6 +188,12 @@ class Bridge:
 
 def _longest(lifetimes: list[int]) -> int:
     return max(lifetimes) if all(lifetimes) else 0
+
+
+def _serves(route: Incoming, request: Request, offered: Offer) -> bool:
+    """Is a route good enough as it is? A new one would lose what comes between; so it need not fit in all details."""
+    same = replace(request, depth=route.request.depth) == route.request
+    return same and (offered.reliability, offered.history) == (route.offered.reliability, route.offered.history)
 
 
 def _request(takers: list[Subscribing], writers: list[Endpoint]) -> Request:

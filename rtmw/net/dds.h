@@ -52,6 +52,7 @@ struct ddsi_serdata {
 dds_return_t dds_get_entity_sertype(dds_entity_t, const struct ddsi_sertype **);
 dds_return_t dds_forwardcdr(dds_entity_t writer, struct ddsi_serdata *); /* DDS_OK: the serdata is the library's now */
 dds_return_t dds_write_flush(dds_entity_t writer);
+dds_return_t dds_wait_for_acks(dds_entity_t writer, int64_t timeout_ns);
 dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **, uint32_t most, dds_sample_info_t *,
                          uint32_t mask);
 

@@ -114,6 +114,7 @@ void engine_stop(struct engine *);
 /* outbound.c: called by the sender, but for open and close */
 int outbound_open(struct outbound *);
 void outbound_close(struct outbound *); /* waits for the sender to let go of it */
+bool outbound_is_delivered(struct outbound *);
 void outbound_gather(struct outbound *);
 /* Sends from one band until `most` messages have left, or the route is blocked. Returns the bytes sent. */
 uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most);

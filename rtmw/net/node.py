@@ -37,6 +37,7 @@ log = logging.getLogger("rtmw.node")
 
 _STEP_S = 0.1
 _STATUS_S = 1.0
+_END_S = 3.0
 _CHANGEABLE = {"topics_out", "topics_in", "max_rate"}
 
 
@@ -118,11 +119,18 @@ class Node:
                 await self._steps(domain, status)
             finally:
                 notify("STOPPING=1")
+                await self._hand_over()
                 self._janitor.close()
                 self._bridge.close()
                 self._beacons.close()
                 del kept, participant
                 log.info("stopped")
+
+    async def _hand_over(self) -> None:
+        """What was published before the end is still delivered, if it can be within _END_S."""
+        until = time.monotonic() + _END_S
+        while time.monotonic() < until and not self._bridge.is_delivered():
+            await asyncio.sleep(0.01)
 
     async def _steps(self, domain: Domain, status: Publisher[bytes]) -> None:
         assert self._stopping is not None

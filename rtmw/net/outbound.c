@@ -102,6 +102,12 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most)
     return bytes;
 }
 
+bool outbound_is_delivered(struct outbound *o)
+{
+    if (load_relaxed(&o->taken) || rtmw_wait(o->subscriber, 0, 0) == RTMW_OK || load_relaxed(&o->taken)) return false;
+    return dds_wait_for_acks(o->writer, 0) == DDS_OK;
+}
+
 int outbound_open(struct outbound *o)
 {
     dds_return_t code = dds_get_entity_sertype(o->writer, &o->type);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from typing import Any
 
@@ -49,6 +50,7 @@ class Outgoing:
         self._before: Counter[str] = Counter()
         """What routes counted that have been closed since."""
         self._told_missed = 0
+        self._close_by = 0.0
 
     def refresh(self) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone."""
@@ -83,6 +85,20 @@ class Outgoing:
     def counters(self) -> dict[str, int]:
         now = self._route.counters() if self._route is not None else {}
         return {name: self._before[name] + now.get(name, 0) for name in self._before.keys() | now.keys()}
+
+    def is_delivered(self) -> bool:
+        """All that was published here has left, and what is RELIABLE has been acknowledged."""
+        return self._route is None or self._route.delivered()
+
+    def may_close(self) -> bool:
+        """To be asked again and again, once it should close: all is delivered, or the lease is over since."""
+        now = time.monotonic()
+        self._close_by = self._close_by or now + self._lease
+        return now >= self._close_by or self.is_delivered()
+
+    def stay(self) -> None:
+        """It should not close any more."""
+        self._close_by = 0.0
 
     def tell_missed(self) -> None:
         """Say in the log what the bus could not keep for this node since it was asked last."""
