@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import CommandError, attach
+from rtmw.cli.node_status import find_status
 from rtmw.cli.picture import picture
 from rtmw.cli.show import program, show_json
-from rtmw.observe import Edge, Graph
+from rtmw.observe import Edge, Graph, Process, TopicView
+from rtmw.qos import Reliability
+
+NODE_TOPIC = "rtmw/node"
+"""Where a node says how it is."""
 
 
 def graph(arguments: argparse.Namespace) -> int:
     """Print the graph, or write its picture to a file."""
     with attach(arguments.domain) as domain:
-        found = observe.graph(observe.topics(domain))
+        views = observe.topics(domain)
+    node = any(view.name == NODE_TOPIC and view.publishers for view in views)
+    status = find_status(arguments.domain) if node else None
+    found = observe.graph(views) if status is None else across(views, status)
     title = f"Domain {arguments.domain}"
     if arguments.svg:
         _write(arguments.svg, picture(found, title))
@@ -27,6 +37,32 @@ def graph(arguments: argparse.Namespace) -> int:
     elif not arguments.svg:
         print("\n".join(lines(found, title)))
     return 0
+
+
+def across(views: list[TopicView], status: dict[str, Any]) -> Graph:
+    """The graph of all hosts, by what the node says of itself; in place of the node, those for whom it stands."""
+    node = status["pid"]
+    here = [
+        replace(
+            view,
+            publishers=tuple(one for one in view.publishers if one.pid != node),
+            subscribers=tuple(one for one in view.subscribers if one.pid != node),
+        )
+        for view in views
+        if view.name != NODE_TOPIC
+    ]
+    names = {name.replace(".", "::"): name for view in views for name in view.types}
+    return observe.graph(here, [_elsewhere(member, status["host"], names) for member in status["elsewhere"]])
+
+
+def _elsewhere(member: dict[str, Any], here: str, names: dict[str, str]) -> Edge:
+    """`names`: of types here, as DDS writes them."""
+    place = str(member["host"])
+    if place == here or not place:
+        place = "DDS" if member["domain"] is None else f"domain {member['domain']}"
+    process = Process(member["pid"], member["program"], place)
+    kind = str(names.get(member["type"].replace(".", "::"), member["type"]))
+    return Edge(process, member["topic"], member["publishes"], Reliability[member["reliability"]], kind)
 
 
 def _write(name: str, content: str) -> None:
@@ -42,6 +78,7 @@ def record(edge: Edge) -> dict[str, object]:
     return {
         "pid": edge.process.pid,
         "process": edge.process.name,
+        "host": edge.process.host or None,
         "does": "publishes" if edge.publishes else "subscribes",
         "topic": edge.topic,
         "type": edge.type_name,
@@ -54,27 +91,41 @@ def lines(graph: Graph, title: str) -> Iterator[str]:
     """A paragraph a topic: who publishes, then who subscribes."""
     yield f"{title}: {len(graph.topics)} topics, {len(graph.processes)} processes"
     for topic in graph.topics:
-        yield f"{topic.name}  ({', '.join(topic.types) or 'no type yet'})"
+        crosses = ", crosses hosts" if topic.name in graph.crossing else ""
+        yield f"{topic.name}  ({', '.join(topic.types) or 'no type yet'}){crosses}"
         for edge in (*graph.edges_of(topic.name, True), *graph.edges_of(topic.name, False)):
             arrow, told = "<-" if edge.publishes else "->", "" if edge.matched else ", meets nobody"
-            yield f"  {arrow} {program(edge.process.name)} ({edge.process.pid})  {edge.reliability.name}{told}"
+            place = f" on {edge.process.host}" if edge.process.host else ""
+            who = f"{program(edge.process.name)} ({edge.process.pid}){place}"
+            yield f"  {arrow} {who}  {edge.reliability.name}{told}"
 
 
 def dot(graph: Graph, title: str) -> Iterator[str]:
     """For graphviz: `rtmw graph --dot | dot -Tsvg`."""
     yield f"digraph {_quoted(title)} {{"
     yield "  rankdir=LR; node [fontname=sans-serif]; edge [fontname=sans-serif, fontsize=9];"
-    for process in graph.processes:
-        label = _quoted(f"{program(process.name)}\\n{process.pid}")
-        yield f"  p{process.pid} [shape=box, style=rounded, label={label}];"
+    for at, host in enumerate(dict.fromkeys(process.host for process in graph.processes)):
+        if host:
+            yield f"  subgraph cluster_{at} {{ label={_quoted(host)}; style=dashed;"
+        for process in graph.processes:
+            if process.host == host:
+                label = _quoted(f"{program(process.name)}\\n{process.pid}")
+                yield f"  {_node(process)} [shape=box, style=rounded, label={label}];"
+        if host:
+            yield "  }"
     for topic in graph.topics:
-        yield f"  {_quoted('topic ' + topic.name)} [shape=ellipse, label={_quoted(topic.name)}];"
+        lines = ", peripheries=2" if topic.name in graph.crossing else ""
+        yield f"  {_quoted('topic ' + topic.name)} [shape=ellipse, label={_quoted(topic.name)}{lines}];"
     for edge in graph.edges:
-        node, topic_node = f"p{edge.process.pid}", _quoted("topic " + edge.topic)
+        node, topic_node = _node(edge.process), _quoted("topic " + edge.topic)
         ends = f"{node} -> {topic_node}" if edge.publishes else f"{topic_node} -> {node}"
         style = "" if edge.matched else ", style=dashed, color=red"
         yield f"  {ends} [label={edge.reliability.name}{style}];"
     yield "}"
+
+
+def _node(process: Process) -> str:
+    return _quoted(f"{process.host} {process.pid}") if process.host else f"p{process.pid}"
 
 
 def _quoted(text: str) -> str:

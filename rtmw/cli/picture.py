@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from rtmw.cli.show import program
-from rtmw.observe import Edge, Graph
+from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
 
 WIDTH, HEIGHT = 230.0, 46.0
@@ -25,6 +25,7 @@ HUES = ("#3b82f6", "#14b8a6", "#ea580c", "#8b5cf6", "#d97706", "#0ea5e9", "#ec48
 STYLE = """
   text { font-family: ui-sans-serif, system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #111827; }
   .ground { fill: #f8fafc; } .card { fill: #ffffff; stroke: #cbd5e1; }
+  .far { fill: #eef2ff; stroke: #818cf8; stroke-dasharray: 5 3; }
   .title { font-size: 17px; font-weight: 600; } .head { font-size: 12px; letter-spacing: .04em; }
   .name { font-size: 14px; font-weight: 500; } .head, .small { fill: #64748b; } .small { font-size: 11.5px; }
   .edge { fill: none; stroke-width: 1.8; stroke-opacity: .85; } .RELIABLE { stroke-width: 3; }
@@ -32,6 +33,7 @@ STYLE = """
   .legend { stroke: #64748b; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e5e7eb; } .ground { fill: #0f172a; } .card { fill: #1e293b; stroke: #475569; }
+    .far { fill: #1e1b4b; stroke: #6366f1; }
     .head, .small { fill: #94a3b8; } .legend { stroke: #94a3b8; } .apart { stroke: #f87171; }
   }
 """
@@ -44,6 +46,8 @@ class Card:
     key: tuple[str, object]
     name: str
     small: str
+    far: bool = False
+    """On another host."""
 
 
 @dataclass(frozen=True)
@@ -82,28 +86,36 @@ def picture(graph: Graph, title: str) -> str:
         *_heads(),
         *_curves(layout, hue),
         *(_card(layout, card, hue) for cards in layout.columns for card in cards),
-        *_legend(height - FOOT / 2 + 4),
+        *_legend(height - FOOT / 2 + 4, any(process.host for process in graph.processes)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
 def _layout(graph: Graph) -> Layout:
-    topics = {topic.name: Card(("topic", topic.name), topic.name, ", ".join(topic.types)) for topic in graph.topics}
-    sides: dict[tuple[bool, int], Card] = {}
+    topics = {topic.name: _topic_card(topic, topic.name in graph.crossing) for topic in graph.topics}
+    sides: dict[tuple[bool, Process], Card] = {}
     for edge in graph.edges:
-        process = edge.process
-        key = ("publisher" if edge.publishes else "subscriber", process.pid)
-        sides.setdefault((edge.publishes, process.pid), Card(key, program(process.name), f"pid {process.pid}"))
+        sides.setdefault((edge.publishes, edge.process), _process_card(edge.process, edge.publishes))
     links: list[tuple[Card, Card, Edge]] = []
     for edge in graph.edges:
-        process_card, topic_card = sides[edge.publishes, edge.process.pid], topics[edge.topic]
+        process_card, topic_card = sides[edge.publishes, edge.process], topics[edge.topic]
         ends = (process_card, topic_card) if edge.publishes else (topic_card, process_card)
         links.append((*ends, edge))
     left = [card for (publishes, _), card in sides.items() if publishes]
     right = [card for (publishes, _), card in sides.items() if not publishes]
     columns = _untangled([left, list(topics.values()), right], links)
     return Layout(columns, tuple(links), max(1, *(len(cards) for cards in columns)))
+
+
+def _topic_card(topic: TopicView, crosses: bool) -> Card:
+    return Card(("topic", topic.name), topic.name, ", ".join(topic.types) + (" · crosses hosts" if crosses else ""))
+
+
+def _process_card(process: Process, publishes: bool) -> Card:
+    place = f" · {process.host}" if process.host else ""
+    key = ("publisher" if publishes else "subscriber", process)
+    return Card(key, program(process.name), f"pid {process.pid}{place}", bool(process.host))
 
 
 def _untangled(columns: list[list[Card]], links: Sequence[tuple[Card, Card, Edge]]) -> tuple[tuple[Card, ...], ...]:
@@ -136,7 +148,8 @@ def _curves(layout: Layout, hue: dict[str, str]) -> Iterator[str]:
         kind = edge.reliability.name if edge.matched else "apart"
         stroke = f' stroke="{hue[edge.topic]}"' if edge.matched else ""
         does = "publishes on" if edge.publishes else "subscribes to"
-        told = f"{program(edge.process.name)} ({edge.process.pid}) {does} {edge.topic}, {edge.reliability.name}"
+        place = f" on {edge.process.host}" if edge.process.host else ""
+        told = f"{program(edge.process.name)} ({edge.process.pid}){place} {does} {edge.topic}, {edge.reliability.name}"
         told += "" if edge.matched else ": meets nobody of its type and reliability"
         path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
         yield f'<path class="edge {kind}"{stroke} d="{path}"><title>{escape(told)}</title></path>'
@@ -156,7 +169,8 @@ def _card(layout: Layout, card: Card, hue: dict[str, str]) -> str:
     stroke = f' style="stroke: {hue[card.name]}; stroke-width: 2"' if is_topic else ""
     return (
         f"<g><title>{escape(card.name)}, {escape(card.small)}</title>"
-        f'<rect class="card"{stroke} x="{x:.1f}" y="{y:.1f}" width="{WIDTH:g}" height="{HEIGHT:g}" rx="{corner:g}"/>'
+        f'<rect class="{"card far" if card.far else "card"}"{stroke} x="{x:.1f}" y="{y:.1f}" '
+        f'width="{WIDTH:g}" height="{HEIGHT:g}" rx="{corner:g}"/>'
         f'<text class="name" x="{x + WIDTH / 2:.1f}" y="{y + 20:.1f}" text-anchor="middle">'
         f"{escape(_cut(card.name, LETTERS))}</text>"
         f'<text class="small" x="{x + WIDTH / 2:.1f}" y="{y + 36:.1f}" text-anchor="middle">'
@@ -168,10 +182,13 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _legend(y: float) -> Iterator[str]:
+def _legend(y: float, has_far: bool) -> Iterator[str]:
     x = MARGIN
     kinds = [(item.name, f"legend {item.name}") for item in reversed(Reliability)]
     for name, kind in [*kinds, ("meets nobody", "apart")]:
         yield f'<path class="edge {kind}" d="M{x:g} {y - 4:g} h34"/>'
         yield f'<text class="small" x="{x + 42:g}" y="{y:g}">{name}</text>'
         x += 150
+    if has_far:
+        yield f'<rect class="card far" x="{x:g}" y="{y - 12:g}" width="34" height="16" rx="4"/>'
+        yield f'<text class="small" x="{x + 42:g}" y="{y:g}">on another host</text>'

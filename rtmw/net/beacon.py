@@ -19,7 +19,7 @@ from rtmw.net.library import Bell
 
 _TOPIC = "rtmw/node"
 _KEPT = 60
-_SILENT_S = 5.0
+SILENT_S = 5.0
 
 
 Echo: Any = make_idl_struct("Echo", "rtmw::Echo", {"node": idl.uint64, "sent_ns": idl.int64, "received_ns": idl.int64})
@@ -78,7 +78,7 @@ class Beacons:
     def send(self) -> None:
         """Send ours, and forget who has been silent."""
         now = time.monotonic()
-        for node in [node for node, peer in self.peers.items() if now - peer.heard > _SILENT_S]:
+        for node in [node for node, peer in self.peers.items() if now - peer.heard > SILENT_S]:
             del self.peers[node]
         echoes = [peer.last for peer in self.peers.values()]
         self._writer.write(Beacon(self.node, *self._own, time.time_ns(), echoes))

@@ -21,8 +21,9 @@ ASSUMED_NS = 1_000_000_000
 
 
 def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int | None:
-    """The shortest Lifespan or deadline that anybody has announced here or elsewhere; None: there is none."""
+    """The shortest lifetime or deadline that anybody has announced here or elsewhere; None: there is none."""
     found = [taker.deadline_ns for topic in topics.values() for taker in topic.subscribers]
+    found += [sender.lifetime_ns for topic in topics.values() for sender in topic.publishers]
     found += [reader.deadline_ns for reader in bridge.discovery.readers.values()]
     for writer in bridge.discovery.writers.values():
         given = writer.policy(Policy.Lifespan)

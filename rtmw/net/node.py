@@ -28,8 +28,9 @@ from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine
 from rtmw.net.metrics import ADDRESS, Metrics
+from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
-from rtmw.net.status import interface_why, make_status
+from rtmw.net.status import interface_why, make_status, members
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
 
@@ -109,6 +110,7 @@ class Node:
         self._bridge = Bridge(self._engine, participant, self.settings)
         self._flow = FlowControl(self._engine, participant)
         self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain, loop)
+        self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
             self.settings.wire_interface or "one of its interfaces", interface_why(self.settings),
@@ -143,6 +145,7 @@ class Node:
                 told = time.monotonic()
                 self._bridge.tell_missed()
                 self._beacons.send()
+                self._rosters.tell(domain, self.settings)
                 status.publish(json.dumps(self._tell(topics)).encode())
                 notify("WATCHDOG=1")
             try:
@@ -171,6 +174,7 @@ class Node:
         """How the node is, for everybody who asks."""
         told = make_status(self._bridge, self._beacons, topics)
         told["since"], told["swept"] = self._since, self._janitor.swept
+        told["elsewhere"] = members(self._rosters, self._bridge)
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])
         if self._metrics:

@@ -14,6 +14,7 @@ from rtmw.net.clocks import disagreement, shortest_lifetime_ns
 from rtmw.net.discovery import Program
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic
+from rtmw.net.roster import Member, Rosters, plain_members
 from rtmw.net.settings import Settings
 
 CARRIED: Final = {"out": "sent", "in": "received"}
@@ -53,6 +54,16 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic])
         "refused": bridge.refused,
         "apart": [asdict(one) for one in find_apart(topics, bridge, Names(settings.ros2))],
     }
+
+
+def members(rosters: Rosters, bridge: Bridge) -> list[dict[str, Any]]:
+    """Who publishes and subscribes elsewhere, of topics that may cross here."""
+    found = rosters.members() + plain_members(bridge, Names(bridge.settings.ros2))
+    return [asdict(member) for member in found if _concerns(member, bridge.settings)]
+
+
+def _concerns(member: Member, settings: Settings) -> bool:
+    return settings.enters(member.topic) if member.publishes else settings.leaves(member.topic)
 
 
 def interface_why(settings: Settings) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView
 from rtmw.qos import Reliability
@@ -15,6 +15,8 @@ class Process:
 
     pid: int
     name: str
+    host: str = ""
+    """Where it runs; empty: here."""
 
 
 @dataclass(frozen=True)
@@ -26,48 +28,65 @@ class Edge:
     publishes: bool
     reliability: Reliability
     type_name: str
-    matched: bool
+    matched: bool = False
     """Whether there is anybody on the other side that it can meet, or nobody at all."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Everything that is open in a domain."""
+    """Everything that is open in a domain, and what is known of other hosts."""
 
     topics: tuple[TopicView, ...]
     edges: tuple[Edge, ...]
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """By name and process id."""
-        return tuple(sorted({edge.process for edge in self.edges}, key=lambda process: (process.name, process.pid)))
+        """By name, process id and host."""
+        return tuple(sorted({edge.process for edge in self.edges}, key=lambda one: (one.name, one.pid, one.host)))
+
+    @property
+    def crossing(self) -> frozenset[str]:
+        """Topics that have one side here and the other elsewhere, and meet."""
+        met = [edge for edge in self.edges if edge.matched]
+        here = {(edge.topic, edge.publishes) for edge in met if not edge.process.host}
+        return frozenset(edge.topic for edge in met if edge.process.host and (edge.topic, not edge.publishes) in here)
 
     def edges_of(self, topic: str, publishes: bool) -> tuple[Edge, ...]:
         """Of one side of a topic."""
         return tuple(edge for edge in self.edges if edge.topic == topic and edge.publishes is publishes)
 
 
-def graph(topics: Sequence[TopicView]) -> Graph:
-    """The graph of these topics."""
-    edges = dict.fromkeys(edge for topic in topics for edge in _edges(topic))
-    return Graph(tuple(topics), tuple(edges))
+def graph(topics: Sequence[TopicView], elsewhere: Sequence[Edge] = ()) -> Graph:
+    """The graph of these topics, and of endpoints on other hosts."""
+    known = {topic.name for topic in topics}
+    added = dict.fromkeys(edge.topic for edge in elsewhere if edge.topic not in known)
+    every = [*topics, *(_far_topic(name, elsewhere) for name in added)]
+    edges = dict.fromkeys(edge for topic in every for edge in _edges(topic, elsewhere))
+    return Graph(tuple(sorted(every, key=lambda topic: topic.name)) if added else tuple(topics), tuple(edges))
 
 
-def _edges(topic: TopicView) -> list[Edge]:
-    pairs = [(p, s) for p in topic.publishers for s in topic.subscribers]
-    heard = {p.identity for p, s in pairs if matches(p, s)}
-    served = {s.identity for p, s in pairs if matches(p, s)}
+def _far_topic(name: str, elsewhere: Sequence[Edge]) -> TopicView:
+    """A topic that nobody uses here."""
+    types = {edge.type_name for edge in elsewhere if edge.topic == name} - {"*"}
+    return TopicView(name, tuple(sorted(types)), 0, 0, (), (), ())
+
+
+def _edges(topic: TopicView, elsewhere: Sequence[Edge]) -> list[Edge]:
+    here = [_edge(topic.name, view, True) for view in topic.publishers]
+    here += [_edge(topic.name, view, False) for view in topic.subscribers]
+    edges = [*dict.fromkeys([*here, *(edge for edge in elsewhere if edge.topic == topic.name)])]
+    sending, taking = ([edge for edge in edges if edge.publishes is side] for side in (True, False))
     return [
-        *(_edge(topic.name, p, True, p.identity in heard or not topic.subscribers) for p in topic.publishers),
-        *(_edge(topic.name, s, False, s.identity in served or not topic.publishers) for s in topic.subscribers),
+        *(replace(one, matched=not taking or any(matches(one, other) for other in taking)) for one in sending),
+        *(replace(one, matched=not sending or any(matches(other, one) for other in sending)) for one in taking),
     ]
 
 
-def _edge(topic: str, view: PublisherView | SubscriberView, publishes: bool, matched: bool) -> Edge:
-    return Edge(Process(view.pid, view.process), topic, publishes, view.reliability, view.type_name, matched)
+def _edge(topic: str, view: PublisherView | SubscriberView, publishes: bool) -> Edge:
+    return Edge(Process(view.pid, view.process), topic, publishes, view.reliability, view.type_name)
 
 
-def matches(publisher: PublisherView, subscriber: SubscriberView) -> bool:
+def matches(publisher: PublisherView | Edge, subscriber: SubscriberView | Edge) -> bool:
     """Does the subscriber get what the publisher publishes?"""
     if subscriber.type_name not in ("*", publisher.type_name):
         return False

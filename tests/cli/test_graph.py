@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from rtmw import Reliability, observe
-from rtmw.cli.graph import dot, lines, record
+from rtmw.cli.graph import across, dot, lines, record
 from rtmw.cli.picture import HEIGHT, picture
 from tests.cli.views import PUBLISHER, SUBSCRIBER, topic
 
@@ -51,6 +51,7 @@ def test_the_record_for_programs_says_what_each_process_does() -> None:
     assert record(GRAPH.edges[2]) == {
         "pid": 23,
         "process": APART.process,
+        "host": None,
         "does": "subscribes",
         "topic": "pump/speed",
         "type": "bytes",
@@ -99,6 +100,64 @@ def test_cards_of_the_picture_lie_inside_it_and_apart_from_each_other(count: int
     for column in {x for x, _, _ in places}:
         rows = sorted(y for x, y, _ in places if x == column)
         assert all(below - above > HEIGHT for above, below in itertools.pairwise(rows))
+
+
+STATUS = {
+    "pid": 30,
+    "host": "here",
+    "elsewhere": [
+        {
+            "host": host, "domain": number, "pid": 22, "program": program, "topic": name, "publishes": publishes,
+            "type": "bytes", "reliability": "ADAPTIVE",
+        }
+        for host, number, program, name, publishes in (
+            ("far", 3, "archive", "pump/speed", False),
+            ("here", 7, "logger", "pump/speed", False),
+            ("here", None, "scope", "pump/speed", False),
+            ("far", 3, "weather", "sky", True),
+        )
+    ],
+}  # fmt: skip
+NODE = replace(SUBSCRIBER, pid=30, identity=30 << 32, process="rtmw node")
+ACROSS = across([topic(subscribers=(SUBSCRIBER, NODE)), topic("rtmw/node", publishers=(PUBLISHER,))], STATUS)
+
+
+def test_in_place_of_the_node_stand_those_on_other_hosts() -> None:
+    assert list(lines(ACROSS, "Domain 3")) == [
+        "Domain 3: 2 topics, 6 processes",
+        "pump/speed  (bytes), crosses hosts",
+        "  <- pump (11)  ADAPTIVE",
+        "  -> panel (22)  ADAPTIVE",
+        "  -> archive (22) on far  ADAPTIVE",
+        "  -> logger (22) on domain 7  ADAPTIVE",
+        "  -> scope (22) on DDS  ADAPTIVE",
+        "sky  (bytes)",
+        "  <- weather (22) on far  ADAPTIVE",
+    ]
+
+
+def test_dot_has_a_box_a_host_and_two_lines_around_topics_that_cross() -> None:
+    text = "\n".join(dot(ACROSS, "Domain 3"))
+    assert 'label="far"; style=dashed;' in text
+    assert '"topic pump/speed" -> "far 22" [label=ADAPTIVE];' in text
+    assert '"topic pump/speed" [shape=ellipse, label="pump/speed", peripheries=2];' in text
+    assert '"topic sky" [shape=ellipse, label="sky"];' in text
+    if shutil.which("dot"):
+        subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, text=True, timeout=60, check=True)
+
+
+def test_the_picture_tells_programs_of_other_hosts_apart() -> None:
+    root = ElementTree.fromstring(picture(ACROSS, "Domain 3"))
+    far = [group for group in root.iter(f"{SVG}g") if any(r.attrib.get("class") == "card far" for r in group)]
+    assert {group.findtext(f"{SVG}title") for group in far} == {
+        "archive, pid 22 · far",
+        "logger, pid 22 · domain 7",
+        "scope, pid 22 · DDS",
+        "weather, pid 22 · far",
+    }
+    assert "on another host" in {text.text for text in root.iter(f"{SVG}text")}
+    alone = ElementTree.fromstring(picture(GRAPH, "Domain 3"))
+    assert "on another host" not in {text.text for text in alone.iter(f"{SVG}text")}
 
 
 def test_a_domain_where_nobody_is_still_has_a_picture() -> None:

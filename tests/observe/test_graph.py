@@ -40,6 +40,23 @@ def test_an_endpoint_that_is_alone_is_not_marked() -> None:
     assert all(edge.matched for edge in observe.graph([topic(subscribers=())]).edges)
 
 
+FAR = observe.Edge(observe.Process(22, "archive", "far"), "pump/speed", False, Reliability.ADAPTIVE, "bytes")
+
+
+def test_a_topic_crosses_when_sides_on_two_hosts_meet() -> None:
+    alone = topic(subscribers=())
+    assert observe.graph([alone], [FAR]).crossing == {"pump/speed"}
+    assert observe.graph([alone], [replace(FAR, type_name="Reading")]).crossing == frozenset()
+    assert observe.graph([alone], [replace(FAR, publishes=True)]).crossing == frozenset()
+    assert observe.graph([topic()]).crossing == frozenset()
+
+
+def test_a_topic_that_is_used_elsewhere_only_is_in_the_graph() -> None:
+    graph = observe.graph([topic()], [replace(FAR, topic="archive")])
+    assert [(view.name, view.types) for view in graph.topics] == [("archive", ("bytes",)), ("pump/speed", ("bytes",))]
+    assert observe.Process(22, "archive", "far") in graph.processes
+
+
 def test_the_edges_of_a_domain_are_those_of_its_processes(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn("import rtmw; s, p = rtmw.Subscriber('t', rtmw.ANY), rtmw.Publisher('u'); print(); input()")
     child.line()
