@@ -83,8 +83,12 @@ def _inbound(
     writers = [one for one in bridge.discovery.writers.values() if names.local(one.topic) == name]
     if not writers:
         yield "nobody", "nobody elsewhere publishes it"
+    routes = [route for (topic, _), route in bridge.incoming.items() if topic == name]
+    heard = {guid for route in routes for guid in route.heard()}
     for writer in writers:
         why = _unheard(writer, subscribers, names)
+        if why is None and routes and writer.guid not in heard:
+            why = ("unmatched", f"is not matched yet; its definition of {writer.type_name} may be another")
         if why is not None:
             yield why[0], f"{bridge.discovery.program(writer)} {why[1]}"
 

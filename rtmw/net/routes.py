@@ -137,9 +137,10 @@ class Incoming:
             history=offered.history,
         )
 
-    def matched(self) -> int:
-        """Writers that it hears."""
-        return len(self._reader.matched_pub)
+    def heard(self) -> set[str]:
+        """The writers that it hears, by guid."""
+        matched = [self._reader.get_matched_publication_data(handle) for handle in self._reader.matched_pub]
+        return {str(writer.key) for writer in matched if writer is not None}
 
     def counters(self) -> dict[str, int]:
         return self._route.counters()

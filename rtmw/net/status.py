@@ -48,7 +48,7 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic])
             for (topic, _), route in bridge.outgoing.items()
         ],
         "in": [
-            {"topic": topic, "type": route.kind.name, "writers": route.matched(), **route.counters()}
+            {"topic": topic, "type": route.kind.name, "writers": len(route.heard()), **route.counters()}
             for (topic, _), route in bridge.incoming.items()
         ],
         "refused": bridge.refused,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -52,8 +53,12 @@ class Host:
         Path(address).unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
             supervisor.bind(address)
-            supervisor.settimeout(seconds)
-            self.launch(*arguments, notify=address)
+            supervisor.setblocking(False)
+            node = self.launch(*arguments, notify=address)
+            until = time.monotonic() + seconds
+            while not select.select([supervisor], [], [], 0.1)[0]:
+                assert node.poll() is None, f"the node ended with status {node.returncode}: {self.said}"
+                assert time.monotonic() < until, f"the node is not ready within {seconds} s: {self.said}"
             assert supervisor.recv(100) == b"READY=1", self.said
 
     def launch(self, *arguments: str, notify: str = "") -> subprocess.Popen[bytes]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.annotations import final
 from cyclonedds.idl.types import int32
@@ -23,18 +24,19 @@ PLAIN = """
     from cyclonedds.domain import DomainParticipant
     from cyclonedds.idl import IdlStruct
     from cyclonedds.idl.annotations import final
-    from cyclonedds.idl.types import int32
+    from cyclonedds.idl.types import float64, int32
+    from cyclonedds.pub import DataWriter
     from cyclonedds.sub import DataReader
     from cyclonedds.topic import Topic
 
     @final
     @dataclass
     class Level(IdlStruct, typename="plain::Level"):
-        value: int32
+        value: {kind}
 
     participant = DomainParticipant({dds_domain})
     quality = Qos(Policy.Reliability.Reliable(0))
-    reader = DataReader(participant, Topic(participant, "level", Level), qos=quality)
+    endpoint = {endpoint}(participant, Topic(participant, "level", Level), qos=quality)
     print("ready", flush=True)
     input()
 """
@@ -91,7 +93,25 @@ def test_a_plain_reader_that_asks_for_more_than_is_offered_is_named(
     host = hosts[0]
     host.start()
     with rtmw.Publisher("level", Level, domain=host.domain, reliability=rtmw.Reliability.TIMELY):
-        child = spawn(PLAIN.format(dds_domain=host.dds_domain))
+        child = spawn(PLAIN.format(dds_domain=host.dds_domain, kind="int32", endpoint="DataReader"))
         assert child.line() == "ready"
         wait_for(host, ("level", "out", "qos"), "asks for RELIABLE; what is published here is TIMELY")
         wait_for(host, ("level", "out", "qos"), f"({child.pid})")
+
+
+@pytest.mark.parametrize(("endpoint", "direction"), [("DataReader", "out"), ("DataWriter", "in")])
+def test_a_plain_program_with_another_definition_of_the_type_is_named(
+    endpoint: str, direction: str, hosts: tuple[Host, Host], domain_id: int, spawn: Spawn
+) -> None:
+    host = hosts[0]
+    host.start()
+    reliable = rtmw.Reliability.RELIABLE
+    with (
+        rtmw.Publisher("level", Level, domain=host.domain, reliability=reliable),
+        rtmw.Subscriber("level", Level, domain=host.domain),
+    ):
+        child = spawn(PLAIN.format(dds_domain=host.dds_domain, kind="float64", endpoint=endpoint))
+        assert child.line() == "ready"
+        key = ("level", direction, "unmatched")
+        wait_for(host, key, "is not matched yet; its definition of plain::Level may be another")
+        assert f"({child.pid})" in reasons(host)[key]
