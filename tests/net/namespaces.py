@@ -17,7 +17,7 @@ from tests.net.hosts import Place
 INTERFACE = "eth0"
 
 
-def _ip(*words: str) -> None:
+def run_ip(*words: str) -> None:
     done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
     if done.returncode:
         raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
@@ -36,7 +36,7 @@ class Network:
 
     def _build(self, hosts: int, mtu: int) -> None:
         self._add("bridge")
-        _ip(
+        run_ip(
             "-n",
             self._name("bridge"),
             "link",
@@ -49,13 +49,13 @@ class Network:
             "mcast_snooping",
             "0",
         )
-        _ip("-n", self._name("bridge"), "link", "set", "bridge", "up")
+        run_ip("-n", self._name("bridge"), "link", "set", "bridge", "up")
         for host in range(hosts):
             self._add(str(host))
             self._plug(host, mtu)
 
     def _add(self, name: str) -> None:
-        _ip("netns", "add", self._name(name))
+        run_ip("netns", "add", self._name(name))
         self._made.append(self._name(name))
 
     def _name(self, name: str) -> str:
@@ -64,11 +64,11 @@ class Network:
     def _plug(self, host: int, mtu: int) -> None:
         inside, bridge = self._name(str(host)), self._name("bridge")
         end = ["peer", "name", f"port{host}", "netns", bridge, "mtu", str(mtu)]
-        _ip("-n", inside, "link", "add", INTERFACE, "mtu", str(mtu), "type", "veth", *end)
-        _ip("-n", bridge, "link", "set", f"port{host}", "master", "bridge", "up")
-        _ip("-n", inside, "link", "set", "lo", "up")
-        _ip("-n", inside, "addr", "add", f"{self.address(host)}/24", "dev", INTERFACE)
-        _ip("-n", inside, "link", "set", INTERFACE, "up")
+        run_ip("-n", inside, "link", "add", INTERFACE, "mtu", str(mtu), "type", "veth", *end)
+        run_ip("-n", bridge, "link", "set", f"port{host}", "master", "bridge", "up")
+        run_ip("-n", inside, "link", "set", "lo", "up")
+        run_ip("-n", inside, "addr", "add", f"{self.address(host)}/24", "dev", INTERFACE)
+        run_ip("-n", inside, "link", "set", INTERFACE, "up")
 
     @staticmethod
     def address(host: int) -> str:
@@ -82,22 +82,22 @@ class Network:
 
     def cut(self, host: int) -> None:
         """Pull the cable of a host."""
-        _ip("-n", self._name("bridge"), "link", "set", f"port{host}", "down")
+        run_ip("-n", self._name("bridge"), "link", "set", f"port{host}", "down")
 
     def heal(self, host: int) -> None:
-        _ip("-n", self._name("bridge"), "link", "set", f"port{host}", "up")
+        run_ip("-n", self._name("bridge"), "link", "set", f"port{host}", "up")
 
     def mute(self, host: int, to: int) -> None:
         """Nothing that a host sends to the address of another leaves any more; the other way stays."""
-        _ip("-n", self._name(str(host)), "route", "add", "blackhole", f"{self.address(to)}/32")
+        run_ip("-n", self._name(str(host)), "route", "add", "blackhole", f"{self.address(to)}/32")
 
     def unmute(self, host: int, to: int) -> None:
-        _ip("-n", self._name(str(host)), "route", "del", "blackhole", f"{self.address(to)}/32")
+        run_ip("-n", self._name(str(host)), "route", "del", "blackhole", f"{self.address(to)}/32")
 
     def close(self) -> None:
         while self._made:
             with suppress(OSError):
-                _ip("netns", "del", self._made.pop())
+                run_ip("netns", "del", self._made.pop())
 
 
 @lru_cache

@@ -1,0 +1,86 @@
+"""A cable on which datagrams are late, overtake each other, come twice, or do not come; the promises hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.books import examine
+from tests.conftest import free_number
+from tests.net.cable import Cable, Faults, obstacle
+from tests.net.hosts import PATIENCE, Host
+
+pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+
+Connect = Callable[[Faults], tuple[Host, Host]]
+
+FAULTS = {
+    "late": Faults(delay_s=(0.05, 0.05)),
+    "overtaking": Faults(delay_s=(0.0, 0.03)),
+    "twice": Faults(twice=0.3),
+    "all at once": Faults(delay_s=(0.0, 0.02), lost=0.05, twice=0.1),
+}
+
+
+@pytest.fixture
+def connect(dds_domain: int, tmp_path: Path) -> Iterator[Connect]:
+    """Two hosts at a cable, their nodes ready; their books balance at the end."""
+    cables: list[Cable] = []
+    hosts: list[Host] = []
+
+    def make(faults: Faults) -> tuple[Host, Host]:
+        cables.append(Cable(faults))
+        for end in range(2):
+            hosts.append(Host(free_number(), dds_domain, tmp_path, cables[0].place(end)))
+        for host in hosts:
+            host.start()
+        return hosts[0], hosts[1]
+
+    yield make
+    for host in hosts:
+        if host.node.poll() is None:
+            host.stop()
+        examine(host.domain)
+        host.end()
+    for cable in cables:
+        cable.close()
+
+
+@pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
+def test_reliable_messages_arrive_once_and_in_order(faults: Faults, connect: Connect) -> None:
+    here, there = connect(faults)
+    reliable = Reliability.RELIABLE
+    subscriber = rtmw.Subscriber("all", domain=there.domain, reliability=reliable, lease=PATIENCE)
+    publisher = rtmw.Publisher("all", domain=here.domain, reliability=reliable, max_blocking=PATIENCE)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    for number in range(300):
+        assert publisher.publish(number.to_bytes(500, "little"))
+    got = [int.from_bytes(subscriber.receive(timeout=PATIENCE).data, "little") for _ in range(300)]
+    assert got == list(range(300))
+    subscriber.close()
+    publisher.close()
+
+
+def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect) -> None:
+    here, there = connect(FAULTS["all at once"])
+    timely = Reliability.TIMELY
+    subscriber = rtmw.Subscriber("newest", domain=there.domain, reliability=timely)
+    publisher = rtmw.Publisher("newest", domain=here.domain, reliability=timely)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    got: list[int] = []
+    sent = 0
+    while len(got) < 50:
+        publisher.publish(sent.to_bytes(4, "little"))
+        sent += 1
+        assert sent < 100_000, f"only {len(got)} arrived"
+        try:
+            got.append(int.from_bytes(subscriber.receive(timeout=0.01).data, "little"))
+        except TimeoutError:
+            continue
+    assert got == sorted(set(got))
+    subscriber.close()
+    publisher.close()
