@@ -22,7 +22,8 @@ def named_tests() -> list[tuple[str, str]]:
 
 
 def test_the_guarantees_name_their_tests() -> None:
-    rows = [line for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines() if line.startswith("| ")][1:]
+    lines = (ROOT / "docs" / "guarantees.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| what holds ")]
     assert len(rows) > 10
     assert [row for row in rows if not NAMED.search(row)] == []
 
