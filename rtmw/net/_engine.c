@@ -169,17 +169,18 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
 
 static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic", "type", "reader", "octets", "reliability", "priority", "depth", "history", NULL};
+    static char *names[] = {"topic",    "type",  "reader",  "octets",   "reliability",
+                            "priority", "depth", "history", "filtered", NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
-    int reader, octets, reliability, priority;
+    int reader, octets, reliability, priority, filtered;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiII", names, &topic, &given, &reader, &octets,
-                                              &reliability, &priority, &depth, &history))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIp", names, &topic, &given, &reader, &octets,
+                                              &reliability, &priority, &depth, &history, &filtered))
         return NULL;
     struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
     if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -190,6 +191,7 @@ static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywor
     in->topic = flow_topic(topic, type ? type->identity : 0);
     in->reader = reader;
     in->reliable = reliability == RTMW_RELIABLE;
+    in->is_filtered = filtered;
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);
@@ -235,10 +237,11 @@ static PyObject *Route_counters(PyObject *object, PyObject *unused)
     (void)unused;
     if (o) return outbound_counters(o);
     if (i)
-        return Py_BuildValue("{sKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
-                             load_relaxed(&i->bytes), "expired", load_relaxed(&i->expired), "malformed",
-                             load_relaxed(&i->malformed), "no_memory", load_relaxed(&i->no_memory), "delayed",
-                             load_relaxed(&i->delayed), "overflowed", load_relaxed(&i->overflowed));
+        return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
+                             load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired",
+                             load_relaxed(&i->expired), "malformed", load_relaxed(&i->malformed), "no_memory",
+                             load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
+                             load_relaxed(&i->overflowed));
     return PyDict_New();
 }
 

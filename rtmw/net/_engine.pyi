@@ -28,6 +28,7 @@ class Engine:
         priority: int,
         depth: int,
         history: int,
+        filtered: bool,
     ) -> Route:
         """Carry what a DDS reader receives to a topic."""
 

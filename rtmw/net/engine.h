@@ -56,6 +56,7 @@ struct source {
     int64_t lifetime_ns; /* of plain writers: their Lifespan; 0: none */
     uint8_t priority;    /* of plain writers: their TransportPriority, 0 to 7 */
     bool is_node;
+    uint64_t sequence; /* of the last sample from a node; 0: none yet */
 };
 
 struct sample {
@@ -84,7 +85,8 @@ struct inbound {
     struct backlog backlog;
     bool pausing; /* others have been told to */
     uint64_t told_ns;
-    uint64_t received, bytes, expired, malformed, no_memory, delayed, overflowed; /* under the lock */
+    bool is_filtered; /* the DDS reader leaves out what comes inside a minimum interval */
+    uint64_t received, bytes, lost, expired, malformed, no_memory, delayed, overflowed; /* under the lock */
 };
 
 struct pause {

@@ -41,7 +41,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
     dds_builtintopic_free_endpoint(endpoint);
 }
 
-static const struct source *source_of(struct inbound *i, dds_instance_handle_t publication)
+static struct source *source_of(struct inbound *i, dds_instance_handle_t publication)
 {
     for (uint32_t n = 0; n < SOURCES; n++)
         if (i->sources[n].publication == publication) return &i->sources[n];
@@ -82,7 +82,14 @@ static uint64_t identity_of(const struct source *s, const struct trailer *traile
     return (s->is_node ? mix(s->identity, &trailer->publisher, sizeof trailer->publisher) : s->identity) | RTMW_REMOTE;
 }
 
-static int publish(struct inbound *i, const struct source *s, const dds_sample_info_t *info, struct iovec bytes)
+/* What a node sent between its last sample and this one never came: DDS had less room for it, or the link lost it. */
+static void count_lost(struct inbound *i, struct source *s, uint64_t sequence)
+{
+    if (s->sequence && sequence > s->sequence && !i->is_filtered) count_up(&i->lost, sequence - s->sequence - 1);
+    s->sequence = sequence;
+}
+
+static int publish(struct inbound *i, struct source *s, const dds_sample_info_t *info, struct iovec bytes)
 {
     const uint8_t *data = bytes.iov_base;
     size_t size = bytes.iov_len;
@@ -92,6 +99,7 @@ static int publish(struct inbound *i, const struct source *s, const dds_sample_i
         count_up(&i->malformed, 1);
         return RTMW_OK;
     }
+    if (s->is_node && trailer.sequence != s->sequence) count_lost(i, s, trailer.sequence);
     if (trailer.lifetime_ns) expires = now + trailer.lifetime_ns;
     if (s->lifetime_ns) expires = source + (uint64_t)s->lifetime_ns;
     if (expires && expires <= now) {

@@ -55,7 +55,7 @@ static struct ddsi_serdata *sample_of(const struct outbound *o, const rtmw_messa
                               0,
                               0,
                               m->publisher,
-                              m->sequence,
+                              o->sent + 1,
                               m->expires_ns ? m->expires_ns - now : 0};
     static const uint8_t zeros[4];
     size_t before = o->framing == FRAMING_OCTETS ? sizeof octets : 0;

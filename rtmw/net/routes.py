@@ -135,6 +135,7 @@ class Incoming:
             priority=offered.priority,
             depth=offered.depth,
             history=offered.history,
+            filtered=request.min_interval_ns > 0,
         )
 
     def heard(self) -> set[str]:

@@ -19,7 +19,7 @@ struct trailer { /* little endian, like the data before it */
     uint8_t padding; /* zero bytes before it: 0 to 3 */
     uint8_t reserved;
     uint64_t publisher;   /* identity on its own host */
-    uint64_t sequence;    /* of its topic and priority there */
+    uint64_t sequence;    /* what its node has sent of the topic: a gap was lost on the way */
     uint64_t lifetime_ns; /* left when it was sent; 0: no limit. Relative, so that clocks need not agree */
 };
 

@@ -12,7 +12,7 @@ from rtmw import Reliability
 from tests.books import examine
 from tests.conftest import free_number
 from tests.net.cable import Cable, Faults, obstacle
-from tests.net.hosts import PATIENCE, Host
+from tests.net.hosts import PATIENCE, Host, wait_until
 
 pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
 
@@ -82,5 +82,30 @@ def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect
         except TimeoutError:
             continue
     assert got == sorted(set(got))
+    subscriber.close()
+    publisher.close()
+
+
+def test_what_the_cable_lost_of_timely_messages_is_counted(connect: Connect) -> None:
+    here, there = connect(Faults(lost=0.2))
+    timely = Reliability.TIMELY
+    subscriber = rtmw.Subscriber("counted", domain=there.domain, reliability=timely, depth=1000)
+    publisher = rtmw.Publisher("counted", domain=here.domain, reliability=timely, depth=1000)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    got: list[int] = []
+    sent = 0
+    while len(got) < 200:
+        publisher.publish(sent.to_bytes(4, "little"))
+        sent += 1
+        assert sent < 100_000, f"only {len(got)} arrived"
+        try:
+            got.append(int.from_bytes(subscriber.receive(timeout=0.01).data, "little"))
+        except TimeoutError:
+            continue
+    between = got[-1] - got[0] + 1 - len(got)
+    assert between > 0, "the cable lost nothing"
+    wait_until(lambda: there.crossed("in", "counted")["lost"] >= between, "what was lost is not counted")
+    counted = there.crossed("in", "counted")
+    assert got[0] + counted["received"] + counted["lost"] <= sent
     subscriber.close()
     publisher.close()
