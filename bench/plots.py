@@ -72,6 +72,9 @@ def latency(results: Results, axes: Any) -> None:
                 if (value := results.get("round_trip", f"{name}, {how}", system).percentile(share)) is not None
             }
             axes.plot(list(found), list(found.values()), style, color=COLOURS[system], markersize=5, linewidth=1.3)
+    if not any(len(line.get_xdata()) for line in axes.lines):
+        axes.set_axis_off()  # it was not asked for
+        return
     axes.set(xscale="log", yscale="log", xlabel="bytes of the message", ylabel="half round trip, polling, µs")
     axes.set_xticks(list(SIZES.values()), list(SIZES))
     plain(axes)
@@ -90,6 +93,9 @@ def fan_out(results: Results, axes: Any) -> None:
         axes.plot(counts, [median(values) for values in found.values()], "o-", color=colour, markersize=5)
         lows, highs = [min(values) for values in found.values()], [max(values) for values in found.values()]
         axes.fill_between(counts, lows, highs, color=colour, alpha=0.12)
+    if not results.cases("fan_out"):
+        axes.set_axis_off()
+        return
     axes.set(xscale="log", yscale="log", xlabel="idle subscribers", ylabel="one publish call of 64 B, µs")
     axes.set_xticks([1, 8, 64], ["1", "8", "64"])
     plain(axes)
