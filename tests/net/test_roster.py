@@ -71,7 +71,7 @@ def test_a_plain_dds_program_is_in_the_graph(hosts: tuple[Host, Host], domain_id
     host = hosts[0]
     host.start()
     with rtmw.Publisher("level", Level, domain=host.domain, reliability=rtmw.Reliability.RELIABLE):
-        child = spawn(PLAIN.format(dds_domain=host.dds_domain))
+        child = spawn(PLAIN.format(dds_domain=host.dds_domain, kind="int32", endpoint="DataReader"))
         assert child.line(PATIENCE) == "ready"
         wait_until(lambda: child.pid in {process.pid for process in observed(host).processes}, "it is not in the graph")
         wait_until(lambda: observed(host).crossing == {"level"}, "the topic is not shown as one that crosses")
