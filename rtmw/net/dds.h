@@ -1,8 +1,8 @@
 /* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
  *
- * The library is loaded, and its names made global, before this extension (engine.py). What is declared here is public
- * and stable in Cyclone DDS 11, but for the head of `struct ddsi_serdata`: dds_is_as_declared looks at one that the
- * library has made, and the engine refuses a library that lays it out otherwise.
+ * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
+ * and stable in Cyclone DDS 11, but for the head of `struct ddsi_serdata`, of which the engine sets the time stamp:
+ * nothing checks yet that a later release lays it out the same.
  */
 #ifndef RTMW_NET_DDS_H
 #define RTMW_NET_DDS_H
@@ -22,7 +22,7 @@ typedef struct {
     uint8_t v[16];
 } dds_guid_t;
 
-enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_DATA = 2, DDS_SAMPLES_REJECTED = 7 };
+enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_DATA = 2 };
 
 typedef struct {
     int sample_state, view_state, instance_state;
