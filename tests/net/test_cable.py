@@ -65,15 +65,13 @@ def test_reliable_messages_arrive_once_and_in_order(faults: Faults, connect: Con
     publisher.close()
 
 
-def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect) -> None:
-    here, there = connect(FAULTS["all at once"])
-    timely = Reliability.TIMELY
-    subscriber = rtmw.Subscriber("newest", domain=there.domain, reliability=timely)
-    publisher = rtmw.Publisher("newest", domain=here.domain, reliability=timely)
-    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+def send_until(
+    arrived: int, publisher: rtmw.Publisher[bytes], subscriber: rtmw.Subscriber[bytes]
+) -> tuple[int, list[int]]:
+    """Publish numbers until so many have arrived: how many were sent, and which arrived."""
     got: list[int] = []
     sent = 0
-    while len(got) < 50:
+    while len(got) < arrived:
         publisher.publish(sent.to_bytes(4, "little"))
         sent += 1
         assert sent < 100_000, f"only {len(got)} arrived"
@@ -81,6 +79,16 @@ def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect
             got.append(int.from_bytes(subscriber.receive(timeout=0.01).data, "little"))
         except TimeoutError:
             continue
+    return sent, got
+
+
+def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect) -> None:
+    here, there = connect(FAULTS["all at once"])
+    timely = Reliability.TIMELY
+    subscriber = rtmw.Subscriber("newest", domain=there.domain, reliability=timely)
+    publisher = rtmw.Publisher("newest", domain=here.domain, reliability=timely)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    _, got = send_until(50, publisher, subscriber)
     assert got == sorted(set(got))
     subscriber.close()
     publisher.close()
@@ -92,16 +100,7 @@ def test_what_the_cable_lost_of_timely_messages_is_counted(connect: Connect) -> 
     subscriber = rtmw.Subscriber("counted", domain=there.domain, reliability=timely, depth=1000)
     publisher = rtmw.Publisher("counted", domain=here.domain, reliability=timely, depth=1000)
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
-    got: list[int] = []
-    sent = 0
-    while len(got) < 200:
-        publisher.publish(sent.to_bytes(4, "little"))
-        sent += 1
-        assert sent < 100_000, f"only {len(got)} arrived"
-        try:
-            got.append(int.from_bytes(subscriber.receive(timeout=0.01).data, "little"))
-        except TimeoutError:
-            continue
+    sent, got = send_until(200, publisher, subscriber)
     between = got[-1] - got[0] + 1 - len(got)
     assert between > 0, "the cable lost nothing"
     wait_until(lambda: there.crossed("in", "counted")["lost"] >= between, "what was lost is not counted")
