@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("rtmw.errors", "rtmw.qos", "rtmw.profiles", "rtmw.closing", "rtmw.latency", "rtmw.realtime"),
     ("rtmw.shm", "rtmw.types"),
+    ("rtmw.columns", "rtmw.recording"),
     (
         "rtmw.domain",
         "rtmw.publisher",
@@ -26,7 +27,8 @@ LAYERS = (
         "rtmw.matching",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
-    ("rtmw.net",),
+    ("rtmw.net", "rtmw.record", "rtmw.replay"),
+    ("rtmw.spark",),
     ("rtmw.cli", "rtmw.demo", "rtmw.__main__"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
