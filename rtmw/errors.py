@@ -17,6 +17,7 @@
     │   └── MessageTooLarge         larger than the pool              (also ValueError)
     ├── PoolExhausted           no block or descriptor for a loan
     ├── NotPermitted            the system denies a real-time right  (also PermissionError)
+    ├── NotInstalled            another program or package is needed  (also ImportError)
     ├── DeadlineMissed          the deadline passed without a message
     ├── LeaseExpired            this RELIABLE subscriber stood still and no longer counted
     └── ClosedError             used after close()
@@ -91,6 +92,10 @@ class PoolExhausted(RtmwError):
 
 class NotPermitted(RtmwError, PermissionError):
     """The system does not let this process lock memory or run with real-time priority; how to allow it is said."""
+
+
+class NotInstalled(RtmwError, ImportError):
+    """What this part of rtmw needs is not on this machine; how to install it is said."""
 
 
 class DeadlineMissed(RtmwError):

@@ -1,0 +1,167 @@
+"""The Spark session of this program, and the data source "rtmw" in it."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rtmw.errors import NotInstalled
+from rtmw.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MISSING = """{what} is not installed, which rtmw.spark needs. Install it with:
+    pip install 'rtmw[spark]'"""
+
+ALWAYS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""May also be set in a session that runs already."""
+
+GIB = 1 << 30
+
+
+def require_pyspark() -> None:
+    """NotInstalled names what is missing, and the command that installs it."""
+    for module, needed in (("pyspark", "PySpark"), ("pyarrow", "PyArrow"), ("pandas", "pandas")):
+        try:
+            __import__(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            raise NotInstalled(MISSING.format(what=needed)) from error
+
+
+def sensible_memory() -> str:
+    """A quarter of this machine for the JVM, from 1 to 8 GiB: Python's workers and shared memory need the rest."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{min(max(machine // 4, GIB), 8 * GIB) >> 20}m"
+
+
+def source_folder() -> str | None:
+    """The folder that workers need on their path to import this rtmw; None where it is installed."""
+    folder = Path(__file__).parents[2]
+    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    return None if str(folder) in [*installed, site.getusersitepackages()] else str(folder)
+
+
+def worker_settings() -> dict[str, str]:
+    """Workers import what this program imports: the rtmw of its folder, if that is not the installed one."""
+    folder = source_folder()
+    if folder is None:
+        return {}
+    return {"spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))}
+
+
+def local_settings() -> dict[str, str]:
+    """All of it inside of this machine: nothing listens on the network."""
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": sensible_memory(),
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    }
+
+
+def settings(master: str, name: str, ui: bool) -> dict[str, str]:
+    """What a new session is made with, before the caller's own settings."""
+    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+    always = {
+        "spark.master": master,
+        "spark.app.name": name,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        **ALWAYS,
+        **worker_settings(),
+    }
+    return always | local_settings() if master.startswith("local") else always
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Generator[None]:
+    """The environment in which the JVM starts, and all that it starts; ours is afterwards as it was."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def jvm_environment(local: bool) -> dict[str, str]:
+    """Its Java and, where workers are children of this machine's JVM, their Python: this one."""
+    values = {"JAVA_HOME": str(find_java())}
+    if local:
+        values |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return values
+
+
+def check_names(conf: Mapping[str, object]) -> None:
+    for name in conf:
+        if not name.startswith("spark."):
+            raise TypeError(f"{name!r} is no setting; there are master, name, memory, ui, and Spark's own, spark.…")
+
+
+def session(
+    master: str | None = None, *, name: str = "rtmw", memory: str | None = None, ui: bool = False, **conf: object
+) -> SparkSession:
+    """A Spark session that knows the format "rtmw": the running one, or a new one.
+
+    `master`: as Spark names it, None: that of spark-submit, else all cores of this machine. `memory`: of the JVM, as
+    "4g". `ui`: serve Spark's web page. Settings of Spark go by their names: `**{"spark.sql.shuffle.partitions": 8}`.
+    On one machine all listens on loopback only, and workers run this Python with this rtmw.
+
+    Errors: NotInstalled (no PySpark or no Java, and what to install), TypeError for an unknown setting.
+    """
+    check_names(conf)
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return register(running)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    chosen = {**ALWAYS, **worker_settings()} if submitted else settings(master or "local[*]", name, ui)
+    if submitted and master is not None:
+        chosen["spark.master"] = master
+    if memory is not None:
+        chosen["spark.driver.memory"] = memory
+    chosen |= {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in conf.items()}
+    return register(started(chosen, submitted))
+
+
+def started(chosen: Mapping[str, str], submitted: bool) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder: SparkSession.Builder = SparkSession.builder
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    if submitted:
+        return builder.getOrCreate()
+    with environment(jvm_environment(chosen["spark.master"].startswith("local"))):
+        return builder.getOrCreate()
+
+
+def register(session: SparkSession) -> SparkSession:
+    """Make the format "rtmw" known to a session that was made elsewhere; its filters are pushed down, its times UTC."""
+    require_pyspark()
+    from rtmw.spark.datasource import RtmwDataSource
+
+    for key, value in ALWAYS.items():
+        session.conf.set(key, value)
+    session.dataSource.register(RtmwDataSource)
+    return session

@@ -1,0 +1,42 @@
+"""One Spark session for all tests of this folder; the JVM behind it ends with the run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rtmw.spark
+from rtmw.spark.driver import require_pyspark
+from rtmw.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Skips, and says what is missing, where Spark cannot run."""
+    try:
+        require_pyspark()
+        find_java()
+    except rtmw.NotInstalled as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java: None) -> Iterator[SparkSession]:
+    """A session that knows the format "rtmw": two workers, loopback only, little memory."""
+    from pyspark import SparkContext
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = rtmw.spark.session("local[2]", memory="1g", **{"spark.sql.shuffle.partitions": 2})
+    gateway = SparkContext._gateway
+    yield session
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(60)

@@ -1,0 +1,76 @@
+"""The session of a program, and what it sees to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rtmw
+import rtmw.spark
+from rtmw.spark.driver import environment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+def where_workers_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    import rtmw
+
+    for batch in batches:
+        where = [sys.executable, str(Path(rtmw.__file__).parents[1])]
+        yield pa.record_batch([[where[0]] * len(batch), [where[1]] * len(batch)], names=["python", "rtmw"])
+
+
+def test_workers_run_this_python_with_this_rtmw(spark: SparkSession) -> None:
+    found = spark.range(8, numPartitions=4).mapInArrow(where_workers_are, "python string, rtmw string").distinct()
+    assert [tuple(row) for row in found.collect()] == [(sys.executable, str(Path(rtmw.__file__).parents[1]))]
+
+
+def test_everything_listens_on_loopback_only(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_filters_are_pushed_down_and_times_are_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+
+
+def test_the_environment_of_the_program_is_afterwards_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTMW_KEPT", "before")
+    with environment({"RTMW_KEPT": "within", "RTMW_NEW": "within"}):
+        assert (os.environ["RTMW_KEPT"], os.environ["RTMW_NEW"]) == ("within", "within")
+    assert os.environ["RTMW_KEPT"] == "before"
+    assert "RTMW_NEW" not in os.environ
+
+
+def test_a_second_session_is_the_running_one(spark: SparkSession) -> None:
+    assert rtmw.spark.session() is spark
+
+
+def test_a_setting_nobody_knows_is_refused() -> None:
+    with pytest.raises(TypeError, match="'memoy' is no setting; there are master, name, memory, ui"):
+        rtmw.spark.session(memoy="2g")
+
+
+def test_without_pyspark_it_is_said_how_to_install_it() -> None:
+    source = "import sys; sys.modules['pyspark'] = None\nimport rtmw.spark\nrtmw.spark.session()"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
+    assert "PySpark is not installed, which rtmw.spark needs" in done.stderr
+    assert "pip install 'rtmw[spark]'" in done.stderr
+
+
+def test_importing_rtmw_spark_starts_and_imports_nothing_of_spark() -> None:
+    source = "import sys, rtmw.spark; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", source], timeout=60).returncode == 0
