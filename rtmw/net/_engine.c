@@ -85,6 +85,17 @@ static PyObject *Engine_flow(PyObject *self, PyObject *args)
     return PyErr_Format(state_of(Py_TYPE(self))->error, "flow control: DDS answers %d", code);
 }
 
+static PyObject *Engine_fits(PyObject *unused, PyObject *args)
+{
+    int writer;
+    Py_buffer sample;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "iy*", &writer, &sample)) return NULL;
+    bool fits = library_fits(writer, sample.buf, (size_t)sample.len);
+    PyBuffer_Release(&sample);
+    return PyBool_FromLong(fits);
+}
+
 static PyObject *Engine_close(PyObject *object, PyObject *unused)
 {
     struct engine *core = ((Engine *)object)->core;
@@ -315,6 +326,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
+                                       {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
                                        {"close", Engine_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

@@ -38,6 +38,10 @@ class Engine:
     def flow(self, writer: int, reader: int, /) -> None:
         """Tell other nodes what to pause, and hear it of them, through these DDS entities (flow.py)."""
 
+    @staticmethod
+    def fits(writer: int, sample: bytes, /) -> bool:
+        """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
+
     def close(self) -> None:
         """Stop the thread and detach. All routes must be closed."""
 

@@ -1,8 +1,8 @@
 /* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
  *
  * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
- * and stable in Cyclone DDS 11, but for the head of `struct ddsi_serdata`, of which the engine sets the time stamp:
- * nothing checks yet that a later release lays it out the same.
+ * and stable in Cyclone DDS 11, but for the head of `struct ddsi_serdata`, of which the engine sets the time stamp: a
+ * node does not start with a library that lays it out differently (fit.c).
  */
 #ifndef RTMW_NET_DDS_H
 #define RTMW_NET_DDS_H
@@ -41,16 +41,19 @@ typedef struct {
 
 struct ddsi_sertype;
 struct ddsi_serdata {
+#ifdef RTMW_MISFIT /* as if a later release had put something before it; only tests build this */
+    uint64_t misfit;
+#endif
     const void *operations;
     uint32_t hash, references;
     int kind;
     const struct ddsi_sertype *type;
     dds_time_t timestamp; /* of the source */
-    uint32_t status;
 };
 
 dds_return_t dds_get_entity_sertype(dds_entity_t, const struct ddsi_sertype **);
 dds_return_t dds_forwardcdr(dds_entity_t writer, struct ddsi_serdata *); /* DDS_OK: the serdata is the library's now */
+dds_return_t dds_writecdr(dds_entity_t writer, struct ddsi_serdata *);   /* the same, with the time of the call */
 dds_return_t dds_write_flush(dds_entity_t writer);
 dds_return_t dds_wait_for_acks(dds_entity_t writer, int64_t timeout_ns);
 dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **, uint32_t most, dds_sample_info_t *,
@@ -60,6 +63,7 @@ struct ddsi_serdata *ddsi_serdata_from_ser_iov(const struct ddsi_sertype *, int 
                                                const struct iovec *, size_t bytes);
 struct ddsi_serdata *ddsi_serdata_to_ser_ref(const struct ddsi_serdata *, size_t offset, size_t bytes, struct iovec *);
 void ddsi_serdata_to_ser_unref(struct ddsi_serdata *, const struct iovec *);
+struct ddsi_serdata *ddsi_serdata_ref(const struct ddsi_serdata *);
 void ddsi_serdata_unref(struct ddsi_serdata *);
 uint32_t ddsi_serdata_size(const struct ddsi_serdata *);
 

@@ -141,6 +141,10 @@ void flow_close(struct engine *);
 void flow_tell(struct inbound *); /* lock held: pauses or resumes the topic elsewhere, as its backlog asks for */
 bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
 
+/* fit.c */
+bool library_fits(dds_entity_t writer, const void *sample,
+                  size_t size); /* writes the sample, CDR of the writer's type */
+
 /* bell.c */
 struct bell {
     dds_entity_t reader;

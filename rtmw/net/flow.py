@@ -6,7 +6,7 @@ from typing import Any
 
 from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
 from rtmw.net.cyclone import types as idl
-from rtmw.net.library import Engine
+from rtmw.net.library import Engine, misfit
 
 _TOPIC = "rtmw/flow"
 
@@ -17,8 +17,12 @@ class FlowControl:
     """Keeps what the engine tells and hears with. To be kept until the engine is closed."""
 
     def __init__(self, engine: Engine, participant: DomainParticipant) -> None:
+        """Raises RtmwError when the DDS library does not fit; this is the first writer of a node that could tell."""
         quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
         topic = Topic(participant, _TOPIC, Flow)
         self._writer: Any = DataWriter(participant, topic, qos=quality)
         self._reader: Any = DataReader(participant, topic, qos=quality)
+        nothing = Flow(0, 0).serialize()  # of no topic: who hears it does nothing
+        if not engine.fits(self._writer._ref, nothing):
+            raise misfit("it lays out struct ddsi_serdata differently")
         engine.flow(self._writer._ref, self._reader._ref)

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import ctypes
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 from rtmw.errors import RtmwError
 
-__all__ = ["Bell", "Engine", "Route", "dds"]
+__all__ = ["Bell", "Engine", "Route", "dds", "misfit"]
+
+MADE_FOR = "11.0"
+
+
+def misfit(what: str) -> RtmwError:
+    """What to raise when the DDS library is not the one that the engine was made for."""
+    return RtmwError(
+        f"the node's engine is made for cyclonedds {MADE_FOR} and does not fit {version('cyclonedds')}, which is "
+        f"installed: {what}; install {MADE_FOR}"
+    )
 
 
 def _load(path: str) -> ctypes.CDLL:
@@ -29,4 +40,4 @@ _load(_core.__file__)
 try:
     from rtmw.net._engine import Bell, Engine, Route
 except ImportError as error:
-    raise RtmwError(f"the node's engine does not fit the installed cyclonedds: {error}; install 11.0") from error
+    raise misfit(str(error)) from error
