@@ -44,7 +44,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield receive_buffer()
         return
     yield Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
-    yield interface(status["interface"], status["interface_why"])
+    for name in (status["interface"] or "").split(", "):
+        yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
     yield peers(status)
     for peer in status["peers"]:
@@ -52,9 +53,9 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     yield from topics(status)
 
 
-def interface(name: str | None, why: str, folder: Path = INTERFACES) -> Check:
-    """Is it up, and can it multicast?"""
-    if name is None:
+def interface(name: str, why: str, multicast: bool, folder: Path = INTERFACES) -> Check:
+    """Is it up, and can it multicast, where that is used? `name`: empty, where it is not known."""
+    if not name:
         return Check("interface", why)
     try:
         flags = int((folder / name / "flags").read_text(), 16)
@@ -62,7 +63,7 @@ def interface(name: str | None, why: str, folder: Path = INTERFACES) -> Check:
         return Check("interface", f"{name} is gone", "bring it back, or start the node with another --interface")
     if not flags & UP:
         return Check("interface", f"{name} is down", f"ip link set {name} up")
-    if name != LOOPBACK and not flags & MULTICAST:
+    if multicast and name != LOOPBACK and not flags & MULTICAST:
         advice = f"ip link set {name} multicast on, or name the other hosts with --peers"
         return Check("interface", f"{name} has no multicast", advice)
     return Check("interface", f"{name}: {why}")
@@ -86,7 +87,7 @@ def peers(status: dict[str, Any]) -> Check:
     found = f"{nodes} nodes, {max(others, 0)} other DDS participants"
     if status["participants"]:
         return Check("peers", found)
-    if status["interface"] == LOOPBACK:
+    if status["interface"] == LOOPBACK and status["multicast"]:
         advice = "loopback reaches this host only; start the node with --interface or --peers"
     else:
         advice = (

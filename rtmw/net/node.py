@@ -20,7 +20,7 @@ from typing import Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net import neighbours, wire
+from rtmw.net import interfaces, neighbours, wire
 from rtmw.net.beacon import Beacons
 from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
@@ -30,7 +30,7 @@ from rtmw.net.library import Engine
 from rtmw.net.metrics import ADDRESS, Metrics
 from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
-from rtmw.net.status import interface_why, make_status, members
+from rtmw.net.status import make_status, members
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
 
@@ -107,13 +107,14 @@ class Node:
             kept, participant = wire.join(self.settings, described.encode())
         except DDSException as error:
             raise NodeError(f"DDS domain {self.settings.wire_domain} cannot be joined: {error}") from error
+        self._interfaces = interfaces.used(self.settings)
         self._bridge = Bridge(self._engine, participant, self.settings)
         self._flow = FlowControl(self._engine, participant)
         self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain, loop)
         self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
-            self.settings.wire_interface or "one of its interfaces", interface_why(self.settings),
+            self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
         notify("READY=1")
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
@@ -172,7 +173,7 @@ class Node:
 
     def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
         """How the node is, for everybody who asks."""
-        told = make_status(self._bridge, self._beacons, topics)
+        told = make_status(self._bridge, self._beacons, topics, self._interfaces)
         told["since"], told["swept"] = self._since, self._janitor.swept
         told["elsewhere"] = members(self._rosters, self._bridge)
         told["metrics_port"] = self._metrics.port if self._metrics else None

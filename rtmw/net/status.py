@@ -12,6 +12,7 @@ from rtmw.net.beacon import Beacons, Peer
 from rtmw.net.bridge import Bridge
 from rtmw.net.clocks import disagreement, shortest_lifetime_ns
 from rtmw.net.discovery import Program
+from rtmw.net.interfaces import Used
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.roster import Member, Rosters, plain_members
@@ -29,7 +30,7 @@ def drops(row: dict[str, Any]) -> dict[str, int]:
     return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
 
 
-def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic]) -> dict[str, Any]:
+def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic], interfaces: Used) -> dict[str, Any]:
     """The document, but for what only the node knows. `topics`: as the bus of this host shows them."""
     settings, shortest = bridge.settings, shortest_lifetime_ns(topics, bridge)
     programs = [*bridge.discovery.participants.values()]
@@ -38,8 +39,9 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic])
         "host": socket.gethostname(),
         "domain": settings.domain,
         "dds_domain": settings.wire_domain,
-        "interface": settings.wire_interface,
-        "interface_why": interface_why(settings),
+        "interface": interfaces.names or None,
+        "interface_why": interfaces.why,
+        "multicast": not settings.peers,
         "peers": [_peer(peer, programs, shortest) for peer in beacons.peers.values()],
         "participants": len(programs),
         "shortest_lifetime_ns": shortest,
@@ -64,15 +66,6 @@ def members(rosters: Rosters, bridge: Bridge) -> list[dict[str, Any]]:
 
 def _concerns(member: Member, settings: Settings) -> bool:
     return settings.enters(member.topic) if member.publishes else settings.leaves(member.topic)
-
-
-def interface_why(settings: Settings) -> str:
-    """Why the node uses the interface that it uses."""
-    if settings.interface is not None:
-        return "it was named"
-    if settings.peers:
-        return "peers are named and no interface: the DDS library chooses"
-    return "neither interface nor peers are named: it reaches this host only"
 
 
 def _peer(peer: Peer, programs: list[Program], shortest_ns: int | None) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from rtmw.cli.node_status import apart_table
 from tests.cli.command import Run
 
 STATUS: dict[str, Any] = {
-    "pid": 11, "dds_domain": 4, "interface": "lo", "interface_why": "it was named", "participants": 2,
+    "pid": 11, "dds_domain": 4, "interface": "lo", "interface_why": "it was named", "multicast": True,
+    "participants": 2,
     "peers": [
         {"host": "far", "domain": 3, "offset_ns": -2_000_000, "round_trip_ns": 500_000, "warning": None},
     ],
@@ -51,10 +52,16 @@ def test_the_interface_has_to_be_up_and_to_multicast(tmp_path: Path, flags: str 
     if flags is not None:
         (tmp_path / "eth7").mkdir()
         (tmp_path / "eth7" / "flags").write_text(flags + "\n")
-    check = interface("eth7", "it was named", tmp_path)
+    check = interface("eth7", "it was named", True, tmp_path)
     assert check.found == found
     assert words in check.advice
     assert bool(words) is bool(check.advice)
+
+
+def test_an_interface_without_multicast_is_well_where_peers_are_named(tmp_path: Path) -> None:
+    (tmp_path / "eth7").mkdir()
+    (tmp_path / "eth7" / "flags").write_text("0x3\n")
+    assert interface("eth7", "it was named", False, tmp_path).advice == ""
 
 
 @pytest.mark.parametrize(("limit", "is_small"), [("212992", True), ("16777216", False), ("", False)])

@@ -1,0 +1,61 @@
+"""Which network interfaces DDS uses, and why: the library says neither, but it binds the sockets that it sends with."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from rtmw.net.settings import Settings
+
+
+@dataclass(frozen=True)
+class Used:
+    """Interfaces that carry a node's topics."""
+
+    names: str
+    """With a comma between; empty: they cannot be found out."""
+    why: str
+
+
+def used(settings: Settings) -> Used:
+    """To be asked once the DDS domain is joined."""
+    bound = dict(_bound())
+    names = ", ".join(dict.fromkeys(bound.values()))
+    if "NetworkInterface" in os.environ.get("CYCLONEDDS_URI", ""):
+        return Used(names or (settings.wire_interface or ""), "CYCLONEDDS_URI names it")
+    if settings.interface is not None:
+        return Used(settings.interface, "it was named")
+    if not settings.peers:
+        return Used(names or (settings.wire_interface or ""), _LOOPBACK)
+    return Used(names, f"{', '.join(bound)}; {_CHOSEN}")
+
+
+_LOOPBACK = "neither interface nor peers are named: it reaches this host only"
+_CHOSEN = (
+    "peers are named and no interface, so the DDS library takes the first that is up: those with multicast before "
+    "others, point-to-point links after them, loopback last; --interface names another"
+)
+
+
+def _bound() -> Iterator[tuple[str, str]]:
+    """Addresses that datagram sockets of this process are bound to, each with the name of its interface."""
+    names = {entry.address.partition("%")[0]: name for name, of in psutil.net_if_addrs().items() for entry in of}
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile, or no socket
+            duplicate = os.dup(int(descriptor.name))
+            try:
+                one = socket.socket(fileno=duplicate)
+            except OSError:
+                os.close(duplicate)
+                continue
+            with one:
+                is_datagram = one.type == socket.SOCK_DGRAM and one.family in (socket.AF_INET, socket.AF_INET6)
+                address: str = one.getsockname()[0].partition("%")[0] if is_datagram else ""
+            if address in names:
+                yield address, names[address]

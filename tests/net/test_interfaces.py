@@ -1,0 +1,58 @@
+"""A node says which network interface it uses, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import free_number
+from tests.net.hosts import Host, Place
+from tests.net.namespaces import INTERFACE, Network, obstacle
+
+LOOPBACK = '<General><Interfaces><NetworkInterface name="lo" multicast="true"/></Interfaces></General>'
+
+
+@pytest.fixture
+def apart(dds_domain: int, tmp_path: Path) -> Iterator[Host]:
+    """A host in a network namespace, with loopback and one other interface."""
+    if obstacle() is not None:
+        pytest.skip(str(obstacle()))
+    network = Network(1)
+    host = Host(free_number(), dds_domain, tmp_path, Place(network.place(0).enter))
+    yield host
+    host.end()
+    network.close()
+
+
+def interface_of(host: Host) -> tuple[str, str]:
+    told = host.info()
+    assert f"over {told['interface']} ({told['interface_why']})" in host.said
+    return told["interface"], told["interface_why"]
+
+
+def test_with_peers_and_no_interface_it_is_the_one_that_dds_chose(apart: Host) -> None:
+    apart.start("--peers", Network.address(1))
+    name, why = interface_of(apart)
+    assert name == INTERFACE
+    assert why.startswith(f"{Network.address(0)}; peers are named and no interface, so the DDS library takes the first")
+
+
+def test_one_that_was_named_is_that(apart: Host) -> None:
+    apart.start("--interface", INTERFACE, "--peers", Network.address(1))
+    assert interface_of(apart) == (INTERFACE, "it was named")
+
+
+def test_one_that_an_expert_names_is_that(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.wire = LOOPBACK
+    host.start("--peers", "127.0.0.1")
+    assert interface_of(host) == ("lo", "CYCLONEDDS_URI names it")
+
+
+def test_without_either_it_is_loopback(hosts: tuple[Host, Host]) -> None:
+    hosts[0].start()
+    name, why = interface_of(hosts[0])
+    assert name == "lo"
+    assert "it reaches this host only" in why
