@@ -106,6 +106,11 @@ def extension(name: str) -> Extension:
 
 
 setup(
-    ext_modules=[extension("rtmw.shm._core"), extension("rtmw.types._cdr"), extension("rtmw.net._engine")],
+    ext_modules=[
+        extension("rtmw.shm._core"),
+        extension("rtmw.types._cdr"),
+        extension("rtmw.net._engine"),
+        extension("rtmw.recording._mcap"),
+    ],
     cmdclass={"build_ext": BuildCore},
 )

@@ -1,0 +1,39 @@
+from typing import final
+
+from typing_extensions import Buffer
+
+@final
+class Chunk:
+    """Message records while they are collected, and what their indexes are made of. A buffer: its records.
+
+    `limit` is how many bytes it is meant to have; a larger message makes it larger.
+    """
+
+    address: int  # of the struct, for the recorder's collector
+    start_ns: int
+    end_ns: int
+    size: int
+
+    def __new__(cls, limit: int) -> Chunk: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def is_full_for(self, payload: int, /) -> bool: ...
+    def append(
+        self,
+        channel: int,
+        payload: Buffer,
+        log_time: int,
+        publish_time: int,
+        sequence: int,
+        priority: int,
+        publisher: int,
+        expires: int,
+        flags: int,
+        /,
+    ) -> None: ...
+    def extend(self, data: Buffer, columns: tuple[Buffer, ...], channels: Buffer, first: int, /) -> int: ...
+    def prepend(self, records: Buffer, /) -> None: ...
+    def clear(self) -> None: ...
+    def indexes(self) -> bytes: ...
+    def channels(self) -> list[tuple[int, int, int]]: ...
+    def side(self) -> bytes: ...

@@ -1,0 +1,238 @@
+"""Writes recordings: MCAP files, in chunks, with what MCAP has no place for in side records (docs/format.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from rtmw.recording import records
+from rtmw.recording._mcap import Chunk
+from rtmw.recording.compression import compressor
+from rtmw.recording.definitions import Definitions
+from rtmw.recording.output import Output
+from rtmw.recording.packing import Packing, pack
+from rtmw.recording.summary import Summary
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+__all__ = ["CHUNK_BYTES", "RecordingWriter", "Rows"]
+
+CHUNK_BYTES = 1 << 20
+LARGEST_CHUNK = 1 << 30
+
+
+class Rows(Protocol):
+    """Messages in columns, as a `Batch` has them."""
+
+    data: Buffer
+    channel: np.ndarray
+    sequence: np.ndarray
+    log_time: np.ndarray
+    publish_time: np.ndarray
+    position: np.ndarray
+    size: np.ndarray
+    priority: np.ndarray
+    publisher: np.ndarray
+    expires: np.ndarray
+    flags: np.ndarray
+
+
+class RecordingWriter:
+    """A new MCAP file, `FileExistsError` if there is one; a context manager. For one thread at a time.
+
+    `compression`: lz4, zstd or none. `chunk_bytes`: so many bytes of messages are compressed together, are lost
+    together when the program dies, and are read together. `index`: how to find the messages of each chunk by channel,
+    16 bytes a message. `definitions`: schemas and channels that are known already, from the file before this one.
+
+    An OSError, as of a full disk, leaves the file as it was before the chunk in question.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "lz4",
+        chunk_bytes: int = CHUNK_BYTES,
+        index: bool = True,
+        definitions: Definitions | None = None,
+    ) -> None:
+        if not 1 <= chunk_bytes <= LARGEST_CHUNK:
+            raise ValueError(f"chunks have between 1 byte and {LARGEST_CHUNK}, not {chunk_bytes}")
+        self._packing = Packing(compression, compressor(compression), index)
+        self._chunk = Chunk(chunk_bytes)
+        self._missed: dict[tuple[int, int], int] = {}
+        self.definitions = definitions or Definitions()
+        self._output = Output(path)
+        self._summary = Summary(self.definitions)
+        self._closed = False
+        self._output.append(records.MAGIC, records.header(f"rtmw {_version()}"))
+
+    @property
+    def path(self) -> str:
+        return os.fspath(self._output.path)
+
+    @property
+    def position(self) -> int:
+        """Bytes in the file; of the open chunk there are none yet."""
+        return self._output.position
+
+    @property
+    def message_count(self) -> int:
+        """Messages in the file, without those of the open chunk."""
+        return self._summary.messages
+
+    def schema(self, name: str, encoding: str, data: bytes) -> int:
+        """The number of a schema, for `channel`."""
+        return self.definitions.schema(name, encoding, data)
+
+    def channel(
+        self, topic: str, schema_id: int, message_encoding: str, metadata: Mapping[str, str] | None = None
+    ) -> int:
+        """The number of a channel, for `write`. `schema_id` 0: it has no schema."""
+        return self.definitions.channel(topic, schema_id, message_encoding, metadata or {})
+
+    def write(
+        self,
+        channel: int,
+        payload: Buffer,
+        *,
+        log_time: int,
+        publish_time: int,
+        sequence: int = 0,
+        priority: int = 0,
+        publisher: int = 0,
+        expires: int = 0,
+        flags: int = 0,
+    ) -> None:
+        """One message; times in nanoseconds since 1970. It is in the file when its chunk is full, or with `flush`."""
+        self._require(channel)
+        if self._chunk.is_full_for(memoryview(payload).nbytes):
+            self.flush()
+        self._chunk.append(channel, payload, log_time, publish_time, sequence, priority, publisher, expires, flags)
+
+    def write_batch(self, batch: Rows, channels: Mapping[int, int]) -> None:
+        """All messages of a batch; `channels`: from its channel numbers to those of this file."""
+        used = {int(number) for number in np.unique(batch.channel)}
+        if not used <= channels.keys():
+            raise ValueError(f"channels {sorted(used - channels.keys())} of the batch have none in this file")
+        numbers = np.zeros(1 << 16, np.uint16)
+        for number in used:
+            self._require(channels[number])
+            numbers[number] = channels[number]
+        columns = _columns(batch)
+        rows, done = len(columns[0]), 0
+        while done < rows:
+            done = self._chunk.extend(batch.data, columns, numbers.data, done)
+            if done < rows:
+                self.flush()
+
+    def write_chunk(self, chunk: Chunk) -> None:
+        """Messages that were collected in a chunk elsewhere; the open chunk goes before it, and this one is cleared."""
+        self.flush()
+        self._append(chunk)
+
+    def missed(self, channel: int, cause: int, count: int) -> None:
+        """So many messages of a channel are missing here (docs/format.md has the causes)."""
+        self._require(channel)
+        self._missed[channel, cause] = self._missed.get((channel, cause), 0) + count
+
+    def metadata(self, name: str, values: Mapping[str, str]) -> None:
+        """A table of texts, at this place in the file."""
+        self.flush()
+        self._require_open()
+        entry = records.metadata(name, values)
+        position = self._output.position
+        self._output.append(entry)
+        self._summary.add_metadata(position, len(entry), name)
+
+    def flush(self) -> None:
+        """The open chunk is closed, and given to the system."""
+        self._require_open()
+        if len(self._chunk) or self._missed:
+            self._append(self._chunk)
+
+    def sync(self) -> None:
+        """What is in the file survives a loss of power from now on. Takes as long as the disk does."""
+        self._require_open()
+        self._output.sync()
+
+    def close(self) -> None:
+        """The file is complete. With an OSError it is not, but what was in it stays, and can be recovered."""
+        if self._closed:
+            return
+        try:
+            try:
+                self._close_last_chunk()
+            finally:
+                self._finish()
+        finally:
+            self._closed = True
+            self._output.close()
+
+    def __enter__(self) -> RecordingWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"{self.path} is closed")
+
+    def _require(self, channel: int) -> None:
+        if self._closed or channel not in self.definitions.channels:
+            self._require_open()
+            raise ValueError(f"there is no channel {channel}; make it first")
+
+    def _append(self, chunk: Chunk, *, with_all_definitions: bool = False) -> None:
+        """On an error the messages stay in the chunk, and what was missed is kept, for another attempt."""
+        used = [number for number, _, _ in chunk.channels()] + [number for number, _ in self._missed]
+        definitions = self._summary.missing(None if with_all_definitions else used)
+        if definitions:
+            chunk.prepend(b"".join(definitions))
+        with memoryview(chunk) as data:
+            parts, entry = pack(chunk, data, self._packing, self._output.position, self._missed)
+            self._output.append(*parts)
+        self._summary.add_chunk(entry, [(number, count) for number, count, _ in chunk.channels()], definitions)
+        self._missed.clear()
+        chunk.clear()
+
+    def _close_last_chunk(self) -> None:
+        if len(self._chunk) or self._missed or self._summary.missing(None):
+            self._append(self._chunk, with_all_definitions=True)
+
+    def _finish(self) -> None:
+        self._output.append(records.data_end(self._output.crc))
+        self._output.append(self._summary.end_of_file(self._output.position))
+        self._output.sync()
+
+
+def _columns(rows: Rows) -> tuple[memoryview, ...]:
+    """In the order and with the types that `Chunk.extend` wants."""
+    columns = (
+        (rows.channel, "u2"),
+        (rows.sequence, "u8"),
+        (rows.log_time, "i8"),
+        (rows.publish_time, "i8"),
+        (rows.position, "i8"),
+        (rows.size, "i8"),
+        (rows.priority, "u1"),
+        (rows.publisher, "u8"),
+        (rows.expires, "i8"),
+        (rows.flags, "u1"),
+    )
+    return tuple(np.ascontiguousarray(column, dtype).data for column, dtype in columns)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("rtmw")
