@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FOUND_CC := $(shell command -v cc || command -v gcc || command -v clang)
-CORE := $(wildcard rtmw/shm/*.c rtmw/types/*.c rtmw/net/*.c rtmw/recording/*.c)
+CORE := $(wildcard rtmw/*/*.c)
 STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 

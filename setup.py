@@ -111,6 +111,7 @@ setup(
         extension("rtmw.types._cdr"),
         extension("rtmw.net._engine"),
         extension("rtmw.recording._mcap"),
+        extension("rtmw.replay._player"),
     ],
     cmdclass={"build_ext": BuildCore},
 )

@@ -1,0 +1,397 @@
+/* Python's view of the player; the only file of it that knows Python. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "player.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct player core;
+    bool running;
+} Player;
+
+typedef struct {
+    PyObject *error;
+} State;
+
+/* A batch with the Python memory that it reads. */
+struct reel {
+    struct batch batch; /* first: a batch that is over is a reel */
+    Py_buffer cues;
+    Py_ssize_t buffer_count;
+    Py_buffer *buffers;
+    const uint8_t **data;
+};
+
+static PyObject *error_of(PyObject *self) { return ((State *)PyType_GetModuleState(Py_TYPE(self)))->error; }
+
+static struct player *running(PyObject *self)
+{
+    if (((Player *)self)->running) return &((Player *)self)->core;
+    PyErr_SetString(error_of(self), "the player is closed");
+    return NULL;
+}
+
+/* ---- reels ---- */
+
+static void reel_free(struct reel *reel)
+{
+    for (Py_ssize_t i = 0; i < reel->buffer_count; i++) PyBuffer_Release(&reel->buffers[i]);
+    if (reel->cues.obj) PyBuffer_Release(&reel->cues);
+    free(reel->buffers);
+    free(reel->data);
+    free(reel);
+}
+
+static void free_what_is_over(struct player *core)
+{
+    for (struct batch *b = player_over(core), *next; b; b = next) {
+        next = b->next;
+        reel_free((struct reel *)b);
+    }
+}
+
+static int get_buffers(struct reel *reel, PyObject *list)
+{
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    reel->buffers = calloc((size_t)count + 1, sizeof *reel->buffers);
+    reel->data = calloc((size_t)count + 1, sizeof *reel->data);
+    if (!reel->buffers || !reel->data) return PyErr_NoMemory(), -1;
+    for (; reel->buffer_count < count; reel->buffer_count++) {
+        Py_buffer *view = &reel->buffers[reel->buffer_count];
+        if (PyObject_GetBuffer(PyList_GET_ITEM(list, reel->buffer_count), view, PyBUF_SIMPLE)) return -1;
+        reel->data[reel->buffer_count] = view->buf;
+    }
+    return 0;
+}
+
+/* Nothing that a cue says leads outside of what it was given with. */
+static bool is_sound(const struct reel *reel, const struct cue *c, uint32_t tracks)
+{
+    if (c->track >= tracks || c->buffer >= (uint64_t)reel->buffer_count || c->priority < -1 || c->priority > 7)
+        return false;
+    uint64_t length = (uint64_t)reel->buffers[c->buffer].len;
+    return c->position <= length && c->size <= length - c->position;
+}
+
+static int check_cues(struct reel *reel, uint32_t tracks)
+{
+    struct batch *b = &reel->batch;
+    if (reel->cues.len % (Py_ssize_t)sizeof *b->cues) return PyErr_SetString(PyExc_ValueError, "no array of CUE"), -1;
+    b->count = (uint64_t)reel->cues.len / sizeof *b->cues;
+    b->cues = reel->cues.buf;
+    b->data = reel->data;
+    for (uint64_t i = 0; i < b->count; i++) {
+        if (is_sound(reel, &b->cues[i], tracks)) continue;
+        return PyErr_Format(PyExc_ValueError, "cue %llu of %llu is not possible", (unsigned long long)i,
+                            (unsigned long long)b->count),
+               -1;
+    }
+    return 0;
+}
+
+static struct reel *reel_of(PyObject *cues, PyObject *buffers, uint32_t tracks)
+{
+    struct reel *reel = calloc(1, sizeof *reel);
+    if (!reel) return (struct reel *)PyErr_NoMemory();
+    if (PyObject_GetBuffer(cues, &reel->cues, PyBUF_SIMPLE) || get_buffers(reel, buffers) || check_cues(reel, tracks)) {
+        reel_free(reel);
+        return NULL;
+    }
+    return reel;
+}
+
+/* ---- the player ---- */
+
+static PyObject *Player_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"domain", "max_blocking_ns", NULL};
+    unsigned int domain;
+    unsigned long long limit;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "IK", names, &domain, &limit)) return NULL;
+    Player *self = (Player *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->core.max_blocking_ns = limit;
+    int code = rtmw_attach(domain, &self->core.region);
+    if (code == RTMW_OK && player_start(&self->core)) {
+        rtmw_detach(self->core.region);
+        code = RTMW_SYSTEM;
+    }
+    self->running = code == RTMW_OK;
+    if (self->running) return (PyObject *)self;
+    PyErr_Format(error_of((PyObject *)self), "the replay cannot attach to domain %u: %s", domain, rtmw_describe(code));
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void close_tracks(struct player *core)
+{
+    for (uint32_t i = 0; i < core->track_count; i++) {
+        rtmw_publisher_close(core->tracks[i]->publisher);
+        free(core->tracks[i]);
+    }
+    free(core->tracks);
+    core->tracks = NULL;
+    core->track_count = 0;
+    rtmw_detach(core->region);
+}
+
+static PyObject *Player_close(PyObject *object, PyObject *unused)
+{
+    Player *self = (Player *)object;
+    (void)unused;
+    if (!self->running) Py_RETURN_NONE;
+    self->running = false;
+    Py_BEGIN_ALLOW_THREADS
+    player_stop(&self->core);
+    close_tracks(&self->core);
+    Py_END_ALLOW_THREADS
+    free_what_is_over(&self->core);
+    Py_RETURN_NONE;
+}
+
+static void Player_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(Player_close(self, NULL));
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* A type as (name, identity, description), or None for raw bytes. false: a Python error is set. */
+static bool read_type(PyObject *given, rtmw_type *space, const rtmw_type **type)
+{
+    unsigned long long identity;
+    Py_ssize_t bytes;
+    const char *description;
+    *type = NULL;
+    if (given == Py_None) return true;
+    if (!PyArg_ParseTuple(given, "sKy#", &space->name, &identity, &description, &bytes)) return false;
+    space->identity = identity;
+    space->description = description;
+    space->description_bytes = (size_t)bytes;
+    *type = space;
+    return true;
+}
+
+static int add_track(struct player *core, const char *topic, const rtmw_type *type, const rtmw_publisher_qos *qos)
+{
+    struct track **grown = realloc(core->tracks, (core->track_count + 1) * sizeof(struct track *));
+    struct track *t = grown ? calloc(1, sizeof *t) : NULL;
+    if (grown) core->tracks = grown;
+    if (!t) return RTMW_SYSTEM;
+    int code = rtmw_publisher_open(core->region, topic, type, qos, &t->publisher);
+    if (code != RTMW_OK) return free(t), code;
+    t->reliable = qos->reliability == RTMW_RELIABLE;
+    core->tracks[core->track_count++] = t;
+    return RTMW_OK;
+}
+
+static PyObject *Player_track(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"topic", "type", "reliability", "priority", "depth", "history", "lifetime_ns", NULL};
+    const char *topic;
+    PyObject *given;
+    rtmw_type space;
+    const rtmw_type *type;
+    int reliability, priority;
+    unsigned int depth, history;
+    unsigned long long lifetime_ns;
+    struct player *core = running(self);
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOiiIIK", names, &topic, &given, &reliability, &priority,
+                                              &depth, &history, &lifetime_ns))
+        return NULL;
+    if (core->first || !read_type(given, &space, &type))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "tracks come before the first message");
+    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, lifetime_ns};
+    int code = add_track(core, topic, type, &qos);
+    if (code == RTMW_OK) return PyLong_FromUnsignedLong(core->track_count - 1);
+    return PyErr_Format(error_of(self), "%s: %s", topic, rtmw_describe(code));
+}
+
+static PyObject *Player_feed(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"take", "cues", "buffers", "begin_ns", NULL};
+    unsigned int take;
+    PyObject *cues, *buffers, *begin = Py_None;
+    struct player *core = running(self);
+    if (!core ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "IOO!|O", names, &take, &cues, &PyList_Type, &buffers, &begin))
+        return NULL;
+    free_what_is_over(core);
+    long long begin_ns = begin == Py_None ? 0 : PyLong_AsLongLong(begin);
+    struct reel *reel = PyErr_Occurred() ? NULL : reel_of(cues, buffers, core->track_count);
+    if (!reel) return NULL;
+    reel->batch.begins = begin != Py_None;
+    reel->batch.begin_ns = begin_ns;
+    bool fed;
+    Py_BEGIN_ALLOW_THREADS
+    fed = player_feed(core, &reel->batch, take);
+    Py_END_ALLOW_THREADS
+    if (!fed) reel_free(reel);
+    return PyBool_FromLong(fed);
+}
+
+static PyObject *Player_end(PyObject *self, PyObject *given)
+{
+    struct player *core = running(self);
+    unsigned long take = core ? PyLong_AsUnsignedLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    player_end(core, (uint32_t)take);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Player_clear(PyObject *self, PyObject *given)
+{
+    struct player *core = running(self);
+    long long log_ns = core ? PyLong_AsLongLong(given) : 0;
+    uint32_t take;
+    if (!core || PyErr_Occurred()) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    take = player_clear(core, log_ns);
+    Py_END_ALLOW_THREADS
+    free_what_is_over(core);
+    return PyLong_FromUnsignedLong(take);
+}
+
+static PyObject *Player_pause(PyObject *self, PyObject *given)
+{
+    struct player *core = running(self);
+    int paused = core ? PyObject_IsTrue(given) : -1;
+    if (paused < 0) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    player_pause(core, paused);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *Player_step(PyObject *self, PyObject *unused)
+{
+    struct player *core = running(self);
+    (void)unused;
+    if (!core) return NULL;
+    player_step(core);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Player_rate(PyObject *self, PyObject *given)
+{
+    struct player *core = running(self);
+    double rate = core ? PyFloat_AsDouble(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    player_rate(core, rate);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *Player_position(PyObject *self, PyObject *unused)
+{
+    struct player *core = running(self);
+    (void)unused;
+    return core ? PyLong_FromLongLong(player_position(core)) : NULL;
+}
+
+static PyObject *Player_wait(PyObject *self, PyObject *given)
+{
+    struct player *core = running(self);
+    double seconds = core ? PyFloat_AsDouble(given) : 0;
+    bool over;
+    if (!core || PyErr_Occurred()) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    over = player_wait(core, (uint64_t)(seconds * 1e9));
+    Py_END_ALLOW_THREADS
+    if (core->failure != RTMW_OK)
+        return PyErr_Format(error_of(self), "the replay has stopped: %s", rtmw_describe(core->failure));
+    return PyBool_FromLong(over);
+}
+
+static PyObject *Player_counters(PyObject *self, PyObject *unused)
+{
+    struct player *core = running(self);
+    (void)unused;
+    PyObject *list = core ? PyList_New(core->track_count) : NULL;
+    for (uint32_t i = 0; list && i < core->track_count; i++) {
+        const struct track *t = core->tracks[i];
+        PyObject *row =
+            Py_BuildValue("(KKKKKKI)", load_relaxed(&t->published), load_relaxed(&t->bytes), load_relaxed(&t->expired),
+                          load_relaxed(&t->timed_out), load_relaxed(&t->exhausted), load_relaxed(&t->too_large),
+                          rtmw_publisher_matched(t->publisher));
+        if (!row) return Py_DECREF(list), NULL;
+        PyList_SET_ITEM(list, i, row);
+    }
+    return list;
+}
+
+static PyObject *Player_lateness(PyObject *self, PyObject *unused)
+{
+    struct player *core = running(self);
+    (void)unused;
+    PyObject *list = core ? PyList_New(0) : NULL;
+    for (uint32_t bucket = 0; list && bucket < HISTOGRAM_BUCKETS; bucket++) {
+        uint64_t count = load_relaxed(&core->lateness.count[bucket]);
+        PyObject *row =
+            count ? Py_BuildValue("(KKK)", histogram_lowest_ns(bucket), histogram_lowest_ns(bucket + 1) - 1, count)
+                  : NULL;
+        if (count && (!row || PyList_Append(list, row))) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyMethodDef player_methods[] = {{"track", (PyCFunction)(void (*)(void))Player_track,
+                                        METH_VARARGS | METH_KEYWORDS, NULL},
+                                       {"feed", (PyCFunction)(void (*)(void))Player_feed, METH_VARARGS | METH_KEYWORDS,
+                                        NULL},
+                                       {"end", Player_end, METH_O, NULL},
+                                       {"clear", Player_clear, METH_O, NULL},
+                                       {"pause", Player_pause, METH_O, NULL},
+                                       {"step", Player_step, METH_NOARGS, NULL},
+                                       {"rate", Player_rate, METH_O, NULL},
+                                       {"position", Player_position, METH_NOARGS, NULL},
+                                       {"wait", Player_wait, METH_O, NULL},
+                                       {"counters", Player_counters, METH_NOARGS, NULL},
+                                       {"lateness", Player_lateness, METH_NOARGS, NULL},
+                                       {"close", Player_close, METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+
+static PyType_Slot player_slots[] = {{Py_tp_new, Player_new},
+                                     {Py_tp_dealloc, Player_dealloc},
+                                     {Py_tp_methods, player_methods},
+                                     {0, NULL}};
+static PyType_Spec player_spec = {"rtmw.replay._player.Player", sizeof(Player), 0, Py_TPFLAGS_DEFAULT, player_slots};
+
+/* What numpy makes a dtype of. */
+static PyObject *cue_layout(void)
+{
+    return Py_BuildValue("{s[ssssssss]s[ssssssss]s[nnnnnnnn]sn}", "names", "log_ns", "source_ns", "lifetime_ns",
+                         "position", "size", "buffer", "track", "priority", "formats", "i8", "i8", "i8", "u8", "u8",
+                         "u4", "u2", "i1", "offsets", offsetof(struct cue, log_ns), offsetof(struct cue, source_ns),
+                         offsetof(struct cue, lifetime_ns), offsetof(struct cue, position), offsetof(struct cue, size),
+                         offsetof(struct cue, buffer), offsetof(struct cue, track), offsetof(struct cue, priority),
+                         "itemsize", sizeof(struct cue));
+}
+
+static int module_exec(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    PyObject *errors = PyImport_ImportModule("rtmw.errors");
+    if (errors) state->error = PyObject_GetAttrString(errors, "RtmwError");
+    Py_XDECREF(errors);
+    PyObject *type = state->error ? PyType_FromModuleAndSpec(module, &player_spec, NULL) : NULL;
+    PyObject *layout = type ? cue_layout() : NULL;
+    int failed =
+        !layout || PyModule_AddType(module, (PyTypeObject *)type) || PyModule_AddObjectRef(module, "CUE", layout);
+    Py_XDECREF(type);
+    Py_XDECREF(layout);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "rtmw.replay._player", NULL, sizeof(State), NULL, module_slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__player(void) { return PyModuleDef_Init(&module); }

@@ -1,0 +1,66 @@
+"""The part of a replay that touches messages (player.h)."""
+
+from typing import Any, TypedDict
+
+from typing_extensions import Buffer
+
+class _Layout(TypedDict):
+    names: list[str]
+    formats: list[str]
+    offsets: list[int]
+    itemsize: int
+
+CUE: _Layout
+"""One message to be played, for `numpy.dtype`: see struct cue."""
+
+class Player:
+    """Attached to a domain, with a thread that publishes. Paused at first."""
+
+    def __new__(cls, domain: int, max_blocking_ns: int) -> Player: ...
+    def track(
+        self,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        reliability: int,
+        priority: int,
+        depth: int,
+        history: int,
+        lifetime_ns: int,
+    ) -> int:
+        """Open a publisher for a topic; its number. All tracks come before the first feed."""
+
+    def feed(self, take: int, cues: Buffer, buffers: list[Any], begin_ns: int | None = None) -> bool:
+        """Hand over cues in the order of their times, and the buffers in which their payloads lie.
+
+        Waits until it is their turn. False: that take is no more. `begin_ns`: the clock begins anew there with them.
+        """
+
+    def end(self, take: int, /) -> None:
+        """Nothing follows what has been fed."""
+
+    def clear(self, log_ns: int, /) -> int:
+        """Drop what is queued, stand there, and give the number of the next take."""
+
+    def pause(self, paused: bool, /) -> None:
+        """Nothing is published any more when this returns; or go on."""
+
+    def step(self) -> None:
+        """While paused: play the next message."""
+
+    def rate(self, rate: float, /) -> None:
+        """How many seconds of the recording are played in one; 0: as fast as readers take it."""
+
+    def position(self) -> int:
+        """Where it is now, on the recording's clock, in nanoseconds."""
+
+    def wait(self, seconds: float, /) -> bool:
+        """Has all been played? RtmwError if it had to stop."""
+
+    def counters(self) -> list[tuple[int, int, int, int, int, int, int]]:
+        """For each track: published, bytes, expired, timed out, exhausted, too large, subscribers matched."""
+
+    def lateness(self) -> list[tuple[int, int, int]]:
+        """(shortest, longest, count): so many messages were published so many nanoseconds after they were due."""
+
+    def close(self) -> None:
+        """Stop at once, and detach."""

@@ -1,0 +1,123 @@
+/* One cue: waiting until it is due, and publishing it. The player's thread alone runs this. See player.h. */
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "player.h"
+
+enum { ROOM_SLICE_NS = 2000000 };
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+/* ---- waiting ---- */
+
+static bool is_current(struct player *p, uint32_t word) { return load_acquire(&p->word) == word; }
+
+/* How late the last sleep ended says how early the next one has to. */
+static void learn(struct player *p, uint64_t overslept)
+{
+    uint64_t wanted = overslept + overslept / 2;
+    if (wanted > p->early_ns) p->early_ns = wanted < EARLY_MOST_NS ? wanted : EARLY_MOST_NS;
+    p->early_ns -= p->early_ns / 64;
+    if (p->early_ns < EARLY_LEAST_NS) p->early_ns = EARLY_LEAST_NS;
+}
+
+/* Sleeps until shortly before, spins the rest. false: a command came. */
+static bool wait_until(struct player *p, uint64_t due, uint32_t word)
+{
+    for (uint64_t now; is_current(p, word);) {
+        if ((now = now_ns()) >= due) return true;
+        uint64_t end = due - p->early_ns;
+        if (due - now > p->early_ns) {
+            struct timespec until = timespec_of(end);
+            syscall(SYS_futex, &p->word, FUTEX_WAIT_BITSET_PRIVATE, word, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+            if ((now = now_ns()) >= end) learn(p, now - end);
+        } else {
+            cpu_relax();
+        }
+    }
+    return false;
+}
+
+/* ---- publishing ---- */
+
+static bool has_to_wait(const struct track *t, int code)
+{
+    return code == RTMW_FULL || (code == RTMW_NO_MEMORY && t->reliable);
+}
+
+/* As rtmw_publish; waits for full RELIABLE subscribers as long as it may. RTMW_INTERRUPTED: a command came. */
+static int publish_waiting(struct player *p, const struct batch *b, const struct cue *c, uint32_t word)
+{
+    struct track *t = p->tracks[c->track];
+    const uint8_t *data = b->data[c->buffer] + c->position;
+    rtmw_message_qos qos = {.priority = c->priority,
+                            .lifetime_ns = (uint64_t)c->lifetime_ns,
+                            .source_time_ns = (uint64_t)c->source_ns};
+    int code = rtmw_publish(t->publisher, data, c->size, &qos);
+    for (uint64_t since = has_to_wait(t, code) ? now_ns() : 0; has_to_wait(t, code);) {
+        if (!is_current(p, word)) return RTMW_INTERRUPTED;
+        if (now_ns() - since >= p->max_blocking_ns) return RTMW_FULL;
+        rtmw_publisher_wait(t->publisher, ROOM_SLICE_NS);
+        code = rtmw_publish(t->publisher, data, c->size, &qos);
+    }
+    return code;
+}
+
+static void count(struct track *t, int code, uint64_t size)
+{
+    if (code == RTMW_OK) {
+        count_up(&t->published, 1);
+        count_up(&t->bytes, size);
+    } else {
+        count_up(code == RTMW_FULL ? &t->timed_out : code == RTMW_TOO_LARGE ? &t->too_large : &t->exhausted, 1);
+    }
+}
+
+/* RTMW_OK: the cue is done with, whatever came of it. */
+static int play(struct player *p, const struct batch *b, const struct cue *c, uint64_t due, uint32_t word)
+{
+    struct track *t = p->tracks[c->track];
+    if (c->lifetime_ns < 0) {
+        count_up(&t->expired, 1);
+        return RTMW_OK;
+    }
+    int code = publish_waiting(p, b, c, word);
+    if (code == RTMW_INTERRUPTED) return code;
+    if (code != RTMW_OK && code != RTMW_FULL && code != RTMW_NO_MEMORY && code != RTMW_TOO_LARGE) return code;
+    count(t, code, c->size);
+    if (due) histogram_record(&p->lateness, now_ns() - due);
+    return RTMW_OK;
+}
+
+/* ---- one after the other ---- */
+
+static uint64_t due_ns(const struct pace *pace, int64_t log_ns)
+{
+    if (pace->rate == 0) return 0;
+    double ahead = (double)(log_ns - pace->log_ns) / pace->rate;
+    return ahead > 0 ? (uint64_t)pace->mono_ns + (uint64_t)ahead : (uint64_t)pace->mono_ns;
+}
+
+int play_some(struct player *p, struct batch *b, const struct pace *pace, uint32_t word, uint64_t most)
+{
+    for (int code; most && b->at < b->count; most--) {
+        const struct cue *c = &b->cues[b->at];
+        uint64_t due = due_ns(pace, c->log_ns);
+        if (!(due ? wait_until(p, due, word) : is_current(p, word))) return RTMW_INTERRUPTED;
+        if ((code = play(p, b, c, due, word)) != RTMW_OK) return code;
+        store_relaxed(&b->at, b->at + 1);
+    }
+    return RTMW_OK;
+}

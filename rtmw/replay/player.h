@@ -1,0 +1,105 @@
+/* The part of a replay that touches messages: a thread that publishes each at its time. No Python runs for a message.
+ *
+ *   Python ─ feed ─► batch ─► batch ─► the player's thread: sleep, spin, publish ─► tracks ─► bus
+ *              ◄─ over: what has been played, or dropped, is given back at the next call
+ *
+ * A cue is one message to be played. Its time is that of the recording; the pace says when that is on this host's clock.
+ * Whoever changes something adds 1 to `word`, on which the thread sleeps, and at which it looks before each cue: so a
+ * command is heeded at once, in the middle of a wait of hours, and also where a RELIABLE subscriber has no room.
+ */
+#ifndef RTMW_REPLAY_PLAYER_H
+#define RTMW_REPLAY_PLAYER_H
+
+#include <pthread.h>
+
+#include "../shm/histogram.h"
+#include "../shm/rtmw.h"
+
+enum {
+    QUEUED_MOST = 2,        /* batches: one that plays, and the next */
+    EARLY_LEAST_NS = 20000, /* how much before a cue the thread wakes up, to spin the rest */
+    EARLY_MOST_NS = 250000,
+};
+
+struct cue {
+    int64_t log_ns;      /* when it is due, on the recording's clock */
+    int64_t source_ns;   /* its source time; 0: now */
+    int64_t lifetime_ns; /* 0: the publisher's; below 0: it was over already */
+    uint64_t position, size;
+    uint32_t buffer; /* in which buffer of its batch the payload lies */
+    uint16_t track;
+    int8_t priority; /* -1: the publisher's */
+};
+
+/* Cues in the order of their times. Its memory is Python's, until the batch is over. */
+struct batch {
+    struct batch *next;
+    uint64_t count, at; /* at: the next to be played; only the thread moves it on */
+    const struct cue *cues;
+    const uint8_t *const *data; /* where each buffer begins */
+    void *owner;                /* what Python lets go of */
+    bool begins;                /* the clock begins anew with it, at begin_ns */
+    int64_t begin_ns;
+};
+
+/* A topic that is played. The counters are written by the thread alone, and only grow. */
+struct track {
+    rtmw_publisher *publisher;
+    bool reliable;
+    uint64_t published, bytes;
+    uint64_t expired, timed_out, exhausted, too_large; /* not published, by cause */
+};
+
+/* What the recording's clock is on this host's. Written under the lock, copied by the thread before it plays. */
+struct pace {
+    double rate;             /* 0: everything is due at once */
+    int64_t log_ns, mono_ns; /* one moment on both */
+};
+
+struct player {
+    rtmw_region *region;
+    struct track **tracks;
+    uint32_t track_count;
+    uint64_t max_blocking_ns;  /* how long a full RELIABLE subscriber is waited for; UINT64_MAX: no limit */
+    uint64_t early_ns;         /* within these limits, learned; the thread's own */
+    struct histogram lateness; /* publishing after the time that was due; written by the thread alone */
+
+    pthread_t thread;
+    pthread_mutex_t lock;   /* guards everything below */
+    pthread_cond_t changed; /* with CLOCK_MONOTONIC */
+    uint32_t word;          /* only grows, under the lock; the thread sleeps on it without */
+    struct batch *first, *last, *over;
+    uint32_t queued, take; /* take: which of the feeds counts; grows when all that is queued is dropped */
+    bool ended;            /* nothing will follow what is queued */
+    bool paused, stop;
+    uint32_t commanders; /* commands that wait until the thread is not at work; it does not begin meanwhile */
+    bool playing;        /* the thread is at work on `first`, outside of the lock */
+    uint32_t steps;      /* cues to be played though it is paused */
+    struct pace pace;
+    int64_t played_ns; /* time of the last cue that was played */
+    int failure;       /* why the thread gave up; RTMW_OK: it did not */
+};
+
+/* cue.c */
+uint64_t now_ns(void); /* CLOCK_MONOTONIC */
+struct timespec timespec_of(uint64_t ns);
+/* Plays from one batch, at most so many cues. RTMW_INTERRUPTED: a command came; else not RTMW_OK: why it gave up. */
+int play_some(struct player *, struct batch *, const struct pace *, uint32_t word, uint64_t most);
+
+/* player.c */
+int player_start(struct player *); /* 0, or the errno of what failed */
+void player_stop(struct player *); /* the thread ends, everything queued is over */
+/* false: a take that is no longer. Waits for its turn. The batch is the player's if true. */
+bool player_feed(struct player *, struct batch *, uint32_t take);
+void player_end(struct player *, uint32_t take);
+/* Drops what is queued, and stands at `log_ns`. Gives the number of the new take, whose feeds count from now on. */
+uint32_t player_clear(struct player *, int64_t log_ns);
+void player_pause(struct player *, bool); /* nothing is published any more when it returns */
+void player_step(struct player *);
+void player_rate(struct player *, double rate);
+int64_t player_position(struct player *); /* now, on the recording's clock */
+/* Everything of the take that ended has been played, or dropped; or the thread gave up. */
+bool player_wait(struct player *, uint64_t timeout_ns);
+struct batch *player_over(struct player *); /* a list, for its owner to free */
+
+#endif
