@@ -112,6 +112,7 @@ setup(
         extension("rtmw.net._engine"),
         extension("rtmw.recording._mcap"),
         extension("rtmw.replay._player"),
+        extension("rtmw.columns._columns"),
     ],
     cmdclass={"build_ext": BuildCore},
 )

@@ -27,6 +27,7 @@ GLUE = {
     "rtmw/net/_engine.c",
     "rtmw/recording/_mcap.c",
     "rtmw/replay/_player.c",
+    "rtmw/columns/_columns.c",
 }
 
 MACHINE_PATH = re.compile(r"/(?:root|work|home|Users)/\w")

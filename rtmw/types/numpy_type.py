@@ -49,6 +49,11 @@ def numpy_type(dtype: np.dtype[Any]) -> MessageType:
 
 def numpy_from_document(document: dict[str, Any]) -> MessageType:
     """The MessageType that a description names. Raises RegionDamaged or UnsupportedType."""
+    return numpy_type(dtype_from_document(document))
+
+
+def dtype_from_document(document: dict[str, Any]) -> np.dtype[Any]:
+    """The dtype that a description names. Raises RegionDamaged."""
     import numpy as np
 
     try:
@@ -56,9 +61,7 @@ def numpy_from_document(document: dict[str, Any]) -> MessageType:
         shape = tuple(document["shape"])
         if not all(type(side) is int and side > 0 for side in shape):
             raise ValueError(f"shape {shape}")
-        return numpy_type(np.dtype((base, shape)) if shape else base)
-    except UnsupportedType:
-        raise
+        return np.dtype((base, shape)) if shape else base
     except Exception as error:  # numpy raises TypeError, ValueError, KeyError, SyntaxError on a bad dtype
         raise RegionDamaged(f"type description of {document.get('name')!r} holds no numpy dtype: {error}") from error
 

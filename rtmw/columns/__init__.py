@@ -1,0 +1,88 @@
+"""Payloads of one type to Arrow columns and back, in bulk: no Python object for a message.
+
+    batch = decode((data, position, size), message_type)        # a pyarrow.RecordBatch, one column a member
+    data, position, size = encode(batch, message_type)
+
+Needs pyarrow, which is imported when something is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rtmw.errors import UnsupportedType
+from rtmw.types.message_type import MessageType, read_document
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from typing_extensions import Buffer
+
+    from rtmw.columns.program import Unsigned
+    from rtmw.columns.rows import Rows
+
+    Integers = np.ndarray[Any, np.dtype[np.int64]]
+    Payloads = tuple[Buffer, Integers, Integers]
+    """Memory, and in it the position and the size of each payload."""
+
+__all__ = ["Decoder", "arrow_schema", "decode", "decoder"]
+
+
+class Decoder(Protocol):
+    """The columns of one message type. One may serve several threads."""
+
+    def schema(self, permissive: bool) -> pa.Schema:
+        """What `decode` gives. Permissive: each column may be null."""
+        ...
+
+    def decode(self, rows: Rows, permissive: bool) -> Iterator[pa.RecordBatch]:
+        """One batch; more if one would be larger than Arrow's offsets reach.
+
+        Permissive: a damaged payload is a row of nulls; otherwise ValueMismatch names the first one.
+        """
+        ...
+
+
+def decoder(kind: MessageType, unsigned: Unsigned = "keep") -> Decoder:
+    """The decoder of a message type, made once. `unsigned`: see `rtmw.columns.program.Unsigned`.
+
+    Raises UnsupportedType for types that no columns can hold: mutable ones, those that contain themselves, maps.
+    """
+    return _decoder(kind.description, unsigned)
+
+
+@lru_cache(maxsize=256)
+def _decoder(description: bytes, unsigned: Unsigned) -> Decoder:
+    document = read_document(description)
+    if document["kind"] == "cdr":
+        from rtmw.columns.cdr_decoder import CdrDecoder
+        from rtmw.types.description import from_document
+
+        return CdrDecoder(from_document(document), unsigned)
+    if document["kind"] == "numpy":
+        from rtmw.columns.numpy_decoder import NumpyDecoder
+        from rtmw.types.numpy_type import dtype_from_document
+
+        return NumpyDecoder(document["name"], dtype_from_document(document), unsigned)
+    raise UnsupportedType(f"messages of {document['name']} have no members; read them as payloads")
+
+
+def arrow_schema(kind: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:
+    """The columns of a message type. Raises UnsupportedType."""
+    return decoder(kind, unsigned).schema(False)
+
+
+def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -> pa.RecordBatch:
+    """All payloads as one batch, a column for each member, a row for each payload.
+
+    Raises ValueMismatch, naming row and member, when one is damaged; OverflowError when a column would have more than
+    2 GiB; UnsupportedType.
+    """
+    from rtmw.columns.rows import Rows
+
+    batches = [*decoder(kind, unsigned).decode(Rows(*payloads), False)]
+    if len(batches) > 1:
+        raise OverflowError(f"{len(payloads[1])} payloads of {kind.name} do not fit one batch; give fewer at a time")
+    return batches[0]

@@ -1,0 +1,384 @@
+/* Columns as Python sees them: the only file of them with Python.h. What payloads and columns are, column_*.c know. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "column.h"
+
+static bool wrong(PyObject *type, const char *reason) { return PyErr_SetString(type, reason), false; }
+
+/* ---- Memory: what was built, lent to whoever asks for it ---- */
+
+typedef struct {
+    PyObject_HEAD
+    uint8_t *bytes;
+    Py_ssize_t size;
+} Memory;
+
+static void Memory_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    free(((Memory *)self)->bytes);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static int Memory_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    Memory *memory = (Memory *)self;
+    return PyBuffer_FillInfo(view, self, memory->bytes, memory->size, true, flags);
+}
+
+static PyType_Slot Memory_slots[] = {{Py_tp_dealloc, Memory_dealloc}, {Py_bf_getbuffer, Memory_getbuffer}, {0, NULL}};
+static PyType_Spec Memory_spec = {"rtmw.columns._columns.Memory", sizeof(Memory), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, Memory_slots};
+
+struct module_state {
+    PyTypeObject *memory_type;
+};
+
+/* Takes the bytes over; None if there are none. */
+static PyObject *memory_of(struct module_state *state, void *place, uint64_t size)
+{
+    uint8_t **bytes = place;
+    if (!*bytes) return Py_NewRef(Py_None);
+    Memory *memory = (Memory *)state->memory_type->tp_alloc(state->memory_type, 0);
+    if (!memory) return NULL;
+    memory->bytes = *bytes;
+    memory->size = (Py_ssize_t)size;
+    *bytes = NULL;
+    return (PyObject *)memory;
+}
+
+/* ---- the rows ---- */
+
+struct lent {
+    Py_buffer data, position, size;
+};
+
+static void give_back(struct lent *lent)
+{
+    PyBuffer_Release(&lent->data);
+    PyBuffer_Release(&lent->position);
+    PyBuffer_Release(&lent->size);
+}
+
+static bool lie_within(const struct column_rows *rows)
+{
+    for (uint64_t i = 0; i < rows->count; i++) {
+        uint64_t at = (uint64_t)rows->position[i], size = (uint64_t)rows->size[i];
+        if (at > rows->end || size > rows->end - at) return false;
+    }
+    return true;
+}
+
+static bool borrow(PyObject *const *given, struct lent *lent)
+{
+    Py_buffer *views[] = {&lent->data, &lent->position, &lent->size};
+    for (int i = 0; i < 3; i++) {
+        if (PyObject_GetBuffer(given[i], views[i], PyBUF_SIMPLE) == 0) continue;
+        while (i--) PyBuffer_Release(views[i]);
+        return false;
+    }
+    return true;
+}
+
+/* What `lent` holds is given back by the caller, if true. */
+static bool rows_of(struct lent *lent, struct column_rows *rows)
+{
+    *rows = (struct column_rows){lent->data.buf, (size_t)lent->data.len, lent->position.buf, lent->size.buf,
+                                 (uint64_t)lent->position.len / sizeof(int64_t)};
+    if (lent->position.len == lent->size.len && lent->size.len % (Py_ssize_t)sizeof(int64_t) == 0 && lie_within(rows))
+        return true;
+    give_back(lent);
+    return wrong(PyExc_ValueError, "positions and sizes are 64-bit numbers, as many of each, of what lies in the data");
+}
+
+/* ---- Program ---- */
+
+typedef struct {
+    PyObject_HEAD
+    struct column_program program;
+    PyObject *labels; /* which lend their text */
+} Program;
+
+static void Program_dealloc(PyObject *object)
+{
+    Program *self = (Program *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (uint32_t i = 0; i < self->program.count; i++) PyMem_Free((void *)self->program.ops[i].labels);
+    PyMem_Free((void *)self->program.ops);
+    Py_XDECREF(self->labels);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static bool read_label(PyObject *tuple, struct column_label *label)
+{
+    PyObject *given;
+    unsigned long long value;
+    if (!PyTuple_Check(tuple)) return wrong(PyExc_TypeError, "a label is a tuple");
+    if (!PyArg_ParseTuple(tuple, "KO", &value, &given)) return false;
+    label->value = value;
+    if (!PyBytes_Check(given)) return (label->size = PyLong_AsSize_t(given)), !PyErr_Occurred();
+    label->text = PyBytes_AS_STRING(given);
+    label->size = (size_t)PyBytes_GET_SIZE(given);
+    return true;
+}
+
+static bool read_labels(Program *self, PyObject *labels, struct column_op *op)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(labels);
+    struct column_label *table = PyMem_Calloc((size_t)count + 1, sizeof *table);
+    if (!table) return PyErr_NoMemory(), false;
+    op->labels = table;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!read_label(PyTuple_GET_ITEM(labels, i), &table[i])) return false;
+    op->label_count = (uint32_t)count;
+    return PyList_Append(self->labels, labels) == 0;
+}
+
+static bool read_op(Program *self, PyObject *tuple, struct column_op *op)
+{
+    int sized, optional, narrow;
+    long long otherwise;
+    PyObject *labels;
+    if (!PyTuple_Check(tuple)) return wrong(PyExc_TypeError, "an op is a tuple");
+    if (!PyArg_ParseTuple(tuple, "b(bb)bpppII(II)LO!", &op->code, &op->size[0], &op->size[1], &op->width, &sized,
+                          &optional, &narrow, &op->first, &op->length, &op->least[0], &op->least[1], &otherwise,
+                          &PyTuple_Type, &labels))
+        return false;
+    op->sized = sized;
+    op->optional = optional;
+    op->narrow = narrow;
+    op->otherwise = otherwise;
+    return read_labels(self, labels, op);
+}
+
+static bool has_text(const struct column_op *op)
+{
+    for (uint32_t i = 0; op->code == COLUMN_ENUM && i < op->label_count; i++)
+        if (!op->labels[i].text) return false;
+    return true;
+}
+
+static bool read_program(Program *self, PyObject *list)
+{
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    struct column_op *ops = PyMem_Calloc((size_t)count + 1, sizeof *ops);
+    self->program.ops = ops;
+    self->labels = PyList_New(0);
+    if (!ops || !self->labels) return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        self->program.count++;
+        if (!read_op(self, PyList_GET_ITEM(list, i), &ops[i])) return false;
+        if (!has_text(&ops[i])) return wrong(PyExc_TypeError, "an enumerator without a name");
+    }
+    const char *fault = column_program_fault(&self->program);
+    return !fault || wrong(PyExc_ValueError, fault);
+}
+
+static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *ops;
+    int appendable;
+    static char *names[] = {"ops", "appendable", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!p", names, &PyList_Type, &ops, &appendable)) return NULL;
+    Program *self = (Program *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->program.appendable = appendable;
+    if (read_program(self, ops)) return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+struct outcome {
+    uint64_t damaged; /* rows */
+    uint64_t first;   /* of them */
+    uint32_t failed;  /* op */
+    char reason[COLUMN_REASON];
+};
+
+static void note(struct outcome *outcome, const struct column_build *build, uint64_t row)
+{
+    if (outcome->damaged++) return;
+    outcome->first = row;
+    outcome->failed = build->failed;
+    memcpy(outcome->reason, build->reason, sizeof outcome->reason);
+}
+
+/* False: out of memory or too large, or damaged and that is not permitted. */
+static bool decode_rows(struct column_build *build, const struct column_rows *rows, bool permissive,
+                        struct outcome *outcome)
+{
+    if (column_decode_fixed(build, rows)) return true;
+    for (uint64_t i = 0; i < rows->count; i++) {
+        if (column_decode(build, rows->base + rows->position[i], (size_t)rows->size[i])) continue;
+        if (build->fault != COLUMN_DAMAGED) return false;
+        note(outcome, build, i);
+        if (!permissive || !column_append_null(build, 0)) return false;
+    }
+    return true;
+}
+
+static uint64_t values_size(const struct column_op *op, const struct column *c)
+{
+    if (op->code == COLUMN_NUMBER) return c->rows * op->width;
+    return op->code == COLUMN_BOOLEAN || op->code == COLUMN_BIT ? (c->rows + 7) / 8 : c->size;
+}
+
+static PyObject *column_parts(struct module_state *state, const struct column_op *op, struct column *c)
+{
+    PyObject *validity = memory_of(state, &c->validity, (c->rows + 7) / 8);
+    PyObject *offsets = memory_of(state, &c->offsets, (c->rows + 1) * sizeof *c->offsets);
+    PyObject *values = memory_of(state, &c->values, values_size(op, c));
+    if (validity && offsets && values)
+        return Py_BuildValue("KNNN", (unsigned long long)c->rows, validity, offsets, values);
+    Py_XDECREF(validity);
+    Py_XDECREF(offsets);
+    Py_XDECREF(values);
+    return NULL;
+}
+
+static PyObject *columns_of(struct module_state *state, struct column_build *build)
+{
+    PyObject *list = PyList_New((Py_ssize_t)build->program->count);
+    for (uint32_t i = 0; list && i < build->program->count; i++) {
+        PyObject *parts = column_parts(state, &build->program->ops[i], &build->columns[i]);
+        if (!parts) return Py_DECREF(list), NULL;
+        PyList_SET_ITEM(list, (Py_ssize_t)i, parts);
+    }
+    return list;
+}
+
+static PyObject *result_of(struct module_state *state, struct column_build *build, bool done,
+                           const struct outcome *outcome)
+{
+    if (!done && build->fault == COLUMN_NO_MEMORY) return PyErr_NoMemory();
+    if (!done && build->fault == COLUMN_TOO_LARGE)
+        return wrong(PyExc_OverflowError, "a column of more than 2 GiB"), NULL;
+    PyObject *columns = done ? columns_of(state, build) : Py_NewRef(Py_None);
+    if (!columns) return NULL;
+    return Py_BuildValue("NKKIs", columns, (unsigned long long)outcome->damaged, (unsigned long long)outcome->first,
+                         outcome->failed, outcome->reason);
+}
+
+static PyObject *Program_decode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
+                                PyObject *names)
+{
+    (void)names;
+    if (count != 4) return wrong(PyExc_TypeError, "decode takes data, position, size, permissive"), NULL;
+    struct lent lent = {0};
+    struct column_rows rows;
+    int permissive = PyObject_IsTrue(args[3]);
+    if (permissive < 0) return NULL;
+    if (!borrow(args, &lent) || !rows_of(&lent, &rows)) return NULL;
+    struct column_build build;
+    struct outcome outcome = {0};
+    bool done;
+    Py_BEGIN_ALLOW_THREADS;
+    done = column_start(&build, &((Program *)object)->program, rows.count) &&
+           decode_rows(&build, &rows, permissive, &outcome);
+    Py_END_ALLOW_THREADS;
+    PyObject *result = result_of(PyType_GetModuleState(type), &build, done, &outcome);
+    column_drop(&build);
+    give_back(&lent);
+    return result;
+}
+
+static PyMethodDef Program_methods[] = {
+    {"decode", (PyCFunction)(void (*)(void))Program_decode, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
+     "decode(data, position, size, permissive) -> (columns | None, damaged, first, op, reason)"},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot Program_slots[] = {{Py_tp_new, Program_new},
+                                      {Py_tp_dealloc, Program_dealloc},
+                                      {Py_tp_methods, Program_methods},
+                                      {0, NULL}};
+static PyType_Spec Program_spec = {"rtmw.columns._columns.Program", sizeof(Program), 0, Py_TPFLAGS_DEFAULT,
+                                   Program_slots};
+
+/* ---- the module ---- */
+
+/* Payloads side by side, as a column of octets. */
+static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    static const struct column_op octets = {.code = COLUMN_OCTETS};
+    static const struct column_program program = {.count = 1, .ops = &octets};
+    if (count != 3) return wrong(PyExc_TypeError, "pack takes data, position, size"), NULL;
+    struct lent lent = {0};
+    struct column_rows rows;
+    struct column_build build;
+    if (!borrow(args, &lent) || !rows_of(&lent, &rows)) return NULL;
+    bool done;
+    Py_BEGIN_ALLOW_THREADS;
+    done = column_start(&build, &program, rows.count);
+    for (uint64_t i = 0; done && i < rows.count; i++)
+        done = column_append_bytes(&build, 0, rows.base + rows.position[i], (size_t)rows.size[i]);
+    Py_END_ALLOW_THREADS;
+    struct outcome nothing = {0};
+    PyObject *result = result_of(PyModule_GetState(module), &build, done, &nothing);
+    column_drop(&build);
+    give_back(&lent);
+    PyObject *parts = result ? Py_NewRef(PyList_GET_ITEM(PyTuple_GET_ITEM(result, 0), 0)) : NULL;
+    Py_XDECREF(result);
+    return parts;
+}
+
+static PyMethodDef columns_functions[] = {
+    {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL,
+     "pack(data, position, size) -> (rows, None, offsets, values)\n\nThe payloads side by side."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_codes(PyObject *module)
+{
+    static const struct {
+        const char *name;
+        int code;
+    } codes[] = {{"NUMBER", COLUMN_NUMBER}, {"BOOLEAN", COLUMN_BOOLEAN},     {"CHAR", COLUMN_CHAR},
+                 {"ENUM", COLUMN_ENUM},     {"BITMASK", COLUMN_BITMASK},     {"TEXT", COLUMN_TEXT},
+                 {"OCTETS", COLUMN_OCTETS}, {"OCTET_ROW", COLUMN_OCTET_ROW}, {"SEQUENCE", COLUMN_SEQUENCE},
+                 {"ARRAY", COLUMN_ARRAY},   {"STRUCT", COLUMN_STRUCT},       {"UNION", COLUMN_UNION},
+                 {"BIT", COLUMN_BIT}};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (PyModule_AddIntConstant(module, codes[i].name, codes[i].code)) return -1;
+    return 0;
+}
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type && PyModule_AddType(module, (PyTypeObject *)type)) Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
+static int columns_exec(PyObject *module)
+{
+    struct module_state *state = PyModule_GetState(module);
+    state->memory_type = add_type(module, &Memory_spec);
+    PyTypeObject *program = state->memory_type ? add_type(module, &Program_spec) : NULL;
+    Py_XDECREF(program);
+    return program ? add_codes(module) : -1;
+}
+
+static int columns_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct module_state *state = PyModule_GetState(module);
+    if (state) Py_VISIT(state->memory_type);
+    return 0;
+}
+
+static int columns_clear(PyObject *module)
+{
+    struct module_state *state = PyModule_GetState(module);
+    if (state) Py_CLEAR(state->memory_type);
+    return 0;
+}
+
+static PyModuleDef_Slot columns_slots[] = {{Py_mod_exec, columns_exec}, {0, NULL}};
+static struct PyModuleDef columns_module = {
+    PyModuleDef_HEAD_INIT,          .m_name = "rtmw.columns._columns", .m_size = sizeof(struct module_state),
+    .m_methods = columns_functions, .m_slots = columns_slots,          .m_traverse = columns_traverse,
+    .m_clear = columns_clear};
+
+PyMODINIT_FUNC PyInit__columns(void) { return PyModuleDef_Init(&columns_module); }

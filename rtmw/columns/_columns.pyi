@@ -1,0 +1,53 @@
+"""Columns as Python sees them; see _columns.c and column.h."""
+
+from typing import final
+
+from typing_extensions import Buffer
+
+NUMBER: int
+BOOLEAN: int
+CHAR: int
+ENUM: int
+BITMASK: int
+TEXT: int
+OCTETS: int
+OCTET_ROW: int
+SEQUENCE: int
+ARRAY: int
+STRUCT: int
+UNION: int
+BIT: int
+
+@final
+class Memory(Buffer):
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+_Parts = tuple[int, Memory | None, Memory | None, Memory | None]
+"""Rows, and what lies in memory of a column: validity, offsets, values."""
+
+@final
+class Program:
+    def __new__(
+        cls,
+        ops: list[
+            tuple[
+                int,
+                tuple[int, int],
+                int,
+                bool,
+                bool,
+                bool,
+                int,
+                int,
+                tuple[int, int],
+                int,
+                tuple[tuple[int, bytes | int], ...],
+            ]
+        ],
+        appendable: bool,
+    ) -> Program: ...
+    def decode(
+        self, data: Buffer, position: Buffer, size: Buffer, permissive: bool, /
+    ) -> tuple[list[_Parts] | None, int, int, int, str]: ...
+
+def pack(data: Buffer, position: Buffer, size: Buffer, /) -> _Parts: ...

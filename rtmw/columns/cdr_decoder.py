@@ -1,0 +1,58 @@
+"""Payloads of one type to a record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from rtmw.columns._columns import Program
+from rtmw.columns.arrow import array_of, field_of
+from rtmw.columns.program import Column, Unsigned, compile_columns
+from rtmw.columns.rows import Rows
+from rtmw.types.schema import Schema
+
+
+class CdrDecoder:
+    """The compiled program of an IDL type. One may serve several threads."""
+
+    def __init__(self, schema: Schema, unsigned: Unsigned) -> None:
+        ops, self._columns = compile_columns(schema, unsigned)
+        self._name = schema.name
+        self._program = Program([*ops], schema.top.extensibility == "appendable")
+
+    def schema(self, permissive: bool) -> pa.Schema:
+        fields = [field_of(column) for column in self._columns]
+        return pa.schema([field.with_nullable(True) for field in fields] if permissive else fields)
+
+    def decode(self, rows: Rows, permissive: bool) -> Iterator[pa.RecordBatch]:
+        """One batch; more if one would be larger than Arrow's offsets reach."""
+        try:
+            built, _, first, op, reason = self._program.decode(*rows.lent(), permissive)
+        except OverflowError:
+            for half in rows.halves():
+                yield from self.decode(half, permissive)
+            return
+        if built is None:
+            raise rows.damage(first, self._name + self._path(op), reason)
+        yield self._batch(built, len(rows), permissive)
+
+    def _batch(self, built: list[Any], count: int, permissive: bool) -> pa.RecordBatch:
+        arrays = [array_of(column, built) for column in self._columns]
+        schema = self.schema(permissive)
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+
+    def _path(self, op: int) -> str:
+        """The member that an op stands for, as `.points.element.x`."""
+        return _path_in(self._columns, op) or ""
+
+
+def _path_in(columns: tuple[Column, ...], op: int) -> str | None:
+    for column in columns:
+        inside = "" if column.op == op else _path_in(column.parts, op)
+        if inside is not None:
+            return f".{column.name}{inside}"
+    return None

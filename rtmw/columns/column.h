@@ -1,0 +1,126 @@
+/* Payloads of one type to Arrow columns, many at a time: a type is a table of ops, and each op builds one column.
+ *
+ *   [struct Plot | 1, 2]   [text title] [sequence points | 3]   [struct Point | 4, 2]   [float x] [boolean flag]
+ *     0: the message         1             2                      3: what points          4         5
+ *                                                                    consists of
+ *   rows of 4 and 5: as many as of 3, whose number says the last offset of 2.
+ *
+ * What an op consists of lies together, from `first`, and behind it: no type contains itself here. How many rows a
+ * column has follows from the one it belongs to, so a row that turns out damaged is taken back from above.
+ * Bytes are those of XCDR1 and XCDR2 in either order, as the header of each payload says; positions count from its
+ * start, and alignment from the end of the header's four bytes.
+ */
+#ifndef RTMW_COLUMN_H
+#define RTMW_COLUMN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "Arrow's numbers are copied as they lie in memory");
+
+enum {
+    COLUMN_HEADER = 4,
+    COLUMN_VERSIONS = 2, /* XCDR1, XCDR2 */
+    COLUMN_REASON = 120,
+    COLUMN_PADDING = 3, /* zero bytes that networks append */
+};
+
+/* Up to COLUMN_BITMASK: one number of `size` bytes. */
+enum column_code {
+    COLUMN_NUMBER, /* in a column of `width` bytes; only unsigned ones are widened */
+    COLUMN_BOOLEAN,
+    COLUMN_CHAR,
+    COLUMN_ENUM,      /* its name; a number without one as digits */
+    COLUMN_BITMASK,   /* `length` columns of bits from `first` */
+    COLUMN_TEXT,      /* at most `length` characters, 0: any number */
+    COLUMN_OCTETS,    /* at most `length`, 0: any number */
+    COLUMN_OCTET_ROW, /* exactly `length` */
+    COLUMN_SEQUENCE,  /* of `first`, at most `length`, 0: any number */
+    COLUMN_ARRAY,     /* of `first`, exactly `length` */
+    COLUMN_STRUCT,    /* `length` members from `first` */
+    COLUMN_UNION,     /* `first` is the discriminator, `length` branches follow it */
+    COLUMN_BIT,       /* bit `length` of a bitmask */
+    COLUMN_CODES
+};
+
+struct column_label {
+    uint64_t value;
+    const char *text; /* of an enumerator, with `size` bytes */
+    size_t size;      /* in a union: the number of the branch */
+};
+
+struct column_op {
+    uint8_t code; /* enum column_code */
+    uint8_t size[COLUMN_VERSIONS];
+    uint8_t width; /* bytes of a number in the column: `size` or more; 16: a decimal */
+    bool sized;    /* XCDR2 puts the size of the content in front */
+    bool optional;
+    bool narrow;                     /* the column holds half of the unsigned range; what is beyond is refused */
+    uint32_t first, length;          /* see enum column_code */
+    uint32_t least[COLUMN_VERSIONS]; /* fewest bytes of one element; never 0 */
+    uint32_t label_count;            /* by value, ascending */
+    int64_t otherwise;               /* the branch for other labels; -1: none */
+    const struct column_label *labels;
+};
+
+struct column_program {
+    uint32_t count; /* of ops; the message is the first */
+    bool appendable;
+    const struct column_op *ops;
+};
+
+/* What is being built of one op. Who appends to it makes room first. */
+struct column {
+    uint64_t rows, room;
+    uint64_t size, capacity; /* bytes of what the offsets lead into */
+    uint8_t *validity;       /* a bit a row; NULL until the first null */
+    int32_t *offsets;        /* rows + 1 */
+    uint8_t *values;
+};
+
+enum column_fault { COLUMN_DAMAGED = 1, COLUMN_NO_MEMORY, COLUMN_TOO_LARGE };
+
+struct column_build {
+    const struct column_program *program;
+    struct column *columns; /* one an op */
+    enum column_fault fault;
+    uint32_t failed;            /* op */
+    char reason[COLUMN_REASON]; /* of COLUMN_DAMAGED */
+};
+
+/* Payloads that lie in one piece of memory. */
+struct column_rows {
+    const uint8_t *base;
+    size_t end;
+    const int64_t *position, *size;
+    uint64_t count;
+};
+
+/* Why the program cannot be run; NULL: each op leads into the table behind itself. Nothing else looks at that again. */
+const char *column_program_fault(const struct column_program *program);
+/* The place in `labels`, or -1. */
+int64_t column_find(const struct column_op *op, uint64_t value);
+
+bool column_start(struct column_build *build, const struct column_program *program, uint64_t rows);
+void column_drop(struct column_build *build);
+bool column_make_room(struct column_build *build, uint32_t index, uint64_t rows);
+bool column_make_capacity(struct column_build *build, uint32_t index, uint64_t bytes);
+bool column_append_bytes(struct column_build *build, uint32_t index, const void *bytes, size_t size);
+bool column_append_null(struct column_build *build, uint32_t index);
+void column_truncate(struct column_build *build, uint32_t index, uint64_t rows);
+/* The row that has just been written is there. */
+void column_count(struct column *column);
+bool column_fail(struct column_build *build, uint32_t index, enum column_fault fault);
+
+/* False: damaged, and nothing of it is left in the columns; or no memory. Reads within the payload only. */
+bool column_decode(struct column_build *build, const uint8_t *payload, size_t size);
+/* All rows at once, if the type is numbers at fixed places and the rows are whole; false: nothing has been done. */
+bool column_decode_fixed(struct column_build *build, const struct column_rows *rows);
+
+/* `count` numbers from where they lie to the column's. */
+void column_store(const struct column_op *op, unsigned size, const uint8_t *from, uint8_t *to, size_t count);
+
+bool utf8_is_valid(const uint8_t *text, size_t size);
+
+#endif

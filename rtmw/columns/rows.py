@@ -1,0 +1,46 @@
+"""Payloads as they lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rtmw.errors import ValueMismatch
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Payloads in one piece of memory: row i has `size[i]` bytes from `position[i]`."""
+
+    data: Buffer
+    position: np.ndarray[Any, np.dtype[np.int64]]
+    size: np.ndarray[Any, np.dtype[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def __getitem__(self, part: slice) -> Rows:
+        return Rows(self.data, self.position[part], self.size[part])
+
+    def lent(self) -> tuple[Buffer, Buffer, Buffer]:
+        """As the C side takes them."""
+        position: Any = np.ascontiguousarray(self.position, np.int64)
+        size: Any = np.ascontiguousarray(self.size, np.int64)
+        return self.data, position, size
+
+    def halves(self) -> tuple[Rows, Rows]:
+        """For when all of them are too many for one batch. Raises OverflowError when this is one only."""
+        half = len(self) // 2
+        if half == 0:
+            raise OverflowError("one message has more than 2 GiB of a column")
+        return self[:half], self[half:]
+
+    def damage(self, row: int, name: str, reason: str) -> ValueMismatch:
+        """The error that names one of them."""
+        where = f"row {row}, {int(self.size[row])} bytes from byte {int(self.position[row])}"
+        return ValueMismatch(f"{name}: the payload of {where}, is damaged: {reason}")
