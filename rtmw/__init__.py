@@ -9,6 +9,9 @@ Layers, each importing only from those before it:
     domain publisher subscriber waitset listener aio observe  ·  cli demo
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from rtmw import profiles, realtime
 from rtmw.domain import Domain
 from rtmw.errors import (
@@ -25,6 +28,8 @@ from rtmw.errors import (
     NotInstalled,
     NotPermitted,
     PoolExhausted,
+    RecordingDamaged,
+    RecordingError,
     RegionDamaged,
     RtmwError,
     SharedMemoryFull,
@@ -42,6 +47,9 @@ from rtmw.shm import Loan, Sample
 from rtmw.subscriber import Subscriber, SubscriberStats
 from rtmw.types import ANY
 from rtmw.waitset import WaitSet
+
+if TYPE_CHECKING:
+    from rtmw.recording import Recording
 
 __all__ = [
     "ANY",
@@ -65,6 +73,9 @@ __all__ = [
     "Profile",
     "Publisher",
     "PublisherStats",
+    "Recording",
+    "RecordingDamaged",
+    "RecordingError",
     "RegionDamaged",
     "Reliability",
     "RtmwError",
@@ -85,11 +96,15 @@ __all__ = [
 
 __version__: str
 
+_LATE: Final = {"Recording": "rtmw.recording"}
+"""What is imported when it is first asked for, because it needs numpy and more."""
 
-def __getattr__(name: str) -> str:
-    """The version is kept in one place, the package's metadata, and read when asked for."""
-    if name == "__version__":
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":  # kept in one place, the package's metadata
         from importlib.metadata import version
 
         return version("rtmw")
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'rtmw' has no attribute {name!r}")

@@ -20,6 +20,8 @@
     ├── NotInstalled            another program or package is needed  (also ImportError)
     ├── DeadlineMissed          the deadline passed without a message
     ├── LeaseExpired            this RELIABLE subscriber stood still and no longer counted
+    ├── RecordingError          this file is no recording, or of a kind that cannot be read
+    │   └── RecordingDamaged        its bytes contradict each other, or their CRC
     └── ClosedError             used after close()
 
 Full and empty are answers, not errors: `publish` returns False, `take` returns None.
@@ -111,6 +113,19 @@ class LeaseExpired(RtmwError):
     def __init__(self, message: str, missed: int = 0) -> None:
         super().__init__(message)
         self.missed = missed
+
+
+class RecordingError(RtmwError):
+    """The file is no recording, or of a kind that cannot be read."""
+
+
+class RecordingDamaged(RecordingError):
+    """The bytes of a recording contradict each other or their CRC: the message names file, position and what."""
+
+    def __init__(self, message: str, path: str = "", position: int = 0) -> None:
+        super().__init__(message)
+        self.path = path
+        self.position = position
 
 
 class ClosedError(RtmwError):

@@ -24,6 +24,7 @@ PUBLIC = {
     "Profile",
     "Publisher",
     "PublisherStats",
+    "Recording",
     "Reliability",
     "Sample",
     "Subscriber",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "chunk.h"
+#include "scan.h"
 
 /* ---- Chunk ---- */
 
@@ -268,6 +269,106 @@ static PyType_Slot chunk_slots[] = {{Py_tp_new, Chunk_new},
                                     {0, NULL}};
 static PyType_Spec chunk_spec = {"rtmw.recording._mcap.Chunk", sizeof(Chunk), 0, Py_TPFLAGS_DEFAULT, chunk_slots};
 
+/* ---- scan and walk ---- */
+
+enum { SCANNED = 6 };
+static const size_t SCANNED_WIDTH[SCANNED] = {2, 8, 8, 8, 8, 8};
+
+/* ValueError(position, reason): who knows the file makes an error of it that names the file. */
+static PyObject *fail(unsigned long long position, const char *reason)
+{
+    PyObject *arguments = Py_BuildValue("Ks", position, reason);
+    if (arguments) PyErr_SetObject(PyExc_ValueError, arguments);
+    Py_XDECREF(arguments);
+    return NULL;
+}
+
+static PyObject *new_columns(size_t rows, struct mcap_columns *columns)
+{
+    PyObject *made = PyTuple_New(SCANNED);
+    void *memory[SCANNED];
+    for (int i = 0; made && i < SCANNED; i++) {
+        PyObject *column = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(rows * SCANNED_WIDTH[i]));
+        if (!column) return Py_DECREF(made), NULL;
+        PyTuple_SET_ITEM(made, i, column);
+        memory[i] = PyByteArray_AS_STRING(column);
+    }
+    if (!made) return NULL;
+    *columns = (struct mcap_columns){memory[0], memory[1], memory[2], memory[3], memory[4], memory[5]};
+    return made;
+}
+
+static PyObject *record_list(const struct mcap_record *records, size_t count)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *item = Py_BuildValue("iKK", (int)records[i].opcode, (unsigned long long)records[i].position,
+                                       (unsigned long long)records[i].length);
+        if (!item) return Py_DECREF(list), NULL;
+        PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+static PyObject *scan_counted(const Py_buffer *view, size_t messages, size_t others)
+{
+    struct mcap_columns columns;
+    struct mcap_record *records = PyMem_Malloc((others + 1) * sizeof *records);
+    PyObject *made = records ? new_columns(messages, &columns) : PyErr_NoMemory();
+    if (!made) return PyMem_Free(records), NULL;
+    Py_BEGIN_ALLOW_THREADS
+    mcap_scan(view->buf, (size_t)view->len, &columns, records);
+    Py_END_ALLOW_THREADS
+    PyObject *list = record_list(records, others);
+    PyMem_Free(records);
+    if (!list) return Py_DECREF(made), NULL;
+    return Py_BuildValue("NN", made, list);
+}
+
+static PyObject *scan(PyObject *module, PyObject *given)
+{
+    Py_buffer view;
+    size_t messages, others;
+    struct mcap_fault fault;
+    bool good;
+    (void)module;
+    if (PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    good = mcap_count(view.buf, (size_t)view.len, &messages, &others, &fault);
+    Py_END_ALLOW_THREADS
+    PyObject *made = good ? scan_counted(&view, messages, others) : fail(fault.position, fault.reason);
+    PyBuffer_Release(&view);
+    return made;
+}
+
+enum { WALK_ROOM = 1024 };
+
+static PyObject *walk(PyObject *module, PyObject *arguments)
+{
+    Py_buffer view;
+    unsigned long long base, file_size;
+    size_t found;
+    int is_ours;
+    enum mcap_walk_end end;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*KKp", &view, &base, &file_size, &is_ours)) return NULL;
+    struct mcap_walk state = {.window = view.buf, .size = (size_t)view.len, .base = base, .file_size = file_size};
+    state.is_ours = is_ours;
+    PyObject *entries = PyBytes_FromStringAndSize(NULL, WALK_ROOM * sizeof(struct mcap_entry));
+    if (!entries || base > file_size) {
+        PyBuffer_Release(&view);
+        Py_XDECREF(entries);
+        return entries ? fail(base, "the file has become shorter") : NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    end = mcap_walk(&state, (void *)PyBytes_AS_STRING(entries), WALK_ROOM, &found);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    if (_PyBytes_Resize(&entries, (Py_ssize_t)(found * sizeof(struct mcap_entry)))) return NULL;
+    return Py_BuildValue("NKKiz", entries, (unsigned long long)state.base, (unsigned long long)state.needed, (int)end,
+                         state.wrong);
+}
+
 /* ---- module ---- */
 
 static int add_type(PyObject *module, PyType_Spec *spec)
@@ -280,8 +381,12 @@ static int add_type(PyObject *module, PyType_Spec *spec)
 
 static int module_exec(PyObject *module) { return add_type(module, &chunk_spec); }
 
+static PyMethodDef module_methods[] = {{"scan", scan, METH_O, NULL},
+                                       {"walk", walk, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "rtmw.recording._mcap", NULL, 0, NULL, module_slots, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "rtmw.recording._mcap", NULL, 0, module_methods, module_slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__mcap(void) { return PyModuleDef_Init(&module); }

@@ -37,3 +37,15 @@ class Chunk:
     def indexes(self) -> bytes: ...
     def channels(self) -> list[tuple[int, int, int]]: ...
     def side(self) -> bytes: ...
+
+def scan(data: Buffer, /) -> tuple[tuple[bytearray, ...], list[tuple[int, int, int]]]:
+    """The records of a chunk: columns of its messages, and (opcode, position, length) of schemas and channels.
+
+    Columns: channel u2, sequence u8, log_time i8, publish_time i8, position i8 and size i8 of the payload.
+    """
+
+def walk(window: Buffer, base: int, file_size: int, is_ours: bool, /) -> tuple[bytes, int, int, int, str | None]:
+    """Entries of the data section that begin in a window at `base`; where to go on, with how many bytes; why it ended.
+
+    An entry is six times u8 and two u4: see `struct mcap_entry` and `enum mcap_walk_end` in scan.h.
+    """

@@ -1,0 +1,65 @@
+"""Messages as columns: one row a message, and never a Python object for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rtmw.recording.contents import Chunk, Missed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Column = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages of one chunk, in the order of the file. All columns are numpy arrays of one length."""
+
+    chunk: Chunk
+    data: bytes | memoryview
+    """The uncompressed records, in which the payloads lie."""
+    channel: Column
+    """u2, channel id"""
+    sequence: Column
+    """u8, of its topic; in recordings of others the 32 bits that they have"""
+    log_time: Column
+    """i8, nanoseconds"""
+    publish_time: Column
+    """i8, nanoseconds"""
+    position: Column
+    """i8, of the payload in `data`"""
+    size: Column
+    """i8, of the payload in bytes"""
+    priority: Column
+    """u1"""
+    publisher: Column
+    """u8, identity; 0: unknown"""
+    expires: Column
+    """i8, nanoseconds; 0: never"""
+    flags: Column
+    """u1; 1: carried over from an earlier file"""
+    missed: tuple[Missed, ...] = ()
+    """What the recorder did not get since the chunk before."""
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+    def where(self, mask: Column) -> Batch:
+        """The rows for which a boolean mask is true, or those of an array of row numbers."""
+        mask = np.asarray(mask)
+        if mask.dtype == np.bool_ and mask.all():
+            return self
+        return replace(self, **{name: getattr(self, name)[mask] for name in COLUMNS})
+
+    def payload(self, row: int) -> memoryview:
+        """The payload of a row, without a copy."""
+        begin = int(self.position[row])
+        return memoryview(self.data)[begin : begin + int(self.size[row])]
+
+
+COLUMNS = tuple(field.name for field in fields(Batch) if field.name not in {"chunk", "data", "missed"})
+"""Names of the columns."""

@@ -1,0 +1,109 @@
+"""One chunk from the file: checked against everything that is known of it, then scanned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from rtmw.recording import _mcap
+from rtmw.recording.checksum import crc32
+from rtmw.recording.contents import Chunk
+from rtmw.recording.damage import damaged
+from rtmw.recording.decompression import check_claim, decompress
+from rtmw.recording.fields import Fields
+from rtmw.recording.file import File
+from rtmw.recording.records import Opcode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HEAD: Final = 9
+_DTYPES: Final = ("u2", "u8", "i8", "i8", "i8", "i8")
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The messages of a chunk as columns, and its schemas and channels."""
+
+    data: bytes | memoryview
+    columns: tuple[NDArray[Any], ...]
+    """channel, sequence, log_time, publish_time, position, size"""
+    definitions: list[tuple[int, int, int]]
+    """Opcode, position and length in `data`."""
+
+    @property
+    def counts(self) -> dict[int, int]:
+        found = np.bincount(self.columns[0])
+        return {number: int(found[number]) for number in np.flatnonzero(found).tolist()}
+
+    @property
+    def start_ns(self) -> int:
+        return int(self.columns[2].min()) if len(self.columns[2]) else 0
+
+    @property
+    def end_ns(self) -> int:
+        return int(self.columns[2].max()) if len(self.columns[2]) else 0
+
+
+def parse_head(file: File, position: int, length: int, content: Fields) -> tuple[Chunk, int]:
+    """A chunk by its header, without counts, and its CRC. `content` begins behind opcode and length."""
+    start_ns, end_ns, uncompressed_size, crc = content.time(), content.time(), content.number(8), content.number(4)
+    compression, size = content.text(), content.number(8)
+    return Chunk(0, position, length, start_ns, end_ns, {}, compression, size, uncompressed_size), crc
+
+
+def scan_chunk(file: File, chunk: Chunk) -> Scanned:
+    """Reads a chunk and believes nothing. Raises RecordingDamaged."""
+    if chunk.is_run:
+        return _scan(file, chunk, file.read(chunk.position, chunk.length))
+    record = file.read(chunk.position, chunk.length)
+    fields = Fields(file.path, record, chunk.position, "chunk")
+    if fields.number(1) != Opcode.CHUNK or fields.number(8) != chunk.length - HEAD:
+        raise damaged(file.path, chunk.position, f"here should begin a chunk of {chunk.length} bytes")
+    head, crc = parse_head(file, chunk.position, chunk.length, fields)
+    _compare(file, chunk, head)
+    return _scan(file, chunk, _uncompressed(file, head, crc, fields.bytes(head.size)))
+
+
+def _compare(file: File, known: Chunk, found: Chunk) -> None:
+    for name in ("start_ns", "end_ns", "compression", "size", "uncompressed_size"):
+        mine, other = getattr(known, name), getattr(found, name)
+        if mine != other:
+            raise damaged(file.path, known.position, f"{name} of the chunk is {other!r}, and {mine!r} in the index")
+
+
+def _uncompressed(file: File, head: Chunk, crc: int, packed: memoryview) -> bytes | memoryview:
+    reason = check_claim(head.compression, head.size, head.uncompressed_size)
+    if reason:
+        raise damaged(file.path, head.position, f"a chunk cannot be read: {reason}")
+    try:
+        data = decompress(head.compression, packed, head.uncompressed_size)
+    except ValueError as error:
+        raise damaged(file.path, head.position, f"a chunk cannot be read: {error}") from error
+    if crc and crc32(data) != crc:
+        raise damaged(file.path, head.position, "a chunk does not match its CRC")
+    return data
+
+
+def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> Scanned:
+    try:
+        made, definitions = _mcap.scan(data)
+    except ValueError as error:
+        offset, reason = cast("tuple[int, str]", error.args)
+        where = chunk.position + offset if chunk.is_run else chunk.position
+        inside = "" if chunk.is_run else f" (at byte {offset} of the uncompressed chunk)"
+        raise damaged(file.path, where, f"{reason}{inside}") from None
+    columns = tuple(np.frombuffer(column, dtype) for column, dtype in zip(made, _DTYPES, strict=True))
+    return Scanned(data, columns, definitions)
+
+
+def check_facts(file: File, chunk: Chunk, scanned: Scanned) -> None:
+    """What was skipped, or not, by the index was so rightly: its times and counts are those of the messages."""
+    times = scanned.columns[2]
+    if len(times) and not (chunk.start_ns <= scanned.start_ns and scanned.end_ns <= chunk.end_ns):
+        what = f"log times {scanned.start_ns} to {scanned.end_ns} in a chunk of {chunk.start_ns} to {chunk.end_ns}"
+        raise damaged(file.path, chunk.position, what)
+    if scanned.counts != chunk.counts:
+        raise damaged(file.path, chunk.position, "the messages of a chunk are not those that the index counts")

@@ -1,0 +1,107 @@
+"""What a recording consists of, as its index knows it. Times are wall clock nanoseconds; positions are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+TYPE_KEY: Final = "rtmw.type"
+"""Of a channel's metadata: the description of its type as it lies in the region, as base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What the payloads of a channel look like."""
+
+    id: int
+    name: str
+    encoding: str
+    """`omgidl`, `rtmw` (a numpy type), and in recordings of others `ros2msg`, `ros2idl`, `jsonschema`, …"""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A topic of one type. A topic whose type changed has several."""
+
+    id: int
+    topic: str
+    schema_id: int
+    """0: no schema."""
+    message_encoding: str
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of the file that is read at once: a chunk of MCAP, or a run of messages outside of chunks."""
+
+    number: int
+    """0, 1, … in the order of the file."""
+    position: int
+    """In the file."""
+    length: int
+    """In the file, of the record with its opcode and length, or of the run."""
+    start_ns: int
+    """Earliest log time, 0 if there is no message. Chunks may overlap in time."""
+    end_ns: int
+    """Latest log time."""
+    counts: Mapping[int, int]
+    """Messages by channel id."""
+    compression: str
+    """`lz4`, `zstd`, or "" for none."""
+    size: int
+    """Bytes of the records as they lie in the file."""
+    uncompressed_size: int
+    side_position: int = 0
+    """Where its side record lies, if it has one."""
+    is_run: bool = False
+    """Messages outside of chunks: no CRC protects them."""
+
+    @property
+    def message_count(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file inside the recording; its data is read by `Recording.attachment`."""
+
+    name: str
+    media_type: str
+    log_time: int
+    create_time: int
+    size: int
+    position: int
+    """In the file, of its record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Messages that the recorder did not get."""
+
+    channel: int
+    cause: int
+    """1: missed, 2: expired, 3: of a type unknown to the recorder."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, for small uses: `Recording.messages`."""
+
+    channel: Channel
+    sequence: int
+    log_time: int
+    """When the recorder took it."""
+    publish_time: int
+    """When it was published."""
+    payload: bytes
+    priority: int
+    publisher: int
+    """Identity of who published it; 0: unknown."""
+    expires: int
+    """When its lifetime ends; 0: never."""
+    flags: int
+    """1: carried over from an earlier file, so that this one has the last value too."""

@@ -1,0 +1,67 @@
+"""Decompressing into a size that is known and bounded, whatever the compressed bytes would like to become."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+LARGEST: Final = 1 << 32
+"""No chunk is larger, uncompressed."""
+
+_RATIO: Final = {"": 1, "lz4": 255, "zstd": 1 << 15}
+"""What one byte can become at most: nothing is allocated for a size that cannot be true."""
+_SLACK: Final = 1 << 17
+
+
+def check_claim(compression: str, size: int, uncompressed_size: int) -> str | None:
+    """Why `size` bytes cannot become `uncompressed_size`; None if they can."""
+    if compression not in _RATIO:
+        return f"the compression {compression!r} is not known; known are lz4, zstd and none"
+    if uncompressed_size > LARGEST:
+        return f"it claims to have {uncompressed_size} bytes uncompressed; at most {LARGEST} are read"
+    if uncompressed_size > size * _RATIO[compression] + _SLACK or (not compression and size != uncompressed_size):
+        return f"it claims to have {uncompressed_size} bytes uncompressed, which its {size} bytes cannot become"
+    return None
+
+
+def decompress(compression: str, data: bytes | memoryview, size: int) -> bytes | memoryview:
+    """The uncompressed bytes. Raises ValueError, with a reason, unless there are exactly `size` of them."""
+    match compression:
+        case "":
+            made: bytes | memoryview = data
+        case "lz4":
+            made = _lz4(data, size)
+        case _:
+            made = _zstd(data, size)
+    if len(made) != size:
+        raise ValueError(f"it has {len(made)} bytes uncompressed, and should have {size}")
+    return made
+
+
+def _lz4(data: bytes | memoryview, size: int) -> bytes:
+    frame: Any = import_module("lz4.frame")
+    decompressor = frame.LZ4FrameDecompressor()
+    try:
+        made: bytes = decompressor.decompress(data, max_length=size + 1)
+    except RuntimeError as error:
+        raise ValueError(f"it cannot be decompressed: {error}") from error
+    if not decompressor.eof:
+        raise ValueError(f"its compressed data is cut short, or becomes more than {size} bytes")
+    if decompressor.unused_data:
+        raise ValueError("something follows its compressed data")
+    return made
+
+
+def _zstd(data: bytes | memoryview, size: int) -> memoryview:
+    library: Any = import_module("zstandard")
+    into = bytearray(size + 1)
+    filled = 0
+    try:
+        with library.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+            while filled <= size and (count := reader.readinto(memoryview(into)[filled:])):
+                filled += count
+    except library.ZstdError as error:
+        raise ValueError(f"it cannot be decompressed: {error}") from error
+    if filled > size:
+        raise ValueError(f"it becomes more than {size} bytes")
+    return memoryview(into)[:filled].toreadonly()

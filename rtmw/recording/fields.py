@@ -1,0 +1,73 @@
+"""Fields of a record, taken one after the other; whatever its lengths claim, nothing is taken from outside of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from rtmw.recording.damage import damaged
+
+
+class Fields:
+    """The content of one record, and where it lies, for the errors."""
+
+    def __init__(self, path: Path, data: bytes | memoryview, position: int, what: str) -> None:
+        self._path = path
+        self._data = memoryview(data)
+        self._position = position
+        self._what = what
+        self._at = 0
+
+    def wrong(self, reason: str) -> NoReturn:
+        raise damaged(self._path, self._position + self._at, f"{self._what}: {reason}")
+
+    def taken(self) -> int:
+        """How many bytes have been taken."""
+        return self._at
+
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def bytes(self, size: int) -> memoryview:
+        if size > self.left():
+            self.wrong(f"a field of {size} bytes, but {self.left()} are left")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.bytes(size), "little")
+
+    def text(self) -> str:
+        try:
+            return str(self.bytes(self.number(4)), "utf-8")
+        except UnicodeDecodeError:
+            self.wrong("text that is not UTF-8")
+
+    def time(self) -> int:
+        time = self.number(8)
+        if time >> 63:
+            self.wrong(f"the time {time} lies after the year 2262")
+        return time
+
+    def part(self, what: str) -> Fields:
+        """A field with a length of four bytes, as fields of its own."""
+        size = self.number(4)
+        begin = self._position + self._at
+        return Fields(self._path, self.bytes(size), begin, what)
+
+    def text_map(self) -> dict[str, str]:
+        part = self.part(self._what)
+        found: dict[str, str] = {}
+        while part.left():
+            key = part.text()
+            found[key] = part.text()
+        return found
+
+    def number_map(self) -> dict[int, int]:
+        """Map<u16, u64>."""
+        part = self.part(self._what)
+        found: dict[int, int] = {}
+        while part.left():
+            key = part.number(2)
+            found[key] = part.number(8)
+        return found

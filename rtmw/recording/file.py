@@ -1,0 +1,61 @@
+"""The file under a recording, which may grow, or be cut by somebody else, at any time.
+
+It is read, not mapped: to touch a mapped page that has been cut off ends the process with SIGBUS.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rtmw.errors import ClosedError
+from rtmw.recording.damage import damaged
+
+
+class File:
+    """Reads at positions. Any thread may."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = self.measure()
+        """As of the last `measure`."""
+        self.bytes_read = 0
+
+    def measure(self) -> int:
+        self.size = os.fstat(self.descriptor).st_size
+        return self.size
+
+    @property
+    def descriptor(self) -> int:
+        if self._descriptor < 0:
+            raise ClosedError(f"the recording {self.path} is closed")
+        return self._descriptor
+
+    def window(self, position: int, size: int) -> bytes:
+        """Up to so many bytes; fewer at the end of the file."""
+        parts: list[bytes] = []
+        while size > 0:
+            part = os.pread(self.descriptor, size, position)
+            if not part:
+                break
+            parts.append(part)
+            position, size = position + len(part), size - len(part)
+        self.bytes_read += sum(map(len, parts))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Exactly so many bytes. Raises RecordingDamaged where the file ends before."""
+        if size > self.size - position:
+            self.measure()
+        if position < 0 or size < 0 or size > self.size - position:
+            raise damaged(self.path, max(position, 0), f"{size} bytes should lie here, the file has {self.size}")
+        data = self.window(position, size)
+        if len(data) < size:
+            raise damaged(self.path, position, f"{size} bytes lay here, {len(data)} are left: somebody cut the file")
+        return data
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)

@@ -1,0 +1,268 @@
+"""A recording, read: what is in it, and its messages in bulk."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from rtmw.errors import RecordingDamaged
+from rtmw.recording.batch import Batch
+from rtmw.recording.chunk_reader import check_facts, scan_chunk
+from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Schema
+from rtmw.recording.extras import read_attachment, read_metadata
+from rtmw.recording.file import File
+from rtmw.recording.footer import is_finished, read_summary
+from rtmw.recording.header import read_header
+from rtmw.recording.index import Index
+from rtmw.recording.side import read_side
+from rtmw.recording.walk import Walk
+from rtmw.types import MessageType, from_description
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Topics = str | Collection[str] | None
+
+
+class Recording:
+    """An MCAP file, of rtmw or of others; complete, still growing, or cut off.
+
+    with Recording("plant.mcap") as recording:
+        for batch in recording.batches("pump/speed"):
+            print(batch.log_time, batch.payload(0))
+
+    Raises RecordingError for a file that is none, and RecordingDamaged wherever bytes contradict each other or their
+    CRC: no wrong row is ever handed out. Any thread may read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file = File(self.path)
+        try:
+            self.header = read_header(self._file)
+        except BaseException:
+            self._file.close()
+            raise
+        self._walk: Walk | None = None
+        self._why_not = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Recording({str(self.path)!r})"
+
+    def close(self) -> None:
+        self._file.close()
+
+    # ---- what is in it ----
+
+    @cached_property
+    def _index(self) -> Index:
+        """Read when it is first asked for: who has chunks already, of another process, needs none."""
+        if is_finished(self._file):
+            try:
+                summary = read_summary(self._file)
+            except RecordingDamaged as error:
+                self._why_not = str(error)
+            else:
+                if summary and summary.explains_all():
+                    summary.index.is_ours = self.header.is_ours
+                    return summary.index
+        return self._by_walk()
+
+    def _by_walk(self) -> Index:
+        index = Index(self.path, self.header.is_ours)
+        self._walk = Walk(self._file, index, self.header.end)
+        self._walk.advance()
+        if is_finished(self._file) and not self._walk.is_at_end:
+            raise self._walk.lost()
+        return index
+
+    @property
+    def complete(self) -> bool:
+        """False: it is still being written, or was cut, or its summary is damaged: see `incomplete_because`."""
+        return not self.incomplete_because
+
+    @property
+    def incomplete_because(self) -> str:
+        """Why the recording is not complete; "" if it is."""
+        chunks = len(self._index.chunks)
+        if self._walk is None or self._why_not:
+            return self._why_not
+        if self._walk.why_not:
+            return self._walk.why_not
+        if self._walk.is_at_end and is_finished(self._file):
+            return ""
+        return f"it has no end: {chunks} chunks are whole, until byte {self._walk.position} of {self._file.size}"
+
+    @property
+    def schemas(self) -> Mapping[int, Schema]:
+        """By id."""
+        return self._index.schemas
+
+    @property
+    def channels(self) -> Mapping[int, Channel]:
+        """By id."""
+        return self._index.channels
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """In the order of the file."""
+        return tuple(self._index.chunks)
+
+    @property
+    def message_count(self) -> int:
+        return sum(chunk.message_count for chunk in self._index.chunks)
+
+    @property
+    def start_ns(self) -> int:
+        """Earliest log time; 0 without messages."""
+        return min((chunk.start_ns for chunk in self._index.chunks if chunk.counts), default=0)
+
+    @property
+    def end_ns(self) -> int:
+        """Latest log time."""
+        return max((chunk.end_ns for chunk in self._index.chunks if chunk.counts), default=0)
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file has been read so far."""
+        return self._file.bytes_read
+
+    @cached_property
+    def metadata(self) -> tuple[tuple[str, dict[str, str]], ...]:
+        """Metadata records, by name; a name may come several times."""
+        places = self._extras.metadata or ()
+        return tuple(read_metadata(self._file, *place, self.header.is_ours) for place in places)
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        return tuple(self._extras.attachments or ())
+
+    def attachment(self, attachment: Attachment) -> bytes:
+        """The data of an attachment."""
+        return read_attachment(self._file, attachment)
+
+    @cached_property
+    def _extras(self) -> Index:
+        """An index that knows metadata and attachments, which not every summary does."""
+        index = self._index
+        if index.metadata is not None and index.attachments is not None:
+            return index
+        complete = Index(self.path, self.header.is_ours)
+        Walk(self._file, complete, self.header.end).advance()
+        return complete
+
+    def topics(self) -> dict[str, list[Channel]]:
+        """The channels of each topic: several if its type changed."""
+        found: dict[str, list[Channel]] = {}
+        for channel in self.channels.values():
+            found.setdefault(channel.topic, []).append(channel)
+        return found
+
+    def message_type(self, channel: Channel | int) -> MessageType | None:
+        """What decodes the payloads of a channel; None: its schema is missing, or of a kind that rtmw cannot read."""
+        found = self.channels[channel] if isinstance(channel, int) else channel
+        described = found.metadata.get(TYPE_KEY)
+        if described is not None:
+            return from_description(base64.b64decode(described))
+        return None
+
+    # ---- its messages ----
+
+    def select(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> list[Chunk]:
+        """Chunks that may have messages of these topics with start_ns <= log time < end_ns. Reads nothing."""
+        wanted = self._numbers(topics)
+        return [chunk for chunk in self._index.chunks if self._concerns(chunk, wanted, start_ns, end_ns)]
+
+    def _numbers(self, topics: Topics) -> set[int] | None:
+        """Ids of the channels of these topics; None: of all."""
+        if topics is None:
+            return None
+        names = {topics} if isinstance(topics, str) else set(topics)
+        return {channel.id for channel in self.channels.values() if channel.topic in names}
+
+    def _concerns(self, chunk: Chunk, wanted: set[int] | None, start_ns: int | None, end_ns: int | None) -> bool:
+        if start_ns is not None and chunk.end_ns < start_ns:
+            return False
+        if end_ns is not None and chunk.start_ns >= end_ns:
+            return False
+        return bool(chunk.counts) and (wanted is None or not wanted.isdisjoint(chunk.counts))
+
+    def read(self, chunk: Chunk) -> Batch:
+        """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
+        scanned = scan_chunk(self._file, chunk)
+        check_facts(self._file, chunk, scanned)
+        channel, sequence, log_time, publish_time, position, size = scanned.columns
+        side = read_side(self._file, chunk, len(channel), self.header.is_ours)
+        return Batch(
+            chunk,
+            scanned.data,
+            channel,
+            sequence if side.sequence is None else side.sequence,
+            log_time,
+            publish_time,
+            position,
+            size,
+            side.priority,
+            side.publisher,
+            side.expires,
+            side.flags,
+            side.missed,
+        )
+
+    def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:
+        """Messages of these topics with start_ns <= log time < end_ns, chunk by chunk, in the order of the file."""
+        wanted = self._numbers(topics)
+        for chunk in self.select(topics, start_ns, end_ns):
+            batch = chosen(self.read(chunk), wanted, start_ns, end_ns)
+            if len(batch):
+                yield batch
+
+    def messages(
+        self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None
+    ) -> Iterator[Message]:
+        """The same, one object a message: for small uses."""
+        for batch in self.batches(topics, start_ns, end_ns):
+            columns = (batch.channel, batch.sequence, batch.log_time, batch.publish_time)
+            more = (batch.priority, batch.publisher, batch.expires, batch.flags)
+            for row, numbers in enumerate(zip(*(column.tolist() for column in (*columns, *more)), strict=True)):
+                channel, sequence, log_time, publish_time, priority, publisher, expires, flags = numbers
+                stamps = (sequence, log_time, publish_time)
+                payload = bytes(batch.payload(row))
+                yield Message(self.channels[channel], *stamps, payload, priority, publisher, expires, flags)
+
+    def refresh(self) -> bool:
+        """Looks at a growing file again: are there more whole chunks now?"""
+        chunks = len(self._index.chunks)
+        self._file.measure()
+        if self._walk is None or self._walk.is_at_end:
+            return False
+        self._walk.advance()
+        return len(self._index.chunks) > chunks
+
+
+def chosen(batch: Batch, wanted: set[int] | None, start_ns: int | None, end_ns: int | None) -> Batch:
+    """The rows of these channels with start_ns <= log time < end_ns."""
+    mask = np.ones(len(batch), bool)
+    if wanted is not None and not wanted.issuperset(batch.chunk.counts):
+        is_wanted = np.zeros(1 << 16, bool)
+        is_wanted[list(wanted)] = True
+        mask &= is_wanted[batch.channel]
+    if start_ns is not None and batch.chunk.start_ns < start_ns:
+        mask &= batch.log_time >= start_ns
+    if end_ns is not None and batch.chunk.end_ns >= end_ns:
+        mask &= batch.log_time < end_ns
+    return batch.where(mask)
