@@ -64,6 +64,10 @@ def test_every_time_has_one_bucket_and_none_is_wider_than_it_may_be(built: Path)
     assert run(str(built / "plain" / "histogram")).startswith("1024 buckets")
 
 
+def test_a_pack_is_read_as_it_was_written_and_a_spoiled_one_is_never_read_outside(built: Path) -> None:
+    assert "nothing was read outside" in run(str(built / "plain" / "packs"))
+
+
 @pytest.mark.parametrize("what", ["calls", "memory", "faults"])
 def test_publishing_and_taking_make_no_system_call_allocate_nothing_and_meet_no_page_fault(
     built: Path, what: str

@@ -96,6 +96,32 @@ static PyObject *Engine_fits(PyObject *unused, PyObject *args)
     return PyBool_FromLong(fits);
 }
 
+static PyObject *Engine_watch(PyObject *self, PyObject *readers)
+{
+    struct engine *core = open_engine(self);
+    long reader = core ? PyLong_AsLong(readers) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    int code = packing_open(core, (dds_entity_t)reader);
+    if (code == DDS_OK) Py_RETURN_NONE;
+    return PyErr_Format(state_of(Py_TYPE(self))->error, "entity %ld is no DDS reader", reader);
+}
+
+static PyObject *Engine_heard(PyObject *self, PyObject *unused)
+{
+    struct engine *core = open_engine(self);
+    (void)unused;
+    return core ? PyLong_FromUnsignedLong(packing_heard(core)) : NULL;
+}
+
+static PyObject *Engine_looked(PyObject *self, PyObject *heard)
+{
+    struct engine *core = open_engine(self);
+    unsigned long number = core ? PyLong_AsUnsignedLong(heard) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    packing_looked(core, (uint32_t)number);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Engine_close(PyObject *object, PyObject *unused)
 {
     struct engine *core = ((Engine *)object)->core;
@@ -104,6 +130,7 @@ static PyObject *Engine_close(PyObject *object, PyObject *unused)
     if (core) {
         Py_BEGIN_ALLOW_THREADS
         flow_close(core);
+        packing_close(core);
         engine_stop(core);
         rtmw_detach(core->region);
         Py_END_ALLOW_THREADS
@@ -235,10 +262,10 @@ static PyObject *outbound_counters(struct outbound *o)
 {
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(o->subscriber, &bus);
-    return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
                          "expired", load_relaxed(&o->expired) + bus.expired, "thinned", bus.thinned, "missed",
                          bus.missed, "lapses", bus.lapses, "refused", load_relaxed(&o->refused), "blocked",
-                         load_relaxed(&o->blocked));
+                         load_relaxed(&o->blocked), "packs", load_relaxed(&o->packs));
 }
 
 static PyObject *Route_counters(PyObject *object, PyObject *unused)
@@ -311,6 +338,15 @@ static PyObject *Route_delivered(PyObject *object, PyObject *unused)
     return PyBool_FromLong(!o || outbound_is_delivered(o));
 }
 
+static PyObject *Route_pack(PyObject *object, PyObject *given)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    int may = PyObject_IsTrue(given);
+    if (may < 0) return NULL;
+    if (o) store_release(&o->may_pack, (uint32_t)may);
+    Py_RETURN_NONE;
+}
+
 static void Route_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -327,11 +363,15 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"limit", Engine_limit, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
+                                       {"watch", Engine_watch, METH_O, NULL},
+                                       {"heard", Engine_heard, METH_NOARGS, NULL},
+                                       {"looked", Engine_looked, METH_O, NULL},
                                        {"close", Engine_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 
 static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
+                                      {"pack", Route_pack, METH_O, NULL},
                                       {"close", Route_close, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 

@@ -42,6 +42,15 @@ class Engine:
     def fits(writer: int, sample: bytes, /) -> bool:
         """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
 
+    def watch(self, readers: int, /) -> None:
+        """The DDS reader that tells who reads what: when it has news, nothing is packed until `looked`."""
+
+    def heard(self) -> int:
+        """How much news it had. To be asked before looking."""
+
+    def looked(self, heard: int, /) -> None:
+        """Of each route `pack` says what is right for what had been heard."""
+
     def close(self) -> None:
         """Stop the thread and detach. All routes must be closed."""
 
@@ -50,6 +59,9 @@ class Route:
 
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed."""
+
+    def pack(self, may: bool, /) -> None:
+        """Outbound: may small messages travel together? Those who read the topic must know packs (pack.h)."""
 
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""

@@ -36,6 +36,7 @@ class Bridge:
         self._names = Names(settings.ros2)
         self.settings = settings
         self.discovery = Discovery(participant)
+        engine.watch(self.discovery.reader_news)
         self.outgoing: dict[Key, Outgoing] = {}
         self.incoming: dict[Key, Incoming] = {}
         self.refused: dict[str, str] = {}
@@ -44,8 +45,10 @@ class Bridge:
 
     def step(self, topics: dict[str, LocalTopic]) -> None:
         """Take in what has changed, and open and close routes as it asks for."""
+        heard = self._engine.heard()
         self.discovery.poll()
         self._send(topics)
+        self._engine.looked(heard)
         self._receive(topics)
 
     def is_delivered(self) -> bool:
@@ -80,8 +83,8 @@ class Bridge:
             elif before is None or before.may_close():
                 self._forget(self.outgoing, key)
                 self._open_outgoing(key, kind, offer)
-        for route in self.outgoing.values():
-            route.refresh()
+        for (name, _), route in self.outgoing.items():
+            route.refresh(all(map(self._knows_packs, self._readers(name))))
 
     def _offer(self, topic: str, publishers: Iterable[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""
@@ -105,6 +108,10 @@ class Bridge:
             min(deadlines, default=0),
             _longest([now.lifetime_ns, before.lifetime_ns]),
         )
+
+    def _knows_packs(self, reader: Endpoint) -> bool:
+        """A reader with a minimum interval would take of a pack what it would take of one message."""
+        return self.discovery.program(reader).knows_packs and not reader.min_interval_ns
 
     def _open_outgoing(self, key: Key, kind: MessageType, offer: Offer) -> None:
         topic = key[0]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rtmw.net.cyclone import DomainParticipant, InstanceState, Policy, builtin
 from rtmw.net.wire import MARK
 
 FOR_EVER_NS = (1 << 63) - 1
 _MOST = 1000
+PACKS = 1
+"""The version of packs that this node reads (pack.h)."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Program:
     """Where it receives."""
     domain: int | None = None
     """Of rtmw; None: it is no node."""
+    knows_packs: bool = False
+    """A node that reads several messages out of one sample (pack.h)."""
 
     @classmethod
     def of(cls, policies: Any) -> Program:
@@ -86,8 +90,16 @@ class Program:
         host, pid, name = said.get("__Hostname", ""), said.get("__Pid", ""), said.get("__ProcessName", "")
         places = [place for place in said.get("__NetworkAddresses", "").split(",") if place.startswith("udp/")]
         address = places[-1].removeprefix("udp/").partition("@")[0] if places else ""
-        domain = _domain_of(given[len(MARK) :]) if given.startswith(MARK) else None
-        return cls(host, int(pid) if pid.isdecimal() else 0, name, address, domain)
+        node = _read(given[len(MARK) :]) if given.startswith(MARK) else {}
+        domain = node.get("domain")
+        return cls(
+            host,
+            int(pid) if pid.isdecimal() else 0,
+            name,
+            address,
+            domain if isinstance(domain, int) else None,
+            node.get("packs") == PACKS,
+        )
 
     def __str__(self) -> str:
         place = f" on {self.host}" if self.host else ""
@@ -96,12 +108,17 @@ class Program:
         return f"{self.name or 'a DDS program'}{f' ({self.pid})' if self.pid else ''}{place}"
 
 
-def _domain_of(description: bytes) -> int | None:
+def describe_node(host: str, pid: int, domain: int) -> bytes:
+    """What a node says of itself in the user data of its participant."""
+    return json.dumps({"host": host, "pid": pid, "domain": domain, "packs": PACKS}).encode()
+
+
+def _read(description: bytes) -> dict[str, Any]:
     try:
-        found: Any = json.loads(description)["domain"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, int) else None
+        found: Any = json.loads(description)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 class Discovery:
@@ -112,9 +129,12 @@ class Discovery:
         self.writers: dict[str, Endpoint] = {}
         self.readers: dict[str, Endpoint] = {}
         self.participants: dict[str, Program] = {}
+        subscriptions: Any = builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsSubscription)
+        self.reader_news: int = subscriptions._ref
+        """The DDS entity that tells of readers."""
         self._sources: list[tuple[Any, Callable[[Any, bool], None]]] = [
             (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsPublication), self._on_writer),
-            (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsSubscription), self._on_reader),
+            (subscriptions, self._on_reader),
             (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsParticipant), self._on_participant),
         ]
 

@@ -30,6 +30,7 @@ enum {
 
 /* How the payload lies in the DDS sample. */
 enum framing { FRAMING_CDR = 0, FRAMING_OCTETS = 1 }; /* as it is · as the one member of rtmw::Octets */
+enum { OCTETS_HEADER = 8 };                           /* bytes before the octets: CDR header and length */
 
 struct outbound {
     struct engine *engine;
@@ -41,13 +42,14 @@ struct outbound {
     uint64_t topic; /* what flow.c calls it */
     bool reliable;
     uint32_t closing;  /* 1: the sender is to forget it; 2: it has */
+    uint32_t may_pack; /* 1: who reads it knows packs, as far as was looked (packing.c) */
     uint64_t retry_ns; /* not before; 0: not blocked */
     uint32_t taken;    /* messages in all queues */
     struct {
         uint32_t first, count;
         rtmw_message message[LOOKAHEAD];
     } queue[BANDS];
-    uint64_t sent, bytes, expired, refused, blocked; /* the sender thread only */
+    uint64_t sent, bytes, expired, refused, blocked, packs; /* the sender thread only */
 };
 
 struct source {
@@ -62,6 +64,7 @@ struct source {
 struct sample {
     struct ddsi_serdata *data;
     dds_sample_info_t info;
+    uint32_t done; /* messages of a pack that are on the bus already */
 };
 
 /* Samples in the order they came: a ring that grows. */
@@ -104,6 +107,9 @@ struct engine {
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
+    pthread_mutex_t pack_lock; /* held while a pack is handed to DDS; guards the next two */
+    uint32_t heard, looked;    /* readers that came since the start; that packing was decided with knowledge of */
+    dds_entity_t readers;      /* the DDS reader that tells of them; 0: none */
     pthread_mutex_t flow_lock; /* guards the pauses */
     struct pause pauses[PAUSES];
     uint32_t pause_count; /* read without the lock: 0 is usual */
@@ -144,6 +150,14 @@ bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
 /* fit.c */
 bool library_fits(dds_entity_t writer, const void *sample,
                   size_t size); /* writes the sample, CDR of the writer's type */
+
+/* packing.c */
+int packing_open(struct engine *, dds_entity_t readers);
+void packing_close(struct engine *);
+uint32_t packing_heard(struct engine *);
+void packing_looked(struct engine *, uint32_t heard); /* heard before it was looked who reads which topic */
+bool packing_begin(struct outbound *);                /* false: not now */
+void packing_end(struct outbound *);
 
 /* bell.c */
 struct bell {

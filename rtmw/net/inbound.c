@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "engine.h"
+#include "pack.h"
 
-enum { HEADER = 4, OCTETS_HEADER = 8 }; /* bytes before the data; before the octets of FRAMING_OCTETS */
+enum { HEADER = 4 }; /* bytes before the data */
 
 static const char mark[] = "rtmw"; /* begins the user data of a node's writer */
 
@@ -55,8 +56,9 @@ static bool read_trailer(const uint8_t *data, size_t *size, struct trailer *trai
 {
     if (*size < sizeof *trailer) return false;
     memcpy(trailer, data + *size - sizeof *trailer, sizeof *trailer);
-    if (trailer->magic != TRAILER_MAGIC || trailer->version != TRAILER_VERSION || trailer->priority >= BANDS ||
-        trailer->padding > 3 || *size < sizeof *trailer + trailer->padding)
+    if (trailer->magic != TRAILER_MAGIC || trailer->priority >= BANDS || trailer->padding > 3 ||
+        (trailer->version != TRAILER_VERSION && trailer->version != TRAILER_PACK) ||
+        *size < sizeof *trailer + trailer->padding)
         return false;
     *size -= sizeof *trailer + trailer->padding;
     return true;
@@ -77,72 +79,116 @@ static bool unframe(enum framing framing, const uint8_t **data, size_t *size)
 }
 
 /* The identity of a remote publisher: one of its host's and one of its own, never that of a process here. */
-static uint64_t identity_of(const struct source *s, const struct trailer *trailer)
+static uint64_t identity_of(const struct source *s, uint64_t publisher)
 {
-    return (s->is_node ? mix(s->identity, &trailer->publisher, sizeof trailer->publisher) : s->identity) | RTMW_REMOTE;
+    return (s->is_node ? mix(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
 }
 
 /* What a node sent between its last sample and this one never came: DDS had less room for it, or the link lost it. */
-static void count_lost(struct inbound *i, struct source *s, uint64_t sequence)
+static void count_lost(struct inbound *i, struct source *s, const struct trailer *trailer)
 {
-    if (s->sequence && sequence > s->sequence && !i->is_filtered) count_up(&i->lost, sequence - s->sequence - 1);
-    s->sequence = sequence;
+    uint64_t count = trailer->version == TRAILER_PACK ? trailer->messages : 1, last = trailer->sequence;
+    if (!s->is_node || last == s->sequence) return; /* it is tried again */
+    if (s->sequence && last > s->sequence + count && !i->is_filtered) count_up(&i->lost, last - s->sequence - count);
+    s->sequence = last;
 }
 
-static int publish(struct inbound *i, struct source *s, const dds_sample_info_t *info, struct iovec bytes)
+/* A message as it came, about to be published. */
+struct arrived {
+    const uint8_t *data;
+    size_t size;
+    uint64_t publisher, source_time_ns, lifetime_ns; /* lifetime: left when it was sent; 0: no limit */
+};
+
+static uint64_t expiry(const struct source *s, const struct arrived *m, uint64_t now)
 {
-    const uint8_t *data = bytes.iov_base;
-    size_t size = bytes.iov_len;
-    struct trailer trailer = {.priority = s->priority};
-    uint64_t now = now_realtime_ns(), source = (uint64_t)info->source_timestamp, expires = 0;
-    if ((s->is_node && !read_trailer(data, &size, &trailer)) || !unframe(i->framing, &data, &size)) {
-        count_up(&i->malformed, 1);
-        return RTMW_OK;
-    }
-    if (s->is_node && trailer.sequence != s->sequence) count_lost(i, s, trailer.sequence);
-    if (trailer.lifetime_ns) expires = now + trailer.lifetime_ns;
-    if (s->lifetime_ns) expires = source + (uint64_t)s->lifetime_ns;
+    if (s->lifetime_ns) return m->source_time_ns + (uint64_t)s->lifetime_ns;
+    return m->lifetime_ns ? now + m->lifetime_ns : 0;
+}
+
+/* false: it has to wait. */
+static bool publish(struct inbound *i, const struct source *s, uint8_t priority, const struct arrived *m)
+{
+    uint64_t now = now_realtime_ns(), expires = expiry(s, m, now);
     if (expires && expires <= now) {
         count_up(&i->expired, 1);
-        return RTMW_OK;
+        return true;
     }
-    rtmw_message_qos qos = {.priority = trailer.priority,
+    rtmw_message_qos qos = {.priority = priority,
                             .expires_ns = expires,
-                            .source_time_ns = source,
-                            .publisher = identity_of(s, &trailer)};
-    int code = rtmw_publish(i->publisher, data, size, &qos);
-    if (code == RTMW_OK) {
-        count_up(&i->received, 1);
-        count_up(&i->bytes, size);
+                            .source_time_ns = m->source_time_ns,
+                            .publisher = identity_of(s, m->publisher)};
+    int code = rtmw_publish(i->publisher, m->data, m->size, &qos);
+    if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
+    if (code == RTMW_OK) count_up(&i->bytes, m->size);
+    count_up(code == RTMW_OK ? &i->received : &i->no_memory, 1);
+    return true;
+}
+
+/* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
+static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
+                         struct iovec bytes)
+{
+    struct pack pack;
+    struct packed entry;
+    const uint8_t *payload;
+    size_t before = i->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0;
+    if (!pack_open(&pack, bytes.iov_base, bytes.iov_len, before, trailer->messages)) {
+        count_up(&i->malformed, 1);
+        return true;
     }
-    return code;
+    count_lost(i, s, trailer);
+    for (uint32_t n = 0; pack_next(&pack, &payload, &entry); n++) {
+        struct arrived m = {payload, entry.size, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
+        if (n < sample->done) continue;
+        if (!publish(i, s, trailer->priority, &m)) return false;
+        sample->done = n + 1;
+    }
+    return true;
+}
+
+static bool publish_sample(struct inbound *i, struct sample *sample, struct source *s, struct iovec bytes)
+{
+    struct trailer trailer = {.version = TRAILER_VERSION, .priority = s->priority};
+    const uint8_t *data = bytes.iov_base;
+    size_t size = bytes.iov_len;
+    if (s->is_node && !read_trailer(data, &size, &trailer)) {
+        count_up(&i->malformed, 1);
+        return true;
+    }
+    if (trailer.version == TRAILER_PACK)
+        return publish_pack(i, sample, s, &trailer, (struct iovec){bytes.iov_base, size});
+    if (!unframe(i->framing, &data, &size)) {
+        count_up(&i->malformed, 1);
+        return true;
+    }
+    count_lost(i, s, &trailer);
+    struct arrived m = {data, size, trailer.publisher, (uint64_t)sample->info.source_timestamp, trailer.lifetime_ns};
+    return publish(i, s, trailer.priority, &m);
 }
 
 /* Messages and bytes of plain writers that wait here at most: nobody can tell those to pause. */
 enum { PLAIN_COUNT_MOST = 1 << 16, PLAIN_BYTES_MOST = 64 << 20 };
 
 /* false: it has to wait. */
-static bool deliver(struct inbound *i, const struct sample *s)
+static bool deliver(struct inbound *i, struct sample *s)
 {
-    int code = RTMW_OK;
+    bool done = true;
     if (s->info.valid_data) {
         struct iovec bytes;
         struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(s->data, 0, ddsi_serdata_size(s->data), &bytes);
-        code = publish(i, source_of(i, s->info.publication_handle), &s->info, bytes);
+        done = publish_sample(i, s, source_of(i, s->info.publication_handle), bytes);
         ddsi_serdata_to_ser_unref(held, &bytes);
     }
-    if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
-    if (code != RTMW_OK) count_up(&i->no_memory, 1);
-    ddsi_serdata_unref(s->data);
-    return true;
+    if (done) ddsi_serdata_unref(s->data);
+    return done;
 }
 
 static void deliver_backlog(struct inbound *i)
 {
     for (struct sample *s; (s = backlog_first(&i->backlog));) {
-        struct sample first = *s;
-        uint32_t size = ddsi_serdata_size(first.data);
-        if (!deliver(i, &first)) return;
+        uint32_t size = ddsi_serdata_size(s->data);
+        if (!deliver(i, s)) return;
         backlog_drop_first(&i->backlog, size);
     }
 }
@@ -153,13 +199,27 @@ static bool is_too_much(struct inbound *i, const struct sample *s)
            !source_of(i, s->info.publication_handle)->is_node;
 }
 
+/* How many of its messages are not on the bus yet. */
+static uint32_t messages_left(struct inbound *i, const struct sample *s)
+{
+    struct iovec bytes;
+    struct trailer trailer;
+    size_t size = ddsi_serdata_size(s->data);
+    if (!s->info.valid_data || !source_of(i, s->info.publication_handle)->is_node) return 1;
+    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(s->data, 0, size, &bytes);
+    bool is_pack = read_trailer(bytes.iov_base, &size, &trailer) && trailer.version == TRAILER_PACK;
+    ddsi_serdata_to_ser_unref(held, &bytes);
+    return is_pack && trailer.messages > s->done ? trailer.messages - s->done : 1;
+}
+
 static void accept(struct inbound *i, struct sample s)
 {
     if (!i->backlog.count && deliver(i, &s)) return;
+    uint32_t messages = messages_left(i, &s);
     if (!is_too_much(i, &s) && backlog_add(&i->backlog, s)) {
-        count_up(&i->delayed, 1);
+        count_up(&i->delayed, messages);
     } else {
-        count_up(&i->overflowed, 1);
+        count_up(&i->overflowed, messages);
         ddsi_serdata_unref(s.data);
     }
 }
@@ -171,7 +231,7 @@ static void take_all(struct inbound *i)
     dds_return_t count;
     do {
         count = dds_takecdr(i->reader, samples, BATCH, infos, DDS_ANY_STATE);
-        for (dds_return_t n = 0; n < count; n++) accept(i, (struct sample){samples[n], infos[n]});
+        for (dds_return_t n = 0; n < count; n++) accept(i, (struct sample){samples[n], infos[n], 0});
     } while (count == BATCH);
 }
 

@@ -24,6 +24,7 @@ from rtmw.net import interfaces, neighbours, wire
 from rtmw.net.beacon import Beacons
 from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
+from rtmw.net.discovery import describe_node
 from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine
@@ -102,9 +103,9 @@ class Node:
             self._metrics.close()
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
-        described = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "domain": self.settings.domain})
+        described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
         try:
-            kept, participant = wire.join(self.settings, described.encode())
+            kept, participant = wire.join(self.settings, described)
         except DDSException as error:
             raise NodeError(f"DDS domain {self.settings.wire_domain} cannot be joined: {error}") from error
         self._interfaces = interfaces.used(self.settings)

@@ -3,12 +3,15 @@
 #include <time.h>
 
 #include "engine.h"
+#include "pack.h"
 
 /* Before the octets of FRAMING_OCTETS: the CDR header, little endian, and the length of the sequence. */
 struct octets {
     uint8_t header[4];
     uint32_t length;
 };
+
+_Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
 static bool is_full(const struct outbound *o)
 {
@@ -37,6 +40,13 @@ void outbound_gather(struct outbound *o)
     }
 }
 
+static const rtmw_message *message_at(const struct outbound *o, uint32_t band, uint32_t number)
+{
+    return &o->queue[band].message[(o->queue[band].first + number) % LOOKAHEAD];
+}
+
+static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
+
 static void drop_first(struct outbound *o, uint32_t band)
 {
     rtmw_message *m = &o->queue[band].message[o->queue[band].first];
@@ -46,58 +56,128 @@ static void drop_first(struct outbound *o, uint32_t band)
     o->taken--;
 }
 
-static struct ddsi_serdata *sample_of(const struct outbound *o, const rtmw_message *m, uint64_t now)
+static size_t before_payload(const struct outbound *o) { return o->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0; }
+
+static uint64_t left_of(const rtmw_message *m, uint64_t now) { return m->expires_ns ? m->expires_ns - now : 0; }
+
+/* `parts`: all but the octets before it, which is the first of them, and padding and trailer, which are the last two. */
+static struct ddsi_serdata *sample_of(const struct outbound *o, struct iovec *parts, size_t count, struct trailer *t)
 {
-    struct octets octets = {{0, 1, 0, 0}, (uint32_t)m->size};
-    struct trailer trailer = {TRAILER_MAGIC,
-                              TRAILER_VERSION,
-                              m->priority,
-                              0,
-                              0,
-                              m->publisher,
-                              o->sent + 1,
-                              m->expires_ns ? m->expires_ns - now : 0};
     static const uint8_t zeros[4];
-    size_t before = o->framing == FRAMING_OCTETS ? sizeof octets : 0;
-    trailer.padding = (uint8_t)(-(before + m->size) & 3);
-    struct iovec parts[] = {{&octets, before},
-                            {(void *)(uintptr_t)m->data, m->size},
-                            {(void *)(uintptr_t)zeros, trailer.padding},
-                            {&trailer, sizeof trailer}};
-    return ddsi_serdata_from_ser_iov(o->type, DDS_DATA, 4, parts, before + m->size + trailer.padding + sizeof trailer);
+    struct octets octets = {{0, 1, 0, 0}, (uint32_t)parts[1].iov_len};
+    size_t size = 0;
+    parts[0] = (struct iovec){&octets, before_payload(o)};
+    for (size_t n = 0; n < count; n++) size += parts[n].iov_len;
+    t->padding = (uint8_t)(-size & 3);
+    parts[count] = (struct iovec){(void *)(uintptr_t)zeros, t->padding};
+    parts[count + 1] = (struct iovec){t, sizeof *t};
+    return ddsi_serdata_from_ser_iov(o->type, DDS_DATA, count + 2, parts, size + t->padding + sizeof *t);
 }
 
+static struct iovec payload_of(const rtmw_message *m) { return (struct iovec){(void *)(uintptr_t)m->data, m->size}; }
+
 /* DDS_OK: sent. DDS_TIMEOUT: what is on its way to RELIABLE readers is as much as there may be. */
-static dds_return_t write_sample(struct outbound *o, const rtmw_message *m, uint64_t now)
+static dds_return_t write_sample(struct outbound *o, struct ddsi_serdata *sample, uint64_t source_time_ns)
 {
-    struct ddsi_serdata *sample = sample_of(o, m, now);
     if (!sample) return -1;
-    sample->timestamp = (dds_time_t)m->source_time_ns;
+    sample->timestamp = (dds_time_t)source_time_ns;
     return dds_forwardcdr(o->writer, sample);
 }
 
-static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
+static dds_return_t write_one(struct outbound *o, const rtmw_message *m, uint64_t now)
+{
+    struct iovec parts[4] = {{0}, payload_of(m)};
+    struct trailer trailer = {.magic = TRAILER_MAGIC,
+                              .version = TRAILER_VERSION,
+                              .priority = m->priority,
+                              .publisher = m->publisher,
+                              .sequence = o->sent + 1,
+                              .lifetime_ns = left_of(m, now)};
+    return write_sample(o, sample_of(o, parts, 2, &trailer), m->source_time_ns);
+}
+
+/* The time of the sample is that of the newest message: the DDS Lifespan must not end before that of any in it. */
+static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now)
+{
+    struct iovec parts[PACK_MOST + 4];
+    struct packed table[PACK_MOST];
+    struct trailer trailer = {.magic = TRAILER_MAGIC,
+                              .version = TRAILER_PACK,
+                              .priority = (uint8_t)band,
+                              .messages = (uint8_t)count,
+                              .sequence = o->sent + count};
+    uint64_t newest = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        const rtmw_message *m = message_at(o, band, n);
+        table[n] = (struct packed){m->publisher, m->source_time_ns, left_of(m, now), (uint32_t)m->size, 0};
+        parts[n + 1] = payload_of(m);
+        if (m->source_time_ns > newest) newest = m->source_time_ns;
+    }
+    parts[count + 1] = (struct iovec){table, count * sizeof *table};
+    dds_return_t code = write_sample(o, sample_of(o, parts, count + 2, &trailer), newest);
+    if (code == DDS_OK) count_up(&o->packs, 1);
+    return code;
+}
+
+/* How many of the waiting messages of a band may leave in one sample, from the first one on: 1 at least. */
+static uint32_t together(const struct outbound *o, uint32_t band, uint32_t most, uint64_t now)
+{
+    uint32_t count = 1;
+    uint64_t bytes = message_at(o, band, 0)->size;
+    if (most > PACK_MOST) most = PACK_MOST;
+    if (most > o->queue[band].count) most = o->queue[band].count;
+    for (; count < most; count++) {
+        const rtmw_message *m = message_at(o, band, count);
+        if (is_expired(m, now) || (bytes += m->size) > PACK_BYTES) break;
+    }
+    return count;
+}
+
+/* Some of the first messages of a band, none of which has expired; how many, which is 1 at least. */
+static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uint64_t now, dds_return_t *code)
+{
+    uint32_t count = together(o, band, most, now);
+    if (count >= PACK_MESSAGES_LEAST && packing_begin(o)) {
+        *code = write_pack(o, band, count, now);
+        packing_end(o);
+        if (*code == DDS_OK || *code == DDS_TIMEOUT) return count; /* one that DDS refuses takes no others with it */
+    }
+    *code = write_one(o, message_at(o, band, 0), now);
+    return 1;
+}
+
+/* They are no longer the route's. Returns their bytes. */
+static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dds_return_t code)
+{
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        bytes += message_at(o, band, 0)->size;
+        drop_first(o, band);
+    }
+    count_up(code == DDS_OK ? &o->sent : &o->refused, count);
+    if (code == DDS_OK) count_up(&o->bytes, bytes);
+    return code == DDS_OK ? bytes : 0;
+}
 
 uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most)
 {
     uint64_t bytes = 0, now = now_realtime_ns();
-    for (uint32_t n = 0; n < most && bytes < BURST_BYTES && o->queue[band].count; n++) {
-        rtmw_message *m = &o->queue[band].message[o->queue[band].first];
-        dds_return_t code = DDS_OK;
-        if (is_expired(m, now)) {
+    dds_return_t code;
+    for (uint32_t n = 0; n < most && bytes < BURST_BYTES && o->queue[band].count;) {
+        if (is_expired(message_at(o, band, 0), now)) {
             count_up(&o->expired, 1);
-        } else if ((code = write_sample(o, m, now)) == DDS_OK) {
-            count_up(&o->sent, 1);
-            count_up(&o->bytes, m->size);
-            bytes += m->size;
-        } else if (code == DDS_TIMEOUT) {
+            drop_first(o, band);
+            n++;
+            continue;
+        }
+        uint32_t count = write_some(o, band, most - n, now, &code);
+        if (code == DDS_TIMEOUT) {
             count_up(&o->blocked, 1);
             o->retry_ns = now_monotonic_ns() + RETRY_NS;
             break;
-        } else {
-            count_up(&o->refused, 1);
         }
-        drop_first(o, band);
+        bytes += count_sent(o, band, count, code);
+        n += count;
     }
     return bytes;
 }

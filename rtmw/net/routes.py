@@ -52,8 +52,11 @@ class Outgoing:
         self._told_missed = 0
         self._close_by = 0.0
 
-    def refresh(self) -> None:
-        """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone."""
+    def refresh(self, may_pack: bool) -> None:
+        """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
+
+        `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
+        """
         matched = [self._writer.get_matched_subscription_data(handle) for handle in self._writer.matched_sub]
         self.readers = tuple(
             Endpoint(str(one.key), str(one.participant_key), one.topic_name, one.type_name, one.qos, one.type_id)
@@ -68,6 +71,8 @@ class Outgoing:
         if self._route is None and self.readers:
             self._min_interval_ns = interval
             self._open(interval)
+        if self._route is not None:
+            self._route.pack(may_pack and not self.offer.history)
 
     def _open(self, min_interval_ns: int) -> None:
         self._route = self._engine.outbound(

@@ -157,6 +157,7 @@ int engine_start(struct engine *e)
 {
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->flow_lock, NULL);
+    pthread_mutex_init(&e->pack_lock, NULL);
     return pthread_create(&e->sender, NULL, run, e);
 }
 
@@ -166,4 +167,5 @@ void engine_stop(struct engine *e)
     pthread_join(e->sender, NULL);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->flow_lock);
+    pthread_mutex_destroy(&e->pack_lock);
 }

@@ -26,7 +26,7 @@ WAITS: Final = ("blocked", "delayed", "lapses")
 
 def drops(row: dict[str, Any]) -> dict[str, int]:
     """What a topic has dropped in one direction, by cause; of a row of `out` or `in`."""
-    others = {"bytes", *CARRIED.values(), *ENDS.values(), *WAITS}
+    others = {"bytes", "packs", *CARRIED.values(), *ENDS.values(), *WAITS}
     return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
 
 

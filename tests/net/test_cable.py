@@ -66,19 +66,19 @@ def test_reliable_messages_arrive_once_and_in_order(faults: Faults, connect: Con
 
 
 def send_until(
-    arrived: int, publisher: rtmw.Publisher[bytes], subscriber: rtmw.Subscriber[bytes]
+    arrived: int, publisher: rtmw.Publisher[bytes], subscriber: rtmw.Subscriber[bytes], at_a_time: int = 1
 ) -> tuple[int, list[int]]:
     """Publish numbers until so many have arrived: how many were sent, and which arrived."""
     got: list[int] = []
     sent = 0
     while len(got) < arrived:
-        publisher.publish(sent.to_bytes(4, "little"))
-        sent += 1
+        sent += publisher.publish_many([n.to_bytes(4, "little") for n in range(sent, sent + at_a_time)])
         assert sent < 100_000, f"only {len(got)} arrived"
         try:
             got.append(int.from_bytes(subscriber.receive(timeout=0.01).data, "little"))
         except TimeoutError:
             continue
+        got += [int.from_bytes(sample.data, "little") for sample in subscriber.take_many(1000)]
     return sent, got
 
 
@@ -94,17 +94,19 @@ def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect
     publisher.close()
 
 
-def test_what_the_cable_lost_of_timely_messages_is_counted(connect: Connect) -> None:
+@pytest.mark.parametrize("at_a_time", [1, 20])
+def test_what_the_cable_lost_of_timely_messages_is_counted(at_a_time: int, connect: Connect) -> None:
     here, there = connect(Faults(lost=0.2))
     timely = Reliability.TIMELY
     subscriber = rtmw.Subscriber("counted", domain=there.domain, reliability=timely, depth=1000)
     publisher = rtmw.Publisher("counted", domain=here.domain, reliability=timely, depth=1000)
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
-    sent, got = send_until(200, publisher, subscriber)
+    sent, got = send_until(200 * at_a_time, publisher, subscriber, at_a_time)
     between = got[-1] - got[0] + 1 - len(got)
     assert between > 0, "the cable lost nothing"
     wait_until(lambda: there.crossed("in", "counted")["lost"] >= between, "what was lost is not counted")
     counted = there.crossed("in", "counted")
     assert got[0] + counted["received"] + counted["lost"] <= sent
+    wait_until(lambda: at_a_time == 1 or here.crossed("out", "counted")["packs"] > 0, "nothing was packed")
     subscriber.close()
     publisher.close()

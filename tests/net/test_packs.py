@@ -1,0 +1,241 @@
+"""Small messages that wait travel together between nodes, and nothing else about them changes."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.discovery import Program
+from rtmw.net.idl_class import idl_class
+from rtmw.net.library import dds
+from rtmw.net.note import Note
+from rtmw.net.settings import Settings
+from rtmw.net.wire import MARK, join
+from rtmw.types import resolve
+from tests.books import examine
+from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
+
+Pair = tuple[Host, Host]
+RELIABLE = Reliability.RELIABLE
+
+
+def ends(pair: Pair, topic: str = "many") -> tuple[rtmw.Publisher[bytes], rtmw.Subscriber[bytes]]:
+    here, there = pair
+    subscriber = rtmw.Subscriber(topic, domain=there.domain, reliability=RELIABLE, depth=1000, lease=PATIENCE)
+    publisher = rtmw.Publisher(topic, domain=here.domain, reliability=RELIABLE, depth=1000, max_blocking=PATIENCE)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    return publisher, subscriber
+
+
+def publish_until_packed(host: Host, publisher: rtmw.Publisher[bytes], subscriber: rtmw.Subscriber[bytes]) -> int:
+    """Nodes pack from the moment on at which they know of each other that they do; how many packs have left by then."""
+    sent = 0
+
+    def is_packed() -> bool:
+        nonlocal sent
+        halt(host)
+        assert publisher.publish_many([b"before"] * 20) == 20
+        go_on(host)
+        for _ in range(20):
+            assert subscriber.receive(timeout=PATIENCE).value == b"before"
+        sent += 20
+        wait_until(lambda: host.crossed("out", "many")["sent"] == sent, "it says another number")
+        return host.crossed("out", "many")["packs"] > 0
+
+    wait_until(is_packed, "nothing is packed")
+    return host.crossed("out", "many")["packs"]
+
+
+def test_what_waits_travels_together_with_all_that_each_message_is(pair: Pair) -> None:
+    here, _ = pair
+    publisher, subscriber = ends(pair)
+    other = rtmw.Publisher("many", domain=here.domain, reliability=RELIABLE)
+    near = rtmw.Subscriber("many", domain=here.domain, reliability=RELIABLE, depth=1000, lease=PATIENCE)
+    packs = publish_until_packed(here, publisher, subscriber)
+    assert len(near.take_many(1000)) % 20 == 0
+    halt(here)
+    for number in range(10):
+        publisher.publish(bytes(number * 7), lifetime=1000.0 + number)
+        other.publish(b"of another %d" % number, priority=5)
+    go_on(here)
+    far = [subscriber.receive(timeout=PATIENCE) for _ in range(20)]
+    original = [near.receive(timeout=PATIENCE) for _ in range(20)]
+    urgent, rest = far[:10], far[10:]
+    assert [sample.value for sample in urgent] == [b"of another %d" % number for number in range(10)]
+    assert [sample.value for sample in rest] == [bytes(number * 7) for number in range(10)]
+    assert [sample.source_time_ns for sample in far] == [sample.source_time_ns for sample in original]
+    assert {(sample.priority, sample.expires_ns) for sample in urgent} == {(5, None)}
+    assert len({sample.publisher for sample in urgent}) == len({sample.publisher for sample in rest}) == 1
+    assert urgent[0].publisher != rest[0].publisher
+    for number, sample in enumerate(rest):
+        assert sample.expires_ns is not None
+        assert 900e9 < sample.expires_ns - time.time_ns() < (1000 + number) * 1e9
+    wait_until(lambda: here.crossed("out", "many")["packs"] > packs, "they were not packed")
+
+
+def test_an_expired_message_leaves_a_pack_and_the_others_stay_in_order(pair: Pair) -> None:
+    here, there = pair
+    publisher, subscriber = ends(pair)
+    publish_until_packed(here, publisher, subscriber)
+    halt(here)
+    until = time.time() + 0.2
+    for number in range(30):
+        publisher.publish(b"%d" % number, valid_until=until if number % 10 == 3 else None)
+    wait_until(lambda: time.time() > until, "time stands still")
+    go_on(here)
+    got = [subscriber.receive(timeout=PATIENCE).value for _ in range(27)]
+    assert got == [b"%d" % number for number in range(30) if number % 10 != 3]
+    wait_until(lambda: here.crossed("out", "many")["expired"] == 3, "they are not counted")
+    wait_until(lambda: there.crossed("in", "many")["received"] >= 27, "they are not counted there")
+    assert there.crossed("in", "many")["lost"] == 0
+
+
+def test_a_bus_that_is_full_in_the_middle_of_a_pack_gets_the_rest_later(pair: Pair) -> None:
+    here, there = pair
+    subscriber = rtmw.Subscriber("many", domain=there.domain, reliability=RELIABLE, depth=7, lease=PATIENCE)
+    publisher = rtmw.Publisher("many", domain=here.domain, reliability=RELIABLE, depth=1000, max_blocking=0)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    packs = publish_until_packed(here, publisher, subscriber)
+    got, number = list[int](), 0
+    while number < 5_000:
+        number += publisher.publish_many([n.to_bytes(4, "little") for n in range(number, number + 50)])
+        got += [int.from_bytes(sample.data, "little") for sample in subscriber.take_many(100)]
+    while len(got) < number:
+        got.append(int.from_bytes(subscriber.receive(timeout=PATIENCE).data, "little"))
+    assert got == list(range(number))
+    wait_until(lambda: here.crossed("out", "many")["packs"] > packs, "they were not packed")
+    wait_until(lambda: there.crossed("in", "many")["delayed"] > 0, "none had to wait")
+    for host in pair:
+        examine(host.domain)
+
+
+@pytest.fixture
+def participant(dds_domain: int) -> Iterator[DomainParticipant]:
+    """Of this process, in the DDS domain of the hosts; it says that it is a node, and nothing of packs."""
+    kept, made = join(Settings(domain=dds_domain), b'{"domain": 99}')
+    yield made
+    del kept, made
+
+
+OCTETS: Any = idl_class(resolve(bytes))
+
+
+def test_a_plain_reader_that_comes_while_packs_are_sent_misses_nothing_from_its_first_message_on(
+    pair: Pair, participant: DomainParticipant
+) -> None:
+    here, _ = pair
+    publisher, subscriber = ends(pair)
+    publish_until_packed(here, publisher, subscriber)
+    quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll)
+    reader: Any = DataReader(participant, Topic(participant, "many", OCTETS), qos=quality)
+    found, number = list[int](), 0
+    until = time.monotonic() + PATIENCE
+    while len(found) < 2_000:
+        assert time.monotonic() < until, f"only {len(found)} of {number} arrived"
+        number += publisher.publish_many([n.to_bytes(4, "little") for n in range(number, number + 50)])
+        subscriber.take_many(1000)
+        found += [int.from_bytes(bytes(sample.data), "little") for sample in reader.take(1000)]
+    assert found == list(range(found[0], found[0] + len(found)))
+
+
+# ---- what is no pack ----
+
+TRAILER = struct.Struct("<4sBBBBQQQ")
+ENTRY = struct.Struct("<QQQII")
+
+
+class Vector(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+
+def write_bytes(writer: Any, sample: bytes) -> None:
+    """Hand a sample to DDS as it is."""
+    kind = ctypes.c_void_p()
+    assert dds.dds_get_entity_sertype(writer._ref, ctypes.byref(kind)) == 0
+    make = dds.ddsi_serdata_from_ser_iov
+    make.restype = ctypes.c_void_p
+    vector = Vector(sample, len(sample))
+    data = make(kind, 2, ctypes.c_size_t(1), ctypes.byref(vector), ctypes.c_size_t(len(sample)))
+    assert data, "DDS takes no such sample"
+    ctypes.c_int64.from_address(data + 32).value = time.time_ns()  # the time stamp (dds.h)
+    assert dds.dds_forwardcdr(writer._ref, ctypes.c_void_p(data)) == 0
+
+
+def pack(
+    payloads: list[bytes], sizes: list[int] | None = None, messages: int | None = None, sequence: int = 0
+) -> bytes:
+    """A pack of raw bytes. `sizes` and `messages`: what it says of itself."""
+    sizes = [len(payload) for payload in payloads] if sizes is None else sizes
+    body = struct.pack("<4sI", b"\0\1\0\0", len(payloads[0])) + b"".join(payloads)
+    body += b"".join(ENTRY.pack(7, 1, 0, size, 0) for size in sizes)
+    padding = -len(body) % 4
+    said = len(payloads) if messages is None else messages
+    return body + bytes(padding) + TRAILER.pack(b"rtmw", 2, 3, padding, said, 0, sequence, 0)
+
+
+GOOD = [b"one", b"two", b"three"]
+SPOILED: dict[str, bytes] = {
+    "a size too large": pack(GOOD, [3, 3, 6]),
+    "a size too small": pack(GOOD, [3, 2, 5]),
+    "sizes that overflow": pack(GOOD, [2**32 - 1, 14, 2**32 - 2]),
+    "one more than there are": pack(GOOD, messages=4),
+    "fewer than there are": pack(GOOD, messages=2),
+    "none at all": pack(GOOD, messages=0),
+    "as many as can be said": pack(GOOD, messages=255),
+}
+
+
+def test_a_spoiled_pack_is_counted_and_nothing_of_it_is_published(hosts: Pair, participant: DomainParticipant) -> None:
+    host, _ = hosts
+    host.start()
+    subscriber = rtmw.Subscriber("many", domain=host.domain, reliability=RELIABLE)
+    note = MARK + Note(RELIABLE, resolve(bytes)).encode()
+    quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll, Policy.Userdata(note))
+    writer: Any = DataWriter(participant, Topic(participant, "many", OCTETS), qos=quality)
+    wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "the node does not read")
+    for sample in SPOILED.values():
+        write_bytes(writer, sample)
+    write_bytes(writer, pack(GOOD, sequence=3))
+    assert [subscriber.receive(timeout=PATIENCE).value for _ in GOOD] == GOOD
+    assert subscriber.take() is None
+    wait_until(lambda: host.crossed("in", "many")["malformed"] == len(SPOILED), "they are not counted")
+
+
+# ---- who knows packs ----
+
+
+@pytest.mark.parametrize(
+    ("said", "knows"),
+    [
+        (MARK + b'{"domain": 1, "packs": 1}', True),
+        (MARK + b'{"domain": 1}', False),
+        (MARK + b'{"domain": 1, "packs": 2}', False),
+        (MARK + b"[1]", False),
+        (b'{"domain": 1, "packs": 1}', False),
+        (b"", False),
+    ],
+)
+def test_packs_are_for_nodes_that_say_they_know_them(said: bytes, knows: bool) -> None:
+    assert Program.of([Policy.Userdata(said)]).knows_packs is knows
+
+
+def test_topics_whose_messages_are_kept_for_late_readers_are_not_packed(pair: Pair) -> None:
+    here, there = pair
+    publisher, subscriber = ends(pair)
+    publish_until_packed(here, publisher, subscriber)
+    kept = rtmw.Publisher("kept", domain=here.domain, history=50, reliability=RELIABLE)
+    reading = rtmw.Subscriber("kept", domain=there.domain, reliability=RELIABLE)
+    assert kept.wait_for_subscribers(1, timeout=PATIENCE)
+    halt(here)
+    kept.publish_many([b"kept"] * 50)
+    go_on(here)
+    assert [reading.receive(timeout=PATIENCE).value for _ in range(50)] == [b"kept"] * 50
+    assert here.crossed("out", "kept")["packs"] == 0
