@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from rtmw.errors import RecordingDamaged
+from rtmw.errors import RecordingDamaged, UnsupportedType
 from rtmw.recording.batch import Batch
 from rtmw.recording.chunk_reader import check_facts, scan_chunk
 from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Schema
@@ -20,9 +19,10 @@ from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
+from rtmw.recording.schemas import message_type_of, no_type
 from rtmw.recording.side import read_side
 from rtmw.recording.walk import Walk
-from rtmw.types import MessageType, from_description
+from rtmw.types import MessageType
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,6 +51,7 @@ class Recording:
             raise
         self._walk: Walk | None = None
         self._why_not = ""
+        self._types: dict[int, tuple[MessageType | None, str | None]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -173,12 +174,34 @@ class Recording:
         return found
 
     def message_type(self, channel: Channel | int) -> MessageType | None:
-        """What decodes the payloads of a channel; None: its schema is missing, or of a kind that rtmw cannot read."""
+        """What decodes the payloads of a channel; None where nothing does, and `type_problem` says why."""
+        return self._type(channel)[0]
+
+    def type_problem(self, channel: Channel | int) -> str | None:
+        """Why the payloads of a channel cannot be decoded; None where they can."""
+        return self._type(channel)[1]
+
+    def _type(self, channel: Channel | int) -> tuple[MessageType | None, str | None]:
         found = self.channels[channel] if isinstance(channel, int) else channel
-        described = found.metadata.get(TYPE_KEY)
-        if described is not None:
-            return from_description(base64.b64decode(described))
-        return None
+        if found.id not in self._types:
+            schema = self.schemas.get(found.schema_id)
+            try:
+                kind = message_type_of(schema, found, self._first_payload(found, schema))
+                problem = None if kind is not None else no_type(schema, found)
+                self._types[found.id] = kind, problem
+            except UnsupportedType as error:
+                self._types[found.id] = None, str(error)
+        return self._types[found.id]
+
+    def _first_payload(self, channel: Channel, schema: Schema | None) -> bytes:
+        """Where only a payload says how the type is encoded."""
+        if schema is None or schema.encoding != "omgidl" or TYPE_KEY in channel.metadata:
+            return b""
+        chunk = next((chunk for chunk in self.chunks if chunk.counts.get(channel.id)), None)
+        if chunk is None:
+            return b""
+        batch = self.read(chunk)
+        return bytes(batch.payload(int(np.argmax(batch.channel == channel.id))))
 
     # ---- its messages ----
 

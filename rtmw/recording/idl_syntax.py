@@ -1,0 +1,322 @@
+"""From IDL text to its declarations, as they are written: names and constants are looked up later (idl_reader.py)."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rtmw.recording.idl_tokens import Tokens
+
+PRIMITIVES: Final[dict[tuple[str, ...], str]] = {
+    ("unsigned", "long", "long"): "uint64",
+    ("unsigned", "long"): "uint32",
+    ("unsigned", "short"): "uint16",
+    ("long", "long"): "int64",
+    ("long", "double"): "long double",
+    ("long",): "int32",
+    ("short",): "int16",
+    **{(word,): word for word in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+    **{(word,): word for word in ("octet", "boolean", "char", "wchar", "float", "double")},
+}
+"""The longest spelling comes first."""
+
+UNSUPPORTED: Final = ("any", "fixed", "wstring", "Object", "ValueBase", "void")
+"""Types that have no counterpart; only a message that holds one is refused."""
+
+OTHERS: Final = ("interface", "local", "abstract", "valuetype", "exception", "bitset", "native", "component")
+"""Definitions of what is no data, or has no counterpart."""
+_BINARY: Final = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+_IN_BRACKETS: Final = 4
+"""Where `>` ends a bound, and `>>` two of them: the operators from here on."""
+
+Notes = dict[str, dict[str, Any]]
+"""Annotations: for each name its parameters, of which the only one of a short form is called `value`."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A name, to be looked up from within a scope. As an expression: a constant or an enumerator."""
+
+    name: str
+    scope: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An expression of operands that are numbers, references, or expressions."""
+
+    sign: str
+    operands: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A type as written: primitive, string, sequence, array, map or unsupported; `inner` is what it is made of."""
+
+    kind: str
+    inner: tuple[Any, ...]
+    size: Any = None
+    """Bound or length: an expression, or None."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A declarator of a struct, union or typedef, or an enumerator or bit, which have no type."""
+
+    name: str
+    type: Any
+    notes: Notes = field(default_factory=Notes)
+    labels: tuple[Any, ...] = ()
+    """Of a case of a union."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A definition: `kind` is struct, union, enum, bitmask, typedef, const, or what is not supported."""
+
+    kind: str
+    scope: tuple[str, ...]
+    members: tuple[Member, ...] = ()
+    notes: Notes = field(default_factory=Notes)
+    base: Any = None
+    """What a struct inherits from, what a union switches on, or the value of a constant."""
+
+
+def parse(text: str) -> dict[str, Declaration]:
+    """The declarations of an IDL text by their full names. Raises UnsupportedType for what is no IDL."""
+    return _Parser(text).specification()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens = Tokens(text)
+        self._found: dict[str, Declaration] = {}
+
+    def specification(self) -> dict[str, Declaration]:
+        while self._tokens.ahead.kind != "end":
+            self._definition(())
+        return self._found
+
+    def _definition(self, scope: tuple[str, ...]) -> None:
+        tokens, notes = self._tokens, self._notes(scope)
+        if tokens.accept(";"):
+            return
+        if tokens.accept("module"):
+            self._module(scope)
+        elif tokens.at("struct", "union", "enum", "bitmask"):
+            self._constructed(scope, notes)
+        elif tokens.accept("typedef"):
+            for member in self._declarators(scope, self._spec(scope), {}):
+                self._add(scope, member.name, Declaration("typedef", scope, (member,), notes))
+        elif tokens.accept("const"):
+            self._spec(scope)
+            name = tokens.name()
+            tokens.expect("=")
+            self._add(scope, name, Declaration("const", scope, (), notes, self._expression(scope)))
+        elif tokens.at(*OTHERS):
+            self._other(scope)
+        else:
+            tokens.refuse("a definition")
+        tokens.expect(";")
+
+    def _module(self, scope: tuple[str, ...]) -> None:
+        inner = (*scope, self._tokens.name())
+        self._tokens.expect("{")
+        while not self._tokens.accept("}"):
+            if self._tokens.ahead.kind == "end":
+                self._tokens.refuse("'}'")
+            self._definition(inner)
+
+    def _other(self, scope: tuple[str, ...]) -> None:
+        """What is not supported, to its end: a message that needs it says so."""
+        tokens, kind = self._tokens, self._tokens.take().text
+        while tokens.at(*OTHERS):
+            kind = tokens.take().text
+        self._add(scope, tokens.name(), Declaration(kind, scope))
+        depth = 0
+        while tokens.ahead.kind != "end" and (depth or not tokens.at(";")):
+            depth += tokens.at("{") - tokens.at("}")
+            tokens.take()
+
+    def _add(self, scope: tuple[str, ...], name: str, declaration: Declaration) -> None:
+        self._found["::".join((*scope, name))] = declaration
+
+    def _constructed(self, scope: tuple[str, ...], notes: Notes) -> str:
+        tokens, kind = self._tokens, self._tokens.take().text
+        name, base, members = tokens.name(), None, tuple[Member, ...]()
+        if tokens.at(";"):  # declared here, defined elsewhere
+            return name
+        if kind == "struct":
+            base = Ref(self._scoped_name(), scope) if tokens.accept(":") else None
+            members = self._members(scope)
+        elif kind == "union":
+            base, members = self._union(scope)
+        else:
+            members = self._names(scope)
+        self._add(scope, name, Declaration(kind, scope, members, notes, base))
+        return name
+
+    def _members(self, scope: tuple[str, ...]) -> tuple[Member, ...]:
+        found: list[Member] = []
+        self._tokens.expect("{")
+        while not self._tokens.accept("}"):
+            notes = self._notes(scope)
+            found += self._declarators(scope, self._spec(scope), notes)
+            self._tokens.expect(";")
+        return tuple(found)
+
+    def _union(self, scope: tuple[str, ...]) -> tuple[Any, tuple[Member, ...]]:
+        tokens, found = self._tokens, list[Member]()
+        for word in ("switch", "("):
+            tokens.expect(word)
+        self._notes(scope)
+        discriminator = self._spec(scope)
+        for word in (")", "{"):
+            tokens.expect(word)
+        while not tokens.accept("}"):
+            labels = self._labels(scope)
+            notes = self._notes(scope)
+            (member,) = self._declarators(scope, self._spec(scope), notes)
+            found.append(Member(member.name, member.type, notes, labels))
+            tokens.expect(";")
+        return discriminator, tuple(found)
+
+    def _labels(self, scope: tuple[str, ...]) -> tuple[Any, ...]:
+        """The labels of a case; none for the default, which labels beside it add nothing to."""
+        found: list[Any] = []
+        default = False
+        while self._tokens.at("case", "default"):
+            if self._tokens.accept("default"):
+                default = True
+            else:
+                self._tokens.expect("case")
+                found.append(self._expression(scope))
+            self._tokens.expect(":")
+        if not found and not default:
+            self._tokens.refuse("'case'")
+        return () if default else tuple(found)
+
+    def _names(self, scope: tuple[str, ...]) -> tuple[Member, ...]:
+        """Enumerators, or the bits of a bitmask."""
+        found: list[Member] = []
+        self._tokens.expect("{")
+        while not self._tokens.accept("}"):
+            notes = self._notes(scope)
+            found.append(Member(self._tokens.name(), None, notes))
+            if not self._tokens.at("}"):
+                self._tokens.expect(",")
+        return tuple(found)
+
+    def _declarators(self, scope: tuple[str, ...], kind: Any, notes: Notes) -> list[Member]:
+        found: list[Member] = []
+        while True:
+            name, lengths = self._tokens.name(), list[Any]()
+            while self._tokens.accept("["):
+                lengths.append(self._expression(scope))
+                self._tokens.expect("]")
+            shaped = kind
+            for length in reversed(lengths):
+                shaped = Spec("array", (shaped,), length)
+            found.append(Member(name, shaped, notes))
+            if not self._tokens.accept(","):
+                return found
+
+    def _spec(self, scope: tuple[str, ...]) -> Any:
+        tokens = self._tokens
+        for words, name in PRIMITIVES.items():
+            if tokens.accept(*words):
+                return Spec("unsupported" if " " in name else "primitive", (name,))
+        if tokens.accept("string"):
+            return Spec("string", (), self._bound(scope))
+        if tokens.accept("sequence", "<"):
+            inner = self._spec(scope)
+            size = self._expression(scope, _IN_BRACKETS) if tokens.accept(",") else None
+            tokens.expect(">")
+            return Spec("sequence", (inner,), size)
+        if tokens.accept("map", "<"):
+            return self._map(scope)
+        if tokens.at(*UNSUPPORTED):
+            word = tokens.take().text
+            self._bound(scope)
+            return Spec("unsupported", (word,))
+        if tokens.at("struct", "union", "enum"):  # defined where it is used
+            return Ref(self._constructed(scope, {}), scope)
+        return Ref(self._scoped_name(), scope)
+
+    def _map(self, scope: tuple[str, ...]) -> Spec:
+        key = self._spec(scope)
+        self._tokens.expect(",")
+        value = self._spec(scope)
+        if self._tokens.accept(","):
+            self._expression(scope, _IN_BRACKETS)
+        self._tokens.expect(">")
+        return Spec("map", (key, value))
+
+    def _bound(self, scope: tuple[str, ...]) -> Any:
+        if not self._tokens.accept("<"):
+            return None
+        bound = self._expression(scope, _IN_BRACKETS)
+        self._tokens.expect(">")
+        return bound
+
+    def _scoped_name(self) -> str:
+        name = "::" if self._tokens.accept("::") else ""
+        name += self._tokens.name()
+        while self._tokens.accept("::"):
+            name += "::" + self._tokens.name()
+        return name
+
+    def _notes(self, scope: tuple[str, ...]) -> Notes:
+        tokens, found = self._tokens, Notes()
+        while tokens.accept("@"):
+            name, parameters = self._scoped_name(), dict[str, Any]()
+            if tokens.accept("("):
+                while not tokens.accept(")"):
+                    word = tokens.ahead.text
+                    named = tokens.ahead.kind == "word" and tokens.accept(word, "=")
+                    parameters[word if named else "value"] = self._expression(scope)
+                    tokens.accept(",")
+            found[name] = parameters
+        return found
+
+    def _expression(self, scope: tuple[str, ...], level: int = 0) -> Any:
+        if level == len(_BINARY):
+            return self._operand(scope)
+        left = self._expression(scope, level + 1)
+        while sign := next((sign for sign in _BINARY[level] if self._tokens.accept(*sign)), None):
+            left = Operation(sign, (left, self._expression(scope, level + 1)))
+        return left
+
+    def _operand(self, scope: tuple[str, ...]) -> Any:
+        tokens = self._tokens
+        for sign in "+-~":
+            if tokens.accept(sign):
+                return Operation(sign, (self._operand(scope),))
+        if tokens.accept("("):
+            inner = self._expression(scope)
+            tokens.expect(")")
+            return inner
+        if tokens.ahead.kind in ("text", "character", "number"):
+            return self._literal()
+        if tokens.at("TRUE", "FALSE"):
+            return tokens.take().text == "TRUE"
+        return Ref(self._scoped_name(), scope)
+
+    def _literal(self) -> Any:
+        token = self._tokens.take()
+        if token.kind == "number":
+            return number(token.text)
+        text = str(ast.literal_eval(token.text.removeprefix("L")))
+        while token.kind == "text" and self._tokens.ahead.kind == "text":  # adjacent ones are one
+            text += str(ast.literal_eval(self._tokens.take().text.removeprefix("L")))
+        return text
+
+
+def number(text: str) -> int | float:
+    """The value of a number as IDL and C write it."""
+    if text.lower().startswith("0x"):
+        return int(text, 16)
+    if text.isdigit():
+        return int(text, 8) if text.startswith("0") and set(text) <= set("01234567") else int(text)
+    return float(text.rstrip("fFdDlL"))

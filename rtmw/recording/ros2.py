@@ -1,0 +1,232 @@
+"""Message definitions of ROS 2 (`ros2msg`): those of other recorders as a schema, and ours as ROS 2 writes them.
+
+A schema's text is the definition of one message, followed by those it is made of, each after a line of `=` and a line
+`MSG: package/Name`. On the wire they are XCDR1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rtmw.errors import UnsupportedType
+from rtmw.recording.idl_reader import python_name
+from rtmw.types.schema import (
+    Array,
+    Bitmask,
+    Definition,
+    Enumeration,
+    Field,
+    Named,
+    Node,
+    Octets,
+    Primitive,
+    Schema,
+    Sequence,
+    Struct,
+    Text,
+    code_of,
+    strip,
+)
+
+PRIMITIVES: Final = {
+    "bool": "boolean",
+    "byte": "octet",
+    "char": "uint8",
+    "float32": "float",
+    "float64": "double",
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""A char of ROS 2 is a number."""
+_SPELLING: Final = {ours: theirs for theirs, ours in PRIMITIVES.items()} | {
+    "char": "uint8",
+    "uint8": "uint8",
+    "wchar": "int16",
+}
+
+BUILTIN: Final = {
+    "time": "builtin_interfaces/Time",
+    "duration": "builtin_interfaces/Duration",
+}
+_PARTS: Final = {
+    "builtin_interfaces::msg::Time": "int32 sec\nuint32 nanosec",
+    "builtin_interfaces::msg::Duration": "int32 sec\nuint32 nanosec",
+}
+"""What recorders may leave out, because everybody knows it."""
+
+RULER: Final = "=" * 80
+PLACEHOLDER: Final = "structure_needs_at_least_one_member"
+"""What ROS 2 puts into a message that holds nothing."""
+
+_FIELD: Final = re.compile(
+    r"(?P<type>[A-Za-z][\w/]*)(?:<=(?P<bound>\d+))?(?P<array>\[(?P<upto><=)?(?P<length>\d*)\])?\s+"
+    r"(?P<name>[A-Za-z]\w*)(?P<rest>.*)",
+    re.ASCII,
+)
+_SECTION: Final = re.compile(r"^={3,}[ \t]*\r?\nMSG:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+
+
+def from_ros2msg(text: str, name: str) -> Schema:
+    """The schema of the message `name`, such as `sensor_msgs/msg/Imu`, from its text. Raises UnsupportedType."""
+    top = full_name(name)
+    pieces = _SECTION.split(text)
+    texts = {**_PARTS, **{full_name(key): body for key, body in zip(pieces[1::2], pieces[2::2], strict=True)}}
+    texts[top] = pieces[0]
+    types: dict[str, Definition] = {}
+    ahead = [top]
+    while ahead:
+        part = ahead.pop()
+        if part in types:
+            continue
+        if part not in texts:
+            raise UnsupportedType(f"the definition of {name} needs {part}, which does not follow it")
+        fields = tuple(_fields(part, texts[part]))
+        types[part] = Struct(fields, {"extensibility": "final"})
+        ahead += reversed([target for field in fields for target in _targets(field.node)])
+    return Schema(top, 1, types)
+
+
+def full_name(name: str) -> str:
+    """`sensor_msgs/Imu` and `sensor_msgs/msg/Imu` are `sensor_msgs::msg::Imu`."""
+    parts = name.split("/")
+    return "::".join([parts[0], "msg", parts[1]] if len(parts) == 2 else parts)
+
+
+def _targets(node: Node) -> Iterator[str]:
+    while isinstance(node, Sequence | Array):
+        node = node.element
+    if isinstance(node, Named):
+        yield node.name
+
+
+def _fields(owner: str, text: str) -> Iterator[Field]:
+    found = False
+    for line in text.splitlines():
+        plain = line.strip()
+        match = _FIELD.fullmatch(plain)
+        if not plain or plain.startswith("#"):
+            continue
+        if match is None:
+            raise UnsupportedType(f"{owner} has a line that is no field: {plain!r}")
+        if match["rest"].lstrip().startswith("="):  # a constant
+            continue
+        found = True
+        name = python_name(match["name"])
+        yield Field(name, _shaped(owner, match), {} if name == match["name"] else {"name": match["name"]})
+    if not found:
+        yield Field(PLACEHOLDER, Primitive("uint8"))
+
+
+def _shaped(owner: str, match: re.Match[str]) -> Node:
+    element = _element(owner, match["type"], match["bound"])
+    if match["array"] is None:
+        return element
+    length = int(match["length"]) if match["length"] else None
+    if match["upto"] or length is None:
+        return Sequence(element, length)
+    return Array(element, length)
+
+
+def _element(owner: str, word: str, bound: str | None) -> Node:
+    word = BUILTIN.get(word, word)
+    if word == "string":
+        return Text(int(bound) if bound else None)
+    if word == "wstring":
+        raise UnsupportedType(f"{owner} has a wstring, which cannot be decoded")
+    if word in PRIMITIVES:
+        return Primitive(PRIMITIVES[word])
+    if "/" in word:
+        return Named(full_name(word))
+    return Named("builtin_interfaces::msg::" + word if word in ("Time", "Duration") else _beside(owner, word))
+
+
+def _beside(owner: str, word: str) -> str:
+    """The message of this name in the package of the owner; a Header is that of std_msgs wherever it stands."""
+    package = "std_msgs::msg" if word == "Header" else owner.rpartition("::")[0]
+    return f"{package}::{word}"
+
+
+def to_ros2msg(schema: Schema) -> tuple[str, str]:
+    """Name and text of the message as ROS 2 writes it. Raises UnsupportedType for what no such message can hold."""
+    if schema.xcdr != 1:
+        raise UnsupportedType(f"{schema.name} travels as XCDR2, and a message of ROS 2 as XCDR1")
+    sections = [_text_of(schema, schema.top)]
+    for name in _needed(schema):
+        part = schema.types[name]
+        if name != schema.name and isinstance(part, Struct):
+            sections.append(f"{RULER}\nMSG: {ros2_name(name).replace('/msg/', '/')}\n{_text_of(schema, part)}")
+    return ros2_name(schema.name), "".join(sections)
+
+
+def ros2_name(name: str) -> str:
+    """`river::Reading` and `river::msg::Reading` are `river/msg/Reading`."""
+    parts = [part for part in name.split("::") if part != "msg"]
+    package = "_".join(parts[:-1]) or "rtmw"
+    return f"{package}/msg/{parts[-1]}"
+
+
+def _needed(schema: Schema) -> list[str]:
+    """The names of all that the top struct is made of, in order of first mention."""
+    found: list[str] = []
+    ahead = [schema.name]
+    while ahead:
+        name = ahead.pop(0)
+        if name in found:
+            continue
+        found.append(name)
+        part = schema.types[name]
+        if isinstance(part, Struct):
+            ahead += [target for member in part.fields for target in _behind_names(member.node)]
+    return found
+
+
+def _behind_names(node: Node) -> Iterator[str]:
+    node = strip(node)
+    while isinstance(node, Sequence | Array):
+        node = strip(node.element)
+    if isinstance(node, Named):
+        yield node.name
+
+
+def _text_of(schema: Schema, part: Struct) -> str:
+    lines = [_line(schema, member) for member in part.fields]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line(schema: Schema, member: Field) -> str:
+    node, shape = strip(member.node), ""
+    if isinstance(node, Octets):
+        node = Sequence(Primitive("octet"))
+    if isinstance(node, Sequence):
+        shape = "[]" if node.bound is None else f"[<={node.bound}]"
+        node = strip(node.element)
+    elif isinstance(node, Array):
+        shape = f"[{node.length}]"
+        node = strip(node.element)
+    word, remark = _word(schema, member.name, node)
+    return f"{word}{shape} {member.annotations.get('name', member.name)}{remark}"
+
+
+def _word(schema: Schema, member: str, node: Node) -> tuple[str, str]:
+    """A field's type, and a comment where the type says less than it did."""
+    match node:
+        case Primitive():
+            return _SPELLING[node.name], ""
+        case Text():
+            return ("string" if node.bound is None else f"string<={node.bound}"), ""
+        case Named():
+            return _named_word(schema, node)
+        case _:
+            raise UnsupportedType(f"{schema.name}: no message of ROS 2 holds what {member} is: {node}")
+
+
+def _named_word(schema: Schema, node: Named) -> tuple[str, str]:
+    part = schema.types[node.name]
+    if isinstance(part, Struct):
+        return ros2_name(node.name).replace("/msg/", "/"), ""
+    code = code_of(node, schema)
+    if code is None:
+        raise UnsupportedType(f"{schema.name}: no message of ROS 2 holds a union, which {node.name} is")
+    meaning = part.members if isinstance(part, Enumeration) else part.bits if isinstance(part, Bitmask) else ()
+    return f"uint{8 * code[1]}", f"  # {node.name}: " + ", ".join(f"{name} {number}" for name, number in meaning)

@@ -1,0 +1,139 @@
+"""What a recording says of its types: for other readers in IDL, for rtmw as the description that lies in the region."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final, NamedTuple
+
+from rtmw.errors import RegionDamaged, UnsupportedType
+from rtmw.recording.contents import TYPE_KEY, Channel, Schema
+from rtmw.recording.idl import to_idl
+from rtmw.recording.idl_reader import from_idl
+from rtmw.recording.ros2 import from_ros2msg, full_name, to_ros2msg
+from rtmw.types import MessageType, description, from_description, resolve
+from rtmw.types.message_type import read_document
+from rtmw.types.schema import Schema as Structure
+
+CDR: Final = "cdr"
+NUMPY: Final = "rtmw.numpy"
+OCTETS: Final = "application/octet-stream"
+OWN: Final = "rtmw"
+"""The schema encoding of our own descriptions."""
+
+REMARK_KEY: Final = "rtmw.schema"
+"""The key of a channel's metadata that says why its schema is not in the language that was asked for."""
+
+_XCDR: Final = {0x00: (1, "final"), 0x01: (1, "final"), 0x02: (1, "mutable"), 0x03: (1, "mutable")} | {
+    first + order: (2, extensibility)
+    for first, extensibility in ((0x06, "final"), (0x08, "appendable"), (0x0A, "mutable"))
+    for order in (0, 1)
+}
+"""By the second byte of a payload: the CDR version, and the extensibility of the outermost type."""
+
+
+class SchemaText(NamedTuple):
+    """What goes into the schema record of a type, and the encoding of its messages."""
+
+    name: str
+    encoding: str
+    """`omgidl`, `ros2msg`, `rtmw`, or empty for raw bytes, which have no schema."""
+    data: bytes
+    message_encoding: str
+
+
+def schema_of(kind: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
+    """The schema record for a message type, or for its description.
+
+    CDR types get IDL, or with `ros2` what ROS 2 writes; where that cannot describe them, `rtmw` and our description,
+    and `remark_of` says why. Raises RegionDamaged when the description is none.
+    """
+    data = kind if isinstance(kind, bytes) else kind.description
+    document = read_document(data)
+    name = str(document["name"])
+    if document.get("kind") == "bytes":
+        return SchemaText("", "", b"", OCTETS)
+    if document.get("kind") != "cdr":
+        return SchemaText(name, OWN, data, NUMPY)
+    try:
+        return _foreign(description.from_document(document), ros2)
+    except UnsupportedType:
+        return SchemaText(name, OWN, data, CDR)
+
+
+def remark_of(kind: MessageType | bytes, *, ros2: bool = False) -> str | None:
+    """Why a CDR type has our own description as its schema, which other readers do not know; None where it has not."""
+    document = read_document(kind if isinstance(kind, bytes) else kind.description)
+    if document.get("kind") != "cdr":
+        return None
+    try:
+        _foreign(description.from_document(document), ros2)
+    except UnsupportedType as error:
+        return str(error)
+    return None
+
+
+def metadata_of(kind: MessageType | bytes, *, ros2: bool = False) -> dict[str, str]:
+    """What a channel's metadata says of its type."""
+    data = kind if isinstance(kind, bytes) else kind.description
+    remark = remark_of(data, ros2=ros2)
+    own = {TYPE_KEY: base64.b64encode(data).decode()}
+    return own if remark is None else own | {REMARK_KEY: remark}
+
+
+def _foreign(schema: Structure, ros2: bool) -> SchemaText:
+    if ros2:
+        name, text = to_ros2msg(schema)
+        return SchemaText(name, "ros2msg", text.encode(), CDR)
+    return SchemaText(schema.name, "omgidl", to_idl(schema).encode(), CDR)
+
+
+def message_type_of(schema: Schema | None, channel: Channel, payload: bytes = b"") -> MessageType | None:
+    """The message type of a channel: of ours exactly, of other recorders' from the IDL or the ROS 2 text.
+
+    None where there is nothing to make a type from: no schema, or messages that are not CDR. A `payload` of the
+    channel, of which the first four bytes suffice, says how types are encoded whose IDL leaves that open. Raises
+    UnsupportedType, which says what it is that cannot be decoded.
+    """
+    own = channel.metadata.get(TYPE_KEY)
+    try:
+        if own is not None:
+            return from_description(base64.b64decode(own, validate=True))
+        if channel.message_encoding == OCTETS:
+            return resolve(bytes)
+        if schema is not None and schema.encoding == OWN:
+            return from_description(schema.data)
+        if schema is None or channel.message_encoding != CDR:
+            return None
+        found = _read(schema, payload)
+        return None if found is None else _compiled(found)
+    except (RegionDamaged, ValueError) as error:
+        name = schema.name if schema is not None else "a channel"
+        raise UnsupportedType(f"the type of {name} cannot be read: {error}") from error
+
+
+def no_type(schema: Schema | None, channel: Channel) -> str:
+    """Why a channel has nothing to make a type from, where `message_type_of` says None."""
+    if schema is None:
+        return f"its messages are {channel.message_encoding or 'of no named encoding'}, and it has no schema"
+    return f"its messages are {channel.message_encoding}, and its schema is {schema.encoding}"
+
+
+def _read(schema: Schema, payload: bytes) -> Structure | None:
+    text = schema.data.decode()
+    match schema.encoding:
+        case "ros2msg":
+            return from_ros2msg(text, schema.name)
+        case "ros2idl":
+            return from_idl(text, full_name(schema.name), xcdr=1)
+        case "omgidl":
+            xcdr, extensibility = _XCDR.get(payload[1], (None, "final")) if len(payload) > 1 else (None, "final")
+            return from_idl(text, schema.name.replace("/", "::"), xcdr=xcdr, extensibility=extensibility)
+        case _:
+            return None
+
+
+def _compiled(schema: Structure) -> MessageType:
+    from rtmw.types.idl_type import idl_from_document
+
+    document: dict[str, Any] = description.to_document(schema)
+    return idl_from_document(document)
