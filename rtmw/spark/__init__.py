@@ -6,6 +6,22 @@
 Needs `pip install 'rtmw[spark]'` and Java 17 or newer; neither is looked for before it is used.
 """
 
-from rtmw.spark.driver import register, session
+from __future__ import annotations
 
-__all__ = ["register", "session"]
+from typing import TYPE_CHECKING, Any
+
+from rtmw.spark.driver import register, require_pyspark, session
+
+if TYPE_CHECKING:
+    from rtmw.spark.playback import Replayed, replay
+
+__all__ = ["Replayed", "register", "replay", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'rtmw.spark' has no attribute {name!r}")
+    require_pyspark()
+    from rtmw.spark import playback
+
+    return getattr(playback, name)

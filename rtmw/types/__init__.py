@@ -21,7 +21,7 @@ _resolved: dict[Any, MessageType] = {}
 
 
 def resolve(type: Any) -> MessageType:
-    """The MessageType of `bytes`, a numpy dtype or scalar class, or a `cyclonedds.idl` IdlStruct class.
+    """The MessageType of `bytes`, a numpy dtype or scalar class, or a `cyclonedds.idl` IdlStruct class; or it itself.
 
     Raises UnsupportedType for everything else.
     """
@@ -59,6 +59,8 @@ def from_description(data: bytes) -> MessageType:
 def _resolve(given: Any) -> MessageType:
     if given is bytes:
         return RAW
+    if isinstance(given, MessageType):
+        return given
     from rtmw.types.numpy_type import dtype_of, numpy_type
 
     dtype = dtype_of(given)

@@ -200,6 +200,10 @@ def test_deep_nesting_in_a_description_is_refused() -> None:
         from_description(zlib.compress(f"{text}{deep}]]}}".encode()))
 
 
+def test_a_message_type_resolves_to_itself() -> None:
+    assert resolve(resolve(Reading)) is resolve(Reading)
+
+
 def test_resolving_bytes_imports_neither_numpy_nor_cyclonedds() -> None:
     script = (
         "import sys; from rtmw.types import resolve, from_description as f; f(resolve(bytes).description);"

@@ -1,0 +1,115 @@
+"""The publishers of a task: one a topic and type, which take payloads as they are."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rtmw.closing import Closing
+from rtmw.domain import Domain
+from rtmw.errors import RtmwError, UnsupportedType
+from rtmw.publisher import Publisher
+from rtmw.spark.delivery import Delivery
+from rtmw.spark.rows import Source
+from rtmw.types import MessageType, from_description, resolve
+
+if TYPE_CHECKING:
+    from rtmw.recording import Recording
+
+
+def named_type(name: str) -> MessageType:
+    """The type of "package.module:Class". UnsupportedType: there is none."""
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise UnsupportedType(f"type {name!r} is not possible; a type is named 'package.module:Class'")
+    try:
+        return resolve(getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedType(
+            f"type {name!r} is not here: {error}; its module must be where workers find it"
+        ) from error
+
+
+class Outlets(Closing):
+    """Opens what rows ask for, and keeps it open until the task ends."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self._domain = Domain(delivery.domain)
+        self._recordings: dict[str, Recording] = {}
+        self._types: dict[Source, MessageType] = {}
+        self._open: dict[tuple[str, int], Publisher[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def type_of(self, source: Source) -> MessageType:
+        """The type of a source's messages; `bytes` if nothing says another."""
+        kind = self._types.get(source)
+        if kind is None:
+            kind = self._types[source] = self._find_type(source)
+        return kind
+
+    def _find_type(self, source: Source) -> MessageType:
+        if self.delivery.description is not None:
+            return from_description(self.delivery.description)
+        if self.delivery.type is not None:
+            return named_type(self.delivery.type)
+        path = self.delivery.recording or source.file
+        return resolve(bytes) if path is None else self._recorded_type(path, source)
+
+    def _recorded_type(self, path: str, source: Source) -> MessageType:
+        from rtmw.recording import Recording
+
+        if path not in self._recordings:
+            self._recordings[path] = Recording(path)
+        recording = self._recordings[path]
+        found: dict[str, MessageType] = {}
+        for channel in recording.topics().get(source.topic, ()):
+            kind = recording.message_type(channel) or resolve(bytes)
+            found[kind.name] = kind
+        if source.type in found:
+            return found[source.type]
+        if len(found) != 1:
+            raise UnsupportedType(
+                f"{path} has {len(found)} types for topic {source.topic!r}"
+                f"{': ' + ', '.join(found) if found else ''}; name one with the option type='package.module:Class'"
+            )
+        return next(iter(found.values()))
+
+    def of(self, source: Source) -> Publisher[Any]:
+        """The publisher for a source's messages. RtmwError: subscribers were asked for, and have not come in time."""
+        kind = self.type_of(source)
+        outlet = self._open.get((source.topic, kind.identity))
+        if outlet is None:
+            outlet = self._open[source.topic, kind.identity] = self._opened(source.topic, kind)
+            self._wait(outlet)
+        return outlet
+
+    def _opened(self, topic: str, kind: MessageType) -> Publisher[Any]:
+        """A publisher of payloads that are in the form of the type already."""
+        as_it_is: Any = replace(kind, encode=None, decode=None, in_place=None)
+        publisher: Publisher[Any] = Publisher(
+            topic,
+            as_it_is,
+            domain=self._domain,
+            priority=self.delivery.priority or 0,
+            lifetime=self.delivery.lifetime,
+            reliability=self.delivery.reliability,
+            max_blocking=self.delivery.max_blocking,
+        )
+        return publisher
+
+    def _wait(self, outlet: Publisher[Any]) -> None:
+        wanted, timeout = self.delivery.subscribers, self.delivery.timeout
+        if wanted and not outlet.wait_for_subscribers(wanted, timeout):
+            raise RtmwError(
+                f"topic {outlet.topic!r} in domain {self.delivery.domain} has {outlet.subscribers} subscribers; "
+                f"{wanted} were asked for, and have not come in {timeout:g} s"
+            )
+
+    def close(self) -> None:
+        self._domain.close()
+        for recording in self._recordings.values():
+            recording.close()

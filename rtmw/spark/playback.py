@@ -1,0 +1,144 @@
+"""Rows onto the bus with one clock for all tasks: Spark replays what was recorded."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from uuid import uuid4
+
+from pyspark import BarrierTaskContext
+
+from rtmw.domain import environment_domain
+from rtmw.qos import Reliability
+from rtmw.spark.delivery import Delivery
+from rtmw.spark.ledger import Ledger
+from rtmw.spark.outlets import Outlets
+from rtmw.spark.pace import Pace
+from rtmw.spark.rows import check_columns, recorded_of, sources_of
+from rtmw.spark.sink import Delivered, deliver, here
+from rtmw.types import resolve
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+LEAD_NS = 1_500_000_000
+"""From the moment that all tasks are ready to the first message: Spark lets them know within a second."""
+
+COLUMNS = {"topic": "string", "messages": "int64", "bytes": "int64", "late_ns": "int64"}
+"""What a task reports, a row a topic; in the words of Arrow, and of Spark."""
+REPORT = "topic string, messages bigint, bytes bigint, late_ns bigint"
+
+
+class ReplayOptions(TypedDict, total=False):
+    """Keywords of `rtmw.spark.replay`; what they mean is said there, and in Delivery."""
+
+    rate: float
+    domain: int
+    topic: str
+    type: Any
+    recording: str
+    time: str
+    priority: int
+    lifetime: float
+    reliability: Reliability
+    max_blocking: float
+    subscribers: int
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay has put on the bus."""
+
+    topics: dict[str, int]
+    """Messages by topic."""
+    bytes: int
+    """Of payload."""
+    seconds: float
+    """From the call to the last message; Spark's own work is in it."""
+    late: float
+    """Seconds that the most belated message was behind its time; 0 without a rate."""
+
+    @property
+    def messages(self) -> int:
+        return sum(self.topics.values())
+
+
+def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[ReplayOptions]) -> Replayed:
+    """Publish the rows of a DataFrame, each topic in the order of its times, all by one clock; returns when it is done.
+
+    Rows have the columns `topic` and `log_time`, and `payload` or the fields of the message, as the format "rtmw"
+    reads them. `rate`: 1 as recorded (default), 2 twice as fast, 0 as fast as readers take it. `tasks`: publish at the
+    same time, each for its share of the topics, and all of them must find a core; None: one for each core.
+
+    Errors: ValueError (columns, options), and those of the tasks as Spark reports them.
+    """
+    begin = time.monotonic()
+    delivery = delivery_from(options)
+    check_columns(rows.columns, delivery)
+    if delivery.time not in rows.columns:
+        raise ValueError(f"order needs the column `{delivery.time}`; found {', '.join(rows.columns)}")
+    if delivery.topic is not None:
+        placed, tasks = rows.repartition(1), 1
+    else:
+        tasks = tasks or rows.sparkSession.sparkContext.defaultParallelism
+        placed = rows.repartition(tasks, "topic")
+    ordered = placed.sortWithinPartitions(delivery.time, *(["sequence"] if "sequence" in rows.columns else []))
+    found = ordered.mapInArrow(player(delivery), REPORT, barrier=delivery.rate > 0).collect()
+    topics: dict[str, int] = {}
+    for row in found:
+        topics[row.topic] = topics.get(row.topic, 0) + row.messages
+    late = max((row.late_ns for row in found), default=0) / 1e9
+    return Replayed(topics, sum(row.bytes for row in found), time.monotonic() - begin, late)
+
+
+def delivery_from(options: ReplayOptions) -> Delivery:
+    """The domain and the type are found here, in the program that asks: workers know neither."""
+    chosen: dict[str, Any] = {"rate": 1.0, "domain": environment_domain(), **options}
+    kind = chosen.get("type")
+    if kind is not None and not isinstance(kind, str):
+        chosen |= {"type": None, "description": resolve(kind).description}
+    return Delivery(**chosen)
+
+
+def player(delivery: Delivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What each task does: have its first rows and publishers ready, wait for all others, then play."""
+    job = uuid4().hex
+
+    def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = here()
+        head = next((batch for batch in batches if batch.num_rows), None)
+        rows = batches if head is None else chain([head], batches)
+        with Ledger(job, 0, task.partitionId()) as ledger, Outlets(delivery) as outlets:
+            if head is not None:
+                for source in sources_of(head, delivery.topic)[0]:
+                    outlets.of(source)
+            done = deliver(rows, outlets, common_pace(delivery, head), ledger)
+            ledger.forget()
+        yield report(done)
+
+    return play
+
+
+def report(done: Delivered) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    rows = [(topic, messages, size, done.worst_late_ns) for topic, (messages, size) in done.topics.items()]
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(COLUMNS.values())]
+    return pa.RecordBatch.from_arrays(columns, [*COLUMNS])
+
+
+def common_pace(delivery: Delivery, head: pa.RecordBatch | None) -> Pace:
+    """The earliest row of all tasks is due soon after all of them are ready; rows are sorted, so each knows its own."""
+    if not delivery.rate:
+        return Pace(0)
+    recorded = None if head is None else recorded_of(head, delivery)
+    told = BarrierTaskContext.get().allGather(json.dumps([recorded[0] if recorded else None, time.time_ns()]))
+    firsts, clocks = zip(*map(json.loads, told), strict=True)
+    start = max(clocks) + LEAD_NS - time.time_ns() + time.monotonic_ns()
+    return Pace(delivery.rate, min((first for first in firsts if first is not None), default=None), start)

@@ -1,0 +1,88 @@
+"""Rows to messages: on which topic, of which type, due when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rtmw.spark.delivery import Delivery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAYLOAD = "payload"
+
+
+class Source(NamedTuple):
+    """Where a row says that it comes from; what it does not say is None."""
+
+    topic: str
+    type: str | None
+    file: str | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of an Arrow batch; what has a value a row is None where that does not matter."""
+
+    batch: pa.RecordBatch
+    sources: list[Source]
+    source: Sequence[int]
+    """Index in `sources`."""
+    recorded: Sequence[int] | None
+    """Time in ns, if rows are paced."""
+    priority: Sequence[int] | None
+
+
+def check_columns(names: Sequence[str], delivery: Delivery) -> None:
+    """ValueError: these columns do not make a message."""
+    found = f"found {', '.join(names)}"
+    if delivery.topic is None and "topic" not in names:
+        raise ValueError(f"no topic: rows need a column `topic`, or the write an option of this name; {found}")
+    if PAYLOAD not in names:
+        raise ValueError(f"no content: rows need a column `payload`; {found}")
+    if delivery.rate and delivery.time not in names:
+        raise ValueError(f"rate={delivery.rate} needs the column `{delivery.time}`; {found}")
+
+
+def rows_of(batch: pa.RecordBatch, delivery: Delivery) -> Rows:
+    """What there is to publish in an Arrow batch. ValueError: a row without a topic, or without its time."""
+    sources, source = sources_of(batch, delivery.topic)
+    return Rows(batch, sources, source, recorded_of(batch, delivery), priority_of(batch, delivery))
+
+
+def sources_of(batch: pa.RecordBatch, topic: str | None) -> tuple[list[Source], list[int]]:
+    """The distinct sources of the rows, and for each row which."""
+
+    def column(name: str) -> list[Any]:
+        return batch.column(name).to_pylist() if name in batch.schema.names else [None] * batch.num_rows
+
+    topics = column("topic") if topic is None else [topic] * batch.num_rows
+    known: dict[tuple[Any, ...], int] = {}
+    source = [known.setdefault(key, len(known)) for key in zip(topics, column("type"), column("file"), strict=True)]
+    if any(key[0] is None for key in known):
+        raise ValueError("a row has no topic: its column `topic` is null")
+    return [Source(*key) for key in known], source
+
+
+def recorded_of(batch: pa.RecordBatch, delivery: Delivery) -> list[int] | None:
+    """Times as Spark has them (microseconds), or as numbers of nanoseconds."""
+    if not delivery.rate:
+        return None
+    column: Any = batch.column(delivery.time)
+    if column.null_count:
+        raise ValueError(f"a row has no time: its column `{delivery.time}` is null")
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    numbers: list[int] = column.to_pylist()
+    return numbers
+
+
+def priority_of(batch: pa.RecordBatch, delivery: Delivery) -> list[int] | None:
+    if delivery.priority is not None or "priority" not in batch.schema.names:
+        return None
+    numbers: list[int] = batch.column("priority").fill_null(0).to_pylist()
+    return numbers

@@ -1,0 +1,126 @@
+"""A task's rows onto the bus, and Spark's writers around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from rtmw.errors import RtmwError
+from rtmw.publisher import Publisher
+from rtmw.spark.delivery import Delivery, delivery_of
+from rtmw.spark.ledger import Ledger
+from rtmw.spark.outlets import Outlets
+from rtmw.spark.pace import Pace
+from rtmw.spark.rows import PAYLOAD, Rows, check_columns, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+@dataclass
+class Delivered(WriterCommitMessage):
+    """What a task has put on the bus."""
+
+    topics: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Messages and bytes of payload, by topic."""
+    worst_late_ns: int = 0
+    """How far the most belated message was behind its time."""
+
+    def add(self, topic: str, size: int) -> None:
+        messages, bytes = self.topics.get(topic, (0, 0))
+        self.topics[topic] = messages + 1, bytes + size
+
+
+def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, ledger: Ledger) -> Delivered:
+    """Publish the rows that the ledger has not got. RtmwError: a reader stands still, or subscribers do not come."""
+    done = Delivered()
+    skip, row = ledger.count[0], 0
+    for batch in batches:
+        begin = max(skip - row, 0)
+        row += batch.num_rows
+        if begin < batch.num_rows:
+            publish_rows(rows_of(batch.slice(begin), outlets.delivery), outlets, pace, ledger, done)
+    done.worst_late_ns = pace.worst_late_ns
+    return done
+
+
+def publish_rows(rows: Rows, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
+    open_now = [outlets.of(source) for source in rows.sources]
+    count = ledger.count
+    for row, payload in enumerate(payloads_of(rows)):
+        outlet = open_now[rows.source[row]]
+        if rows.recorded is not None:
+            pace.wait(rows.recorded[row])
+        if not outlet.publish(payload, priority=None if rows.priority is None else rows.priority[row]):
+            raise refused(outlet, outlets.delivery)
+        count[0] += 1
+        done.add(outlet.topic, len(payload))
+
+
+def refused(outlet: Publisher[Any], delivery: Delivery) -> RtmwError:
+    return RtmwError(
+        f"topic {outlet.topic!r}: a RELIABLE subscriber has taken nothing for {delivery.max_blocking:g} s, or the pool "
+        f"of domain {delivery.domain} is full. `rtmw topic queue {outlet.topic}` shows who holds what; the option "
+        "max_blocking waits longer"
+    )
+
+
+def payloads_of(rows: Rows) -> list[Any]:
+    """A payload a row, in the form of the topic's type."""
+    payloads: list[Any] = rows.batch.column(PAYLOAD).to_pylist()
+    if None in payloads:
+        raise ValueError("a row has no payload: its column `payload` is null")
+    return payloads
+
+
+def here() -> TaskContext:
+    """The task that this worker runs."""
+    context = TaskContext.get()
+    if context is None:
+        raise RtmwError("rows are published by tasks of Spark, and this is none")
+    return context
+
+
+def writable(schema: StructType, overwrite: bool, options: MutableMapping[str, str]) -> Delivery:
+    """What the options say, once it is seen that these columns can be published at all."""
+    if overwrite:
+        raise ValueError("messages cannot be overwritten: .mode('append') is the one there is, and for streams as well")
+    delivery = delivery_of(options)
+    check_columns(schema.fieldNames(), delivery)
+    return delivery
+
+
+class BusWriter(DataSourceArrowWriter):
+    """`df.write.format("rtmw")`: each task publishes its rows in their order, and paces them by itself."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self._job = uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
+        with Ledger(self._job, 0, here().partitionId()) as ledger, Outlets(self._delivery) as outlets:
+            done = deliver(iterator, outlets, Pace(self._delivery.rate), ledger)
+            ledger.forget()
+        return done
+
+
+class BusStreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("rtmw")`: the same for each batch. One that is run again goes on where it was."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
+        task = here()
+        query, batch = task.getLocalProperty("sql.streaming.queryId"), task.getLocalProperty("streaming.sql.batchId")
+        if query is None or batch is None:
+            raise RtmwError("a stream's task does not know its batch; this version of Spark is not one rtmw can use")
+        with Ledger(query, int(batch), task.partitionId()) as ledger, Outlets(self._delivery) as outlets:
+            ledger.forget_before(int(batch))
+            return deliver(iterator, outlets, Pace(self._delivery.rate), ledger)

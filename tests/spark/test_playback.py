@@ -1,0 +1,98 @@
+"""Rows are replayed onto the bus by one clock."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rtmw
+import rtmw.spark
+from tests.bus import Reading
+from tests.spark.recorded import payload, reading, record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MS = 1_000_000
+COLUMNS = "payload binary, log_time long, topic string, file string"
+
+
+def flow(spark: SparkSession, count: int, topics: int = 1) -> DataFrame:
+    """A message a millisecond from 1970 on, in no order."""
+    return (
+        spark.range(count, numPartitions=4)
+        .selectExpr(
+            "encode(string(id), 'utf-8') payload", f"concat('flow/', id % {topics}) topic", f"id * {MS} log_time"
+        )
+        .orderBy("payload")
+    )
+
+
+def listen(domain: rtmw.Domain, topic: str) -> rtmw.Subscriber[bytes]:
+    return rtmw.Subscriber(topic, domain=domain, depth=10_000, reliability=rtmw.Reliability.RELIABLE)
+
+
+def test_each_topic_arrives_whole_and_in_the_order_of_its_times(spark: SparkSession, domain: rtmw.Domain) -> None:
+    with listen(domain, "flow/0") as first, listen(domain, "flow/1") as second, listen(domain, "flow/2") as third:
+        done = rtmw.spark.replay(flow(spark, 999, 3), rate=0, domain=domain.id)
+        numbers = [[int(sample.value) for sample in each.take_many(10_000)] for each in (first, second, third)]
+    assert numbers == [[*range(start, 999, 3)] for start in range(3)]
+    assert done.topics == {"flow/0": 333, "flow/1": 333, "flow/2": 333}
+    assert done.messages == 999
+    assert done.bytes == sum(len(str(number)) for number in range(999))
+
+
+def test_rate_stretches_recorded_time_and_tasks_share_one_clock(spark: SparkSession, domain: rtmw.Domain) -> None:
+    with listen(domain, "flow/0") as first, listen(domain, "flow/1") as second:
+        begin = time.time_ns()
+        done = rtmw.spark.replay(flow(spark, 600, 2), rate=0.5, domain=domain.id)
+        stamps = [{int(s.value): s.source_time_ns for s in each.take_many(10_000)} for each in (first, second)]
+    due = [stamp - number * 2 * MS for each in stamps for number, stamp in each.items()]
+    assert len(due) == 600
+    assert min(due) >= begin
+    allowed = done.late * 1e9 + 300 * MS  # a machine that is busy may hold up a message that was on time
+    assert max(due) - min(due) <= allowed
+
+
+def test_a_replay_of_nothing_publishes_nothing(spark: SparkSession, domain: rtmw.Domain) -> None:
+    assert rtmw.spark.replay(flow(spark, 10).limit(0), domain=domain.id).topics == {}
+
+
+def test_rows_without_a_time_have_no_order_to_be_replayed_in(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="column `log_time`; found payload, topic"):
+        rtmw.spark.replay(flow(spark, 10).drop("log_time"))
+
+
+def test_payloads_of_a_type_reach_its_subscribers_as_values(spark: SparkSession, domain: rtmw.Domain) -> None:
+    rows = spark.createDataFrame([(payload(n), n) for n in range(100)], "payload binary, log_time long")
+    with rtmw.Subscriber("readings", Reading, domain=domain, depth=1000) as subscriber:
+        rtmw.spark.replay(rows, rate=0, domain=domain.id, topic="readings", type=Reading)
+        assert [sample.value for sample in subscriber.take_many(1000)] == [reading(number) for number in range(100)]
+
+
+def test_the_type_of_a_topic_is_looked_up_in_the_recording_that_a_row_comes_from(
+    spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    record(tmp_path / "a.mcap", 0, 1)
+    rows = spark.createDataFrame([(payload(n), n, "river", str(tmp_path / "a.mcap")) for n in range(50)], COLUMNS)
+    with rtmw.Subscriber("river", Reading, domain=domain, depth=1000) as subscriber:
+        rtmw.spark.replay(rows, rate=0)
+        assert [sample.value for sample in subscriber.take_many(1000)] == [reading(number) for number in range(50)]
+
+
+def test_a_topic_that_its_recording_does_not_have_is_refused(
+    spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    record(tmp_path / "a.mcap", 0, 1)
+    rows = spark.createDataFrame([(payload(0), 0, "sea", str(tmp_path / "a.mcap"))], COLUMNS)
+    with pytest.raises(Exception, match=r"a\.mcap has 0 types for topic 'sea'; name one with the option type="):
+        rtmw.spark.replay(rows, rate=0)
+
+
+def test_the_domain_is_that_of_the_program(spark: SparkSession, domain: rtmw.Domain) -> None:
+    with listen(domain, "flow/0") as subscriber:
+        rtmw.spark.replay(flow(spark, 3), rate=0)
+        assert len(subscriber.take_many(10)) == 3
