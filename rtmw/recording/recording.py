@@ -227,7 +227,7 @@ class Recording:
     def read(self, chunk: Chunk) -> Batch:
         """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
         scanned = scan_chunk(self._file, chunk)
-        check_facts(self._file, chunk, scanned)
+        check_facts(self._file, chunk, scanned, self.header.is_ours)
         channel, sequence, log_time, publish_time, position, size = scanned.columns
         side = read_side(self._file, chunk, len(channel), self.header.is_ours)
         return Batch(

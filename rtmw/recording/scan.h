@@ -28,8 +28,11 @@ enum {
     MCAP_CHUNK_HEADER = 40,   /* without the name of the compression */
     MCAP_SIDE_HEADER = 36,    /* likewise */
     MCAP_NAME = 64,           /* no compression has a longer name */
+    MCAP_NAMES = 1024,        /* what is looked at of a name and a media type */
     MCAP_EXTENSION = 4096,    /* later versions of MCAP may append fields to a record, but not so many */
 };
+
+#define MCAP_LARGEST (UINT64_C(1) << 40) /* bytes of a record */
 
 /* Little endian at any address; one load on the machines we know. */
 static inline uint16_t get_u16(const uint8_t *at) { return (uint16_t)(at[0] | at[1] << 8); }

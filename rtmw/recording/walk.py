@@ -68,6 +68,7 @@ class Walk:
         self._unit: _Unit | None = None
         self._searched: set[int] = set()
         self._has_runs = False
+        self._is_behind_chunk = False
         index.metadata, index.attachments = [], []
 
     def advance(self) -> bool:
@@ -106,6 +107,9 @@ class Walk:
 
     def _enter(self, opcode: int, position: int, length: int) -> None:
         unit = self._unit
+        if opcode == Opcode.MESSAGE_INDEX and not self._is_behind_chunk:
+            raise damaged(self._file.path, position, "a message index without a chunk before it")
+        self._is_behind_chunk = opcode in (Opcode.CHUNK, Opcode.MESSAGE_INDEX)
         if unit and opcode in (Opcode.MESSAGE_INDEX, Opcode.SIDE):
             unit.end = position + (length if opcode == Opcode.MESSAGE_INDEX else 0)
             if opcode == Opcode.SIDE:
@@ -125,7 +129,7 @@ class Walk:
                 self._add_run(position, length)
             case Opcode.SCHEMA | Opcode.CHANNEL:
                 content = self._file.read(position + HEAD, length - HEAD)
-                self._index.define(opcode, content, position + HEAD)
+                self._index.define(opcode, content, position + HEAD)  # which fails if it is longer than its record
             case Opcode.METADATA:
                 self._index.metadata = [*(self._index.metadata or ()), (position, length)]
                 read_metadata(self._file, position, length, self._index.is_ours)  # so that its length is sure
@@ -165,18 +169,18 @@ class Walk:
         if not unit.times or (min(unit.times), max(unit.times)) != (chunk.start_ns, chunk.end_ns):
             scanned = scan_chunk(self._file, chunk)
             chunk = replace(chunk, counts=scanned.counts)
-            check_facts(self._file, chunk, scanned)
+            check_facts(self._file, chunk, scanned, self._index.is_ours)
             self._index.define_from(scanned, chunk)
         self._add(chunk)
 
     def _add(self, chunk: Chunk) -> None:
         chunk = replace(chunk, number=len(self._index.chunks))
-        self._index.chunks.append(chunk)
         self._search_definitions(chunk)
+        self._index.chunks.append(chunk)
 
     def _search_definitions(self, chunk: Chunk) -> None:
         """Schemas and channels that lie in chunks are looked for only if a message is of them: here, or before."""
-        for candidate in reversed(self._index.chunks):
+        for candidate in (chunk, *reversed(self._index.chunks)):
             if not self._index.lacks(chunk):
                 return
             if candidate.number not in self._searched and not candidate.is_run:
@@ -206,7 +210,7 @@ class Walk:
         while len(chunks) > since:
             try:
                 scanned = scan_chunk(self._file, chunks[-1])
-                check_facts(self._file, chunks[-1], scanned)
+                check_facts(self._file, chunks[-1], scanned, self._index.is_ours)
                 read_side(self._file, chunks[-1], len(scanned.columns[0]), self._index.is_ours)
             except RecordingDamaged as error:
                 self.position, self.why_not = chunks.pop().position, str(error)
