@@ -13,9 +13,13 @@ MOST = (1 << 16) - 1
 
 
 class Definitions:
-    """Schemas and channels by number, as records. The same one again has the same number."""
+    """Schemas and channels by number, as records. The same one again has the same number.
 
-    def __init__(self) -> None:
+    `profile`: "ros2" for recordings that are meant for ROS 2's tools, too (schemas.py), else "".
+    """
+
+    def __init__(self, profile: str = "") -> None:
+        self.profile = profile
         self.schemas: dict[int, bytes] = {}
         self.channels: dict[int, bytes] = {}
         self._schema_of: dict[int, int] = {}

@@ -95,8 +95,8 @@ def number_map(values: Iterable[tuple[int, int]]) -> bytes:
     return octets(b"".join(struct.pack("<HQ", key, value) for key, value in values))
 
 
-def header(library: str) -> bytes:
-    return record(Opcode.HEADER, text(""), text(library))
+def header(profile: str, library: str) -> bytes:
+    return record(Opcode.HEADER, text(profile), text(library))
 
 
 def schema(number: int, name: str, encoding: str, data: bytes) -> bytes:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.recording.contents import TYPE_KEY, Channel, Schema
+from rtmw.recording.definitions import Definitions
 from rtmw.recording.idl import to_idl
 from rtmw.recording.idl_reader import from_idl
 from rtmw.recording.ros2 import from_ros2msg, full_name, to_ros2msg
+from rtmw.recording.ros2_qos import QOS_KEY, qos_profiles
 from rtmw.types import MessageType, description, from_description, resolve
 from rtmw.types.message_type import read_document
 from rtmw.types.schema import Schema as Structure
@@ -22,6 +25,9 @@ OWN: Final = "rtmw"
 
 REMARK_KEY: Final = "rtmw.schema"
 """The key of a channel's metadata that says why its schema is not in the language that was asked for."""
+
+ROS2: Final = "ros2"
+"""The profile of recordings for the tools of ROS 2."""
 
 _XCDR: Final = {0x00: (1, "final"), 0x01: (1, "final"), 0x02: (1, "mutable"), 0x03: (1, "mutable")} | {
     first + order: (2, extensibility)
@@ -41,27 +47,48 @@ class SchemaText(NamedTuple):
     message_encoding: str
 
 
+def define(
+    definitions: Definitions,
+    topic: str,
+    kind: MessageType | bytes,
+    qos: Mapping[str, str] | None = None,
+    number: int | None = None,
+) -> int:
+    """Defines the channel of a topic and its schema; the channel's number, which is `number` if that is given.
+
+    `kind`: a message type, or its description. `qos`: of the publisher, by the keys of docs/format.md.
+    """
+    ros2 = definitions.profile == ROS2
+    record, given = schema_of(kind, ros2=ros2), dict(qos or {})
+    schema = definitions.schema(record.name, record.encoding, record.data) if record.name else 0
+    profiles = {QOS_KEY: qos_profiles(given)} if ros2 else {}
+    metadata = {**metadata_of(kind, ros2=ros2), **given, **profiles}
+    return definitions.channel(topic, schema, record.message_encoding, metadata, number)
+
+
 def schema_of(kind: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
     """The schema record for a message type, or for its description.
 
-    CDR types get IDL, or with `ros2` what ROS 2 writes; where that cannot describe them, `rtmw` and our description,
-    and `remark_of` says why. Raises RegionDamaged when the description is none.
+    CDR types get IDL; where that cannot describe them, `rtmw` and our description, and `remark_of` says why. With
+    `ros2` they get what ROS 2 writes, and all others no schema, since tools of ROS 2 stop at one that they do not know.
+    Raises RegionDamaged when the description is none.
     """
     data = kind if isinstance(kind, bytes) else kind.description
     document = read_document(data)
     name = str(document["name"])
     if document.get("kind") == "bytes":
         return SchemaText("", "", b"", OCTETS)
-    if document.get("kind") != "cdr":
-        return SchemaText(name, OWN, data, NUMPY)
+    encoding = CDR if document.get("kind") == "cdr" else NUMPY
     try:
-        return _foreign(description.from_document(document), ros2)
+        if encoding == CDR:
+            return _foreign(description.from_document(document), ros2)
     except UnsupportedType:
-        return SchemaText(name, OWN, data, CDR)
+        pass
+    return SchemaText("", "", b"", encoding) if ros2 else SchemaText(name, OWN, data, encoding)
 
 
 def remark_of(kind: MessageType | bytes, *, ros2: bool = False) -> str | None:
-    """Why a CDR type has our own description as its schema, which other readers do not know; None where it has not."""
+    """Why a CDR type has no schema that other readers know; None where it has one."""
     document = read_document(kind if isinstance(kind, bytes) else kind.description)
     if document.get("kind") != "cdr":
         return None

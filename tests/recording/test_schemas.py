@@ -66,6 +66,12 @@ def test_a_type_without_idl_is_still_recorded_and_the_channel_says_why() -> None
     assert [*metadata_of(READING)] == [TYPE_KEY]
 
 
+def test_for_ros_2_what_it_cannot_hold_has_no_schema() -> None:
+    assert schema_of(LOOKUP, ros2=True) == SchemaText("", "", b"", "cdr")
+    assert schema_of(resolve(np.dtype("f4")), ros2=True) == SchemaText("", "", b"", "rtmw.numpy")
+    assert "no message of ROS 2 holds what lookup is" in metadata_of(LOOKUP, ros2=True)[REMARK_KEY]
+
+
 def test_a_channel_of_others_is_decoded_by_its_schema_alone() -> None:
     value = river.Reading("A1", "ph", 7.5, river.Quality.BAD, 12345)
     found = message_type_of(as_record(schema_of(READING)), channel(), value.serialize()[:4])

@@ -1,0 +1,59 @@
+"""Readers of others: what npm has to install, in a folder that outlives the tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+INSTALL_S = 60
+"""For npm; then the tests that wanted it are skipped."""
+
+Reader = Callable[[Path], dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def node_folder(request: pytest.FixtureRequest) -> Path:
+    """A folder with read.js and what it needs; skips where npm cannot install that."""
+    for tool in ("npm", "node"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed: apt-get install nodejs npm")
+    cache = request.config.cache
+    assert cache is not None
+    folder = Path(cache.mkdir("foreign-readers"))
+    wanted = (HERE / "package.json").read_text()
+    if not (folder / "installed").exists() or (folder / "installed").read_text() != wanted:
+        (folder / "package.json").write_text(wanted)
+        _install(folder)
+        (folder / "installed").write_text(wanted)
+    shutil.copy(HERE / "read.js", folder)
+    return folder
+
+
+def _install(folder: Path) -> None:
+    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"npm install took more than {INSTALL_S} s")
+    if done.returncode:
+        pytest.skip(f"npm could not install the readers of others: {done.stderr.strip()[-300:]}")
+
+
+@pytest.fixture
+def read_by_node(node_folder: Path) -> Reader:
+    """What the readers of @mcap/core and @foxglove find in a recording; see read.js."""
+
+    def read(path: Path) -> dict[str, Any]:
+        command = ["node", str(node_folder / "read.js"), str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout)[str(path)])
+
+    return read

@@ -1,0 +1,60 @@
+"""Recordings that are made for ROS 2, as the rosbags library reads them: a bag like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rosbags.highlevel import AnyReader
+from rosbags.interfaces import ConnectionExtRosbag2, QosDurability, QosReliability
+from rosbags.typesys import Stores, get_typestore
+
+from rtmw.recording import Recording, RecordingWriter
+from rtmw.recording.definitions import Definitions
+from rtmw.recording.schemas import define
+from rtmw.types import resolve
+from tests.recording.foreign import made
+from topics.river import Reading
+
+
+def test_rosbags_opens_our_recording_as_a_bag_and_decodes_each_message(tmp_path: Path) -> None:
+    path = made.write(tmp_path / "made.mcap", profile="ros2")
+    values = dict(made.VALUES)
+    with AnyReader([path], default_typestore=get_typestore(Stores.EMPTY)) as reader:
+        names = {connection.topic: connection.msgtype for connection in reader.connections}
+        assert names["river/reading"] == "river/msg/Reading"
+        found = 0
+        for connection, time, raw in reader.messages():
+            value = reader.deserialize(raw, connection.msgtype)
+            assert time == made.START + 1000 * found + 100
+            assert bytes(reader.typestore.serialize_cdr(value, connection.msgtype)) == bytes(raw)
+            assert bytes(raw) == values[connection.topic].serialize()
+            found += 1
+        assert found == reader.message_count == 20 * len(values)
+
+
+def test_rosbags_finds_what_publishers_offered(tmp_path: Path) -> None:
+    path = made.write(tmp_path / "made.mcap", profile="ros2")
+    with AnyReader([path], default_typestore=get_typestore(Stores.EMPTY)) as reader:
+        for connection in reader.connections:
+            assert isinstance(connection.ext, ConnectionExtRosbag2)
+            (qos,) = connection.ext.offered_qos_profiles
+            assert (qos.reliability, qos.durability) == (QosReliability.BEST_EFFORT, QosDurability.TRANSIENT_LOCAL)
+            assert (qos.depth, qos.lifespan.sec, qos.lifespan.nsec) == (3, 1, 500_000_000)
+
+
+def test_what_ros_2_cannot_hold_is_in_the_bag_too_and_comes_back_by_our_description(tmp_path: Path) -> None:
+    path, definitions = tmp_path / "made.mcap", Definitions("ros2")
+    payloads = {"floats": np.arange(4, dtype="f4").tobytes(), "octets": b"octets", "river/reading": b""}
+    payloads["river/reading"] = Reading("A1").serialize()
+    kinds = {"floats": np.dtype("f4"), "octets": bytes, "river/reading": Reading}
+    with RecordingWriter(path, definitions=definitions) as writer:
+        for topic, kind in kinds.items():
+            writer.write(define(definitions, topic, resolve(kind)), payloads[topic], log_time=1, publish_time=1)
+    with AnyReader([path], default_typestore=get_typestore(Stores.EMPTY)) as reader:
+        assert {c.topic: bytes(raw) for c, _, raw in reader.messages()} == payloads
+    with Recording(path) as recording:
+        for channel in recording.channels.values():
+            kind = recording.message_type(channel)
+            assert kind is not None
+            assert kind.identity == resolve(kinds[channel.topic]).identity
