@@ -50,6 +50,7 @@ from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
     from rtmw.recording import Recording
+    from rtmw.replay import Replay, ReplayStats
 
 __all__ = [
     "ANY",
@@ -78,6 +79,8 @@ __all__ = [
     "RecordingError",
     "RegionDamaged",
     "Reliability",
+    "Replay",
+    "ReplayStats",
     "RtmwError",
     "Sample",
     "SharedMemoryFull",
@@ -96,7 +99,7 @@ __all__ = [
 
 __version__: str
 
-_LATE: Final = {"Recording": "rtmw.recording"}
+_LATE: Final = {"Recording": "rtmw.recording", "Replay": "rtmw.replay", "ReplayStats": "rtmw.replay"}
 """What is imported when it is first asked for, because it needs numpy and more."""
 
 

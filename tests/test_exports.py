@@ -26,6 +26,8 @@ PUBLIC = {
     "PublisherStats",
     "Recording",
     "Reliability",
+    "Replay",
+    "ReplayStats",
     "Sample",
     "Subscriber",
     "SubscriberStats",

@@ -19,6 +19,7 @@ from rtmw.cli import (
     node_status,
     publish,
     rates,
+    replay_arguments,
     top,
     topic,
     trace,
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")
     _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
     _add_node(commands)
+    _add_recordings(commands)
     _add_upkeep(commands)
     return parser
 
@@ -171,6 +173,11 @@ def _add_node(commands: Commands) -> None:
     _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")
     _add(shown, "info", node_status.info, "show what crosses and what does not, what was dropped, and why")
     _add(shown, "doctor", node_doctor.doctor, "look for what is in the way between this host and the others")
+
+
+def _add_recordings(commands: Commands) -> None:
+    parser = _add(commands, "replay", replay_arguments.run, "publish what recordings hold, each message at its time")
+    replay_arguments.add_arguments(parser)
 
 
 def _add_upkeep(commands: Commands) -> None:

@@ -1,4 +1,15 @@
-"""Recordings that flow again: each message is published at its time.
+"""Recordings that flow again: `rtmw.Replay` publishes what they hold, each message at its time.
 
+replay      what people use; puts the rest together
+tracks      which topics are played, with which type and QoS (qos), and which are not, and why
+latched     what was valid at the moment from which it is played
+cues        what the player has to know of each message
+feeder      prepares what comes next, in a thread of its own
 _player     publishes, in a thread without Python (player.h)
 """
+
+from rtmw.replay.qos import QosOptions
+from rtmw.replay.replay import Replay
+from rtmw.replay.stats import ReplayStats, TopicReplayed
+
+__all__ = ["QosOptions", "Replay", "ReplayStats", "TopicReplayed"]

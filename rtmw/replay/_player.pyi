@@ -1,16 +1,8 @@
 """The part of a replay that touches messages (player.h)."""
 
-from typing import Any, TypedDict
+from typing import Any
 
-from typing_extensions import Buffer
-
-class _Layout(TypedDict):
-    names: list[str]
-    formats: list[str]
-    offsets: list[int]
-    itemsize: int
-
-CUE: _Layout
+CUE: Any
 """One message to be played, for `numpy.dtype`: see struct cue."""
 
 class Player:
@@ -29,7 +21,7 @@ class Player:
     ) -> int:
         """Open a publisher for a topic; its number. All tracks come before the first feed."""
 
-    def feed(self, take: int, cues: Buffer, buffers: list[Any], begin_ns: int | None = None) -> bool:
+    def feed(self, take: int, cues: Any, buffers: list[Any], begin_ns: int | None = None) -> bool:
         """Hand over cues in the order of their times, and the buffers in which their payloads lie.
 
         Waits until it is their turn. False: that take is no more. `begin_ns`: the clock begins anew there with them.

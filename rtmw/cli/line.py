@@ -1,0 +1,36 @@
+"""One line on the terminal that says how far something is; nothing where nobody looks."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+_CLEAR: Final = "\r\x1b[K"
+
+
+class Line(Protocol):
+    """Shows a text in place of the one before."""
+
+    def __call__(self, text: str) -> None: ...
+
+
+@contextmanager
+def line() -> Generator[Line]:
+    """On standard error, so that what a command prints stays clean. It is gone when the work is over."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    try:
+        yield _show
+    finally:
+        sys.stderr.write(_CLEAR)
+        sys.stderr.flush()
+
+
+def _show(text: str) -> None:
+    width = shutil.get_terminal_size().columns - 1
+    sys.stderr.write(_CLEAR + text[:width])
+    sys.stderr.flush()

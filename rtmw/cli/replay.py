@@ -1,0 +1,133 @@
+"""`rtmw replay`: let recordings flow again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rtmw.cli.common import CommandError
+from rtmw.cli.keys import keys
+from rtmw.cli.line import Line, line
+from rtmw.cli.show import duration, show_json, size
+from rtmw.replay import Replay, ReplayStats
+
+LOOK_S: Final = 0.1
+JUMP_S: Final = 10.0
+HELP: Final = "space: pause, . : next message, ← →: 10 s, ↑ ↓: rate, q: end"
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """Play to the end, or until Ctrl-C; status 1 if messages could not be published."""
+    with _opened(arguments) as playing:
+        for topic, reason in playing.skipped.items():
+            print(f"rtmw: {topic} is not played: {reason}", file=sys.stderr)
+        if not playing.topics:
+            raise CommandError("There is nothing to play.")
+        _await_subscribers(playing, arguments)
+        began = time.monotonic()
+        if not arguments.paused:
+            playing.play()
+        try:
+            _follow(playing)
+        finally:
+            stats = playing.stats()
+            _report(stats, time.monotonic() - began, arguments.json)
+    return 1 if sum(count for cause, count in stats.dropped.items() if cause != "expired") else 0
+
+
+def _opened(arguments: argparse.Namespace) -> Replay:
+    try:
+        return Replay(
+            arguments.paths,
+            rate=arguments.rate,
+            start=arguments.start,
+            end=arguments.end,
+            loop=arguments.loop,
+            topics=arguments.topics,
+            remap=dict(arguments.remap or ()),
+            stamps="fresh" if arguments.fresh else "original",
+            qos=dict(arguments.qos or ()),
+            max_blocking=arguments.max_blocking,
+            domain=arguments.domain,
+        )
+    except (OSError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _await_subscribers(playing: Replay, arguments: argparse.Namespace) -> None:
+    if arguments.wait is not None and not playing.wait_for_subscribers(arguments.wait, arguments.timeout):
+        raise CommandError(
+            f"Not every topic has {arguments.wait} subscribers after {arguments.timeout:g} s; nothing was published."
+        )
+
+
+def _follow(playing: Replay) -> None:
+    """Show how far it is, and do what the keys say."""
+    session = _Session(playing)
+    with keys() as pressed, line() as shown:
+        while not playing.wait(LOOK_S):
+            session.show(shown)
+            for key in pressed():
+                session.press(key)
+            if session.over:
+                return
+
+
+class _Session:
+    """A person at the keyboard."""
+
+    def __init__(self, playing: Replay) -> None:
+        self._playing = playing
+        self.over = False
+        self._keys: dict[str, Callable[[], None]] = {
+            "space": self._toggle,
+            ".": playing.step,
+            "right": lambda: self._jump(JUMP_S),
+            "left": lambda: self._jump(-JUMP_S),
+            "up": lambda: self._faster(2.0),
+            "down": lambda: self._faster(0.5),
+            "q": self._end,
+        }
+
+    def press(self, key: str) -> None:
+        self._keys.get(key, lambda: None)()
+
+    def show(self, shown: Line) -> None:
+        playing, stats = self._playing, self._playing.stats()
+        rate = "as fast as taken" if playing.rate is None else f"× {playing.rate:g}"
+        state = "paused" if playing.paused else rate
+        where = f"{playing.position:.1f} of {playing.duration:.1f} s, {state}"
+        shown(f"{where}, {stats.published} messages, {size(stats.bytes)}   {HELP}")
+
+    def _toggle(self) -> None:
+        if self._playing.paused:
+            self._playing.resume()
+        else:
+            self._playing.pause()
+
+    def _jump(self, seconds: float) -> None:
+        self._playing.seek(max(0.0, self._playing.position + seconds))
+
+    def _faster(self, factor: float) -> None:
+        if self._playing.rate is not None:
+            self._playing.rate = min(max(self._playing.rate * factor, 1 / 64), 1024.0)
+
+    def _end(self) -> None:
+        self.over = True
+
+
+def _report(stats: ReplayStats, seconds: float, as_json: bool) -> None:
+    dropped = {cause: count for cause, count in stats.dropped.items() if count}
+    if as_json:
+        facts = {"published": stats.published, "bytes": stats.bytes, "dropped": dropped}
+        show_json({**facts, "lateness": stats.lateness.summary()})
+        return
+    late = duration(stats.lateness.percentile(99))
+    print(
+        f"published {stats.published} messages, {size(stats.bytes)}, in {seconds:.1f} s"
+        + (f"; 99 % within {late} of their time" if late else "")
+        + "".join(f"; {count} {cause.replace('_', ' ')}" for cause, count in dropped.items())
+    )

@@ -1,0 +1,136 @@
+"""Messages of several recordings as one, in the order of their times.
+
+Chunks are read in the order in which they begin. A message is given once no chunk is left that could hold an earlier
+one; so only chunks that overlap are in memory together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rtmw.recording.batch import Batch
+    from rtmw.recording.contents import Chunk
+    from rtmw.recording.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one chunk, in the order of their times."""
+
+    recording: int
+    """Which of the recordings."""
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What comes next: rows of one or more chunks."""
+
+    parts: tuple[Part, ...]
+    order: NDArray[np.intp]
+    """Of the rows of all parts, one part after the other: sorts them by time."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of Batch, in order."""
+        return self._sorted([getattr(part.batch, name) for part in self.parts])
+
+    def part(self) -> NDArray[Any]:
+        """u4: in which of the parts each row lies, in order."""
+        return self._sorted([np.full(len(part.batch), at, np.uint32) for at, part in enumerate(self.parts)])
+
+    def each(self, column: Callable[[Part], NDArray[Any]]) -> NDArray[Any]:
+        """A column that is made of each part, in order."""
+        return self._sorted([column(part) for part in self.parts])
+
+    def _sorted(self, columns: list[NDArray[Any]]) -> NDArray[Any]:
+        joined = columns[0] if len(columns) == 1 else np.concatenate(columns)
+        taken: NDArray[Any] = joined[self.order]
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages."""
+
+    channels: Sequence[frozenset[int]]
+    """Of each recording, by channel id."""
+    start_ns: int | None = None
+    """The first moment, by log time."""
+    end_ns: int | None = None
+    """The first moment that does not belong to it any more."""
+
+    def takes(self, recording: int, chunk: Chunk) -> bool:
+        """From the index alone: could it hold any?"""
+        if self.start_ns is not None and chunk.end_ns < self.start_ns:
+            return False
+        if self.end_ns is not None and chunk.start_ns >= self.end_ns:
+            return False
+        return not self.channels[recording].isdisjoint(chunk.counts)
+
+    def rows(self, recording: int, batch: Batch) -> Batch:
+        """Those of a batch."""
+        mask = np.isin(batch.channel, list(self.channels[recording]))
+        if self.start_ns is not None:
+            mask &= batch.log_time >= self.start_ns
+        if self.end_ns is not None:
+            mask &= batch.log_time < self.end_ns
+        return batch.where(mask)
+
+
+def in_order(recordings: Sequence[Recording], selection: Selection) -> Iterator[Stretch]:
+    """All messages that are selected, in the order of log_time; of equal times those of the first recording first."""
+    chunks = [
+        (number, chunk)
+        for number, recording in enumerate(recordings)
+        for chunk in recording.chunks
+        if selection.takes(number, chunk)
+    ]
+    chunks.sort(key=lambda item: item[1].start_ns)
+    waiting: list[Part] = []
+    for at, (number, chunk) in enumerate(chunks):
+        batch = selection.rows(number, recordings[number].read(chunk))
+        if len(batch):
+            waiting.append(Part(number, _sorted_by_time(batch)))
+        until = chunks[at + 1][1].start_ns if at + 1 < len(chunks) else None
+        ready, waiting = _split(waiting, until)
+        if ready:
+            yield _stretch(ready)
+
+
+def _sorted_by_time(batch: Batch) -> Batch:
+    times = batch.log_time
+    return batch if (times[1:] >= times[:-1]).all() else batch.where(np.argsort(times, kind="stable"))
+
+
+def _split(parts: list[Part], until_ns: int | None) -> tuple[list[Part], list[Part]]:
+    """What comes before a moment, and the rest."""
+    if until_ns is None:
+        return parts, []
+    before: list[Part] = []
+    rest: list[Part] = []
+    for part in parts:
+        at = int(np.searchsorted(part.batch.log_time, until_ns, "left"))
+        rows = np.arange(len(part.batch))
+        if at:
+            before.append(Part(part.recording, part.batch.where(rows[:at])))
+        if at < len(rows):
+            rest.append(Part(part.recording, part.batch.where(rows[at:])))
+    return before, rest
+
+
+def _stretch(parts: list[Part]) -> Stretch:
+    parts.sort(key=lambda part: part.recording)
+    if len(parts) == 1:
+        return Stretch(tuple(parts), np.arange(len(parts[0].batch)))
+    times = np.concatenate([part.batch.log_time for part in parts])
+    return Stretch(tuple(parts), np.argsort(times, kind="stable"))

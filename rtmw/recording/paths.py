@@ -1,0 +1,36 @@
+"""Which files are meant: a recording, several, a pattern, or a folder of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from glob import glob
+from pathlib import Path
+from typing import Final
+
+SUFFIX: Final = ".mcap"
+
+Source = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A file, a folder, a pattern such as `day-*.mcap`, or several of these."""
+
+
+def find_recordings(source: Source) -> list[Path]:
+    """The files, each once, in the order of their names within a folder or pattern. Raises FileNotFoundError."""
+    given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    if not given:
+        raise FileNotFoundError("no recording was named")
+    return list(dict.fromkeys(path for item in given for path in _find(Path(item))))
+
+
+def _find(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(item for item in path.iterdir() if item.suffix == SUFFIX)
+        if not found:
+            raise FileNotFoundError(f"the folder {path} has no recording: no file whose name ends in {SUFFIX}")
+        return found
+    if path.exists():
+        return [path]
+    found = [Path(name) for name in sorted(glob(os.fspath(path)))]
+    if not found:
+        raise FileNotFoundError(f"there is no recording {path}")
+    return found

@@ -1,0 +1,85 @@
+"""Prepares what the player plays next, in a thread of its own: reading, decompressing, sorting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rtmw.errors import RtmwError
+from rtmw.recording.ordered import in_order
+from rtmw.replay.cues import CueMaker, Cues
+from rtmw.replay.latched import latched
+from rtmw.replay.library import Player
+from rtmw.replay.tracks import Plan
+
+if TYPE_CHECKING:
+    from rtmw.recording.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What is to be played, from beginning to end."""
+
+    recordings: Sequence[Recording]
+    plan: Plan
+    start_ns: int
+    """The first moment that is played."""
+    end_ns: int | None
+    """The first moment that is not played any more; None: to the end."""
+    loop: bool
+    fresh: bool
+    """With source times of now."""
+
+    def read(self, at_ns: int) -> Iterator[tuple[int | None, Cues]]:
+        """Cues in order from a moment on; with the moment at which the clock begins anew, where it does."""
+        while True:
+            begin: int | None = at_ns
+            for cues in self._once(at_ns):
+                if len(cues.cues):
+                    yield begin, cues
+                    begin = None
+            if not self.loop or begin is not None:
+                return
+            at_ns = self.start_ns
+
+    def _once(self, at_ns: int) -> Iterator[Cues]:
+        begin_ns = min((recording.start_ns for recording in self.recordings if recording.message_count), default=0)
+        maker = CueMaker(self.plan, self.fresh, at_ns if at_ns > begin_ns else None)
+        before = latched(self.recordings, self.plan, at_ns)
+        if before is not None:
+            yield maker.latched(before, at_ns)
+        for stretch in in_order(self.recordings, self.plan.selection(at_ns, self.end_ns)):
+            yield maker.make(stretch)
+
+
+class Feeder:
+    """Feeds a player with what a score has from a moment on, until that is over or another take begins."""
+
+    def __init__(self, player: Player, score: Score, at_ns: int) -> None:
+        self._player, self._score, self._at_ns = player, score, at_ns
+        self._take = player.clear(at_ns)
+        self.error: Exception | None = None
+        """Why it could not go on."""
+        self._thread = threading.Thread(target=self._run, name="rtmw replay feeder", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for begin, cues in self._score.read(self._at_ns):
+                if not self._player.feed(self._take, cues.cues, cues.buffers, begin):
+                    return
+        except Exception as error:  # told to who waits for the replay
+            self.error = error
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with suppress(RtmwError):  # the player was closed
+            self._player.end(self._take)
+
+    def join(self) -> None:
+        """Wait for it. The player has been given another take, or was closed."""
+        self._thread.join()

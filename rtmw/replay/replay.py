@@ -1,0 +1,262 @@
+"""Replay: recordings are a source like any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from rtmw.closing import Closing
+from rtmw.domain import Domain, domain_of
+from rtmw.errors import ClosedError, RtmwError
+from rtmw.latency import Latency
+from rtmw.publisher import wire_type
+from rtmw.recording import Recording
+from rtmw.recording.paths import Source, find_recordings
+from rtmw.replay.feeder import Feeder, Score
+from rtmw.replay.library import Player
+from rtmw.replay.qos import QosOptions
+from rtmw.replay.stats import ReplayStats, by_topic
+from rtmw.replay.tracks import Choice, Plan, Track
+
+NO_LIMIT_NS = 2**64 - 1
+LOOK_S = 0.05
+"""How often a wait looks up, so that Ctrl-C ends it."""
+
+Moment = float | datetime
+"""Seconds since the recording began, or a time of day."""
+
+
+class Replay(Closing):
+    """Publishes what recordings hold, each message at its time; several files are played as one.
+
+        with rtmw.Replay("day.mcap", rate=10.0) as replay:
+            replay.wait_for_subscribers()
+            replay.run()
+
+    `source`: a file, a folder, a pattern, or several of these. `rate`: seconds of the recording in one second; None: as
+    fast as readers take it, RELIABLE. `start`, `end`: seconds since it began, or a datetime. `loop`: again and again.
+    `topics`: names or patterns; None: all but rtmw's own. `remap`: recorded name to played name. `stamps`: `original`
+    or `fresh` source times. `qos`: by name or pattern, keywords of Publisher that differ from what was recorded.
+    `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None: no limit.
+
+    What is left of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
+    (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
+
+    Errors: FileNotFoundError, RecordingDamaged, RtmwError for topics that are not there, ValueError, and those of
+    Publisher.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        rate: float | None = 1.0,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        loop: bool = False,
+        topics: Iterable[str] | None = None,
+        remap: Mapping[str, str] | None = None,
+        stamps: Literal["original", "fresh"] = "original",
+        qos: Mapping[str, QosOptions] | None = None,
+        max_blocking: float | None = None,
+        domain: int | Domain | None = None,
+    ) -> None:
+        if stamps not in ("original", "fresh"):
+            raise ValueError(f"stamps={stamps!r} is not possible; it is 'original' or 'fresh'")
+        self._rate = _checked_rate(rate)
+        chosen = (topics,) if isinstance(topics, str) else None if topics is None else tuple(topics)
+        self._closed, self._paused = False, True
+        self._feeder: Feeder | None = None
+        with ExitStack() as opened:
+            self.paths: tuple[Path, ...] = tuple(find_recordings(source))
+            recordings = tuple(opened.enter_context(Recording(path)) for path in self.paths)
+            self._begin_ns, self._last_ns = _span(recordings)
+            self._plan = Plan(recordings, Choice(chosen, remap or {}, qos or {}, rate is None))
+            self._score = Score(
+                recordings,
+                self._plan,
+                self._begin_ns if start is None else self._nanoseconds(start),
+                None if end is None else self._nanoseconds(end),
+                loop,
+                stamps == "fresh",
+            )
+            self._domain = domain_of(domain)
+            self._player = _open_player(self._domain, self._plan.tracks, max_blocking)
+            opened.callback(self._player.close)
+            self._player.rate(self._rate or 0.0)
+            self._opened = opened.pop_all()
+        self._begin(self._score.start_ns)
+        self._domain.adopt(self)
+
+    # ---- what it is ----
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names under which it plays."""
+        return tuple(dict.fromkeys(track.topic for track in self._plan.tracks))
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """Topics that were asked for and are not played, with the reason."""
+        return dict(self._plan.skipped)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the beginning of the recording to its last message."""
+        return (self._last_ns - self._begin_ns) / 1e9
+
+    @property
+    def began(self) -> datetime:
+        """When the recording was begun."""
+        return datetime.fromtimestamp(self._begin_ns / 1e9, UTC)
+
+    # ---- playing ----
+
+    def play(self) -> None:
+        """Go on from where it stands; from the start, if it was over. Returns at once."""
+        if self._open_player().wait(0.0):
+            self._begin(self._score.start_ns)
+        self._paused = False
+        self._player.pause(False)
+
+    def pause(self) -> None:
+        """Nothing more is published when this returns."""
+        self._open_player().pause(True)
+        self._paused = True
+
+    def resume(self) -> None:
+        """The same as play()."""
+        self.play()
+
+    @property
+    def paused(self) -> bool:
+        """At first, and after pause()."""
+        return self._paused
+
+    def step(self) -> None:
+        """While it is paused: publish the next message, now."""
+        self._open_player().step()
+
+    def seek(self, to: Moment) -> None:
+        """Go on from another moment; what was valid then of topics with history comes first."""
+        self._open_player()
+        self._begin(self._nanoseconds(to))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all has been played; False: not within `timeout` seconds. With `loop` it never is.
+
+        Raises what ended the replay before: RecordingDamaged, OSError, RtmwError.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = LOOK_S if end is None else min(LOOK_S, end - time.monotonic())
+            over = self._open_player().wait(max(left, 0.0))
+            if self._feeder is not None and self._feeder.error is not None:
+                raise self._feeder.error
+            if over or left <= 0:
+                return over
+
+    def run(self) -> ReplayStats:
+        """Play all that is left, and say what came of it."""
+        self.play()
+        self.wait()
+        return self.stats()
+
+    @property
+    def rate(self) -> float | None:
+        """Seconds of the recording in one second; None: as fast as readers take it. It can be set at any time."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: float | None) -> None:
+        self._rate = _checked_rate(rate)
+        self._open_player().rate(self._rate or 0.0)
+
+    @property
+    def position(self) -> float:
+        """Seconds since the recording began."""
+        return (self._open_player().position() - self._begin_ns) / 1e9
+
+    def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until each topic has at least `count` subscribers. False: not within `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while any(row[-1] < count for row in self._open_player().counters()):
+            left = 0.01 if end is None else min(0.01, end - time.monotonic())
+            if left <= 0:
+                return False
+            time.sleep(left)
+        return True
+
+    def stats(self) -> ReplayStats:
+        """What it has done, and how punctually."""
+        counters = self._open_player().counters()
+        topics = by_topic(zip((track.topic for track in self._plan.tracks), counters, strict=True))
+        return ReplayStats(topics, Latency.of(self._player.lateness()))
+
+    def close(self) -> None:
+        """Stop at once. What was published stays with its subscribers."""
+        if self._closed:
+            return
+        self._closed = True
+        self._player.close()
+        if self._feeder is not None:
+            self._feeder.join()
+        self._opened.close()
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Replay {', '.join(map(str, self.paths))}{', closed' if self._closed else ''}>"
+
+    def _open_player(self) -> Player:
+        if self._closed:
+            raise ClosedError(f"the replay of {', '.join(map(str, self.paths))}: used after close()")
+        return self._player
+
+    def _begin(self, at_ns: int) -> None:
+        former, self._feeder = self._feeder, Feeder(self._player, self._score, at_ns)
+        if former is not None:
+            former.join()
+
+    def _nanoseconds(self, moment: Moment) -> int:
+        if isinstance(moment, datetime):
+            return round(moment.timestamp() * 1e9)
+        if not 0 <= moment < 1e9:
+            raise ValueError(f"{moment!r} is no moment of a recording: seconds since it began, from 0, or a datetime")
+        return self._begin_ns + round(moment * 1e9)
+
+
+def _checked_rate(rate: float | None) -> float | None:
+    if rate is not None and not 0 < rate <= 1e6:
+        raise ValueError(f"rate={rate!r} is not possible; it is above 0 and at most a million, or None")
+    return rate
+
+
+def _span(recordings: Iterable[Recording]) -> tuple[int, int]:
+    """First and last log time of all; 0 and 0 when there is no message."""
+    filled = [recording for recording in recordings if recording.message_count]
+    return min((r.start_ns for r in filled), default=0), max((r.end_ns for r in filled), default=0)
+
+
+def _open_player(domain: Domain, tracks: Iterable[Track], max_blocking: float | None) -> Player:
+    if max_blocking is not None and not 0 <= max_blocking < 1e9:
+        raise ValueError(f"max_blocking={max_blocking!r} is not possible; it must be seconds from 0, or None")
+    player = Player(domain.id, NO_LIMIT_NS if max_blocking is None else int(max_blocking * 1e9))
+    try:
+        for track in tracks:
+            qos = track.qos
+            player.track(
+                track.topic,
+                wire_type(track.type),
+                int(qos.reliability),
+                qos.priority,
+                qos.depth,
+                qos.history,
+                qos.lifetime_ns,
+            )
+    except RtmwError:
+        player.close()
+        raise
+    return player

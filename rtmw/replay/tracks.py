@@ -1,0 +1,127 @@
+"""Which topics are played, under which name, with which type and QoS; and which are not, and why."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rtmw.errors import RtmwError, UnsupportedType
+from rtmw.qos import Reliability
+from rtmw.recording.ordered import Selection
+from rtmw.replay.qos import QosOptions, TrackQos, recorded_qos
+from rtmw.types import MessageType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rtmw.recording.contents import Channel
+    from rtmw.recording.recording import Recording
+
+OWN_PREFIX: Final = "rtmw/"
+"""Topics of rtmw itself: what a node said of itself then is not true now."""
+NONE: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A topic of one type that is played."""
+
+    topic: str
+    """The name under which it is played."""
+    recorded: str
+    """The name under which it was recorded."""
+    type: MessageType
+    qos: TrackQos
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is wanted of a recording."""
+
+    topics: tuple[str, ...] | None = None
+    """Names or patterns; None: all."""
+    remap: Mapping[str, str] = field(default_factory=dict[str, str])
+    qos: Mapping[str, QosOptions] = field(default_factory=dict[str, QosOptions])
+    """By name or pattern of the recorded topic; all that match are applied, in their order."""
+    reliable: bool = False
+    """RELIABLE, whatever was recorded: for a replay that goes as fast as its readers."""
+
+    def takes(self, topic: str) -> bool:
+        if self.topics is None:
+            return not topic.startswith(OWN_PREFIX)
+        return any(fnmatchcase(topic, pattern) for pattern in self.topics)
+
+    def quality(self, topic: str, recorded: TrackQos) -> TrackQos:
+        qos = replace(recorded, reliability=Reliability.RELIABLE) if self.reliable else recorded
+        for pattern, wanted in self.qos.items():
+            if fnmatchcase(topic, pattern):
+                qos = qos.changed(wanted)
+        return qos
+
+    def check(self, known: Iterable[str]) -> None:
+        """Raises RtmwError where something is named that the recordings do not have."""
+        names = sorted(set(known))
+        for pattern in (*(self.topics or ()), *self.remap, *self.qos):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.5)
+                advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names) or 'none'}."
+                raise RtmwError(f"The recording has no topic {pattern}; {advice}")
+
+
+class Plan:
+    """The tracks of several recordings, played as one."""
+
+    def __init__(self, recordings: Sequence[Recording], choice: Choice) -> None:
+        choice.check(channel.topic for recording in recordings for channel in recording.channels.values())
+        self.tracks: list[Track] = []
+        self.skipped: dict[str, str] = {}
+        """Topics that are wanted, and cannot be played, with the reason."""
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._table = np.full((len(recordings), 1 << 16), NONE, np.int32)
+        for at, recording in enumerate(recordings):
+            for channel in recording.channels.values():
+                if choice.takes(channel.topic):
+                    self._table[at, channel.id] = self._track(recording, channel, choice)
+        self.tracks = [
+            replace(track, topic=choice.remap.get(name, name), qos=choice.quality(name, track.qos))
+            for name, track in ((track.recorded, track) for track in self.tracks)
+        ]
+
+    def numbers(self, recording: int, channels: NDArray[np.uint16]) -> NDArray[np.int32]:
+        """The track of each channel; NONE: it has none."""
+        found: NDArray[np.int32] = self._table[recording, channels]
+        return found
+
+    def selection(self, start_ns: int | None, end_ns: int | None) -> Selection:
+        """All messages of the tracks in this time."""
+        channels = [frozenset(np.flatnonzero(row != NONE).tolist()) for row in self._table]
+        return Selection(channels, start_ns, end_ns)
+
+    def _track(self, recording: Recording, channel: Channel, choice: Choice) -> int:
+        try:
+            kind = recording.message_type(channel)
+            reason = f"its type is not known: {_format(recording, channel)}"
+        except UnsupportedType as error:
+            kind, reason = None, str(error)
+        if kind is None:
+            self.skipped[channel.topic] = reason
+            return NONE
+        qos = recorded_qos(channel.metadata)
+        number = self._numbers.setdefault((channel.topic, kind.identity), len(self.tracks))
+        if number == len(self.tracks):
+            self.tracks.append(Track(channel.topic, channel.topic, kind, qos))
+        else:
+            known = self.tracks[number]
+            self.tracks[number] = replace(known, qos=known.qos.stronger(qos))
+        return number
+
+
+def _format(recording: Recording, channel: Channel) -> str:
+    schema = recording.schemas.get(channel.schema_id)
+    described = f"a schema in {schema.encoding}" if schema else "no schema"
+    return f"messages in {channel.message_encoding or 'no known encoding'} with {described}"

@@ -1,0 +1,162 @@
+"""`rtmw replay`: what it plays, says and answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.cli.keys import split_keys
+from rtmw.cli.replay_arguments import moment, quality, rate, renaming
+from tests.cli.command import Run
+from tests.recordings import SECOND, Maker, numbered
+
+pytestmark = pytest.mark.usefixtures("domain")
+
+
+def test_it_plays_a_recording_and_says_how_many_messages(run: Run, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 20)
+    with rtmw.Subscriber("t") as taker:
+        status, out, err = run("replay", str(path), "--rate", "max")
+        assert len(list(iter(taker.take, None))) == 20
+    assert (status, err) == (0, "")
+    assert out.startswith("published 20 messages, 160 B, in ")
+
+
+def test_the_same_in_json(run: Run, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["a", "b"], 20)
+    status, out, _ = run("replay", str(path), "--topics", "a", "--remap", "a=c", "--rate", "10", "--json")
+    facts = json.loads(out)
+    assert (status, facts["published"], facts["dropped"], facts["lateness"]["count"]) == (0, 10, {}, 10)
+
+
+def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.writer.channel("plan", 0, "json"), 0, b"{}")
+        maker.write(maker.channel("t"), 0, b"x")
+    status, _, err = run("replay", str(maker.path))
+    assert status == 0
+    assert err.startswith("rtmw: plan is not played: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("{}/none.mcap",), "no recording"),
+        (("{}/a.mcap", "--topics", "nothing"), "has no topic nothing"),
+        (("{}/a.mcap", "--wait", "1", "--timeout", "0.01"), "subscribers"),
+        (("{}/a.mcap", "--end", "-1"), "no moment"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], word: str
+) -> None:
+    numbered(tmp_path / "a.mcap", ["t"], 1)
+    status, out, err = run("replay", *(argument.format(tmp_path) for argument in arguments))
+    assert (status, out) == (1, "")
+    assert word in err
+    assert len(err.splitlines()) == 1
+
+
+def test_arguments_are_read_as_they_are_meant() -> None:
+    assert (rate("max"), rate("2.5")) == (None, 2.5)
+    assert (moment("2.5"), moment("2026-01-31T12:00")) == (2.5, datetime(2026, 1, 31, 12))
+    assert renaming("a=b=c") == ("a", "b=c")
+    assert quality("a:*:reliability=reliable,lifetime=none,depth=3") == (
+        "a:*",
+        {"reliability": rtmw.Reliability.RELIABLE, "lifetime": None, "depth": 3},
+    )
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (rate, "0"),
+        (rate, "fast"),
+        (moment, "noon"),
+        (renaming, "a"),
+        (quality, "a"),
+        (quality, "a:spin=1"),
+        (quality, "a:depth=x"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(read: type, text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=text.partition("=")[0].partition(":")[2] or text):
+        read(text)
+
+
+def test_keys_have_names() -> None:
+    assert split_keys(" q\x1b[C\x1b[A.") == ["space", "q", "right", "up", "."]
+
+
+class Terminal:
+    """`rtmw replay` at a terminal of the test's own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        command = [sys.executable, "-m", "rtmw", "replay", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(Path(rtmw.__file__).parents[1]), "COLUMNS": "200"}
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+        os.set_blocking(self._master, False)
+        self.shown = ""
+
+    def press(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def read(self) -> None:
+        try:
+            self.shown += os.read(self._master, 65536).decode(errors="replace")
+        except OSError:  # nothing there, or its other end was closed
+            time.sleep(0.01)
+
+    def wait_for(self, word: str) -> None:
+        self.shown, end = "", time.monotonic() + 60
+        while word not in self.shown:
+            assert time.monotonic() < end, self.shown
+            self.read()
+
+    def end(self) -> int:
+        end = time.monotonic() + 60
+        while self.process.poll() is None and time.monotonic() < end:
+            self.read()
+        status = self.process.wait(1)
+        os.close(self._master)
+        return status
+
+
+def test_keys_pause_and_jump_and_end(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 20, apart_ns=5 * SECOND)
+    with rtmw.Subscriber("t") as taker:
+        terminal = Terminal(str(path), "--paused")
+        terminal.wait_for("paused, 0 messages")
+        terminal.press(".")
+        terminal.wait_for("paused, 1 messages")
+        terminal.press("\x1b[C")
+        terminal.wait_for("10.0 of 95.0 s")
+        terminal.press("\x1b[A")
+        terminal.press(" ")
+        terminal.wait_for("× 2, 2 messages")
+        terminal.press("q")
+        assert terminal.end() == 0
+        numbers = [int.from_bytes(sample.value, "little") for sample in iter(taker.take, None)]
+    assert numbers[:2] == [0, 2]
+
+
+def test_ctrl_c_ends_it_with_what_it_has_done(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 2, apart_ns=3600 * SECOND)
+    terminal = Terminal(str(path))
+    terminal.wait_for("1 messages")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.wait_for("published 1 messages")
+    assert terminal.end() == 130
