@@ -95,7 +95,7 @@ def number_map(values: Iterable[tuple[int, int]]) -> bytes:
     return octets(b"".join(struct.pack("<HQ", key, value) for key, value in values))
 
 
-def header(profile: str, library: str) -> bytes:
+def header(library: str, profile: str = "") -> bytes:
     return record(Opcode.HEADER, text(profile), text(library))
 
 

@@ -71,7 +71,7 @@ class RecordingWriter:
         self._output = Output(path)
         self._summary = Summary(self.definitions)
         self._closed = False
-        self._output.append(records.MAGIC, records.header(self.definitions.profile, f"rtmw {_version()}"))
+        self._output.append(records.MAGIC, records.header(f"rtmw {_version()}", self.definitions.profile))
 
     @property
     def path(self) -> str:

@@ -13,7 +13,7 @@ from rtmw.recording import Recording, RecordingWriter
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
 from rtmw.types import resolve
-from tests.recording.foreign import made
+from tests.recording.readers import made
 from topics.river import Reading
 
 

@@ -11,8 +11,8 @@ from mcap.reader import SeekingReader
 from mcap.stream_reader import StreamReader
 
 from rtmw.recording import Recording
-from tests.recording.foreign import made
-from tests.recording.foreign.conftest import Reader
+from tests.recording.readers import made
+from tests.recording.readers.conftest import Reader
 
 EVERY = [
     pytest.param({"compression": compression, "index": index}, id=f"{compression}-{'index' if index else 'plain'}")
