@@ -39,6 +39,10 @@ def test_processes_killed_at_random_stop_nobody_and_leak_nothing(built: Path) ->
     assert "none was lost, and the books balance" in run(str(built / "plain" / "kill_stress"), "3")
 
 
+def test_hostile_records_of_a_recording_lead_nowhere(built: Path) -> None:
+    assert "nothing was read or found outside" in run(str(built / "plain" / "records"), "5000")
+
+
 def test_two_threads_never_see_an_outcome_on_which_the_core_relies_not_to_come(built: Path) -> None:
     assert "hold ‖ free: 0 of " in run(str(built / "plain" / "litmus"), "200")
 

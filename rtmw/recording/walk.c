@@ -28,7 +28,7 @@ static uint64_t content_needed(uint8_t opcode)
 /* A record, as much of it as is in the window. */
 struct view {
     const uint8_t *content;
-    uint64_t available; /* of the content */
+    uint64_t available; /* of the content: what content_needed says, or until the file ends */
     uint64_t length;    /* of the content, as the record says */
     uint64_t extension; /* so many bytes more than are known it may have */
     bool is_ours;
@@ -152,7 +152,7 @@ static enum mcap_walk_end look(struct mcap_walk *walk, const uint8_t *record, ui
     walk->wrong = check(&(struct view){.opcode = record[0],
                                        .is_ours = walk->is_ours,
                                        .content = record + MCAP_RECORD_HEADER,
-                                       .available = available - MCAP_RECORD_HEADER,
+                                       .available = walk->needed - MCAP_RECORD_HEADER,
                                        .length = length,
                                        .extension = walk->is_ours || is_cut ? 0 : MCAP_EXTENSION});
     if (walk->wrong) return MCAP_WRONG;
