@@ -92,13 +92,13 @@ class BuildCore(build_ext):
         super().build_extensions()
 
 
-def extension(name: str) -> Extension:
-    """The extension module of a package: all C files of its folder."""
+def extension(name: str, *shared: str) -> Extension:
+    """The extension module of a package: all C files of its folder, and those that it shares with another."""
     folder = name.rpartition(".")[0].replace(".", "/")
     warnings = ["-Wall", "-Wextra"]
     return Extension(
         name,
-        sources=sorted(glob(f"{folder}/*.c")),
+        sources=[*sorted(glob(f"{folder}/*.c")), *shared],
         depends=sorted(glob(f"{folder}/*.h")),
         extra_compile_args=["-O2", "-std=gnu11", "-D_GNU_SOURCE", *warnings, "-fvisibility=hidden", *sanitizer_flags()],
         extra_link_args=sanitizer_flags(),
@@ -113,6 +113,7 @@ setup(
         extension("rtmw.recording._mcap"),
         extension("rtmw.replay._player"),
         extension("rtmw.columns._columns"),
+        extension("rtmw.record._collector", "rtmw/recording/chunk.c"),
     ],
     cmdclass={"build_ext": BuildCore},
 )

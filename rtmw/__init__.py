@@ -30,6 +30,7 @@ from rtmw.errors import (
     PoolExhausted,
     RecordingDamaged,
     RecordingError,
+    RecordingFailed,
     RegionDamaged,
     RtmwError,
     SharedMemoryFull,
@@ -49,6 +50,7 @@ from rtmw.types import ANY
 from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
+    from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
     from rtmw.replay import Replay, ReplayStats
 
@@ -74,9 +76,12 @@ __all__ = [
     "Profile",
     "Publisher",
     "PublisherStats",
+    "Recorder",
+    "RecorderStats",
     "Recording",
     "RecordingDamaged",
     "RecordingError",
+    "RecordingFailed",
     "RegionDamaged",
     "Reliability",
     "Replay",
@@ -99,7 +104,13 @@ __all__ = [
 
 __version__: str
 
-_LATE: Final = {"Recording": "rtmw.recording", "Replay": "rtmw.replay", "ReplayStats": "rtmw.replay"}
+_LATE: Final = {
+    "Recorder": "rtmw.record",
+    "RecorderStats": "rtmw.record",
+    "Recording": "rtmw.recording",
+    "Replay": "rtmw.replay",
+    "ReplayStats": "rtmw.replay",
+}
 """What is imported when it is first asked for, because it needs numpy and more."""
 
 

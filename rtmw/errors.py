@@ -22,6 +22,7 @@
     ├── LeaseExpired            this RELIABLE subscriber stood still and no longer counted
     ├── RecordingError          this file is no recording, or of a kind that cannot be read
     │   └── RecordingDamaged        its bytes contradict each other, or their CRC
+    ├── RecordingFailed         a recorder could not begin, or not go on
     └── ClosedError             used after close()
 
 Full and empty are answers, not errors: `publish` returns False, `take` returns None.
@@ -126,6 +127,10 @@ class RecordingDamaged(RecordingError):
         super().__init__(message)
         self.path = path
         self.position = position
+
+
+class RecordingFailed(RtmwError):
+    """The recording cannot begin, or ended before its time; what of it is on the disk is said."""
 
 
 class ClosedError(RtmwError):

@@ -24,6 +24,8 @@ PUBLIC = {
     "Profile",
     "Publisher",
     "PublisherStats",
+    "Recorder",
+    "RecorderStats",
     "Recording",
     "Reliability",
     "Replay",

@@ -18,6 +18,7 @@ LONGEST = 400
 LONGER = {
     "rtmw/shm/_core.c": "all of the core that knows Python: formulaic, and five types in it",
     "rtmw/net/_engine.c": "all of the engine that knows Python: formulaic, and three types in it",
+    "rtmw/recording/_mcap.c": "all of recordings that knows Python: formulaic, what reads and what writes",
     "rtmw/types/_cdr.c": "all of the codec that knows Python: a short function for each kind of value, and one type",
 }
 """Files that may be longer, by path, each with the reason."""
@@ -29,6 +30,7 @@ GLUE = {
     "rtmw/recording/_mcap.c",
     "rtmw/replay/_player.c",
     "rtmw/columns/_columns.c",
+    "rtmw/record/_collector.c",
 }
 
 MACHINE_PATH = re.compile(r"/(?:root|work|home|Users)/\w")

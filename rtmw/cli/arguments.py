@@ -19,6 +19,7 @@ from rtmw.cli import (
     node_status,
     publish,
     rates,
+    record_arguments,
     replay_arguments,
     top,
     topic,
@@ -176,6 +177,8 @@ def _add_node(commands: Commands) -> None:
 
 
 def _add_recordings(commands: Commands) -> None:
+    parser = _add(commands, "record", record_arguments.run, "write what flows on topics into recordings (MCAP files)")
+    record_arguments.add_arguments(parser)
     parser = _add(commands, "replay", replay_arguments.run, "publish what recordings hold, each message at its time")
     replay_arguments.add_arguments(parser)
 

@@ -203,6 +203,44 @@ static PyObject *Chunk_side(PyObject *self, PyObject *unused)
     return bytes;
 }
 
+enum { LATEST = 16 }; /* publishers of a channel that are told apart */
+
+static PyObject *message_at(const struct chunk *core, const struct chunk_row *row)
+{
+    const uint8_t *at = core->records + row->offset;
+    uint64_t length, publish_time;
+    memcpy(&length, at + 1, 8);
+    memcpy(&publish_time, at + MESSAGE_HEAD - 8, 8);
+    Py_ssize_t size = (Py_ssize_t)length - (MESSAGE_HEAD - 9);
+    return Py_BuildValue("y#KKKBKL", at + MESSAGE_HEAD, size, row->log_time, publish_time, row->sequence, row->priority,
+                         row->publisher, (long long)row->expires);
+}
+
+static bool is_among(const uint64_t *publishers, Py_ssize_t count, uint64_t publisher)
+{
+    while (count)
+        if (publishers[--count] == publisher) return true;
+    return false;
+}
+
+/* The last message of each publisher in a channel, in no order. */
+static PyObject *Chunk_latest(PyObject *self, PyObject *given)
+{
+    struct chunk *core = chunk_core(self);
+    unsigned long channel = PyLong_AsUnsignedLong(given);
+    PyObject *list = PyErr_Occurred() ? NULL : PyList_New(0);
+    uint64_t publishers[LATEST];
+    for (size_t i = core->count; list && i-- && PyList_GET_SIZE(list) < LATEST;) {
+        const struct chunk_row *row = &core->rows[i];
+        if (row->channel != channel || is_among(publishers, PyList_GET_SIZE(list), row->publisher)) continue;
+        publishers[PyList_GET_SIZE(list)] = row->publisher;
+        PyObject *message = message_at(core, row);
+        if (!message || PyList_Append(list, message)) Py_CLEAR(list);
+        Py_XDECREF(message);
+    }
+    return list;
+}
+
 static Py_ssize_t Chunk_length(PyObject *self) { return (Py_ssize_t)chunk_core(self)->count; }
 
 static int Chunk_get_buffer(PyObject *self, Py_buffer *view, int flags)
@@ -243,15 +281,12 @@ static PyObject *Chunk_size(PyObject *self, void *unused)
     return PyLong_FromSize_t(chunk_core(self)->used);
 }
 
-static PyMethodDef chunk_methods[] = {{"is_full_for", Chunk_is_full_for, METH_O, NULL},
-                                      {"append", Chunk_append, METH_VARARGS, NULL},
-                                      {"extend", Chunk_extend, METH_VARARGS, NULL},
-                                      {"prepend", Chunk_prepend, METH_O, NULL},
-                                      {"clear", Chunk_clear, METH_NOARGS, NULL},
-                                      {"indexes", Chunk_indexes, METH_NOARGS, NULL},
-                                      {"channels", Chunk_channels, METH_NOARGS, NULL},
-                                      {"side", Chunk_side, METH_NOARGS, NULL},
-                                      {NULL, NULL, 0, NULL}};
+static PyMethodDef chunk_methods[] = {
+    {"is_full_for", Chunk_is_full_for, METH_O, NULL}, {"append", Chunk_append, METH_VARARGS, NULL},
+    {"extend", Chunk_extend, METH_VARARGS, NULL},     {"prepend", Chunk_prepend, METH_O, NULL},
+    {"clear", Chunk_clear, METH_NOARGS, NULL},        {"indexes", Chunk_indexes, METH_NOARGS, NULL},
+    {"channels", Chunk_channels, METH_NOARGS, NULL},  {"side", Chunk_side, METH_NOARGS, NULL},
+    {"latest", Chunk_latest, METH_O, NULL},           {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef chunk_attributes[] = {{"address", Chunk_address, NULL, NULL, NULL},
                                          {"start_ns", Chunk_start, NULL, NULL, NULL},

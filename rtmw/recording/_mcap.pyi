@@ -37,6 +37,10 @@ class Chunk:
     def indexes(self) -> bytes: ...
     def channels(self) -> list[tuple[int, int, int]]: ...
     def side(self) -> bytes: ...
+    def latest(self, channel: int, /) -> list[tuple[bytes, int, int, int, int, int, int]]:
+        """The last message of each publisher, 16 at most: payload, log time, publish time, sequence, priority,
+        publisher, expiry.
+        """
 
 def scan(data: Buffer, /) -> tuple[tuple[bytearray, ...], list[tuple[int, int, int]]]:
     """The records of a chunk: columns of its messages, and (opcode, position, length) of schemas and channels.

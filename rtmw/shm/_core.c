@@ -479,6 +479,13 @@ static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
     return PyLong_FromUnsignedLongLong(h->control_bytes + h->pool_bytes + h->descriptors * sizeof(uint32_t));
 }
 
+/* Grows with each new topic: a hint of when it is worth asking for their names. */
+static PyObject *Region_topic_count(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLong(load_relaxed(&((Region *)self)->core->hints->topics_top));
+}
+
 static PyObject *Region_lock_memory(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -524,6 +531,7 @@ static PyMethodDef Region_methods[] = {
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
                                       {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
+                                      {"topic_count", Region_topic_count, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};

@@ -1,0 +1,94 @@
+"""How a recording goes: one line that changes on a terminal, and a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rtmw.cli.show import show_json, size
+
+if TYPE_CHECKING:
+    from rtmw.record import RecorderStats
+    from rtmw.recording.causes import Cause
+
+LIVE_S, LINES_S = 0.4, 5.0
+
+
+class Progress:
+    """On standard error, so that standard output stays for the result; as JSON on standard output."""
+
+    def __init__(self, is_quiet: bool, is_json: bool) -> None:
+        self._is_quiet, self._is_json = is_quiet, is_json
+        self._live: Any = None
+        self._before: tuple[float, RecorderStats] | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and not self._is_quiet and not self._is_json:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        elif not self._is_quiet:
+            print(f"rtmw record: {text}", file=sys.stderr, flush=True)
+
+    def show(self, stats: RecorderStats) -> None:
+        """Called often; shown when it is time."""
+        now = time.monotonic()
+        then, before = self._before or (now, stats)
+        if self._before is None:
+            self._before = now, stats
+        if self._is_quiet or now - then < (LIVE_S if self._live is not None else LINES_S):
+            return
+        self._before = now, stats
+        if self._is_json:
+            show_json(stats)
+        elif self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text(line(stats, before, now - then)), refresh=True)
+        else:
+            self.say(line(stats, before, now - then))
+
+
+def line(stats: RecorderStats, before: RecorderStats, seconds: float) -> str:
+    """How it stands, with rates since `before`, so many seconds ago."""
+    rate, volume = (stats.messages - before.messages) / seconds, (stats.bytes - before.bytes) / seconds
+    parts = [
+        f"{stats.messages} messages of {stats.topics} topics",
+        f"{rate:.0f}/s, {size(volume)}/s",
+        f"{size(stats.written)} in {stats.files} file{'s' if stats.files != 1 else ''}",
+    ]
+    parts += [f"missing: {causes(stats.missing)}"] if stats.missing else []
+    parts += [f"disk behind: {100 * stats.backlog:.0f} % of the buffer"] if stats.backlog > 0.02 else []
+    parts += ["paused"] if stats.is_paused else []
+    return " · ".join(parts)
+
+
+def causes(missing: Mapping[Cause, int]) -> str:
+    """Counts with their causes, the most frequent first."""
+    ordered = sorted(missing.items(), key=lambda item: -item[1])
+    return ", ".join(f"{count} {cause.name.lower().replace('_', ' ')}" for cause, count in ordered)
+
+
+def summary(stats: RecorderStats, paths: Sequence[Path]) -> str:
+    """What came of it."""
+    lines = [f"recorded {stats.messages} messages ({size(stats.bytes)}) of {stats.topics} topics"]
+    lines += [f"missing: {causes(stats.missing)}"] if stats.missing else []
+    return "\n".join([*lines, *map(str, paths)])

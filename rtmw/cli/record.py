@@ -1,0 +1,112 @@
+"""`rtmw record`: write topics into recordings, until SIGINT, SIGTERM, or the disk fails."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from rtmw.cli.common import CommandError
+from rtmw.cli.keys import keys
+from rtmw.cli.progress import Progress, summary
+from rtmw.record import Recorder
+
+STEP_S = 0.2
+HELP_KEYS = "q ends it, p pauses, s begins the next file or writes the snapshot"
+HELP_SIGNALS = "SIGINT ends it, SIGUSR1 begins the next file or writes the snapshot, SIGUSR2 pauses and goes on"
+_OPTIONS = (
+    "compression", "chunk_bytes", "buffer_bytes", "split_bytes", "split_every", "keep", "sync_every", "snapshot",
+    "reliable", "append", "ros2",
+)  # fmt: skip
+
+
+class _Demands:
+    """What signals and keys ask for; the main thread does it."""
+
+    def __init__(self) -> None:
+        self.end, self.cut, self.pause = threading.Event(), threading.Event(), threading.Event()
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        wanted = {
+            signal.SIGINT: self.end,
+            signal.SIGTERM: self.end,
+            signal.SIGUSR1: self.cut,
+            signal.SIGUSR2: self.pause,
+        }
+        before = {number: signal.signal(number, _setting(event)) for number, event in wanted.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def press(self, key: str) -> None:
+        event = {"q": self.end, "s": self.cut, "p": self.pause, "r": self.pause, "space": self.pause}.get(key)
+        if event is not None:
+            event.set()
+
+
+def _setting(event: threading.Event) -> Callable[[int, FrameType | None], None]:
+    return lambda _number, _frame: event.set()
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Record until the end is demanded; 1 when the disk has failed."""
+    topics = ["*"] if arguments.all else arguments.topics
+    if arguments.all == bool(arguments.topics):
+        raise CommandError("say which topics to record: names and patterns, or --all")
+    demands = _Demands()
+    with demands.listening():
+        try:
+            given = {name: getattr(arguments, name) for name in _OPTIONS}
+            options: Any = {name: value for name, value in given.items() if value is not None}
+            recorder = Recorder(topics, arguments.output, exclude=arguments.exclude, domain=arguments.domain, **options)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        with recorder:
+            _watch(recorder, demands, arguments)
+    if not arguments.quiet:
+        print(summary(recorder.stats(), recorder.paths), flush=True)
+    return 0
+
+
+def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace) -> None:
+    """Until the end: show how it goes, and do what is demanded."""
+    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    with keys() as pressed, Progress(arguments.quiet, arguments.json) as progress:
+        progress.say(f"recording to {recorder.folder}; {HELP_KEYS if sys.stdin.isatty() else HELP_SIGNALS}")
+        while not demands.end.wait(_left(until)):
+            if (until is not None and time.monotonic() >= until) or recorder.wait(0):
+                return
+            for key in pressed():
+                demands.press(key)
+            _serve(recorder, demands, progress)
+            progress.show(recorder.stats())
+
+
+def _left(until: float | None) -> float:
+    return STEP_S if until is None else max(0.0, min(STEP_S, until - time.monotonic()))
+
+
+def _serve(recorder: Recorder, demands: _Demands, progress: Progress) -> None:
+    if demands.pause.is_set():
+        demands.pause.clear()
+        paused = recorder.stats().is_paused
+        if paused:
+            recorder.resume()
+        else:
+            recorder.pause()
+        progress.say("going on" if paused else "paused")
+    if demands.cut.is_set():
+        demands.cut.clear()
+        if recorder.settings.snapshot:
+            progress.say(f"snapshot: {recorder.snapshot() or 'nothing came since the last one'}")
+        else:
+            progress.say(f"next file: {recorder.split()}")

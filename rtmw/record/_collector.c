@@ -1,0 +1,284 @@
+/* Python's view of the collector; the only file of the recorder that knows Python. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <errno.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct collector *core; /* until closed */
+} Collector;
+
+static PyObject *error_of(PyObject *self) { return *(PyObject **)PyType_GetModuleState(Py_TYPE(self)); }
+
+static PyObject *fail(PyObject *self, const char *what, int code)
+{
+    return PyErr_Format(error_of(self), "%s: %s", what, rtmw_describe(code));
+}
+
+static struct collector *open_core(PyObject *self)
+{
+    struct collector *core = ((Collector *)self)->core;
+    if (!core) PyErr_SetString(error_of(self), "the recorder is closed");
+    return core;
+}
+
+/* Attached and started, or a Python error. */
+static bool start(PyObject *self, uint32_t domain, uint64_t chunk_age_ns, uint64_t budget)
+{
+    struct collector *core = calloc(1, sizeof *core);
+    if (!core) return PyErr_NoMemory(), false;
+    core->chunk_age_ns = chunk_age_ns;
+    core->budget = budget;
+    int code = rtmw_attach(domain, &core->region);
+    if (code != RTMW_OK) return free(core), fail(self, "the recorder cannot attach", code), false;
+    code = collector_start(core);
+    if (!code) return ((Collector *)self)->core = core, true;
+    rtmw_detach(core->region);
+    free(core);
+    errno = code;
+    return PyErr_SetFromErrno(PyExc_OSError), false;
+}
+
+static PyObject *Collector_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"domain", "chunk_age_ns", "budget", NULL};
+    unsigned int domain;
+    unsigned long long age, budget;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "IKK", names, &domain, &age, &budget)) return NULL;
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self && !start(self, domain, age, budget)) Py_CLEAR(self);
+    return self;
+}
+
+static PyObject *Collector_add(PyObject *self, PyObject *args)
+{
+    const char *topic;
+    int reliability, is_new, code;
+    unsigned int depth, history;
+    struct collector *core = open_core(self);
+    if (!core || !PyArg_ParseTuple(args, "siIIp", &topic, &reliability, &depth, &history, &is_new)) return NULL;
+    rtmw_subscriber_qos qos = {(rtmw_reliability)reliability, depth, history, 0, 0, 0};
+    int64_t number = source_add(core, topic, &qos, is_new, &code);
+    return number < 0 ? fail(self, topic, code) : PyLong_FromLongLong(number);
+}
+
+static struct chunk *chunk_at(PyObject *address) { return PyLong_AsVoidPtr(address); }
+
+static PyObject *Collector_lend(PyObject *self, PyObject *address)
+{
+    struct collector *core = open_core(self);
+    struct chunk *chunk = core ? chunk_at(address) : NULL;
+    if (!chunk) return NULL;
+    if (!exchange_lend(core, chunk)) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_give(PyObject *self, PyObject *address)
+{
+    struct collector *core = open_core(self);
+    struct chunk *chunk = core ? chunk_at(address) : NULL;
+    if (!chunk) return NULL;
+    exchange_give(core, chunk);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_next(PyObject *self, PyObject *given)
+{
+    struct collector *core = open_core(self);
+    unsigned long long timeout_ns = core ? PyLong_AsUnsignedLongLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    struct chunk *chunk;
+    Py_BEGIN_ALLOW_THREADS
+    chunk = exchange_next(core, timeout_ns);
+    Py_END_ALLOW_THREADS
+    if (chunk) return PyLong_FromVoidPtr(chunk);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_channel(PyObject *self, PyObject *given)
+{
+    struct collector *core = open_core(self);
+    unsigned long number = core ? PyLong_AsUnsignedLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    pthread_mutex_lock(&core->lock);
+    bool exists = number > 0 && number <= core->channel_count;
+    struct channel channel = exists ? core->channels[number] : (struct channel){0};
+    pthread_mutex_unlock(&core->lock);
+    if (exists) return Py_BuildValue("IH", channel.source, channel.type);
+    return PyErr_Format(PyExc_KeyError, "there is no channel %lu", number);
+}
+
+/* (source, channel or 0, cause, count) of what was not told yet. */
+static int tell(PyObject *list, struct source *s)
+{
+    for (int cause = 1; cause < CAUSES; cause++) {
+        uint64_t count = load_relaxed(&s->missing[cause]);
+        if (count == s->told[cause]) continue;
+        PyObject *row = Py_BuildValue("IHiK", s->number, load_relaxed(&s->channel), cause, count - s->told[cause]);
+        int failed = row ? PyList_Append(list, row) : -1;
+        Py_XDECREF(row);
+        if (failed) return -1;
+        s->told[cause] = count;
+    }
+    return 0;
+}
+
+/* Making the rows with the lock held is harmless: the thread wants it for moments, and never the GIL. */
+static PyObject *Collector_missing(PyObject *self, PyObject *unused)
+{
+    struct collector *core = open_core(self);
+    PyObject *list = core ? PyList_New(0) : NULL;
+    (void)unused;
+    if (!list) return NULL;
+    pthread_mutex_lock(&core->lock);
+    int failed = 0;
+    for (uint32_t i = 0; i < core->news_count && !failed; i++) {
+        struct source *s = core->sources[core->news[i]];
+        store_relaxed(&s->has_news, false);
+        failed = tell(list, s);
+    }
+    core->news_count = 0;
+    pthread_mutex_unlock(&core->lock);
+    if (failed) Py_CLEAR(list);
+    return list;
+}
+
+/* (taken, bytes, missing by cause from 1 on) of each source. */
+static PyObject *Collector_counters(PyObject *self, PyObject *unused)
+{
+    struct collector *core = open_core(self);
+    PyObject *list = core ? PyList_New(0) : NULL;
+    (void)unused;
+    uint32_t count = core ? load_acquire(&core->source_count) : 0;
+    for (uint32_t i = 0; list && i < count; i++) {
+        pthread_mutex_lock(&core->lock);
+        struct source *s = core->sources[i];
+        pthread_mutex_unlock(&core->lock);
+        uint64_t *m = s->missing;
+        PyObject *row = Py_BuildValue("KKKKKKKK", load_relaxed(&s->taken), load_relaxed(&s->bytes), load_relaxed(&m[1]),
+                                      load_relaxed(&m[2]), load_relaxed(&m[3]), load_relaxed(&m[4]),
+                                      load_relaxed(&m[5]), load_relaxed(&m[6]));
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *Collector_state(PyObject *self, PyObject *unused)
+{
+    struct collector *core = open_core(self);
+    (void)unused;
+    if (!core) return NULL;
+    uint32_t cuts = load_acquire(&core->cuts_seen); /* before the chunks are counted: what it closed is among them */
+    pthread_mutex_lock(&core->lock);
+    uint32_t full = core->full_count, spare = core->free_count;
+    bool has_ended = core->has_ended && !full;
+    pthread_mutex_unlock(&core->lock);
+    return Py_BuildValue("IIIKO", full, spare, cuts, load_relaxed(&core->clock_jumps), has_ended ? Py_True : Py_False);
+}
+
+static PyObject *Collector_pause(PyObject *self, PyObject *given)
+{
+    struct collector *core = open_core(self);
+    int paused = core ? PyObject_IsTrue(given) : -1;
+    if (paused < 0) return NULL;
+    store_relaxed(&core->paused, (uint32_t)paused);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_cut(PyObject *self, PyObject *unused)
+{
+    struct collector *core = open_core(self);
+    (void)unused;
+    if (!core) return NULL;
+    return PyLong_FromUnsignedLong(fetch_add(&core->cuts, 1u) + 1u);
+}
+
+static PyObject *Collector_shift_clock(PyObject *self, PyObject *given)
+{
+    struct collector *core = open_core(self);
+    long long shift = core ? PyLong_AsLongLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    store_relaxed(&core->clock_shift, shift);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_stop(PyObject *self, PyObject *unused)
+{
+    struct collector *core = open_core(self);
+    (void)unused;
+    if (!core) return NULL;
+    store_release(&core->stopping, 1u);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_close(PyObject *self, PyObject *unused)
+{
+    struct collector *core = ((Collector *)self)->core;
+    (void)unused;
+    ((Collector *)self)->core = NULL;
+    if (core) {
+        Py_BEGIN_ALLOW_THREADS
+        rtmw_region *region = core->region;
+        collector_stop(core);
+        collector_free(core);
+        rtmw_detach(region);
+        free(core);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+static void Collector_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(Collector_close(self, NULL));
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef collector_methods[] = {{"add", Collector_add, METH_VARARGS, NULL},
+                                          {"lend", Collector_lend, METH_O, NULL},
+                                          {"give", Collector_give, METH_O, NULL},
+                                          {"next", Collector_next, METH_O, NULL},
+                                          {"channel", Collector_channel, METH_O, NULL},
+                                          {"missing", Collector_missing, METH_NOARGS, NULL},
+                                          {"counters", Collector_counters, METH_NOARGS, NULL},
+                                          {"state", Collector_state, METH_NOARGS, NULL},
+                                          {"pause", Collector_pause, METH_O, NULL},
+                                          {"cut", Collector_cut, METH_NOARGS, NULL},
+                                          {"shift_clock", Collector_shift_clock, METH_O, NULL},
+                                          {"stop", Collector_stop, METH_NOARGS, NULL},
+                                          {"close", Collector_close, METH_NOARGS, NULL},
+                                          {NULL, NULL, 0, NULL}};
+
+static PyType_Slot collector_slots[] = {{Py_tp_new, Collector_new},
+                                        {Py_tp_dealloc, Collector_dealloc},
+                                        {Py_tp_methods, collector_methods},
+                                        {0, NULL}};
+static PyType_Spec collector_spec = {"rtmw.record._collector.Collector", sizeof(Collector), 0, Py_TPFLAGS_DEFAULT,
+                                     collector_slots};
+
+static int module_exec(PyObject *module)
+{
+    PyObject *errors = PyImport_ImportModule("rtmw.errors");
+    PyObject **error = PyModule_GetState(module);
+    if (errors) *error = PyObject_GetAttrString(errors, "RtmwError");
+    Py_XDECREF(errors);
+    PyObject *type = *error ? PyType_FromModuleAndSpec(module, &collector_spec, NULL) : NULL;
+    int code = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
+    Py_XDECREF(type);
+    return code;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "rtmw.record._collector", NULL, sizeof(PyObject *), NULL, module_slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__collector(void) { return PyModuleDef_Init(&module); }

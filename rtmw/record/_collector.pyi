@@ -1,0 +1,44 @@
+"""The part of the recorder that touches messages (collector.h)."""
+
+from typing import final
+
+@final
+class Collector:
+    """Attached to a domain, with a thread that takes messages into chunks. Chunks go by their address."""
+
+    def __new__(cls, domain: int, chunk_age_ns: int, budget: int) -> Collector: ...
+    def add(self, topic: str, reliability: int, depth: int, history: int, is_new: bool, /) -> int:
+        """Record a topic from now on; the number of its source."""
+
+    def lend(self, chunk: int, /) -> None:
+        """One more chunk to fill, which has to exist until the collector is closed."""
+
+    def give(self, chunk: int, /) -> None:
+        """One that came from `next`, empty again."""
+
+    def next(self, timeout_ns: int, /) -> int | None:
+        """The next full chunk; None: the time is up, or there will be no more."""
+
+    def channel(self, number: int, /) -> tuple[int, int]:
+        """Source and type of a channel."""
+
+    def missing(self) -> list[tuple[int, int, int, int]]:
+        """What is not recorded since the last call: source, its last channel or 0, cause, count."""
+
+    def counters(self) -> list[tuple[int, int, int, int, int, int, int, int]]:
+        """Of each source: messages and bytes taken, and those missing by cause from 1 on."""
+
+    def state(self) -> tuple[int, int, int, int, bool]:
+        """Full chunks, free ones, demands seen to, times that the wall clock went back, and whether all is over."""
+
+    def pause(self, paused: bool, /) -> None: ...
+    def cut(self) -> int:
+        """Close the open chunk soon, however full; the number of this demand, as `state` tells."""
+
+    def shift_clock(self, ns: int, /) -> None:
+        """Log times are so much later than the clock says: for tests."""
+
+    def stop(self) -> None:
+        """Take what is there, close the last chunk, and end."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,246 @@
+/* The collector's thread: round after round over all topics, and sleep when there was nothing. */
+#include "collector.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    BURST = 1024,       /* messages taken from a topic before the next one has its turn */
+    WAIT_NS = 20000000, /* asleep at most: then new topics and demands are looked at */
+    REST_NS = 200000,   /* after a round that found something and one that did not: publishers need not wake us then */
+    FEW = 127,          /* topics whose messages can wake the thread; with more it looks, */
+    LOOK_NS = 500000,   /* so often, */
+    LOOK_MOST_NS = 10000000, /* or more seldom, when looking takes long: */
+    LOOK_PART = 8,           /* it sleeps so many times as long as it looked */
+    LAST_NS = 200000000,     /* after the end was demanded, messages are taken until there are none, or for so long */
+};
+static const uint64_t PATIENCE_NS = 5000000000;
+
+static uint64_t now_of(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t monotonic_now(void) { return now_of(CLOCK_MONOTONIC); }
+
+static void sleep_for(uint64_t ns)
+{
+    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+static void close_chunk(struct collector *c)
+{
+    if (c->open && c->open->count) {
+        exchange_full(c, c->open);
+        c->open = NULL;
+    }
+}
+
+/* Within a chunk time does not go back: so the index stays narrow when the wall clock was set. */
+static uint64_t log_time(struct collector *c)
+{
+    uint64_t now = now_of(CLOCK_REALTIME) + (uint64_t)load_relaxed(&c->clock_shift);
+    if (now < c->last_log_ns) {
+        close_chunk(c);
+        count_up(&c->clock_jumps, 1);
+    }
+    return c->last_log_ns = now;
+}
+
+/* A chunk with room for so many bytes; NULL: none is free. */
+static struct chunk *chunk_for(struct collector *c, uint64_t size)
+{
+    if (c->open && chunk_is_full_for(c->open, size)) close_chunk(c);
+    if (!c->open) {
+        c->open = exchange_free_chunk(c);
+        c->opened_ns = monotonic_now();
+    }
+    if (c->open && size > c->open->limit && !exchange_charge(c, c->open, size)) return NULL;
+    return c->open;
+}
+
+/* false: it cannot be kept now. */
+static bool keep(struct collector *c, struct source *s, const rtmw_message *m, uint16_t channel)
+{
+    uint64_t now = log_time(c);
+    struct chunk *chunk = chunk_for(c, m->size);
+    if (!chunk) return false;
+    struct chunk_row row = {.log_time = now,
+                            .sequence = m->sequence,
+                            .publisher = m->publisher,
+                            .expires = (int64_t)m->expires_ns,
+                            .channel = channel,
+                            .priority = m->priority};
+    if (!chunk_append(chunk, &row, m->source_time_ns, m->data, m->size)) return false;
+    count_up(&s->taken, 1);
+    count_up(&s->bytes, m->size);
+    return true;
+}
+
+/* Kept, or counted. false: a message of a RELIABLE source that has to be tried again. */
+static bool settle(struct collector *c, struct source *s, const rtmw_message *m)
+{
+    if (load_relaxed(&c->paused)) return source_count_missing(s, PAUSED, 1), true;
+    uint16_t channel = source_channel(c, s, m->type);
+    if (!channel) return source_count_missing(s, UNKNOWN_TYPE, 1), true;
+    if (keep(c, s, m, channel)) return true;
+    if (s->is_reliable && !c->has_lost_patience) return false;
+    source_count_missing(s, OVERFLOWED, 1);
+    return true;
+}
+
+static bool take_held(struct collector *c, struct source *s)
+{
+    if (!settle(c, s, &s->held)) return false;
+    rtmw_release(c->region, s->held.descriptor);
+    s->has_held = false;
+    return true;
+}
+
+static uint32_t take_from(struct collector *c, struct source *s)
+{
+    uint32_t taken = 0;
+    if (s->has_held && !take_held(c, s)) return rtmw_subscriber_alive(s->subscriber), 0;
+    for (rtmw_message m; taken < BURST; taken++) {
+        int code = rtmw_take(s->subscriber, &m);
+        if (code != RTMW_OK) break;
+        source_begin_band(s, &m);
+        if (!settle(c, s, &m)) {
+            s->held = m;
+            s->has_held = true;
+            break;
+        }
+        rtmw_release(c->region, m.descriptor);
+    }
+    source_settle(c, s);
+    return taken;
+}
+
+static uint32_t take_round(struct collector *c)
+{
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < c->taken_from_count; i++) taken += take_from(c, c->taken_from[i]);
+    return taken;
+}
+
+static void close_what_is_due(struct collector *c)
+{
+    uint32_t cuts = load_acquire(&c->cuts);
+    bool is_old = c->open && c->open->count && monotonic_now() - c->opened_ns >= c->chunk_age_ns;
+    if (is_old || cuts != c->cuts_seen) close_chunk(c);
+    store_release(&c->cuts_seen, cuts);
+}
+
+static bool is_held_up(const struct collector *c)
+{
+    for (uint32_t i = 0; i < c->taken_from_count; i++)
+        if (c->taken_from[i]->has_held) return true;
+    return false;
+}
+
+/* After a round that took nothing, and so long. */
+static void wait(struct collector *c, uint64_t round_ns)
+{
+    uint32_t count = c->taken_from_count;
+    if (count > FEW) {
+        uint64_t look = round_ns * LOOK_PART;
+        sleep_for(look < LOOK_NS ? LOOK_NS : look > LOOK_MOST_NS ? LOOK_MOST_NS : look);
+    } else if (c->has_found || !count || is_held_up(c)) {
+        sleep_for(REST_NS);
+    } else {
+        rtmw_wait_any(c->waited_for, c->ready, count, WAIT_NS);
+    }
+    c->has_found = false;
+}
+
+static void work(struct collector *c)
+{
+    uint64_t began = monotonic_now();
+    sources_adopt(c); /* without memory: the next time */
+    uint32_t taken = take_round(c);
+    close_what_is_due(c);
+    if (taken)
+        c->has_found = true;
+    else
+        wait(c, monotonic_now() - began);
+}
+
+/* What RELIABLE publishers have handed over is waited for longer. */
+static void take_the_last(struct collector *c)
+{
+    uint64_t began = monotonic_now(), passed = 0;
+    sources_adopt(c);
+    while ((take_round(c) && passed < LAST_NS) || (is_held_up(c) && passed < PATIENCE_NS)) {
+        if (is_held_up(c)) sleep_for(REST_NS);
+        passed = monotonic_now() - began;
+    }
+    c->has_lost_patience = true;
+    take_round(c);
+    close_chunk(c);
+}
+
+static void *run(void *given)
+{
+    struct collector *c = given;
+    while (!load_acquire(&c->stopping)) work(c);
+    take_the_last(c);
+    pthread_mutex_lock(&c->lock);
+    c->has_ended = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Signals are for Python's main thread. */
+static int start_thread(struct collector *c)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&c->thread, NULL, run, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+int collector_start(struct collector *c)
+{
+    pthread_condattr_t attributes;
+    c->channels = calloc(CHUNK_CHANNELS, sizeof *c->channels);
+    if (!c->channels) return ENOMEM;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    int code = start_thread(c);
+    if (code) free(c->channels);
+    return code;
+}
+
+void collector_stop(struct collector *c)
+{
+    store_release(&c->stopping, 1u);
+    pthread_join(c->thread, NULL);
+}
+
+void collector_free(struct collector *c)
+{
+    for (uint32_t i = 0; i < c->source_count; i++) source_close(c->sources[i]);
+    free(c->sources);
+    free(c->taken_from);
+    free(c->waited_for);
+    free(c->ready);
+    free(c->news);
+    free(c->channels);
+    free(c->free);
+    free(c->full);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    *c = (struct collector){0};
+}

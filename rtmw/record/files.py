@@ -1,0 +1,139 @@
+"""The files of a recording: FOLDER/NAME_0.mcap, NAME_1.mcap, …"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from rtmw.errors import RecordingFailed
+from rtmw.record.latched import Latched
+from rtmw.record.settings import Settings
+from rtmw.recording._mcap import Chunk
+from rtmw.recording.definitions import Definitions
+from rtmw.recording.writer import RecordingWriter
+
+__all__ = ["Files", "Tables"]
+
+SUFFIX = ".mcap"
+LEAST_ROOM = 4096
+"""Of a file that is split by size, for its end."""
+ROW_BYTES = 16 + 26
+"""Of a message, in its index and in the side record."""
+
+Tables = Callable[[str], Mapping[str, Mapping[str, str]]]
+"""Metadata for the end of a file, by name, given why the file was begun."""
+
+
+class Files:
+    """One file after the other; used by one thread at a time."""
+
+    def __init__(self, folder: Path, settings: Settings, tables: Tables) -> None:
+        self.definitions = Definitions("ros2" if settings.ros2 else "")
+        self.latched = Latched()
+        self.paths: list[Path] = []
+        """All that were begun, as long as they are kept."""
+        self.bytes = 0
+        """Of the files before this one."""
+        self._folder, self._settings, self._tables = folder, settings, tables
+        self._writer: RecordingWriter | None = None
+        self._number = _first_number(folder, settings.append)
+        self._why = "start"
+        self._began_s = self._synced_s = time.monotonic()
+
+    @property
+    def current(self) -> Path | None:
+        return Path(self._writer.path) if self._writer else None
+
+    @property
+    def written(self) -> int:
+        """Bytes of all files."""
+        return self.bytes + (self._writer.position if self._writer else 0)
+
+    def open(self, why: str = "start") -> RecordingWriter:
+        """The next file. Raises OSError, and RecordingFailed when another recorder has taken its name."""
+        path = self._folder / f"{self._folder.name or 'recording'}_{self._number}{SUFFIX}"
+        try:
+            self._writer = RecordingWriter(
+                path,
+                compression=self._settings.compression,
+                chunk_bytes=self._settings.chunk_bytes,
+                definitions=self.definitions,
+            )
+        except FileExistsError:
+            raise RecordingFailed(f"{path} exists: does another recorder write to this folder? Name another") from None
+        self._number += 1
+        self._why, self._began_s = why, time.monotonic()
+        self.paths.append(path)
+        return self._writer
+
+    def write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int]) -> None:
+        """A chunk, into a new file if it is time; it is cleared."""
+        writer = self._writer or self.open()
+        if writer.message_count and self._is_due(writer, chunk):
+            writer = self.split(chunk.start_ns)
+        self.latched.see(chunk)
+        self.missed(missed)
+        writer.write_chunk(chunk)
+        self._sync(writer)
+
+    def missed(self, missed: Mapping[tuple[int, int], int]) -> None:
+        """Messages that are missing in this file, by channel and cause."""
+        if self._writer is not None:
+            for (channel, cause), count in missed.items():
+                self._writer.missed(channel, cause, count)
+
+    def split(self, log_time: int, why: str = "split") -> RecordingWriter:
+        """The next file, which begins with what was latched at that time."""
+        self.close()
+        writer = self.open(why)
+        self.latched.carry(writer, log_time)
+        self._remove_old()
+        return writer
+
+    def close(self) -> None:
+        """The file is complete."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        try:
+            for name, values in self._tables(self._why).items():
+                writer.metadata(name, values)
+        finally:
+            writer.close()
+            self.bytes += writer.position
+
+    def _is_due(self, writer: RecordingWriter, chunk: Chunk) -> bool:
+        size, every = self._settings.split_bytes, self._settings.split_every
+        if size is not None and writer.position + chunk.size + ROW_BYTES * len(chunk) + LEAST_ROOM > size:
+            return True
+        return every is not None and time.monotonic() - self._began_s >= every
+
+    def _sync(self, writer: RecordingWriter) -> None:
+        every = self._settings.sync_every
+        if every is not None and time.monotonic() - self._synced_s >= every:
+            writer.sync()
+            self._synced_s = time.monotonic()
+
+    def _remove_old(self) -> None:
+        while self._settings.keep is not None and len(self.paths) > self._settings.keep:
+            with suppress(OSError):
+                self.paths.pop(0).unlink()
+
+
+def prepare(folder: Path, append: bool) -> None:
+    """The folder exists, and holds no recording, or may. Raises RecordingFailed, OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
+    if found and not append:
+        raise RecordingFailed(
+            f"{folder} holds a recording already ({found[0]}): name another folder, or append to it (--append)"
+        )
+
+
+def _first_number(folder: Path, append: bool) -> int:
+    prepare(folder, append)
+    numbers = [re.fullmatch(r".*_(\d+)", path.stem) for path in folder.glob(f"*{SUFFIX}")]
+    return max((int(found[1]) + 1 for found in numbers if found), default=0)

@@ -1,0 +1,54 @@
+"""The last message of each publisher that keeps some for late subscribers: carried into every file of a recording."""
+
+from __future__ import annotations
+
+from rtmw.recording._mcap import Chunk
+from rtmw.recording.writer import RecordingWriter
+
+__all__ = ["Latched"]
+
+CARRIED = 1
+"""Flag of the side record: not new, but carried into this file."""
+MOST = 16
+"""Publishers of a channel that are remembered."""
+
+Kept = tuple[bytes, int, int, int, int, int, int]
+"""Payload, log time, publish time, sequence, priority, publisher, expiry."""
+
+
+class Latched:
+    """By channel and publisher, the latest last."""
+
+    def __init__(self) -> None:
+        self.channels: set[int] = set()
+        """Those that are to be remembered."""
+        self._kept: dict[int, dict[int, Kept]] = {}
+
+    def see(self, chunk: Chunk) -> None:
+        """Remember the last messages of a chunk."""
+        present = {number for number, _, _ in chunk.channels()}
+        for channel in present & self.channels:
+            kept = self._kept.setdefault(channel, {})
+            for message in chunk.latest(channel):
+                kept.pop(message[5], None)
+                kept[message[5]] = message
+            while len(kept) > MOST:
+                del kept[next(iter(kept))]
+
+    def carry(self, writer: RecordingWriter, log_time: int) -> None:
+        """Into a file that begins at this time. What has expired by then stays behind."""
+        for channel, by_publisher in self._kept.items():
+            for payload, _, publish_time, sequence, priority, publisher, expires in by_publisher.values():
+                if expires and expires <= log_time:
+                    continue
+                writer.write(
+                    channel,
+                    payload,
+                    log_time=log_time,
+                    publish_time=publish_time,
+                    sequence=sequence,
+                    priority=priority,
+                    publisher=publisher,
+                    expires=expires,
+                    flags=CARRIED,
+                )

@@ -1,0 +1,212 @@
+"""Recorder: writes what flows on topics into recordings."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from rtmw.closing import Closing
+from rtmw.domain import Domain, domain_of
+from rtmw.errors import ClosedError, RecordingFailed
+from rtmw.record.files import Files
+from rtmw.record.library import Collector
+from rtmw.record.settings import Settings, topics_of
+from rtmw.record.sources import Sources
+from rtmw.record.stats import RecordedTopic, RecorderStats, recorded_topic
+from rtmw.record.writing import State, Writing
+from rtmw.recording.causes import Cause
+
+__all__ = ["Recorder", "RecorderOptions"]
+
+CHUNK_AGE_NS = 1_000_000_000
+
+
+class RecorderOptions(TypedDict, total=False):
+    """How a Recorder writes."""
+
+    compression: str
+    chunk_bytes: int
+    buffer_bytes: int
+    split_bytes: int | None
+    split_every: float | None
+    keep: int | None
+    sync_every: float | None
+    snapshot: float | None
+    reliable: bool
+    append: bool
+    ros2: bool
+
+
+class Recorder(Closing):
+    """Records topics into MCAP files, FOLDER/NAME_0.mcap and so on, from now until it is closed.
+
+    `topics`: names, and patterns (`*`, `?`, `[a-z]`), of topics that exist or will; `exclude`: patterns of those that
+    are not wanted. `compression`: lz4, zstd or none. `chunk_bytes`: what is compressed, lost and read together; a chunk
+    is closed after a second in any case. `buffer_bytes`: memory for what the disk has not taken yet. `split_bytes`,
+    `split_every` (seconds): when the next file begins; `keep`: so many files, the oldest are removed. `sync_every`:
+    seconds between demands that the disk has it all, None: only at the end. `snapshot`: write nothing, but keep so
+    many seconds for `snapshot()`. `reliable`: RELIABLE publishers wait for the recorder, and so for the disk. `append`:
+    the folder may hold recordings already; numbers go on. `ros2`: schemas and QoS as the tools of ROS 2 read them.
+
+    Nobody waits for a recorder, unless `reliable`; what it misses is counted, by cause, here and in the file.
+    Errors: RecordingFailed, ValueError, and those of Domain. A disk that fails ends the recording: `wait` and `close`
+    raise RecordingFailed.
+    """
+
+    def __init__(
+        self,
+        topics: str | Iterable[str],
+        folder: str | os.PathLike[str],
+        *,
+        exclude: str | Iterable[str] = (),
+        domain: int | Domain | None = None,
+        **options: Unpack[RecorderOptions],
+    ) -> None:
+        wanted, self.settings = topics_of(topics, exclude), Settings(**options)
+        self._domain = domain_of(domain)
+        self.folder = Path(folder)
+        self._started_ns = time.time_ns()
+        self._stopping = threading.Event()
+        self._is_paused = self._is_closed = False
+        self._files = self._open_files()
+        self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
+        self._sources = Sources(self._domain, self._collector, wanted, self.settings.reliable)
+        self._writing = Writing(self._collector, self._sources, self._files, self.settings)
+        self._sources.begin()
+        self._writing.start()
+        self._watch = threading.Thread(
+            target=self._sources.watch, args=(self._stopping,), name="rtmw-recorder-watch", daemon=True
+        )
+        self._watch.start()
+
+    def pause(self) -> None:
+        """Record nothing until `resume`; what comes meanwhile is counted."""
+        self._require_open()
+        self._is_paused = True
+        self._collector.pause(True)
+
+    def resume(self) -> None:
+        self._require_open()
+        self._is_paused = False
+        self._collector.pause(False)
+
+    def split(self) -> Path | None:
+        """Go on in a new file; its path."""
+        self._require_open()
+        if self.settings.snapshot:
+            raise ValueError("this recorder keeps a snapshot; it writes no file to split")
+        return self._writing.demand(self._writing.split)
+
+    def snapshot(self) -> Path | None:
+        """Write the last seconds into a file, whose path this is; None when nothing came since the last time."""
+        self._require_open()
+        if not self.settings.snapshot:
+            raise ValueError("this recorder keeps no snapshot; make it with snapshot=SECONDS")
+        return self._writing.demand(self._writing.snapshot)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, the oldest first; the last one is being written until the recorder is closed."""
+        return tuple(self._files.paths)
+
+    def stats(self) -> RecorderStats:
+        """Counters since it began, the last ones when it is closed."""
+        if self._is_closed:
+            return self._last_stats
+        topics, state = self.topics(), State(*self._collector.state())
+        missing: Counter[Cause] = Counter()
+        for topic in topics:
+            missing.update(topic.missing)
+        return RecorderStats(
+            topics=len(topics),
+            messages=sum(topic.messages for topic in topics),
+            bytes=sum(topic.bytes for topic in topics),
+            written=self._files.written,
+            files=len(self._files.paths),
+            missing=missing,
+            backlog=state.full / (state.full + state.free or 1),
+            clock_jumps=state.clock_jumps,
+            is_paused=self._is_paused,
+        )
+
+    def topics(self) -> list[RecordedTopic]:
+        """Of each topic what was recorded of it, in the order in which they were found."""
+        if self._is_closed:
+            return self._last_topics
+        rows = self._collector.counters()
+        return [recorded_topic(name, row) for name, row in zip(self._sources.names, rows, strict=False)]
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the recording has ended by itself, as when the disk fails, which is raised. False: the time is up."""
+        if not self._writing.ended.wait(timeout):
+            return False
+        self._raise_error()
+        return True
+
+    def close(self) -> None:
+        """Take what is on the bus, complete the file, and end. Raises RecordingFailed when the recording has failed."""
+        if self._is_closed:
+            return
+        self._stopping.set()
+        self._watch.join()
+        self._collector.stop()
+        self._writing.join()
+        self._last_topics, self._last_stats = self.topics(), self.stats()
+        self._is_closed = True
+        self._collector.close()
+        self._raise_error()
+
+    def _open_files(self) -> Files:
+        try:
+            files = Files(self.folder, self.settings, self._tables)
+            if not self.settings.snapshot:
+                files.open()
+        except OSError as error:
+            raise RecordingFailed(f"{self.folder}: no recording can begin there: {error.strerror}") from error
+        return files
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the recorder was closed")
+
+    def _raise_error(self) -> None:
+        error = self._writing.error
+        if error is None:
+            return
+        if not isinstance(error, OSError):
+            raise error
+        raise RecordingFailed(
+            f"the recording ended: {error.strerror}; what was written before is in {self.folder}"
+            " (`rtmw recording check` looks at it, `rtmw recording recover` completes it)"
+        ) from error
+
+    def _tables(self, why: str) -> Mapping[str, Mapping[str, str]]:
+        """At the end of each file: what there was until then."""
+        topics = [topic for topic in self.topics() if topic.messages or topic.missing]
+        from importlib.metadata import version
+
+        about = {
+            "host": socket.gethostname(),
+            "domain": str(self._domain.id),
+            "version": version("rtmw"),
+            "began": why,
+            "started_ns": str(self._started_ns),
+            "ended_ns": str(time.time_ns()),
+            "topics": json.dumps({t.name: {"messages": t.messages, **_named(t.missing)} for t in topics}),
+            "missing": json.dumps(_named(self.stats().missing)),
+            "settings": json.dumps(asdict(self.settings)),
+        }
+        publishers = {str(identity): program for identity, program in self._sources.publishers.items()}
+        return {"rtmw.recorder": about, "rtmw.publishers": publishers}
+
+
+def _named(missing: Mapping[Cause, int]) -> dict[str, int]:
+    return {cause.name.lower(): count for cause, count in missing.items()}

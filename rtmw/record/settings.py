@@ -1,0 +1,90 @@
+"""What is to be recorded, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from rtmw.recording.compression import COMPRESSIONS
+from rtmw.recording.writer import CHUNK_BYTES
+
+__all__ = ["OWN_PREFIX", "Settings", "Topics"]
+
+OWN_PREFIX: Final = "rtmw/"
+"""Topics that services of rtmw talk on: recorded only if they are asked for by name."""
+
+LEAST_CHUNKS, MOST_CHUNKS = 4, 1024
+WILD: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which topics are wanted: names, and patterns with `*`, `?` and `[a-z]` as the shell has them."""
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that are wanted by name, whether they exist or not."""
+        return tuple(name for name in self.wanted if not WILD & set(name))
+
+    @property
+    def are_open(self) -> bool:
+        """Can a topic that is new be wanted?"""
+        return len(self.names) < len(self.wanted)
+
+    def take(self, topic: str) -> bool:
+        if topic in self.names:
+            return True
+        return (
+            not topic.startswith(OWN_PREFIX)
+            and any(fnmatchcase(topic, pattern) for pattern in self.wanted)
+            and not any(fnmatchcase(topic, pattern) for pattern in self.unwanted)
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a recorder writes. Sizes in bytes, times in seconds."""
+
+    compression: str = "lz4"
+    chunk_bytes: int = CHUNK_BYTES
+    buffer_bytes: int = 256 << 20
+    split_bytes: int | None = None
+    split_every: float | None = None
+    keep: int | None = None
+    sync_every: float | None = 5.0
+    snapshot: float | None = None
+    reliable: bool = False
+    append: bool = False
+    ros2: bool = False
+
+    def __post_init__(self) -> None:
+        if self.compression not in COMPRESSIONS:
+            raise ValueError(f"compression is one of {', '.join(COMPRESSIONS)}, not {self.compression!r}")
+        for name in ("chunk_bytes", "buffer_bytes", "split_bytes", "split_every", "keep", "sync_every", "snapshot"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}={value!r} is not possible; it must be above 0")
+        if self.buffer_bytes < LEAST_CHUNKS * self.chunk_bytes:
+            raise ValueError(
+                f"a buffer of {self.buffer_bytes} bytes holds fewer than {LEAST_CHUNKS} chunks of {self.chunk_bytes}"
+            )
+        if self.snapshot is not None and (self.split_bytes or self.split_every):
+            raise ValueError("a snapshot is one file; it is not split")
+
+    @property
+    def chunks(self) -> int:
+        """As many as the buffer has room for."""
+        return min(MOST_CHUNKS, self.buffer_bytes // self.chunk_bytes)
+
+
+def topics_of(given: str | Iterable[str], unwanted: str | Iterable[str]) -> Topics:
+    """Raises ValueError when nothing is wanted."""
+    wanted = (given,) if isinstance(given, str) else tuple(given)
+    if not wanted:
+        raise ValueError("no topic to record; give names or patterns, or '*' for all")
+    return Topics(wanted, (unwanted,) if isinstance(unwanted, str) else tuple(unwanted))

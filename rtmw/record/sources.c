@@ -1,0 +1,149 @@
+/* The topics that are recorded, the channels of their types, and what is missing of them. */
+#include <stdlib.h>
+
+#include "collector.h"
+
+static struct source *source_open(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, int *code)
+{
+    struct source *s = calloc(1, sizeof *s);
+    *code = RTMW_SYSTEM;
+    if (s) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
+    if (*code == RTMW_OK) return s;
+    free(s);
+    return NULL;
+}
+
+static bool sources_room(struct collector *c)
+{
+    if (c->source_count < c->sources_room) return true;
+    uint32_t room = c->sources_room ? 2 * c->sources_room : SOURCES_AT_FIRST;
+    struct source **sources = realloc(c->sources, room * sizeof *sources);
+    if (sources) c->sources = sources;
+    uint32_t *news = realloc(c->news, room * sizeof *news);
+    if (news) c->news = news;
+    if (!sources || !news) return false;
+    c->sources_room = room;
+    return true;
+}
+
+int64_t source_add(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, bool is_new, int *code)
+{
+    struct source *s = source_open(c, topic, qos, code);
+    if (!s) return -1;
+    s->is_reliable = qos->reliability == RTMW_RELIABLE;
+    s->is_new = is_new;
+    pthread_mutex_lock(&c->lock);
+    bool done = sources_room(c);
+    if (done) {
+        s->number = c->source_count;
+        c->sources[s->number] = s;
+        store_release(&c->source_count, s->number + 1);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (done) return s->number;
+    source_close(s);
+    *code = RTMW_SYSTEM;
+    return -1;
+}
+
+static bool adopt_locked(struct collector *c)
+{
+    uint32_t count = c->source_count;
+    struct source **sources = realloc(c->taken_from, count * sizeof *sources);
+    if (sources) c->taken_from = sources;
+    rtmw_subscriber **waited_for = realloc(c->waited_for, count * sizeof *waited_for);
+    if (waited_for) c->waited_for = waited_for;
+    bool *ready = realloc(c->ready, count * sizeof *ready);
+    if (ready) c->ready = ready;
+    if (!sources || !waited_for || !ready) return false;
+    for (uint32_t i = c->taken_from_count; i < count; i++) {
+        sources[i] = c->sources[i];
+        waited_for[i] = c->sources[i]->subscriber;
+    }
+    c->taken_from_count = count;
+    return true;
+}
+
+bool sources_adopt(struct collector *c)
+{
+    if (load_acquire(&c->source_count) == c->taken_from_count) return true;
+    pthread_mutex_lock(&c->lock);
+    bool done = adopt_locked(c);
+    pthread_mutex_unlock(&c->lock);
+    return done;
+}
+
+void source_close(struct source *s)
+{
+    rtmw_subscriber_close(s->subscriber);
+    free(s->kinds);
+    free(s);
+}
+
+static uint16_t new_channel(struct collector *c, struct source *s, uint16_t type)
+{
+    uint16_t channel = 0;
+    pthread_mutex_lock(&c->lock);
+    if (c->channel_count + 1 < CHUNK_CHANNELS) {
+        channel = (uint16_t)++c->channel_count;
+        c->channels[channel] = (struct channel){s->number, type};
+    }
+    pthread_mutex_unlock(&c->lock);
+    return channel;
+}
+
+static bool kinds_room(struct source *s)
+{
+    if (s->kind_count < s->kinds_room) return true;
+    uint32_t room = s->kinds_room ? 2 * s->kinds_room : TYPES_AT_FIRST;
+    struct kind *larger = realloc(s->kinds, room * sizeof *larger);
+    if (!larger) return false;
+    s->kinds = larger;
+    s->kinds_room = room;
+    return true;
+}
+
+uint16_t source_channel(struct collector *c, struct source *s, uint16_t type)
+{
+    for (uint32_t i = 0; i < s->kind_count; i++)
+        if (s->kinds[i].type == type) return s->channel = s->kinds[i].channel;
+    uint16_t channel = kinds_room(s) ? new_channel(c, s, type) : 0;
+    if (!channel) return 0;
+    s->kinds[s->kind_count++] = (struct kind){type, channel};
+    return s->channel = channel;
+}
+
+void source_count_missing(struct source *s, enum cause cause, uint64_t count)
+{
+    if (count) count_up(&s->missing[cause], count);
+}
+
+void source_begin_band(struct source *s, const rtmw_message *message)
+{
+    if (s->bands_seen & (1u << message->priority)) return;
+    s->bands_seen |= (uint8_t)(1u << message->priority);
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(s->subscriber, &bus);
+    if (s->is_new && !bus.missed) source_count_missing(s, EARLY, message->sequence - 1);
+}
+
+static bool has_untold(const struct source *s)
+{
+    for (int cause = 1; cause < CAUSES; cause++)
+        if (s->missing[cause] != s->told[cause]) return true;
+    return false;
+}
+
+void source_settle(struct collector *c, struct source *s)
+{
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(s->subscriber, &bus);
+    source_count_missing(s, MISSED, bus.missed - s->bus.missed);
+    source_count_missing(s, EXPIRED, bus.expired - s->bus.expired);
+    s->bus = bus;
+    if (load_relaxed(&s->has_news) || !has_untold(s)) return;
+    pthread_mutex_lock(&c->lock);
+    store_relaxed(&s->has_news, true);
+    c->news[c->news_count++] = s->number;
+    pthread_mutex_unlock(&c->lock);
+}

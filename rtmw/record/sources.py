@@ -1,0 +1,139 @@
+"""The topics that a recorder has found, and the channels of what flows on them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rtmw.domain import Domain
+from rtmw.qos import Reliability
+from rtmw.record.library import Collector
+from rtmw.record.settings import Topics
+from rtmw.recording.definitions import Definitions
+from rtmw.recording.schemas import define
+from rtmw.types import resolve
+
+__all__ = ["Sources"]
+
+DEPTH = 1 << 16
+"""Unread messages of a TIMELY publisher that are kept for the recorder."""
+ALL_KEPT = 1 << 16
+"""Of a new topic, all that was kept since it came."""
+LOOK_S, LOOK_AGAIN_S, MOST_IDLE = 0.005, 0.05, 50
+"""New topics are looked for so often; publishers, too, while looking takes less than a fiftieth of the time."""
+
+
+class Publishing(NamedTuple):
+    """A publisher, as the region shows it."""
+
+    type: int
+    reliability: int
+    priority: int
+    depth: int
+    history: int
+    lifetime_ns: int
+
+
+class Sources:
+    """Finds topics, hands them to the collector, and says what its channels are."""
+
+    def __init__(self, domain: Domain, collector: Collector, topics: Topics, reliable: bool) -> None:
+        self._domain, self._collector, self._topics, self._reliable = domain, collector, topics, reliable
+        self._names: list[str] = []
+        self._known: set[str] = set()
+        self._publishers: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        """Topics by the number of their source."""
+        return self._names
+
+    @property
+    def publishers(self) -> dict[int, str]:
+        """Programs that published, by identity."""
+        return self._publishers
+
+    def begin(self) -> None:
+        """Everything that is wanted and exists, or has a name, is recorded from now on."""
+        kept = self._kept_by_topic()
+        for name in (*self._topics.names, *kept):
+            if self._topics.take(name):
+                self._add(name, history=sum(p.history for p in kept.get(name, ())), is_new=False)
+        self._remember_publishers()
+
+    def watch(self, stopping: threading.Event) -> None:
+        """Looks for new topics and publishers until it is to stop."""
+        region = self._domain.region
+        seen, next_s = -1, 0.0
+        while not stopping.wait(LOOK_S):
+            if region.topic_count == seen and time.monotonic() < next_s:
+                continue
+            seen, began_s = region.topic_count, time.monotonic()
+            self.look()
+            next_s = time.monotonic() + max(LOOK_AGAIN_S, MOST_IDLE * (time.monotonic() - began_s))
+
+    def look(self) -> None:
+        """Topics that are new are recorded with all that is kept of them, and publishers remembered."""
+        if self._topics.are_open:
+            for _, name, *_ in self._domain.region.topics():
+                if name not in self._known and self._topics.take(name):
+                    self._add(name, history=ALL_KEPT, is_new=True)
+        self._remember_publishers()
+
+    def define(self, channels: Iterable[int], definitions: Definitions, latched: set[int]) -> None:
+        """Makes the definitions of channels that have none yet. Those whose publishers keep messages for late
+        subscribers are added to `latched`.
+        """
+        new = [number for number in channels if number not in definitions.channels]
+        if not new:
+            return
+        self._remember_publishers()
+        types, kept = self._domain.region.types(), self._kept_by_topic()
+        for number in new:
+            source, type = self._collector.channel(number)
+            topic = self._names[source]
+            publishers = [p for p in kept.get(topic, ()) if p.type == type]
+            if any(p.history for p in publishers):
+                latched.add(number)
+            kind = types[type][1] if type in types else resolve(bytes)
+            define(definitions, topic, kind, _qos(publishers), number)
+
+    def _add(self, name: str, history: int, is_new: bool) -> None:
+        with self._lock:
+            if name in self._known:
+                return
+            self._known.add(name)
+            self._names.append(name)  # before the collector knows: a chunk with it may come at once
+            self._collector.add(name, int(Reliability.ADAPTIVE), DEPTH, min(history, ALL_KEPT), is_new)
+
+    def _kept_by_topic(self) -> dict[str, list[Publishing]]:
+        """Publishers of each topic that there is."""
+        region = self._domain.region
+        by_slot: dict[int, list[Publishing]] = {}
+        for slot, _, type, reliability, priority, depth, history, *_, lifetime_ns in region.publishers():
+            by_slot.setdefault(slot, []).append(Publishing(type, reliability, priority, depth, history, lifetime_ns))
+        return {name: by_slot.get(slot, []) for slot, name, *_ in region.topics()}
+
+    def _remember_publishers(self) -> None:
+        region = self._domain.region
+        new = {row[1] for row in region.publishers()} - self._publishers.keys()
+        names = region.names() if new else {}
+        for identity in new:
+            self._publishers[identity] = f"{names.get(identity >> 32, '?')} ({identity >> 32})"
+
+
+def _qos(publishers: list[Publishing]) -> dict[str, str]:
+    """Of the strongest publisher."""
+    if not publishers:
+        return {}
+    strongest = max(publishers, key=lambda p: (p.reliability, p.history, p.depth))
+    return {
+        "rtmw.reliability": Reliability(strongest.reliability).name,
+        "rtmw.priority": str(strongest.priority),
+        "rtmw.lifetime_ns": str(strongest.lifetime_ns),
+        "rtmw.history": str(strongest.history),
+        "rtmw.depth": str(strongest.depth),
+    }

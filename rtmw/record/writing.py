@@ -1,0 +1,183 @@
+"""The thread that writes: takes full chunks from the collector, and gives them back empty."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from rtmw.record.files import Files
+from rtmw.record.library import Collector
+from rtmw.record.ring import Kept, Ring
+from rtmw.record.settings import Settings
+from rtmw.record.sources import Sources
+from rtmw.recording._mcap import Chunk
+
+__all__ = ["State", "Writing"]
+
+WAIT_NS = 50_000_000
+
+
+class State(NamedTuple):
+    """Of the collector."""
+
+    full: int
+    """Chunks that wait to be written."""
+    free: int
+    cuts: int
+    """Demands to close the open chunk that it has seen to."""
+    clock_jumps: int
+    has_ended: bool
+    """And no chunk is left."""
+
+
+class Demand:
+    """Something that the thread is to do when it has all that was taken before."""
+
+    def __init__(self, what: Callable[[], Path | None], cut: int) -> None:
+        self._what, self._cut, self._done = what, cut, threading.Event()
+        self._before: int | None = None
+        self._result: Path | None = None
+
+    def is_due(self, state: State) -> bool:
+        """Asked between two chunks."""
+        if self._before is None:
+            self._before = state.full if state.cuts >= self._cut else None
+        else:
+            self._before -= 1
+        return self._before is not None and self._before <= 0
+
+    def serve(self) -> None:
+        try:
+            self._result = self._what()
+        finally:
+            self._done.set()
+
+    def drop(self) -> None:
+        self._done.set()
+
+    def wait(self, timeout: float | None) -> Path | None:
+        self._done.wait(timeout)
+        return self._result
+
+
+class Writing:
+    """From `start` until the collector has ended, or the disk fails: then `error` says how."""
+
+    def __init__(self, collector: Collector, sources: Sources, files: Files, settings: Settings) -> None:
+        self.error: Exception | None = None
+        self.ended = threading.Event()
+        self._collector, self._sources, self._files = collector, sources, files
+        self._chunks = {chunk.address: chunk for chunk in self._new_chunks(settings)}
+        most = settings.chunks // 2
+        self._ring = Ring(settings.snapshot, most, settings.buffer_bytes // 2) if settings.snapshot else None
+        self._untold: Counter[tuple[int, int]] = Counter()
+        """What is missing, by source and cause."""
+        self._channel_of: dict[int, int] = {}
+        self._demands: list[Demand] = []
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="rtmw-recorder-writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def demand(self, what: Callable[[], Path | None], timeout: float | None = None) -> Path | None:
+        """Have the thread do this when what was taken until now has come to it; what it answers."""
+        with self._lock:
+            if self.ended.is_set():
+                return None
+            demand = Demand(what, self._collector.cut())
+            self._demands.append(demand)
+        return demand.wait(timeout)
+
+    def snapshot(self) -> Path | None:
+        """In the thread: write what the ring holds into a file of its own. None when it is empty."""
+        kept = self._ring.take() if self._ring else []
+        if not kept:
+            return None
+        writer = self._files.open("snapshot")
+        path = self._files.current
+        self._files.latched.carry(writer, kept[0].chunk.start_ns)
+        for chunk, missed, _ in kept:
+            self._files.write(chunk, missed)
+            self._collector.give(chunk.address)
+        self._files.close()
+        return path
+
+    def split(self) -> Path | None:
+        """In the thread: go on in a new file, whose path this is."""
+        self._files.split(time.time_ns())
+        return self._files.current
+
+    def _new_chunks(self, settings: Settings) -> list[Chunk]:
+        chunks = [Chunk(settings.chunk_bytes) for _ in range(settings.chunks)]
+        for chunk in chunks:
+            self._collector.lend(chunk.address)
+        return chunks
+
+    def _run(self) -> None:
+        try:
+            self._work()
+            self._files.missed(self._missed())
+            self._files.close()
+        except Exception as error:
+            self.error = error
+            self._collector.stop()
+            with suppress(OSError):
+                self._files.close()
+        finally:
+            with self._lock:
+                self.ended.set()
+                for demand in self._demands:
+                    demand.drop()
+
+    def _work(self) -> None:
+        state = State(*self._collector.state())
+        while not state.has_ended:
+            address = self._collector.next(WAIT_NS)
+            if address is not None:
+                self._take(self._chunks[address])
+            state = State(*self._collector.state())
+            if self._demands:
+                self._serve(state)
+
+    def _serve(self, state: State) -> None:
+        for demand in list(self._demands):
+            if demand.is_due(state):
+                self._demands.remove(demand)
+                demand.serve()
+
+    def _take(self, chunk: Chunk) -> None:
+        missed = self._missed()
+        self._define({number for number, _, _ in chunk.channels()})
+        if self._ring is None:
+            self._files.write(chunk, missed)
+            self._collector.give(chunk.address)
+            return
+        for kept in self._ring.add(Kept(chunk, missed, time.monotonic())):
+            self._files.latched.see(kept.chunk)
+            kept.chunk.clear()
+            self._collector.give(kept.chunk.address)
+
+    def _define(self, channels: set[int]) -> None:
+        self._sources.define(channels, self._files.definitions, self._files.latched.channels)
+
+    def _missed(self) -> Counter[tuple[int, int]]:
+        """By channel and cause, since the last time. Of a topic without a channel it is told when it has one."""
+        told: Counter[tuple[int, int]] = Counter()
+        for source, channel, cause, count in self._collector.missing():
+            self._untold[source, cause] += count
+            if channel:
+                self._channel_of[source] = channel
+        for source, cause in list(self._untold):
+            if source in self._channel_of:
+                told[self._channel_of[source], cause] += self._untold.pop((source, cause))
+        self._define({channel for channel, _ in told})
+        return told

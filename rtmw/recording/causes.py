@@ -1,0 +1,24 @@
+"""Why a message is not in a recording."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Cause"]
+
+
+class Cause(IntEnum):
+    """As side records number them."""
+
+    MISSED = 1
+    """The topic's queue or the pool was full before the recorder came to it."""
+    EXPIRED = 2
+    """Its lifetime was over."""
+    UNKNOWN_TYPE = 3
+    """The recording has as many channels as the format can tell apart."""
+    OVERFLOWED = 4
+    """The disk was slower than the topics, and the recorder's memory was full."""
+    PAUSED = 5
+    """The recorder was told to pause."""
+    EARLY = 6
+    """Published on a new topic before the recorder had found it."""

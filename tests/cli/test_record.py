@@ -1,0 +1,167 @@
+"""`rtmw record` as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.cli.progress import line, summary
+from rtmw.record import RecorderStats
+from rtmw.recording.causes import Cause
+from tests.record.files import payloads_of
+
+ROOT = Path(__file__).parents[2]
+LONG_S = 60.0
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(domain: rtmw.Domain, tmp_path: Path) -> Iterator[Start]:
+    """Starts `rtmw record` in the domain, and waits until it records."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "rtmw", "record", "-o", str(tmp_path / "run"), *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        started.append(process)
+        assert process.stderr is not None
+        assert "recording to" in process.stderr.readline()
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("run/*.mcap"))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_a_complete_file(
+    number: signal.Signals, start: Start, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    process = start("a", "b")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        for i in range(100):
+            publisher.publish(b"%d" % i)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=LONG_S)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("recorded 100 messages")
+    assert payloads_of(files(tmp_path)) == [b"%d" % i for i in range(100)]
+
+
+def test_a_second_signal_does_no_harm(start: Start, domain: rtmw.Domain, tmp_path: Path) -> None:
+    process = start("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish(b"1")
+        for _ in range(20):
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LONG_S)
+    assert process.returncode == 0
+    assert payloads_of(files(tmp_path)) == [b"1"]
+
+
+def test_sigusr1_begins_the_next_file_and_sigusr2_pauses(start: Start, domain: rtmw.Domain, tmp_path: Path) -> None:
+    process = start("a")
+    assert process.stderr is not None
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish(b"1")
+        for number, said in ((signal.SIGUSR1, "next file:"), (signal.SIGUSR2, "paused"), (signal.SIGUSR2, "going on")):
+            process.send_signal(number)
+            assert said in process.stderr.readline()
+        publisher.publish(b"2")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LONG_S)
+    assert [payloads_of([path]) for path in files(tmp_path)] == [[b"1"], [b"2"]]
+
+
+def test_it_ends_after_the_time_that_was_given(start: Start, tmp_path: Path) -> None:
+    process = start("--all", "--for", "0.1", "--json")
+    process.communicate(timeout=LONG_S)
+    assert process.returncode == 0
+    assert len(files(tmp_path)) == 1
+
+
+FULL = """
+import resource, signal, sys
+from rtmw.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_disk_that_is_full_ends_it_in_words_and_nobody_on_the_bus_notices(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", FULL, "record", "a", "-o", str(tmp_path / "run"), "--chunk", "10K"]
+    process = subprocess.Popen(
+        [*command, "--compression", "none"], stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ}
+    )
+    with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0.0) as publisher:
+        until(lambda: publisher.publish(b"x" * 1000) and process.poll() is not None)
+        assert publisher.stats().timed_out == 0
+    _, err = process.communicate(timeout=LONG_S)
+    assert process.returncode == 1
+    assert "the recording ended: File too large; what was written before is in" in err
+    with rtmw.Recording(files(tmp_path)[0]) as recording:
+        found = [message.payload for message in recording.messages()]
+    assert found == [b"x" * 1000] * len(found)
+    assert len(found) > 50
+
+
+def test_wrong_wishes_are_refused(domain: rtmw.Domain, tmp_path: Path) -> None:
+    for arguments, status, said in (
+        ([], 1, "say which topics to record"),
+        (["a", "--all"], 1, "say which topics to record"),
+        (["a", "--compression", "gzip"], 1, "lz4, zstd, none"),
+        (["a", "--split-size", "much"], 2, "'much' is not a size"),
+    ):
+        command = [sys.executable, "-m", "rtmw", "record", "-o", str(tmp_path / "run"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LONG_S, check=False)
+        assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+    assert files(tmp_path) == []
+
+
+STATS = RecorderStats(3, 1000, 1 << 20, 1 << 19, 1, {Cause.OVERFLOWED: 7, Cause.EARLY: 9}, 0.25, 0, True)
+
+
+def test_a_line_tells_rates_and_what_is_missing() -> None:
+    before = RecorderStats(3, 500, 0, 0, 1, {}, 0.0, 0, False)
+    assert line(STATS, before, 0.5) == (
+        "1000 messages of 3 topics · 1000/s, 2.0 MiB/s · 512.0 KiB in 1 file · missing: 9 early, 7 overflowed"
+        " · disk behind: 25 % of the buffer · paused"
+    )
+
+
+def test_the_summary_names_the_files() -> None:
+    assert summary(STATS, [Path("run/run_0.mcap")]).splitlines() == [
+        "recorded 1000 messages (1.0 MiB) of 3 topics",
+        "missing: 9 early, 7 overflowed",
+        "run/run_0.mcap",
+    ]
+    assert json.dumps(STATS.missing)

@@ -1,0 +1,222 @@
+"""The thread that takes messages from the bus into chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import rtmw
+from rtmw.record.library import Collector
+from rtmw.recording._mcap import Chunk
+from rtmw.recording.causes import Cause
+
+LONG_S = 60.0
+CHUNK = 4096
+
+
+class Fixture:
+    """A collector with a few chunks that come back only when the test says so."""
+
+    def __init__(self, domain: int, chunks: int = 4, budget: int = 1 << 20, age_ns: int = 10**12) -> None:
+        self.core = Collector(domain, age_ns, budget)
+        self.chunks = {chunk.address: chunk for chunk in (Chunk(CHUNK) for _ in range(chunks))}
+        for address in self.chunks:
+            self.core.lend(address)
+
+    def add(self, topic: str, reliability: rtmw.Reliability = rtmw.Reliability.ADAPTIVE, is_new: bool = False) -> int:
+        return self.core.add(topic, int(reliability), 1000, 1000 if is_new else 0, is_new)
+
+    def next(self) -> Chunk:
+        address = self.core.next(int(LONG_S * 1e9))
+        assert address is not None
+        return self.chunks[address]
+
+    def give(self, chunk: Chunk) -> None:
+        chunk.clear()
+        self.core.give(chunk.address)
+
+    def seen(self, source: int = 0) -> dict[str, int]:
+        taken, _, *missing = self.core.counters()[source]
+        return {"taken": taken, **{cause.name: count for cause, count in zip(Cause, missing, strict=True) if count}}
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + LONG_S
+        while not condition():
+            assert time.monotonic() < until, self.core.counters()
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def collector(domain: rtmw.Domain) -> Iterator[Fixture]:
+    made = Fixture(domain.id)
+    yield made
+    made.core.close()
+
+
+def rows_of(chunk: Chunk) -> int:
+    return len(chunk)
+
+
+def test_messages_come_in_chunks_in_their_order(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        for i in range(150):
+            publisher.publish(b"%03d" % i * 20)
+    found: list[bytes] = []
+    collector.core.stop()
+    while (address := collector.core.next(int(LONG_S * 1e9))) is not None:
+        chunk = collector.chunks[address]
+        data, at = bytes(memoryview(chunk)), 0
+        for _ in range(rows_of(chunk)):
+            found.append(data[at + 31 : at + 91])
+            at += 91
+        collector.give(chunk)
+    assert found == [b"%03d" % i * 20 for i in range(150)]
+
+
+def test_nobody_waits_while_no_chunk_is_given_back(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.add("a")
+    with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0.0) as publisher:
+        for i in range(500):
+            assert publisher.publish(bytes(100)), f"message {i} was refused"
+    collector.until(lambda: sum(collector.seen().values()) == 500)
+    seen = collector.seen()
+    fitting = CHUNK // 131
+    assert (seen["taken"], seen["OVERFLOWED"]) == (4 * fitting, 500 - 4 * fitting)
+
+
+def test_a_reliable_source_makes_its_publisher_wait_for_a_chunk(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.core.add("a", int(rtmw.Reliability.RELIABLE), 10, 0, False)
+    refusals = 0
+    with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0.001) as publisher:
+        for _ in range(200):
+            until = time.monotonic() + LONG_S
+            while not publisher.publish(bytes(1000)):
+                assert time.monotonic() < until
+                refusals += 1
+                address = collector.core.next(0)
+                if address is not None:
+                    collector.give(collector.chunks[address])
+    assert refusals > 0
+    collector.core.stop()
+    while (address := collector.core.next(int(LONG_S * 1e9))) is not None:
+        collector.give(collector.chunks[address])
+    assert collector.seen() == {"taken": 200}
+
+
+def test_what_is_missing_is_told_once(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        for _ in range(500):
+            publisher.publish(bytes(100))
+        collector.until(lambda: sum(collector.seen().values()) == 500)
+        told = collector.core.missing()
+        expected = 500 - 4 * (CHUNK // 131)
+        while sum(row[3] for row in told) < expected:
+            told += collector.core.missing()
+    assert {(source, channel, cause) for source, channel, cause, _ in told} == {(0, 1, Cause.OVERFLOWED)}
+    assert sum(row[3] for row in told) == expected
+    assert collector.core.missing() == []
+
+
+def test_each_type_of_a_topic_has_a_channel(domain: rtmw.Domain, collector: Fixture) -> None:
+    first, second = collector.add("a"), collector.add("b")
+    for topic, type, value in (("a", bytes, b"1"), ("a", "<f8", 1.0), ("b", bytes, b"2")):
+        import numpy as np
+
+        kind = bytes if type is bytes else np.dtype(type)
+        with rtmw.Publisher(topic, kind, domain=domain) as publisher:
+            publisher.publish(value if type is bytes else np.array(value))
+        collector.until(lambda: collector.seen(first)["taken"] + collector.seen(second)["taken"] > 0)
+    collector.core.stop()
+    chunk = collector.next()
+    channels = [number for number, _, _ in chunk.channels()]
+    assert [collector.core.channel(number)[0] for number in channels].count(first) == 2
+    assert len({collector.core.channel(number) for number in channels}) == 3
+
+
+def test_a_chunk_is_closed_when_it_is_old(domain: rtmw.Domain) -> None:
+    made = Fixture(domain.id, age_ns=1)
+    made.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        publisher.publish(b"1")
+        assert rows_of(made.next()) == 1
+    made.core.close()
+
+
+def test_a_demand_closes_the_open_chunk(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        publisher.publish(b"1")
+        collector.until(lambda: collector.seen()["taken"] == 1)
+        number = collector.core.cut()
+        assert rows_of(collector.next()) == 1
+        collector.until(lambda: collector.core.state()[2] == number)
+
+
+def test_while_paused_messages_are_taken_and_counted(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        collector.core.pause(True)
+        publisher.publish(b"1")
+        collector.until(lambda: collector.seen() == {"taken": 0, "PAUSED": 1})
+        collector.core.pause(False)
+        publisher.publish(b"2")
+        collector.until(lambda: collector.seen() == {"taken": 1, "PAUSED": 1})
+
+
+def test_of_a_new_topic_what_came_before_is_early(domain: rtmw.Domain, collector: Fixture) -> None:
+    with rtmw.Publisher("a", domain=domain, depth=3) as publisher:
+        with rtmw.Subscriber("a", domain=domain):
+            pass
+        for _ in range(1000):
+            publisher.publish(bytes(3000))
+        collector.add("a", is_new=True)
+        publisher.publish(b"last")
+        collector.until(lambda: sum(collector.seen().values()) == 1001)
+    assert collector.seen()["EARLY"] > 0
+
+
+def test_when_the_wall_clock_goes_back_a_chunk_ends(domain: rtmw.Domain, collector: Fixture) -> None:
+    collector.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        for shift, taken in ((0, 1), (-3600 * 10**9, 2)):
+            collector.core.shift_clock(shift)
+            publisher.publish(b"1")
+            collector.until(lambda taken=taken: collector.seen()["taken"] == taken)  # type: ignore[misc]
+    collector.core.stop()
+    before, after = collector.next(), collector.next()
+    assert (rows_of(before), rows_of(after)) == (1, 1)
+    assert before.start_ns - after.start_ns > 3500 * 10**9
+    assert collector.core.state()[3] == 1
+
+
+def test_messages_larger_than_a_chunk_are_bounded_by_the_budget(domain: rtmw.Domain) -> None:
+    made = Fixture(domain.id, budget=300_000)
+    made.add("a")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        for count in range(1, 4):
+            publisher.publish(bytes(200_000))
+            made.until(lambda count=count: sum(made.seen().values()) == count)  # type: ignore[misc]
+        assert made.seen() == {"taken": 1, "OVERFLOWED": 2}
+        made.core.cut()
+        made.give(made.next())
+        publisher.publish(bytes(200_000))
+        made.until(lambda: sum(made.seen().values()) == 4)
+        assert made.seen() == {"taken": 2, "OVERFLOWED": 2}
+    made.core.close()
+
+
+def test_it_says_what_is_wrong(domain: rtmw.Domain, collector: Fixture) -> None:
+    with pytest.raises(rtmw.RtmwError, match="topic name"):
+        collector.add("")
+    with pytest.raises(KeyError, match="no channel 7"):
+        collector.core.channel(7)
+    collector.core.close()
+    with pytest.raises(rtmw.RtmwError, match="is closed"):
+        collector.core.state()
+    rtmw.Domain.unlink(domain.id)
+    with pytest.raises(rtmw.RtmwError, match="cannot attach"):
+        Collector(domain.id, 1, 1)

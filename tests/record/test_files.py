@@ -1,0 +1,175 @@
+"""The files of a recording: their names, when the next one begins, and what each begins with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from tests.record.files import messages_of, payloads_of, table_of
+
+LONG_S = 60.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def names(paths: tuple[Path, ...]) -> list[str]:
+    return [path.name for path in paths]
+
+
+def test_a_file_has_the_name_of_its_folder_and_a_number(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Recorder("a", tmp_path / "deep" / "run", domain=domain) as recorder:
+        assert recorder.paths == (tmp_path / "deep" / "run" / "run_0.mcap",)
+    assert recorder.paths[0].exists()
+
+
+def test_a_folder_with_a_recording_is_refused_unless_it_is_to_be_appended_to(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    rtmw.Recorder("a", folder, domain=domain).close()
+    with pytest.raises(rtmw.RecordingFailed, match=r"holds a recording already \(run_0.mcap\)"):
+        rtmw.Recorder("a", folder, domain=domain)
+    with rtmw.Recorder("a", folder, domain=domain, append=True) as second:
+        assert names(second.paths) == ["run_1.mcap"]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_in_words(domain: rtmw.Domain, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(rtmw.RecordingFailed, match="no recording can begin there: Not a directory"):
+        rtmw.Recorder("a", tmp_path / "file" / "run", domain=domain)
+
+
+def test_no_file_is_larger_than_the_split_size(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder(
+            "a", tmp_path / "run", domain=domain, compression="none", chunk_bytes=10_000, split_bytes=200_000
+        ) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        for i in range(1000):
+            publisher.publish(b"%04d" % i * 250)
+            until(lambda i=i: recorder.stats().messages > i)  # type: ignore[misc]
+    assert all(100_000 < path.stat().st_size <= 200_000 for path in recorder.paths[:-1])
+    assert len(recorder.paths) > 5
+    assert payloads_of(recorder.paths) == [b"%04d" % i * 250 for i in range(1000)]
+
+
+def test_the_next_file_begins_when_it_is_time(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain, split_every=0.01, chunk_bytes=100) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        until(lambda: publisher.publish(b"x" * 50) and len(recorder.paths) >= 3)
+    assert all(payloads_of([path]) for path in recorder.paths)
+
+
+def test_the_oldest_files_go_when_only_some_are_kept(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain, keep=2) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        for _ in range(4):
+            publisher.publish(b"1")
+            recorder.split()
+    assert names(recorder.paths) == ["run_3.mcap", "run_4.mcap"]
+    assert sorted(path.name for path in recorder.folder.iterdir()) == names(recorder.paths)
+
+
+def test_a_split_on_demand_takes_all_that_was_published_before(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        publisher.publish(b"before")
+        until(lambda: recorder.stats().messages == 1)
+        assert recorder.split() == recorder.folder / "run_1.mcap"
+        publisher.publish(b"after")
+    assert [payloads_of([path]) for path in recorder.paths] == [[b"before"], [b"after"]]
+
+
+def test_what_is_latched_is_carried_into_every_file(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder(["map", "data"], tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("map", domain=domain, history=1, priority=3) as one,
+        rtmw.Publisher("map", domain=domain, history=1) as other,
+        rtmw.Publisher("data", domain=domain) as data,
+    ):
+        for publisher, payload in ((one, b"old"), (one, b"map 1"), (other, b"map 2"), (data, b"data 1")):
+            publisher.publish(payload)
+        until(lambda: recorder.stats().messages == 4)
+        recorder.split()
+        data.publish(b"data 2")
+        until(lambda: recorder.stats().messages == 5)
+        recorder.split()
+    first, second, third = (messages_of([path]) for path in recorder.paths)
+    assert {m.payload for m in first} == {b"old", b"map 1", b"map 2", b"data 1"}
+    assert {(m.payload, m.flags) for m in second} == {(b"map 1", 1), (b"map 2", 1), (b"data 2", 0)}
+    assert {(m.payload, m.flags) for m in third} == {(b"map 1", 1), (b"map 2", 1)}
+    carried = next(m for m in second if m.payload == b"map 1")
+    original = next(m for m in first if m.payload == b"map 1")
+    for field in ("publish_time", "sequence", "priority", "publisher"):
+        assert getattr(carried, field) == getattr(original, field)
+    assert original.log_time < carried.log_time <= second[-1].log_time
+
+
+def test_what_has_expired_is_not_carried(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("map", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("map", domain=domain, history=1) as publisher,
+    ):
+        publisher.publish(b"soon gone", lifetime=0.5)
+        until(lambda: recorder.stats().messages + sum(recorder.stats().missing.values()) == 1)
+        time.sleep(0.6)  # its lifetime
+        recorder.split()
+    assert payloads_of(recorder.paths[1:]) == []
+
+
+def test_a_snapshot_is_what_came_last(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain, snapshot=3600.0) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        assert recorder.snapshot() is None
+        publisher.publish(b"1")
+        until(lambda: recorder.stats().messages == 1)
+        assert recorder.snapshot() == recorder.folder / "run_0.mcap"
+        assert recorder.snapshot() is None
+        publisher.publish(b"2")
+        until(lambda: recorder.stats().messages == 2)
+        recorder.snapshot()
+        publisher.publish(b"never wanted")
+    assert [payloads_of([path]) for path in recorder.paths] == [[b"1"], [b"2"]]
+    assert table_of(recorder.paths[0], "rtmw.recorder")["began"] == "snapshot"
+
+
+def test_a_snapshot_holds_no_more_than_its_memory_and_what_was_latched_before(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    with (
+        rtmw.Recorder(
+            ["map", "a"], tmp_path / "run", domain=domain, snapshot=3600.0, chunk_bytes=10_000, buffer_bytes=100_000
+        ) as recorder,
+        rtmw.Publisher("map", domain=domain, history=1) as latched,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        latched.publish(b"map")
+        for i in range(500):
+            publisher.publish(b"%03d" % i * 300)
+            until(lambda i=i: recorder.stats().messages > i)  # type: ignore[misc]
+        until(lambda: recorder.stats().messages == 501)
+        recorder.snapshot()
+    found = messages_of(recorder.paths)
+    assert (found[0].payload, found[0].flags) == (b"map", 1)
+    rows = [int(message.payload[:3]) for message in found[1:]]
+    assert rows == list(range(500 - len(rows), 500))
+    assert 20 <= len(rows) <= 60
+    assert not recorder.stats().missing

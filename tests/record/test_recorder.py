@@ -1,0 +1,278 @@
+"""Recorder: what flowed is in its files, and what is not is counted."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cyclonedds.idl import IdlStruct, types
+
+import rtmw
+from rtmw.recording.causes import Cause
+from tests.record.files import messages_of, missed_of, payloads_of, table_of
+
+LONG_S = 60.0
+
+
+@dataclass
+class Speed(IdlStruct, typename="plant.Speed"):
+    pump: types.int32
+    rpm: types.float64
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def taken(recorder: rtmw.Recorder, count: int) -> None:
+    until(lambda: recorder.stats().messages >= count)
+
+
+def test_every_message_is_recorded_as_it_was(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("a", domain=domain, priority=2, lifetime=3600.0) as publisher,
+    ):
+        identity, before = publisher.identity, time.time_ns()
+        for i in range(100):
+            publisher.publish(b"%d" % i, priority=i % 8)
+    found = messages_of(recorder.paths)
+    assert sorted(int(message.payload) for message in found) == list(range(100))
+    assert {(m.priority, m.sequence) for m in found} == {(i % 8, i // 8 + 1) for i in range(100)}
+    for message in found:
+        assert message.priority == int(message.payload) % 8
+        assert message.publisher == identity
+        assert before - 10**7 <= message.publish_time <= message.log_time + 10**7 <= time.time_ns() + 10**7
+        assert message.expires == pytest.approx(message.publish_time + 3600 * 10**9, abs=10**8)
+        assert message.flags == 0
+
+
+def test_a_typed_topic_is_decoded_by_its_recording_alone(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder(["speed", "table", "raw"], tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("speed", Speed, domain=domain) as speed,
+        rtmw.Publisher("table", np.dtype(("<i4", (3,))), domain=domain) as table,
+        rtmw.Publisher("raw", domain=domain) as raw,
+    ):
+        speed.publish(Speed(7, 0.5))
+        table.publish(np.array([1, 2, 3], "<i4"))
+        raw.publish(b"as it is")
+    found = {}
+    with rtmw.Recording(recorder.paths[0]) as recording:
+        for message in recording.messages():
+            kind = recording.message_type(message.channel)
+            assert kind is not None
+            found[message.channel.topic] = kind.decode(message.payload) if kind.decode else message.payload
+    assert (found["speed"].pump, found["speed"].rpm) == (7, 0.5)
+    assert found["table"].tolist() == [1, 2, 3]
+    assert found["raw"] == b"as it is"
+
+
+def test_the_qos_of_the_publisher_is_in_the_channel(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Publisher(
+            "a", domain=domain, reliability=rtmw.Reliability.RELIABLE, priority=5, lifetime=2.0, history=3, depth=9
+        ) as publisher,
+        rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder,
+    ):
+        publisher.publish(b"1")
+        taken(recorder, 1)
+    with rtmw.Recording(recorder.paths[0]) as recording:
+        ((channel,),) = recording.topics().values()
+    metadata = {key: value for key, value in channel.metadata.items() if key != "rtmw.type"}
+    assert metadata == {
+        "rtmw.reliability": "RELIABLE",
+        "rtmw.priority": "5",
+        "rtmw.lifetime_ns": "2000000000",
+        "rtmw.history": "3",
+        "rtmw.depth": "9",
+    }
+
+
+def test_patterns_find_topics_that_are_there_and_topics_that_come(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Publisher("plant/old", domain=domain) as old,
+        rtmw.Recorder("plant/*", tmp_path / "run", exclude="plant/secret*", domain=domain) as recorder,
+    ):
+        old.publish(b"old")
+        for topic in ("plant/new", "plant/secret1", "river"):
+            with rtmw.Publisher(topic, domain=domain) as publisher:
+                publisher.publish(topic[-3:].encode())
+        taken(recorder, 2)
+    assert {(m.channel.topic, m.payload) for m in messages_of(recorder.paths)} == {
+        ("plant/old", b"old"),
+        ("plant/new", b"new"),
+    }
+
+
+def test_topics_of_rtmw_itself_are_recorded_only_by_name(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("*", tmp_path / "all", domain=domain) as every,
+        rtmw.Recorder(["rtmw/node"], tmp_path / "one", domain=domain) as one,
+        rtmw.Publisher("rtmw/node", domain=domain) as node,
+        rtmw.Publisher("a", domain=domain) as other,
+    ):
+        node.publish(b"status")
+        other.publish(b"data")
+        taken(every, 1)
+    assert payloads_of(every.paths) == [b"data"]
+    assert payloads_of(one.paths) == [b"status"]
+
+
+def test_the_first_message_of_a_named_topic_is_recorded(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("later", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("later", domain=domain) as publisher,
+    ):
+        for i in range(50):
+            publisher.publish(bytes([i]) * 5000)
+    assert [payload[0] for payload in payloads_of(recorder.paths)] == list(range(50))
+
+
+def test_what_a_new_topic_had_before_it_was_found_is_recorded_or_counted(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("*", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("new", domain=domain, depth=1) as publisher,
+    ):
+        for _ in range(300):
+            publisher.publish(bytes(10_000))
+        until(lambda: recorder.stats().messages + sum(recorder.stats().missing.values()) >= 300)
+    assert recorder.stats().missing.keys() <= {Cause.EARLY, Cause.MISSED}
+    assert recorder.stats().messages + sum(recorder.stats().missing.values()) == 300
+    told = Counter({("new", cause): count for cause, count in recorder.stats().missing.items()})
+    assert missed_of(recorder.paths) == told
+
+
+def test_messages_kept_for_late_subscribers_are_recorded(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Publisher("map", domain=domain, history=1) as latched,
+        rtmw.Publisher("data", domain=domain) as plain,
+    ):
+        latched.publish(b"old map")
+        latched.publish(b"map")
+        plain.publish(b"long ago")
+        with rtmw.Recorder("*", tmp_path / "run", domain=domain) as recorder:
+            taken(recorder, 1)
+            plain.publish(b"now")
+    assert payloads_of(recorder.paths) == [b"map", b"now"]
+
+
+def test_a_topic_whose_type_changes_has_a_channel_for_each(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
+        with rtmw.Publisher("a", domain=domain) as first:
+            first.publish(b"text")
+        with rtmw.Publisher("a", Speed, domain=domain) as second:
+            second.publish(Speed(1, 2.0))
+    found = messages_of(recorder.paths, "a")
+    assert [message.channel.message_encoding for message in found] == ["application/octet-stream", "cdr"]
+
+
+def test_what_comes_while_it_is_paused_is_not_recorded_but_counted(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        publisher.publish(b"before")
+        taken(recorder, 1)
+        recorder.pause()
+        publisher.publish(b"meanwhile")
+        until(lambda: recorder.stats().missing == {Cause.PAUSED: 1})
+        assert recorder.stats().is_paused
+        recorder.resume()
+        publisher.publish(b"after")
+    assert payloads_of(recorder.paths) == [b"before", b"after"]
+    assert missed_of(recorder.paths) == {("a", Cause.PAUSED): 1}
+
+
+def test_a_message_that_expired_on_the_way_is_counted(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Publisher("a", domain=domain, history=1) as publisher:
+        publisher.publish(b"gone", lifetime=1e-6)
+        time.sleep(0.01)
+        with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
+            publisher.publish(b"here")
+            taken(recorder, 1)
+    assert payloads_of(recorder.paths) == [b"here"]
+    assert recorder.stats().missing == {Cause.EXPIRED: 1}
+
+
+def test_the_end_of_the_file_tells_what_there_was(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Publisher("a", domain=domain) as publisher,
+        rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder,
+    ):
+        publisher.publish(b"1")
+        identity = publisher.identity
+    about = table_of(recorder.paths[0], "rtmw.recorder")
+    assert (about["domain"], about["began"]) == (str(domain.id), "start")
+    assert (about["topics"], about["missing"]) == ({"a": {"messages": 1}}, {})
+    assert str(identity) in table_of(recorder.paths[0], "rtmw.publishers")
+
+
+def test_two_recorders_do_not_disturb_each_other(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("*", tmp_path / "one", domain=domain) as one,
+        rtmw.Recorder("a", tmp_path / "two", domain=domain, compression="zstd") as two,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        until(lambda: one.stats().topics == 1)
+        for i in range(1000):
+            publisher.publish(b"%d" % i)
+        taken(one, 1000)
+        taken(two, 1000)
+    expected = [b"%d" % i for i in range(1000)]
+    assert payloads_of(one.paths) == payloads_of(two.paths) == expected
+
+
+def test_a_recording_of_nothing_is_complete(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Recorder("*", tmp_path / "run", domain=domain) as recorder:
+        pass
+    assert payloads_of(recorder.paths) == []
+
+
+def test_a_large_message_is_recorded_whole(domain_id: int, tmp_path: Path) -> None:
+    payload = np.random.default_rng(0).bytes(40 << 20)
+    with (
+        rtmw.Domain(domain_id, pool="128M") as domain,
+        rtmw.Recorder("image", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("image", domain=domain) as publisher,
+    ):
+        publisher.publish(payload)
+        publisher.publish(b"small")
+        taken(recorder, 2)
+    assert payloads_of(recorder.paths) == [payload, b"small"]
+
+
+def test_after_the_end_the_last_numbers_stay(domain: rtmw.Domain, tmp_path: Path) -> None:
+    recorder = rtmw.Recorder("a", tmp_path / "run", domain=domain)
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        publisher.publish(b"1")
+    recorder.close()
+    recorder.close()
+    assert recorder.stats().messages == 1
+    assert recorder.stats().written == recorder.paths[0].stat().st_size
+    assert [topic.name for topic in recorder.topics()] == ["a"]
+    with pytest.raises(rtmw.ClosedError):
+        recorder.pause()
+
+
+def test_bad_wishes_are_refused_in_words(domain: rtmw.Domain, tmp_path: Path) -> None:
+    for options, said in (
+        ({"compression": "gzip"}, "one of lz4, zstd, none, not 'gzip'"),
+        ({"split_every": 0.0}, "split_every=0.0 is not possible"),
+        ({"buffer_bytes": 1000}, "fewer than 4 chunks"),
+        ({"snapshot": 1.0, "split_bytes": 10**9}, "a snapshot is one file"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            rtmw.Recorder("a", tmp_path / "run", domain=domain, **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no topic"):
+        rtmw.Recorder([], tmp_path / "run", domain=domain)
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder, pytest.raises(ValueError, match="snapshot"):
+        recorder.snapshot()
