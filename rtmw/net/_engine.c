@@ -38,15 +38,16 @@ static PyObject *fail(State *state, const char *what, int code)
 
 static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"domain", "bytes_per_second", NULL};
+    static char *names[] = {"domain", "bytes_per_second", "lend_most", NULL};
     unsigned int domain;
-    unsigned long long limit = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|K", names, &domain, &limit)) return NULL;
+    unsigned long long limit = 0, lend_most = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|KK", names, &domain, &limit, &lend_most)) return NULL;
     Engine *self = (Engine *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     self->core->bytes_per_second = limit;
+    self->core->lend_most = lend_most;
     int code = rtmw_attach(domain, &self->core->region);
     if (code == RTMW_OK && engine_start(self->core)) {
         rtmw_detach(self->core->region);
@@ -125,17 +126,18 @@ static PyObject *Engine_looked(PyObject *self, PyObject *heard)
 static PyObject *Engine_close(PyObject *object, PyObject *unused)
 {
     struct engine *core = ((Engine *)object)->core;
+    bool stopped = false;
     (void)unused;
     ((Engine *)object)->core = NULL;
     if (core) {
         Py_BEGIN_ALLOW_THREADS
         flow_close(core);
         packing_close(core);
-        engine_stop(core);
-        rtmw_detach(core->region);
+        stopped = engine_stop(core);
+        if (stopped) rtmw_detach(core->region);
         Py_END_ALLOW_THREADS
-        free(core);
     }
+    if (stopped) free(core);
     Py_RETURN_NONE;
 }
 
@@ -175,19 +177,19 @@ static PyObject *new_route(State *state, PyObject *engine, struct outbound *out,
 
 static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic", "type",    "writer",          "octets",   "reliability",
-                            "depth", "history", "min_interval_ns", "lease_ns", NULL};
+    static char *names[] = {"topic",           "type",     "writer",   "octets", "reliability", "depth", "history",
+                            "min_interval_ns", "lease_ns", "may_lend", NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
-    int writer, octets, reliability;
+    int writer, octets, reliability, may_lend;
     unsigned int depth, history;
     unsigned long long min_interval_ns, lease_ns;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKK", names, &topic, &given, &writer, &octets,
-                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKp", names, &topic, &given, &writer, &octets,
+                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend))
         return NULL;
     struct outbound *out = read_type(given, &space, &type) ? calloc(1, sizeof *out) : NULL;
     if (!out) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -197,6 +199,7 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
     out->engine = core;
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
+    out->may_lend = may_lend;
     out->writer = writer;
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     if (outbound_open(out) == DDS_OK) return new_route(state, self, out, NULL);

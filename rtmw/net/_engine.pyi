@@ -3,7 +3,9 @@
 class Engine:
     """Attached to a domain, with a thread that sends."""
 
-    def __new__(cls, domain: int, bytes_per_second: int = 0) -> Engine: ...
+    def __new__(cls, domain: int, bytes_per_second: int = 0, lend_most: int = 0) -> Engine:
+        """`lend_most`: bytes of messages that DDS may hold where they lie, at a time (lent.c)."""
+
     def outbound(
         self,
         topic: str,
@@ -15,8 +17,10 @@ class Engine:
         history: int,
         min_interval_ns: int,
         lease_ns: int,
+        may_lend: bool,
     ) -> Route:
-        """Carry a topic to a DDS writer. `octets`: the payload is the one member of rtmw::Octets."""
+        """Carry a topic to a DDS writer. `octets`: the payload is the one member of rtmw::Octets. `may_lend`: DDS keeps
+        none of it for later readers, and its type has no key."""
 
     def inbound(
         self,

@@ -1,8 +1,8 @@
 /* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
  *
  * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
- * and stable in Cyclone DDS 11, but for the head of `struct ddsi_serdata`, of which the engine sets the time stamp: a
- * node does not start with a library that lays it out differently (fit.c).
+ * and stable in Cyclone DDS 11, but for `struct ddsi_serdata`, of which the engine sets the time stamp, and which it fills
+ * itself for messages that are lent: a node does not start with a library that lays it out differently (fit.c).
  */
 #ifndef RTMW_NET_DDS_H
 #define RTMW_NET_DDS_H
@@ -22,7 +22,7 @@ typedef struct {
     uint8_t v[16];
 } dds_guid_t;
 
-enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_DATA = 2 };
+enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_KEY = 1, DDS_DATA = 2 };
 
 typedef struct {
     int sample_state, view_state, instance_state;
@@ -40,15 +40,38 @@ typedef struct {
 } dds_endpoint_t;
 
 struct ddsi_sertype;
+struct ddsi_rdata;
+struct ddsi_serdata_ops;
 struct ddsi_serdata {
 #ifdef RTMW_MISFIT /* as if a later release had put something before it; only tests build this */
     uint64_t misfit;
 #endif
-    const void *operations;
+    const struct ddsi_serdata_ops *operations;
     uint32_t hash, references;
     int kind;
     const struct ddsi_sertype *type;
     dds_time_t timestamp; /* of the source */
+    uint32_t status;
+    dds_time_t written;
+    void *loan;
+};
+
+/* What a sample is asked for. Those that are left out are of use to samples of other kinds. */
+struct ddsi_serdata_ops {
+    bool (*eqkey)(const struct ddsi_serdata *, const struct ddsi_serdata *);
+    uint32_t (*get_size)(const struct ddsi_serdata *);
+    struct ddsi_serdata *(*from_ser)(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *, size_t bytes);
+    void (*others[3])(void);
+    void (*to_ser)(const struct ddsi_serdata *, size_t offset, size_t bytes, void *to);
+    struct ddsi_serdata *(*to_ser_ref)(const struct ddsi_serdata *, size_t offset, size_t bytes, struct iovec *);
+    void (*to_ser_unref)(struct ddsi_serdata *, const struct iovec *);
+    void (*to_sample)(void);
+    struct ddsi_serdata *(*to_untyped)(const struct ddsi_serdata *);
+    void (*untyped_to_sample)(void);
+    void (*free)(struct ddsi_serdata *);
+    size_t (*print)(const struct ddsi_sertype *, const struct ddsi_serdata *, char *text, size_t bytes);
+    void (*get_keyhash)(const struct ddsi_serdata *, void *hash, bool force_md5);
+    void (*of_loans[2])(void);
 };
 
 dds_return_t dds_get_entity_sertype(dds_entity_t, const struct ddsi_sertype **);
@@ -65,6 +88,11 @@ struct ddsi_serdata *ddsi_serdata_to_ser_ref(const struct ddsi_serdata *, size_t
 void ddsi_serdata_to_ser_unref(struct ddsi_serdata *, const struct iovec *);
 struct ddsi_serdata *ddsi_serdata_ref(const struct ddsi_serdata *);
 void ddsi_serdata_unref(struct ddsi_serdata *);
+void ddsi_serdata_init(struct ddsi_serdata *, const struct ddsi_sertype *, int kind);
+bool ddsi_serdata_eqkey(const struct ddsi_serdata *, const struct ddsi_serdata *);
+void ddsi_serdata_to_ser(const struct ddsi_serdata *, size_t offset, size_t bytes, void *to);
+size_t ddsi_serdata_print(const struct ddsi_serdata *, char *text, size_t bytes);
+void ddsi_serdata_get_keyhash(const struct ddsi_serdata *, void *hash, bool force_md5);
 uint32_t ddsi_serdata_size(const struct ddsi_serdata *);
 
 dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instance_handle_t publication);

@@ -26,6 +26,8 @@ enum {
     SOURCES = 64,           /* remote writers that a route remembers */
     PAUSES = 256,           /* topics that others may have paused at a time */
     RETRY_NS = 200000,
+    LENT_LEAST = 16 << 10, /* bytes of a message that is sent from where it lies: a smaller one is copied as fast */
+    AFTER_MOST = 3 + sizeof(struct trailer),
 };
 
 /* How the payload lies in the DDS sample. */
@@ -39,12 +41,12 @@ struct outbound {
     dds_entity_t writer;
     const struct ddsi_sertype *type;
     enum framing framing;
-    uint64_t topic; /* what flow.c calls it */
-    bool reliable;
-    uint32_t closing;  /* 1: the sender is to forget it; 2: it has */
-    uint32_t may_pack; /* 1: who reads it knows packs, as far as was looked (packing.c) */
-    uint64_t retry_ns; /* not before; 0: not blocked */
-    uint32_t taken;    /* messages in all queues */
+    uint64_t topic;          /* what flow.c calls it */
+    bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
+    uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
+    uint32_t may_pack;       /* 1: who reads it knows packs, as far as was looked (packing.c) */
+    uint64_t retry_ns;       /* not before; 0: not blocked */
+    uint32_t taken;          /* messages in all queues */
     struct {
         uint32_t first, count;
         rtmw_message message[LOOKAHEAD];
@@ -104,6 +106,7 @@ struct engine {
     struct inbound *inbounds;
     struct outbound *unflushed;         /* written to last */
     uint32_t stop, stuck;               /* stuck: inbound routes with something waiting */
+    uint64_t lend_most, lent;           /* bytes that may be, and are, lent to DDS (lent.c) */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
@@ -117,7 +120,7 @@ struct engine {
 
 /* sender.c */
 int engine_start(struct engine *);
-void engine_stop(struct engine *);
+bool engine_stop(struct engine *); /* false: DDS holds messages yet, and the engine must not be freed */
 
 /* outbound.c: called by the sender, but for open and close */
 int outbound_open(struct outbound *);
@@ -127,6 +130,13 @@ void outbound_gather(struct outbound *);
 /* Sends from one band until `most` messages have left, or the route is blocked. Returns the bytes sent. */
 uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most);
 void outbound_forget(struct outbound *);
+
+/* lent.c */
+bool lend_may(const struct outbound *, const rtmw_message *);
+/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on). The hold on the message is the
+ * sample's from here on. NULL: no memory. */
+struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count);
+void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS did not take the sample */
 
 /* inbound.c */
 int inbound_open(struct inbound *);

@@ -40,6 +40,8 @@ log = logging.getLogger("rtmw.node")
 _STEP_S = 0.1
 _STATUS_S = 1.0
 _END_S = 3.0
+_LENT = 8
+"""The part of the pool that DDS may hold at a time of what is on its way."""
 _CHANGEABLE = {"topics_out", "topics_in", "max_rate"}
 
 
@@ -83,7 +85,7 @@ class Node:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         with _claim(self.settings), self._measured(), Domain(self.settings.domain) as domain:
-            self._engine = Engine(self.settings.domain, self.settings.max_rate)
+            self._engine = Engine(self.settings.domain, self.settings.max_rate, domain.pool // _LENT)
             try:
                 await self._serve(domain, loop)
             finally:

@@ -13,6 +13,8 @@ struct octets {
 
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
+enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' now */
+
 static bool is_full(const struct outbound *o)
 {
     for (uint32_t band = 0; band < BANDS; band++)
@@ -40,7 +42,7 @@ void outbound_gather(struct outbound *o)
     }
 }
 
-static const rtmw_message *message_at(const struct outbound *o, uint32_t band, uint32_t number)
+static rtmw_message *message_at(struct outbound *o, uint32_t band, uint32_t number)
 {
     return &o->queue[band].message[(o->queue[band].first + number) % LOOKAHEAD];
 }
@@ -49,8 +51,8 @@ static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_
 
 static void drop_first(struct outbound *o, uint32_t band)
 {
-    rtmw_message *m = &o->queue[band].message[o->queue[band].first];
-    rtmw_release(o->engine->region, m->descriptor);
+    const rtmw_message *m = message_at(o, band, 0);
+    if (m->descriptor != LENT) rtmw_release(o->engine->region, m->descriptor);
     o->queue[band].first = (o->queue[band].first + 1) % LOOKAHEAD;
     o->queue[band].count--;
     o->taken--;
@@ -60,67 +62,92 @@ static size_t before_payload(const struct outbound *o) { return o->framing == FR
 
 static uint64_t left_of(const rtmw_message *m, uint64_t now) { return m->expires_ns ? m->expires_ns - now : 0; }
 
-/* `parts`: all but the octets before it, which is the first of them, and padding and trailer, which are the last two. */
-static struct ddsi_serdata *sample_of(const struct outbound *o, struct iovec *parts, size_t count, struct trailer *t)
+/* A sample: what comes before the first payload, payloads, padding, trailer. */
+struct framed {
+    struct octets octets;
+    struct trailer trailer;
+    struct iovec parts[PACK_MOST + 4];
+    size_t count, size;
+};
+
+/* Payloads are `parts` from 1 to `count` - 1. */
+static void frame(const struct outbound *o, struct framed *f)
 {
     static const uint8_t zeros[4];
-    struct octets octets = {{0, 1, 0, 0}, (uint32_t)parts[1].iov_len};
-    size_t size = 0;
-    parts[0] = (struct iovec){&octets, before_payload(o)};
-    for (size_t n = 0; n < count; n++) size += parts[n].iov_len;
-    t->padding = (uint8_t)(-size & 3);
-    parts[count] = (struct iovec){(void *)(uintptr_t)zeros, t->padding};
-    parts[count + 1] = (struct iovec){t, sizeof *t};
-    return ddsi_serdata_from_ser_iov(o->type, DDS_DATA, count + 2, parts, size + t->padding + sizeof *t);
+    f->octets = (struct octets){{0, 1, 0, 0}, (uint32_t)f->parts[1].iov_len};
+    f->parts[0] = (struct iovec){&f->octets, before_payload(o)};
+    for (size_t n = 0; n < f->count; n++) f->size += f->parts[n].iov_len;
+    f->trailer.padding = (uint8_t)(-f->size & 3);
+    f->parts[f->count++] = (struct iovec){(void *)(uintptr_t)zeros, f->trailer.padding};
+    f->parts[f->count++] = (struct iovec){&f->trailer, sizeof f->trailer};
+    f->size += f->trailer.padding + sizeof f->trailer;
 }
 
 static struct iovec payload_of(const rtmw_message *m) { return (struct iovec){(void *)(uintptr_t)m->data, m->size}; }
 
 /* DDS_OK: sent. DDS_TIMEOUT: what is on its way to RELIABLE readers is as much as there may be. */
-static dds_return_t write_sample(struct outbound *o, struct ddsi_serdata *sample, uint64_t source_time_ns)
+static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t source_time_ns)
 {
+    frame(o, f);
+    struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(o->type, DDS_DATA, f->count, f->parts, f->size);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)source_time_ns;
     return dds_forwardcdr(o->writer, sample);
 }
 
-static dds_return_t write_one(struct outbound *o, const rtmw_message *m, uint64_t now)
+static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)
 {
-    struct iovec parts[4] = {{0}, payload_of(m)};
-    struct trailer trailer = {.magic = TRAILER_MAGIC,
-                              .version = TRAILER_VERSION,
-                              .priority = m->priority,
-                              .publisher = m->publisher,
-                              .sequence = o->sent + 1,
-                              .lifetime_ns = left_of(m, now)};
-    return write_sample(o, sample_of(o, parts, 2, &trailer), m->source_time_ns);
+    frame(o, f);
+    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count);
+    if (!sample) return -1;
+    sample->timestamp = (dds_time_t)m->source_time_ns;
+    dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));
+    if (code == DDS_OK)
+        m->descriptor = LENT;
+    else
+        lend_undo(sample);
+    ddsi_serdata_unref(sample);
+    return code;
+}
+
+static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now)
+{
+    struct framed f = {.parts[1] = payload_of(m),
+                       .count = 2,
+                       .trailer = {.magic = TRAILER_MAGIC,
+                                   .version = TRAILER_VERSION,
+                                   .priority = m->priority,
+                                   .publisher = m->publisher,
+                                   .sequence = o->sent + 1,
+                                   .lifetime_ns = left_of(m, now)}};
+    return lend_may(o, m) ? write_lent(o, &f, m) : write_copy(o, &f, m->source_time_ns);
 }
 
 /* The time of the sample is that of the newest message: the DDS Lifespan must not end before that of any in it. */
 static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now)
 {
-    struct iovec parts[PACK_MOST + 4];
     struct packed table[PACK_MOST];
-    struct trailer trailer = {.magic = TRAILER_MAGIC,
-                              .version = TRAILER_PACK,
-                              .priority = (uint8_t)band,
-                              .messages = (uint8_t)count,
-                              .sequence = o->sent + count};
+    struct framed f = {.count = count + 2,
+                       .trailer = {.magic = TRAILER_MAGIC,
+                                   .version = TRAILER_PACK,
+                                   .priority = (uint8_t)band,
+                                   .messages = (uint8_t)count,
+                                   .sequence = o->sent + count}};
     uint64_t newest = 0;
     for (uint32_t n = 0; n < count; n++) {
         const rtmw_message *m = message_at(o, band, n);
         table[n] = (struct packed){m->publisher, m->source_time_ns, left_of(m, now), (uint32_t)m->size, 0};
-        parts[n + 1] = payload_of(m);
+        f.parts[n + 1] = payload_of(m);
         if (m->source_time_ns > newest) newest = m->source_time_ns;
     }
-    parts[count + 1] = (struct iovec){table, count * sizeof *table};
-    dds_return_t code = write_sample(o, sample_of(o, parts, count + 2, &trailer), newest);
+    f.parts[count + 1] = (struct iovec){table, count * sizeof *table};
+    dds_return_t code = write_copy(o, &f, newest);
     if (code == DDS_OK) count_up(&o->packs, 1);
     return code;
 }
 
 /* How many of the waiting messages of a band may leave in one sample, from the first one on: 1 at least. */
-static uint32_t together(const struct outbound *o, uint32_t band, uint32_t most, uint64_t now)
+static uint32_t together(struct outbound *o, uint32_t band, uint32_t most, uint64_t now)
 {
     uint32_t count = 1;
     uint64_t bytes = message_at(o, band, 0)->size;

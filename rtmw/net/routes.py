@@ -85,6 +85,7 @@ class Outgoing:
             history=self.offer.history,
             min_interval_ns=min_interval_ns,
             lease_ns=int(self._lease * 1e9) if self.offer.reliability is Reliability.RELIABLE else 0,
+            may_lend=not self.offer.history and is_opaque(self.kind),
         )
 
     def counters(self) -> dict[str, int]:

@@ -5,12 +5,13 @@
  * again at what has come, so an urgent message waits for that much at most.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "engine.h"
 
-enum { WAIT_NS = 20000000, WAITED_MOST = 4096 };
+enum { WAIT_NS = 20000000, END_NS = 1000000000, WAITED_MOST = 4096 };
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -153,19 +154,31 @@ static void *run(void *argument)
     return NULL;
 }
 
+/* What the DDS library allocates for a large message is given back when the message is through. Without this it goes to
+ * the system each time, and comes back as pages that are to be cleared and mapped anew. */
+static void keep_large_blocks(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there can be */
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
 int engine_start(struct engine *e)
 {
+    keep_large_blocks();
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->flow_lock, NULL);
     pthread_mutex_init(&e->pack_lock, NULL);
     return pthread_create(&e->sender, NULL, run, e);
 }
 
-void engine_stop(struct engine *e)
+bool engine_stop(struct engine *e)
 {
     store_release(&e->stop, 1u);
     pthread_join(e->sender, NULL);
+    for (uint64_t end = now_monotonic_ns() + END_NS; load_acquire(&e->lent); sleep_until(now_monotonic_ns() + RETRY_NS))
+        if (now_monotonic_ns() > end) return false;
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->flow_lock);
     pthread_mutex_destroy(&e->pack_lock);
+    return true;
 }

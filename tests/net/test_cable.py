@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -61,6 +62,20 @@ def test_reliable_messages_arrive_once_and_in_order(faults: Faults, connect: Con
         assert publisher.publish(number.to_bytes(500, "little"))
     got = [int.from_bytes(subscriber.receive(timeout=PATIENCE).data, "little") for _ in range(300)]
     assert got == list(range(300))
+    subscriber.close()
+    publisher.close()
+
+
+def test_large_messages_of_which_parts_are_sent_again_arrive_whole(connect: Connect) -> None:
+    here, there = connect(Faults(delay_s=(0.0, 0.002), lost=0.005))
+    reliable = Reliability.RELIABLE
+    subscriber = rtmw.Subscriber("large", domain=there.domain, reliability=reliable, lease=PATIENCE)
+    publisher = rtmw.Publisher("large", domain=here.domain, reliability=reliable, max_blocking=PATIENCE)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    for number in range(15):
+        payload = random.Random(number).randbytes(150_000)
+        assert publisher.publish(payload)
+        assert subscriber.receive(timeout=PATIENCE).value == payload
     subscriber.close()
     publisher.close()
 

@@ -1,0 +1,176 @@
+/* Lent: a large message of the bus as a DDS sample that is sent from where it lies, without a copy.
+ *
+ * The DDS library asks a sample for its bytes by a table of functions, and this is one of our own. The sample has the
+ * hold on the message that its route had, and gives it back when the library lets go of it: once sent, or, where it is
+ * RELIABLE, once acknowledged. Since what is held lessens the pool of this host, no more is lent at a time than
+ * `lend_most`; what is more is copied, as small messages are.
+ *
+ * The bytes of a sample are `before`, those of the message, and `after`, which do not lie together. What the library
+ * asks for is nearly always within the message; else it gets a copy.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+enum {
+    NOBODYS = UINT32_MAX, /* a descriptor that is not (or no longer) the sample's to give back */
+    HASH = 0x746E656C,    /* of all of them alike */
+};
+
+struct lent {
+    struct ddsi_serdata head;
+    struct engine *engine;
+    const uint8_t *data;
+    size_t before_size, size, after_size;
+    uint32_t descriptor;
+    uint8_t before[OCTETS_HEADER], after[AFTER_MOST];
+};
+
+static const struct ddsi_serdata_ops operations;
+
+static const struct lent *lent_of(const struct ddsi_serdata *d) { return (const struct lent *)(const void *)d; }
+
+static size_t size_of(const struct lent *l) { return l->before_size + l->size + l->after_size; }
+
+/* Of `size` bytes from `offset` on of a part that begins at `begins`, those that fall into it. */
+static void copy_part(uint8_t *to, size_t offset, size_t size, struct iovec part, size_t begins)
+{
+    size_t from = offset > begins ? offset : begins, end = begins + part.iov_len;
+    if (end > offset + size) end = offset + size;
+    if (from < end) memcpy(to + (from - offset), (const uint8_t *)part.iov_base + (from - begins), end - from);
+}
+
+static void to_ser(const struct ddsi_serdata *d, size_t offset, size_t size, void *to)
+{
+    const struct lent *l = lent_of(d);
+    copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->before, l->before_size}, 0);
+    copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->data, l->size}, l->before_size);
+    copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->after, l->after_size}, l->before_size + l->size);
+}
+
+static bool is_within(const struct lent *l, const void *at)
+{
+    return (const uint8_t *)at >= l->data && (const uint8_t *)at < l->data + l->size;
+}
+
+static struct ddsi_serdata *to_ser_ref(const struct ddsi_serdata *d, size_t offset, size_t size, struct iovec *part)
+{
+    const struct lent *l = lent_of(d);
+    part->iov_len = size;
+    if (size && offset >= l->before_size && offset + size <= l->before_size + l->size) {
+        part->iov_base = (void *)(uintptr_t)(l->data + offset - l->before_size);
+    } else {
+        part->iov_base = malloc(size ? size : 1);
+        if (!part->iov_base) abort(); /* the library has no way to hear of it, and does the same */
+        to_ser(d, offset, size, part->iov_base);
+    }
+    return ddsi_serdata_ref(d);
+}
+
+static void to_ser_unref(struct ddsi_serdata *d, const struct iovec *part)
+{
+    if (!is_within(lent_of(d), part->iov_base)) free(part->iov_base);
+    ddsi_serdata_unref(d);
+}
+
+static bool have_equal_keys(const struct ddsi_serdata *a, const struct ddsi_serdata *b) /* there are none */
+{
+    (void)a;
+    (void)b;
+    return true;
+}
+
+static uint32_t get_size(const struct ddsi_serdata *d) { return (uint32_t)size_of(lent_of(d)); }
+
+static struct lent *new_lent(struct engine *e, const struct ddsi_sertype *type, int kind)
+{
+    struct lent *l = calloc(1, sizeof *l);
+    if (!l) return NULL;
+    ddsi_serdata_init(&l->head, type, kind);
+    l->head.operations = &operations;
+    l->head.hash = HASH;
+    l->engine = e;
+    l->descriptor = NOBODYS;
+    return l;
+}
+
+/* The instance that all of them belong to, as topics without keys have one. */
+static struct ddsi_serdata *to_untyped(const struct ddsi_serdata *d)
+{
+    struct lent *l = new_lent(lent_of(d)->engine, d->type, DDS_KEY);
+    if (!l) abort();
+    return &l->head;
+}
+
+static void give_back(struct ddsi_serdata *d)
+{
+    struct lent *l = (struct lent *)(void *)d;
+    struct engine *e = l->engine;
+    uint64_t size = l->size;
+    if (l->descriptor != NOBODYS) {
+        rtmw_release(e->region, l->descriptor);
+        fetch_sub(&e->lent, size);
+    }
+    free(l);
+}
+
+static size_t print(const struct ddsi_sertype *type, const struct ddsi_serdata *d, char *text, size_t size)
+{
+    (void)type;
+    (void)d;
+    if (size) *text = 0;
+    return 0;
+}
+
+static void get_keyhash(const struct ddsi_serdata *d, void *hash, bool force_md5)
+{
+    (void)d;
+    (void)force_md5;
+    memset(hash, 0, 16);
+}
+
+static const struct ddsi_serdata_ops operations = {
+    .eqkey = have_equal_keys,
+    .get_size = get_size,
+    .to_ser = to_ser,
+    .to_ser_ref = to_ser_ref,
+    .to_ser_unref = to_ser_unref,
+    .to_untyped = to_untyped,
+    .free = give_back,
+    .print = print,
+    .get_keyhash = get_keyhash,
+};
+
+static void append(struct lent *l, struct iovec part)
+{
+    memcpy(l->after + l->after_size, part.iov_base, part.iov_len);
+    l->after_size += part.iov_len;
+}
+
+struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct iovec *parts, size_t count)
+{
+    struct engine *e = o->engine;
+    struct lent *l = new_lent(e, o->type, DDS_DATA);
+    if (!l) return NULL;
+    memcpy(l->before, parts[0].iov_base, parts[0].iov_len);
+    l->before_size = parts[0].iov_len;
+    l->data = parts[1].iov_base;
+    l->size = parts[1].iov_len;
+    for (size_t n = 2; n < count; n++) append(l, parts[n]);
+    l->descriptor = descriptor;
+    fetch_add(&e->lent, (uint64_t)l->size);
+    return &l->head;
+}
+
+void lend_undo(struct ddsi_serdata *d)
+{
+    struct lent *l = (struct lent *)(void *)d;
+    fetch_sub(&l->engine->lent, (uint64_t)l->size);
+    l->descriptor = NOBODYS;
+}
+
+bool lend_may(const struct outbound *o, const rtmw_message *m)
+{
+    return o->may_lend && m->size >= LENT_LEAST && load_relaxed(&o->engine->lent) + m->size <= o->engine->lend_most;
+}
