@@ -8,20 +8,24 @@ Needs `pip install 'rtmw[spark]'` and Java 17 or newer; neither is looked for be
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rtmw.spark.driver import register, require_pyspark, session
 
 if TYPE_CHECKING:
+    from rtmw.spark import analyse
     from rtmw.spark.playback import Replayed, replay
 
-__all__ = ["Replayed", "register", "replay", "session"]
+__all__ = ["Replayed", "analyse", "register", "replay", "session"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'rtmw.spark' has no attribute {name!r}")
     require_pyspark()
+    if name == "analyse":
+        return import_module("rtmw.spark.analyse")
     from rtmw.spark import playback
 
     return getattr(playback, name)

@@ -1,0 +1,36 @@
+"""Ready analyses of recordings: each takes the rows of `spark.read.format("rtmw")`, and gives a plain DataFrame.
+
+    messages = spark.read.format("rtmw").load("monday/")
+    analyse.rates(messages).show()
+    analyse.lines(analyse.latency_over_time(messages, every=10), "time", "p99_us").savefig("latency.png")
+
+What counts is counted in whole nanoseconds, so that results are the same on one machine and on a cluster, to the last
+digit. Quantiles are nearest-rank: values that were really seen. Times are UTC; `every`, `longer` and the like are
+seconds.
+"""
+
+from __future__ import annotations
+
+from rtmw.spark.analyse import airport, river
+from rtmw.spark.analyse.deadlines import deadline_misses, lifetime_misses
+from rtmw.spark.analyse.join import as_of
+from rtmw.spark.analyse.latency import latency, latency_over_time
+from rtmw.spark.analyse.plots import bars, lines
+from rtmw.spark.analyse.rates import rates, rates_over_time, silences
+from rtmw.spark.analyse.resample import resample
+
+__all__ = [
+    "airport",
+    "as_of",
+    "bars",
+    "deadline_misses",
+    "latency",
+    "latency_over_time",
+    "lifetime_misses",
+    "lines",
+    "rates",
+    "rates_over_time",
+    "resample",
+    "river",
+    "silences",
+]

@@ -1,0 +1,53 @@
+"""What came too late: for a deadline between messages, and for the lifetime of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from rtmw.spark.analyse.rates import MS, with_gaps
+from rtmw.spark.analyse.times import NS, PUBLISHED, nanoseconds
+
+
+def deadline_misses(messages: DataFrame, deadline: float | Mapping[str, float], *, time: str = PUBLISHED) -> DataFrame:
+    """One row a topic: how often a message came later than so many seconds after the one before.
+
+    `deadline` is for all topics, or by topic; topics without one are left out. `topic`, `messages`, `deadline_s`,
+    `misses`, `longest_s` between two messages, `over_s`: all the time by which deadlines were overrun.
+    """
+    gaps = with_gaps(messages, time).withColumn("deadline_ns", _deadlines(deadline)).where("deadline_ns IS NOT NULL")
+    found = gaps.withColumn("over_ns", F.expr("greatest(gap_ns - deadline_ns, 0L)")).groupBy("topic", "deadline_ns")
+    return (
+        found.agg(
+            F.count("*").alias("messages"),
+            F.expr("count_if(over_ns > 0) AS misses"),
+            F.expr(f"max(gap_ns) / {NS}D AS longest_s"),
+            F.expr(f"coalesce(sum(over_ns), 0L) / {NS}D AS over_s"),
+        )
+        .selectExpr("topic", "messages", f"deadline_ns / {NS}D AS deadline_s", "misses", "longest_s", "over_s")
+        .orderBy("topic")
+    )
+
+
+def _deadlines(deadline: float | Mapping[str, float]) -> Column:
+    if not isinstance(deadline, Mapping):
+        return F.lit(nanoseconds(deadline))
+    pairs = [F.lit(part) for topic, seconds in deadline.items() for part in (topic, nanoseconds(seconds))]
+    return F.create_map(*pairs)[F.col("topic")]
+
+
+def lifetime_misses(messages: DataFrame) -> DataFrame:
+    """One row a topic with messages that have a lifetime: `topic`, `messages` (of those), `late`, `share`, `worst_ms`.
+
+    Late ones were over before the recorder had them; to a microsecond. `worst_ms` is null if none was.
+    """
+    over = F.expr("unix_micros(log_time) - unix_micros(expires)")
+    found = messages.where("expires IS NOT NULL").withColumn("over_us", over).groupBy("topic")
+    return found.agg(
+        F.count("*").alias("messages"),
+        F.expr("count_if(over_us > 0) AS late"),
+        F.expr("count_if(over_us > 0) / count(*) AS share"),
+        F.expr(f"max(CASE WHEN over_us > 0 THEN over_us END) / {MS / 1e3!r}D AS worst_ms"),
+    ).orderBy("topic")

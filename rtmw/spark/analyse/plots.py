@@ -1,0 +1,56 @@
+"""Results as pictures: a few rows, fetched to this program, on matplotlib figures that nobody has to close."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pyspark.sql import DataFrame
+
+COLOURS: Final = ("#2a6f97", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#5c677d", "#00798c", "#b5838d")
+WIDTH, HEIGHT = 9.0, 3.2
+
+
+def lines(result: DataFrame, x: str, y: str, *, by: str = "topic", title: str = "", unit: str = "") -> Figure:
+    """A line for each value of the column `by`; `unit` is what the other axis says, else the column's name."""
+    figure, axes = _axes(title, unit or y)
+    groups: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for row in result.select(by, x, y).collect():
+        xs, ys = groups.setdefault(row[0], ([], []))
+        xs.append(row[1])
+        ys.append(row[2])
+    for (name, (xs, ys)), colour in zip(groups.items(), cycle(COLOURS), strict=False):
+        mark = "o" if len(xs) < 3 else None
+        axes.plot(xs, ys, label=str(name), color=colour, linewidth=1.4, marker=mark)
+    if groups:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
+    figure.autofmt_xdate(rotation=0, ha="center")
+    return figure
+
+
+def bars(result: DataFrame, label: str, value: str, *, title: str = "", unit: str = "") -> Figure:
+    """A bar for each row, in the order of the rows."""
+    rows = result.select(label, value).collect()
+    figure, axes = _axes(title, "")
+    names, values = [str(row[0]) for row in rows], [row[1] or 0 for row in rows]
+    axes.barh(names, values, color=COLOURS[0], height=0.6)
+    axes.invert_yaxis()
+    axes.set_xlabel(unit or value)
+    figure.set_size_inches(WIDTH, max(1.6, 0.7 + 0.32 * len(rows)))
+    return figure
+
+
+def _axes(title: str, unit: str) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    axes: Any = figure.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_ylabel(unit)
+    axes.grid(axis="both", color="#e5e5e5", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
