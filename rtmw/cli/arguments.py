@@ -20,6 +20,7 @@ from rtmw.cli import (
     publish,
     rates,
     record_arguments,
+    recording_arguments,
     replay_arguments,
     top,
     topic,
@@ -181,6 +182,7 @@ def _add_recordings(commands: Commands) -> None:
     record_arguments.add_arguments(parser)
     parser = _add(commands, "replay", replay_arguments.run, "publish what recordings hold, each message at its time")
     replay_arguments.add_arguments(parser)
+    recording_arguments.add_commands(commands)
 
 
 def _add_upkeep(commands: Commands) -> None:

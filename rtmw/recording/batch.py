@@ -12,6 +12,9 @@ from rtmw.recording.contents import Chunk, Missed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rtmw.recording.chunk_reader import Scanned
+    from rtmw.recording.side import Side
+
     Column = NDArray[Any]
 
 
@@ -59,6 +62,26 @@ class Batch:
         """The payload of a row, without a copy."""
         begin = int(self.position[row])
         return memoryview(self.data)[begin : begin + int(self.size[row])]
+
+
+def batch_of(chunk: Chunk, scanned: Scanned, side: Side) -> Batch:
+    """What a chunk says of its messages, and its side record."""
+    channel, sequence, log_time, publish_time, position, size = scanned.columns
+    return Batch(
+        chunk,
+        scanned.data,
+        channel,
+        sequence if side.sequence is None else side.sequence,
+        log_time,
+        publish_time,
+        position,
+        size,
+        side.priority,
+        side.publisher,
+        side.expires,
+        side.flags,
+        side.missed,
+    )
 
 
 COLUMNS = tuple(field.name for field in fields(Batch) if field.name not in {"chunk", "data", "missed"})

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+CARRIED: Final = 1
+"""Flag of a message that was carried over from an earlier file."""
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +30,8 @@ class Part:
     recording: int
     """Which of the recordings."""
     batch: Batch
+    is_first: bool = True
+    """Of the parts that a chunk is given in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,20 @@ class Selection:
         return batch.where(mask)
 
 
+class CarriedOver:
+    """Knows what has been given already, when a recorder has carried it over into the next file of a recording."""
+
+    def __init__(self, keys: int, since_ns: int | None = None) -> None:
+        """`keys`: how many topics. `since_ns`: what was published until then is not to be given."""
+        self._newest = np.full(keys, -1 if since_ns is None else since_ns, np.int64)
+
+    def again(self, key: NDArray[Any], publish_time: NDArray[Any], flags: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows come again; all are remembered. `key`: the topic of each."""
+        found: NDArray[np.bool_] = (flags & CARRIED).astype(bool) & (publish_time <= self._newest[key])
+        np.maximum.at(self._newest, key, publish_time)
+        return found
+
+
 def in_order(recordings: Sequence[Recording], selection: Selection) -> Iterator[Stretch]:
     """All messages that are selected, in the order of log_time; of equal times those of the first recording first."""
     chunks = [
@@ -121,10 +140,12 @@ def _split(parts: list[Part], until_ns: int | None) -> tuple[list[Part], list[Pa
     for part in parts:
         at = int(np.searchsorted(part.batch.log_time, until_ns, "left"))
         rows = np.arange(len(part.batch))
+        if at == len(rows):
+            before.append(part)
+            continue
         if at:
-            before.append(Part(part.recording, part.batch.where(rows[:at])))
-        if at < len(rows):
-            rest.append(Part(part.recording, part.batch.where(rows[at:])))
+            before.append(Part(part.recording, part.batch.where(rows[:at]), part.is_first))
+        rest.append(Part(part.recording, part.batch.where(rows[at:]), part.is_first and not at))
     return before, rest
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from rtmw.errors import RecordingDamaged, UnsupportedType
-from rtmw.recording.batch import Batch
+from rtmw.recording.batch import Batch, batch_of
 from rtmw.recording.chunk_reader import check_facts, scan_chunk
 from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Schema
 from rtmw.recording.extras import read_attachment, read_metadata
@@ -228,23 +228,8 @@ class Recording:
         """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
         scanned = scan_chunk(self._file, chunk)
         check_facts(self._file, chunk, scanned, self.header.is_ours)
-        channel, sequence, log_time, publish_time, position, size = scanned.columns
-        side = read_side(self._file, chunk, len(channel), self.header.is_ours)
-        return Batch(
-            chunk,
-            scanned.data,
-            channel,
-            sequence if side.sequence is None else side.sequence,
-            log_time,
-            publish_time,
-            position,
-            size,
-            side.priority,
-            side.publisher,
-            side.expires,
-            side.flags,
-            side.missed,
-        )
+        side = read_side(self._file, chunk, len(scanned.columns[0]), self.header.is_ours)
+        return batch_of(chunk, scanned, side)
 
     def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:
         """Messages of these topics with start_ns <= log time < end_ns, chunk by chunk, in the order of the file."""

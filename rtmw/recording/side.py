@@ -43,10 +43,11 @@ def read_side(file: File, chunk: Chunk, rows: int, is_ours: bool) -> Side:
         return _parse(file, position, int.from_bytes(begin[1:_HEAD], "little"), rows)
     if is_ours:
         raise damaged(file.path, position, f"the side record of the chunk at {chunk.position} is not there")
-    return _nothing(rows)
+    return no_side(rows)
 
 
-def _nothing(rows: int) -> Side:
+def no_side(rows: int) -> Side:
+    """Of messages of which nothing more is known."""
     numbers, small = np.zeros(rows, "u8"), np.zeros(rows, "u1")
     return Side(None, numbers, numbers.view("i8"), small, small)
 

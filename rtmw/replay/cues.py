@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rtmw.recording.ordered import Part, Stretch
+from rtmw.recording.ordered import CarriedOver, Part, Stretch
 from rtmw.replay.library import CUE
 from rtmw.replay.tracks import Plan
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DTYPE: Final = np.dtype(CUE)
-CARRIED: Final = 1
-"""Flag of a message that a recorder has carried over into the next file of a recording."""
 NEVER_NS: Final = 100 * 365 * 86400 * 10**9
 """A lifetime for messages that have none, among others of their topic that have."""
 EXPIRED: Final = -1
@@ -39,23 +37,19 @@ class CueMaker:
         self._own_priority = np.array([q.own_priority for q in qos], bool)
         self._own_lifetime = np.array([q.own_lifetime for q in qos], bool)
         self._unless_said = np.where([q.lifetime_ns > 0 for q in qos], NEVER_NS, 0).astype(np.int64)
-        self._newest = np.full(len(qos), -1 if since_ns is None else since_ns, np.int64)
-        """Of each track: what was published until then has been given, or is not to be."""
+        self._carried = CarriedOver(len(qos), since_ns)
 
     def make(self, stretch: Stretch) -> Cues:
         """Cues of all messages, but of those that were carried over and have been given before."""
         made = self._made(stretch, stretch.each(self._lifetime))
-        tracks, published = made["track"], stretch.column("publish_time")
-        carried = (stretch.column("flags") & CARRIED).astype(bool)
-        known = carried & (published <= self._newest[tracks])
-        np.maximum.at(self._newest, tracks, published)
-        return Cues(made[~known], [part.batch.data for part in stretch.parts])
+        again = self._carried.again(made["track"], stretch.column("publish_time"), stretch.column("flags"))
+        return Cues(made[~again], [part.batch.data for part in stretch.parts])
 
     def latched(self, stretch: Stretch, at_ns: int) -> Cues:
         """Cues of what was valid at a moment, for this moment; without what had expired by then."""
         made = self._made(stretch, stretch.each(lambda part: self._lifetime(part, at_ns)))
         made["log_ns"] = at_ns
-        np.maximum.at(self._newest, made["track"], stretch.column("publish_time"))
+        self._carried.again(made["track"], stretch.column("publish_time"), stretch.column("flags"))
         return Cues(made[made["lifetime_ns"] != EXPIRED], [part.batch.data for part in stretch.parts])
 
     def _made(self, stretch: Stretch, lifetime: NDArray[np.int64]) -> NDArray[Any]:

@@ -9,9 +9,7 @@ from typing import Any, Final, TypedDict, cast
 
 from rtmw.publisher import LONGEST_QUEUE, check_count
 from rtmw.qos import PRIORITIES, Reliability
-
-ROS2_KEY: Final = "offered_qos_profiles"
-"""Of a channel's metadata in recordings of ROS 2: YAML, a list of its publishers' QoS."""
+from rtmw.recording.ros2_qos import QOS_KEY
 
 _DEPTH: Final = 64
 _LINE: Final = re.compile(r"^[ -]*(history|depth|reliability|durability): *(\w+)", re.MULTILINE)
@@ -71,8 +69,8 @@ class TrackQos:
 
 def recorded_qos(metadata: Mapping[str, str]) -> TrackQos:
     """The QoS that a channel was recorded with; the defaults where it does not say."""
-    if ROS2_KEY in metadata and "rtmw.reliability" not in metadata:
-        return _ros2(metadata[ROS2_KEY])
+    if QOS_KEY in metadata and "rtmw.reliability" not in metadata:
+        return _ros2(metadata[QOS_KEY])
     return TrackQos(
         _reliability(metadata.get("rtmw.reliability", "")),
         min(_number(metadata, "rtmw.priority", 0), PRIORITIES - 1),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rtmw.errors import RtmwError, UnsupportedType
+from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import Selection
 from rtmw.replay.qos import QosOptions, TrackQos, recorded_qos
@@ -103,13 +103,9 @@ class Plan:
         return Selection(channels, start_ns, end_ns)
 
     def _track(self, recording: Recording, channel: Channel, choice: Choice) -> int:
-        try:
-            kind = recording.message_type(channel)
-            reason = f"its type is not known: {_format(recording, channel)}"
-        except UnsupportedType as error:
-            kind, reason = None, str(error)
+        kind = recording.message_type(channel)
         if kind is None:
-            self.skipped[channel.topic] = reason
+            self.skipped[channel.topic] = str(recording.type_problem(channel))
             return NONE
         qos = recorded_qos(channel.metadata)
         number = self._numbers.setdefault((channel.topic, kind.identity), len(self.tracks))
@@ -119,9 +115,3 @@ class Plan:
             known = self.tracks[number]
             self.tracks[number] = replace(known, qos=known.qos.stronger(qos))
         return number
-
-
-def _format(recording: Recording, channel: Channel) -> str:
-    schema = recording.schemas.get(channel.schema_id)
-    described = f"a schema in {schema.encoding}" if schema else "no schema"
-    return f"messages in {channel.message_encoding or 'no known encoding'} with {described}"

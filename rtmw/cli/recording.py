@@ -1,0 +1,174 @@
+"""`rtmw recording`: look into recordings, repair, cut, merge and export them."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from rtmw.cli.common import CommandError
+from rtmw.cli.line import line
+from rtmw.cli.show import Cell, Table, duration, show, show_json, size
+from rtmw.recording.check import Checked
+from rtmw.recording.check import check as check_recording
+from rtmw.recording.copying import Progress
+from rtmw.recording.cut import Section
+from rtmw.recording.cut import cut as cut_recording
+from rtmw.recording.info import RecordingInfo, TopicInfo
+from rtmw.recording.info import info as info_of
+from rtmw.recording.merge import merge as merge_recordings
+from rtmw.recording.paths import find_recordings
+from rtmw.recording.recover import SUFFIX, Lost, Recovered
+from rtmw.recording.recover import recover as recover_recording
+
+TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Show what is in each recording."""
+    with _working("look into") as (found, _):
+        for path in found(arguments.paths):
+            facts = info_of(path)
+            if arguments.json:
+                show_json({**asdict(facts), "path": str(path), "seconds": facts.seconds})
+            else:
+                _show_info(facts)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Status 1 if one of the recordings is damaged or not complete."""
+    status = 0
+    with _working("checked") as (found, progress):
+        for path in found(arguments.paths):
+            checked = check_recording(path, progress)
+            status |= not checked.is_whole
+            if arguments.json:
+                show_json({**asdict(checked), "path": str(path), "whole": checked.is_whole})
+            else:
+                _show_checked(checked)
+    return int(status)
+
+
+def recover(arguments: argparse.Namespace) -> int:
+    """Status 0 also when something was lost: what, is said."""
+    source = Path(arguments.path)
+    beside = source.with_name(source.name.removesuffix(".mcap") + SUFFIX)
+    chosen = Path(arguments.output) if arguments.output else beside
+    with _working("recovered") as (_, progress):
+        recovered = recover_recording(source, None if arguments.in_place else chosen, progress)
+    if arguments.json:
+        show_json({**asdict(recovered), "source": str(recovered.source), "target": str(recovered.target)})
+    else:
+        _show_recovered(recovered, arguments.in_place)
+    return 0
+
+
+def cut(arguments: argparse.Namespace) -> int:
+    with _working("cut") as (_, progress):
+        messages = cut_recording(Path(arguments.path), Path(arguments.output), section_of(arguments), progress)
+    return _say_written(arguments, messages)
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    with _working("merged") as (found, progress):
+        messages = merge_recordings(found(arguments.paths), Path(arguments.output), progress)
+    return _say_written(arguments, messages)
+
+
+def section_of(arguments: argparse.Namespace) -> Section:
+    """Topics and time, as the command line says."""
+    return Section(tuple(arguments.topics) if arguments.topics else None, arguments.start, arguments.end)
+
+
+def _say_written(arguments: argparse.Namespace, messages: int) -> int:
+    if arguments.json:
+        show_json({"path": arguments.output, "messages": messages})
+    else:
+        print(f"{arguments.output} has {messages} messages")
+    return 0
+
+
+Find = Callable[[list[str]], list[Path]]
+
+
+@contextmanager
+def _working(what: str) -> Generator[tuple[Find, Progress]]:
+    """Errors of the system in one sentence; on a terminal, how far it is."""
+    with line() as shown:
+        try:
+            yield find_recordings, lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
+        except OSError as error:
+            raise CommandError(_sentence(error)) from error
+
+
+def _sentence(error: OSError) -> str:
+    if error.errno is None:
+        return str(error)
+    advice = " Nothing was left half written; make room, and try again." if error.errno == errno.ENOSPC else ""
+    return f"{error.filename or 'the file'}: {error.strerror}.{advice}"
+
+
+# ---- what people read ----
+
+
+def _show_info(facts: RecordingInfo) -> None:
+    began = datetime.fromtimestamp(facts.start_ns / 1e9, UTC).isoformat(sep=" ", timespec="milliseconds")
+    ratio = f", {facts.uncompressed / facts.size:.1f} : 1" if facts.size and facts.uncompressed else ""
+    lines = [
+        f"{facts.path}: {size(facts.size)}, {facts.messages} messages, {len(facts.topics)} topics",
+        f"recorded by {facts.library or 'nobody knows what'}" + (f" on {facts.host}" if facts.host else ""),
+        f"from {began}, for {duration(facts.seconds)}" if facts.messages else "without a message",
+        f"{facts.chunks} chunks, {facts.compression}{ratio}",
+    ]
+    if not facts.complete:
+        lines.append(f"not complete: {facts.incomplete_because}")
+    if facts.attachments:
+        lines.append(f"{facts.attachments} attachments")
+    rows: list[list[Cell]] = [[t.topic, t.type, t.messages, t.rate, _missing(t)] for t in facts.topics]
+    show(Table("\n".join(lines), TOPIC_COLUMNS, rows))
+    for topic in facts.topics:
+        if topic.problem:
+            print(f"{topic.topic}: {topic.problem}")
+
+
+def _missing(topic: TopicInfo) -> str | None:
+    return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in topic.missing.items()) or None
+
+
+def _show_checked(checked: Checked) -> None:
+    verdict = "whole" if checked.is_whole else "damaged"
+    print(f"{checked.path}: {verdict}, {checked.messages} messages in {checked.chunks} chunks read")
+    for problem in checked.problems:
+        print(f"  {problem}")
+    for topic, count in checked.gaps.items():
+        print(f"  {topic}: {count} messages were published and not recorded")
+    for topic, count in checked.missed.items():
+        print(f"  {topic}: {count} messages were missed, says the recorder")
+
+
+def _show_recovered(recovered: Recovered, in_place: bool) -> None:
+    if recovered.was_complete:
+        done = "nothing was changed" if in_place else f"{recovered.target} is a copy"
+        print(f"{recovered.source} was whole: {done}")
+        return
+    print(f"{recovered.target}: {recovered.messages} messages in {recovered.chunks} chunks")
+    for lost in recovered.lost:
+        print(f"  lost: {_loss(lost)}")
+    if recovered.without_side:
+        print(f"  {recovered.without_side} messages are without their priority, publisher and lifetime")
+    if not recovered.lost:
+        print("  nothing was lost but the index, which is there again")
+
+
+def _loss(lost: Lost) -> str:
+    messages: Any = "nobody knows which messages" if lost.messages is None else ""
+    if lost.messages:
+        messages = ", ".join(f"{count} messages of {topic}" for topic, count in lost.messages.items())
+    where = f"{lost.size} bytes at byte {lost.position}" if lost.size else f"at byte {lost.position}"
+    return f"{where}{', ' if messages else ''}{messages}: {lost.reason}"

@@ -1,0 +1,73 @@
+"""The arguments of `rtmw recording`. What it needs is imported when it runs: numpy, and more."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+
+def add_commands(commands: Any) -> None:
+    """`rtmw recording info|check|recover|cut|merge|export`."""
+    parser = commands.add_parser("recording", help="look into recordings, repair, cut, merge and export them")
+    kinds = parser.add_subparsers(metavar="COMMAND", required=True)
+    _many(_add(kinds, "info", "show what is in recordings, from their index"))
+    _many(_add(kinds, "check", "read all of recordings, and compare it with every CRC and index; status 1: damaged"))
+    _add_recover(kinds)
+    parser = _add(kinds, "cut", "write some topics, or some time, of a recording as a new one")
+    _one(parser)
+    _section(parser)
+    _output(parser)
+    parser = _add(kinds, "merge", "write several recordings as one, in the order of their times")
+    _many(parser)
+    _output(parser)
+    _add_export(kinds)
+
+
+def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(run=partial(_run, name))
+    parser.add_argument("--json", action="store_true", help="for programs: one JSON object")
+    return parser
+
+
+def _run(name: str, arguments: argparse.Namespace) -> int:
+    status: int = getattr(import_module("rtmw.cli.recording"), name)(arguments)
+    return status
+
+
+def _add_recover(kinds: Any) -> None:
+    parser = _add(kinds, "recover", "write all that is whole of a cut or damaged recording as a complete one")
+    _one(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", metavar="FILE", help="default: PATH with .recovered.mcap at its end")
+    where.add_argument("--in-place", action="store_true", help="put it in the place of the damaged one")
+
+
+def _add_export(kinds: Any) -> None:
+    parser = _add(kinds, "export", "write messages as columns, for other programs")
+    _many(parser)
+    _section(parser)
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--parquet", metavar="FOLDER", help="partitioned by topic and hour")
+    form.add_argument("--csv", metavar="FILE", help="of one topic; - for standard output")
+    form.add_argument("--jsonl", metavar="FILE", help="one JSON object a message; - for standard output")
+
+
+def _one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+
+
+def _many(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders or patterns")
+
+
+def _section(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
+    parser.add_argument("--start", type=float, metavar="SECONDS", help="since the recording began")
+    parser.add_argument("--end", type=float, metavar="SECONDS", help="likewise; default: to its end")
+
+
+def _output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="must not exist")

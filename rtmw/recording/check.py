@@ -1,0 +1,169 @@
+"""Is a recording whole? Everything in it is read and compared with everything that is said about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rtmw.errors import RecordingError
+from rtmw.recording.checksum import crc32
+from rtmw.recording.copying import Progress, no_progress
+from rtmw.recording.damage import damaged
+from rtmw.recording.fields import Fields
+from rtmw.recording.footer import is_finished
+from rtmw.recording.ordered import CARRIED
+from rtmw.recording.recording import Recording
+from rtmw.recording.records import MAGIC, Opcode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rtmw.recording.batch import Batch
+    from rtmw.recording.contents import Chunk
+
+_HEAD: Final = 9
+_DATA_END: Final = _HEAD + 4
+_FOOTER: Final = _HEAD + 20
+_BEFORE_PAYLOAD: Final = _HEAD + 22
+"""Bytes of a message record before its payload."""
+_ENTRY: Final = np.dtype([("time", "<i8"), ("position", "<i8")])
+_WINDOW: Final = 1 << 20
+_BANDS: Final = 8
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found."""
+
+    path: Path
+    chunks: int = 0
+    messages: int = 0
+    """In chunks that are whole."""
+    problems: list[str] = field(default_factory=list[str])
+    """Each in one sentence; none: the recording is whole."""
+    gaps: Counter[str] = field(default_factory=Counter[str])
+    """Messages of each topic that were published and are not in the recording, by their sequences."""
+    missed: Counter[str] = field(default_factory=Counter[str])
+    """Of these, what the recorder says that it missed."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.problems
+
+
+def check(path: Path, progress: Progress = no_progress) -> Checked:
+    """Reads all of a recording. Raises OSError; damage is in what it gives."""
+    checked = Checked(path)
+    try:
+        with Recording(path) as recording:
+            _check(recording, checked, progress)
+    except RecordingError as error:
+        checked.problems.append(str(error))
+    return checked
+
+
+def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
+    if not recording.complete:
+        checked.problems.append(f"{recording.path} is not complete: {recording.incomplete_because}")
+    sequences = _Sequences(recording)
+    for done, chunk in enumerate(recording.chunks, 1):
+        try:
+            batch = recording.read(chunk)
+            _check_indexes(recording, chunk, batch)
+        except RecordingError as error:
+            checked.problems.append(str(error))
+            sequences.forget()
+        else:
+            checked.chunks += 1
+            checked.messages += len(batch)
+            sequences.see(batch, checked)
+        progress(done, len(recording.chunks))
+    for look in (_check_data_crc, _check_extras):
+        try:
+            look(recording)
+        except RecordingError as error:
+            checked.problems.append(str(error))
+
+
+def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:
+    """The message indexes behind a chunk lead to its messages. There need not be any."""
+    begin = chunk.position + chunk.length
+    if chunk.is_run or chunk.side_position <= begin:
+        return
+    fields = Fields(recording.path, recording._file.read(begin, chunk.side_position - begin), begin, "message index")
+    found: dict[int, NDArray[np.void]] = {}
+    while fields.left():
+        if fields.number(1) != Opcode.MESSAGE_INDEX:
+            fields.wrong("here should be a message index")
+        fields.number(8)
+        channel = fields.number(2)
+        found[channel] = np.frombuffer(fields.bytes(fields.number(4)), _ENTRY)
+    for channel in chunk.counts if found else ():
+        rows = batch.channel == channel
+        entries = np.sort(found.get(channel, np.zeros(0, _ENTRY)), order=["position"])
+        positions = batch.position[rows] - _BEFORE_PAYLOAD
+        same = np.array_equal(entries["position"], positions) and np.array_equal(entries["time"], batch.log_time[rows])
+        if not same:
+            raise damaged(recording.path, begin, f"the message index of channel {channel} does not fit its messages")
+
+
+def _check_data_crc(recording: Recording) -> None:
+    file = recording._file
+    if not is_finished(file):
+        return
+    footer = file.size - len(MAGIC) - _FOOTER
+    summary = int.from_bytes(file.read(footer + _HEAD, 8), "little")
+    end = (summary or footer) - _DATA_END
+    record = file.read(end, _DATA_END)
+    if record[0] != Opcode.DATA_END or int.from_bytes(record[1:_HEAD], "little") != _DATA_END - _HEAD:
+        raise damaged(file.path, end, "here should be the end of the data")
+    wanted, crc = int.from_bytes(record[_HEAD:], "little"), 0
+    for at in range(0, end, _WINDOW) if wanted else ():
+        crc = crc32(file.read(at, min(_WINDOW, end - at)), crc)
+    if crc != wanted:
+        raise damaged(file.path, 0, "the data section does not match its CRC")
+
+
+def _check_extras(recording: Recording) -> None:
+    _ = recording.metadata
+    for attachment in recording.attachments:
+        recording.attachment(attachment)
+
+
+class _Sequences:
+    """Dense within a topic and priority; what is missing between two messages was not recorded."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._is_known = recording.header.is_ours
+        self._topics = sorted(recording.topics())
+        self._topic_of = {number: self._topics.index(c.topic) for number, c in recording.channels.items()}
+        self._last = np.zeros(len(self._topics) * _BANDS, np.int64)
+
+    def forget(self) -> None:
+        """A chunk could not be read: what comes next follows nothing that is known."""
+        self._last[:] = 0
+
+    def see(self, batch: Batch, checked: Checked) -> None:
+        for missed in batch.missed:
+            checked.missed[self._topics[self._topic_of[missed.channel]]] += missed.count
+        fresh = batch.where((batch.flags & CARRIED) == 0)
+        if not self._is_known or not len(fresh):
+            return
+        topic = np.zeros(1 << 16, np.int64)
+        topic[list(self._topic_of)] = list(self._topic_of.values())
+        keys = topic[fresh.channel] * _BANDS + np.minimum(fresh.priority, _BANDS - 1)
+        order = np.argsort(keys, kind="stable")
+        keys, sequences = keys[order], fresh.sequence[order].astype(np.int64)
+        before = np.empty_like(sequences)
+        before[1:] = sequences[:-1]
+        first = np.ones(len(keys), bool)
+        first[1:] = keys[1:] != keys[:-1]
+        before[first] = self._last[keys[first]]
+        lost = np.where((before > 0) & (sequences > before), sequences - before - 1, 0)
+        self._last[keys] = sequences  # of several rows the last one stays
+        for row in np.flatnonzero(lost):
+            checked.gaps[self._topics[int(keys[row]) // _BANDS]] += int(lost[row])

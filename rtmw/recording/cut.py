@@ -1,0 +1,61 @@
+"""A part of a recording: some topics, some time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rtmw.errors import RecordingError
+from rtmw.recording.copying import Copier, Progress, compression_of, no_progress
+from rtmw.recording.recording import Recording
+from rtmw.recording.whole import written_whole
+from rtmw.recording.writer import RecordingWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What is wanted."""
+
+    topics: tuple[str, ...] | None = None
+    """Names or patterns; None: all."""
+    start: float | None = None
+    """Seconds since the recording began."""
+    end: float | None = None
+    """The first moment that does not belong to it any more."""
+
+    def names(self, recording: Recording) -> list[str] | None:
+        """The topics that are meant. Raises RecordingError for a pattern that fits none."""
+        known = sorted(recording.topics())
+        if self.topics is None:
+            return None
+        for pattern in self.topics:
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise RecordingError(f"{recording.path} has no topic {pattern}; it has {', '.join(known) or 'none'}")
+        return [name for name in known if any(fnmatchcase(name, pattern) for pattern in self.topics)]
+
+    def span(self, recording: Recording) -> tuple[int | None, int | None]:
+        """In nanoseconds, of its log times."""
+        moments = (None if s is None else recording.start_ns + round(s * 1e9) for s in (self.start, self.end))
+        first, last = moments
+        return first, last
+
+
+def cut(source: Path, target: Path, section: Section, progress: Progress = no_progress) -> int:
+    """Writes a section of a recording as a new one; how many messages it has.
+
+    Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
+    """
+    with Recording(source) as recording, written_whole(target) as temporary:
+        names, (start_ns, end_ns) = section.names(recording), section.span(recording)
+        chosen = {n: c for n, c in recording.channels.items() if names is None or c.topic in names}
+        chunks = recording.select(names, start_ns, end_ns)
+        with RecordingWriter(temporary, compression=compression_of(recording)) as writer:
+            copier = Copier(writer)
+            numbers = copier.define(recording.schemas, chosen)
+            for done, batch in enumerate(recording.batches(names, start_ns, end_ns), 1):
+                copier.add(batch, numbers)
+                progress(min(done, len(chunks)), len(chunks))
+            copier.add_metadata(recording)
+            writer.metadata("rtmw.cut", {"from": source.name, "topics": ", ".join(names or ("*",))})
+    return copier.messages

@@ -1,0 +1,113 @@
+"""Several recordings as one, in the order of their times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rtmw.recording.batch import COLUMNS
+from rtmw.recording.copying import Copier, Progress, compression_of, no_progress
+from rtmw.recording.ordered import CarriedOver, Selection, Stretch, in_order
+from rtmw.recording.recording import Recording
+from rtmw.recording.whole import written_whole
+from rtmw.recording.writer import RecordingWriter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(slots=True)
+class _Joined:
+    """Rows of several chunks in one memory; the channels under their new numbers."""
+
+    data: bytes | memoryview
+    channel: NDArray[Any]
+    sequence: NDArray[Any]
+    log_time: NDArray[Any]
+    publish_time: NDArray[Any]
+    position: NDArray[Any]
+    size: NDArray[Any]
+    priority: NDArray[Any]
+    publisher: NDArray[Any]
+    expires: NDArray[Any]
+    flags: NDArray[Any]
+
+    def where(self, mask: NDArray[np.bool_]) -> _Joined:
+        columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "data"}
+        return _Joined(self.data, **{name: column[mask] for name, column in columns.items()})
+
+
+def merge(sources: Sequence[Path], target: Path, progress: Progress = no_progress) -> int:
+    """Writes all messages of several recordings as one; how many it has. What was carried over comes once.
+
+    Raises FileExistsError, RecordingDamaged, OSError.
+    """
+    with ExitStack() as opened:
+        recordings = [opened.enter_context(Recording(path)) for path in sources]
+        temporary = opened.enter_context(written_whole(target))
+        with RecordingWriter(temporary, compression=compression_of(recordings[0])) as writer:
+            return _merge(recordings, writer, progress)
+
+
+def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: Progress) -> int:
+    copier = Copier(writer)
+    numbers = [copier.define(recording.schemas, recording.channels) for recording in recordings]
+    topics = sorted({channel.topic for recording in recordings for channel in recording.channels.values()})
+    table = _table(numbers)
+    topic_of = np.zeros(1 << 16, np.int64)
+    for recording, mapping in zip(recordings, numbers, strict=True):
+        for number, channel in recording.channels.items():
+            topic_of[mapping[number]] = topics.index(channel.topic)
+    carried = CarriedOver(len(topics))
+    identity = {number: number for mapping in numbers for number in mapping.values()}
+    done, count = 0, sum(recording.message_count for recording in recordings)
+    for stretch in in_order(recordings, Selection([frozenset(mapping) for mapping in numbers])):
+        joined = _join(stretch, table)
+        again = carried.again(topic_of[joined.channel], joined.publish_time, joined.flags)
+        rows: Any = joined.where(~again) if again.any() else joined
+        writer.write_batch(rows, identity)
+        _miss(stretch, numbers, writer)
+        done += len(stretch)
+        copier.messages += len(stretch) - int(again.sum())
+        progress(done, count)
+    for recording, mapping in zip(recordings, numbers, strict=True):
+        for chunk in recording.chunks:
+            if not chunk.message_count and recording.header.is_ours:
+                copier.add(recording.read(chunk), mapping)  # it may say what was missed
+        copier.add_metadata(recording)
+    writer.metadata("rtmw.merged", {"from": ", ".join(recording.path.name for recording in recordings)})
+    return copier.messages
+
+
+def _miss(stretch: Stretch, numbers: Sequence[dict[int, int]], writer: RecordingWriter) -> None:
+    for part in stretch.parts:
+        if part.is_first:
+            for missed in part.batch.missed:
+                writer.missed(numbers[part.recording][missed.channel], missed.cause, missed.count)
+
+
+def _table(numbers: Sequence[dict[int, int]]) -> NDArray[np.uint16]:
+    """From recording and channel to the new number."""
+    table = np.zeros((len(numbers), 1 << 16), np.uint16)
+    for at, mapping in enumerate(numbers):
+        for number, new in mapping.items():
+            table[at, number] = new
+    return table
+
+
+def _join(stretch: Stretch, table: NDArray[np.uint16]) -> _Joined:
+    parts = stretch.parts
+    begins = np.cumsum([0, *(len(part.batch.data) for part in parts)])
+    data = parts[0].batch.data if len(parts) == 1 else b"".join(part.batch.data for part in parts)
+    columns = {name: stretch.column(name) for name in COLUMNS if name not in ("channel", "position")}
+    return _Joined(
+        data,
+        channel=stretch.each(lambda part: table[part.recording, part.batch.channel]),
+        position=stretch.column("position") + begins[stretch.part()],
+        **columns,
+    )

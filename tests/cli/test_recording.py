@@ -1,0 +1,97 @@
+"""`rtmw recording`: what it says, and its status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rtmw.cli import main
+from tests.recordings import numbered
+
+Told = tuple[int, str, str]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return numbered(tmp_path / "a.mcap", ["a", "b"], 10, apart_ns=10**9, chunk_bytes=1)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Told:
+    status = main(["recording", *map(str, arguments)])
+    return status, *capsys.readouterr()
+
+
+def test_info_shows_topics_and_numbers(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "info", path)
+    assert (status, err) == (0, "")
+    assert "10 messages, 2 topics" in out
+    assert [line.split() for line in out.splitlines()[-2:]] == [
+        ["a", "bytes", "5", "0.556", "-"],
+        ["b", "bytes", "5", "0.556", "-"],
+    ]
+    facts = json.loads(run(capsys, "info", path, "--json")[1])
+    assert (facts["messages"], facts["complete"], facts["topics"][0]["topic"]) == (10, True, "a")
+
+
+def test_check_has_status_1_for_a_damaged_recording(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "check", path) == (0, f"{path}: whole, 10 messages in 10 chunks read\n", "")
+    path.write_bytes(path.read_bytes()[:-5])
+    status, out, _ = run(capsys, "check", path)
+    assert (status, out.splitlines()[0]) == (1, f"{path}: damaged, 10 messages in 10 chunks read")
+    assert json.loads(run(capsys, "check", path, "--json")[1])["whole"] is False
+
+
+def test_recover_says_what_was_lost(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_bytes(path.read_bytes()[:1000])
+    status, out, err = run(capsys, "recover", path)
+    saved = path.with_name("a.recovered.mcap")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"{saved}: 4 messages in 4 chunks\n  lost: ")
+    assert "nobody knows which messages" in out
+    assert run(capsys, "recover", path)[2] == f"rtmw: {saved} exists: name another one, or remove it\n"
+    run(capsys, "recover", path, "--in-place")
+    assert run(capsys, "check", path)[0] == 0
+
+
+def test_cut_and_merge_write_recordings(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, both = tmp_path / "one", tmp_path / "two", tmp_path / "both.mcap"
+    assert run(capsys, "cut", path, "--topics", "a", "-o", one) == (0, f"{one} has 5 messages\n", "")
+    assert run(capsys, "cut", path, "--topics", "b", "--end", 4, "-o", two) == (0, f"{two} has 2 messages\n", "")
+    assert json.loads(run(capsys, "merge", one, two, "-o", both, "--json")[1]) == {"path": str(both), "messages": 7}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("info", "{}/none.mcap"), "there is no recording"),
+        (("info", "{}"), "has no recording"),
+        (("check", "{}/none.mcap"), "there is no recording"),
+        (("recover", "{}/none.mcap"), "No such file"),
+        (("cut", "{}/none.mcap", "-o", "{}/x"), "No such file"),
+        (("merge", "{}/none.mcap", "-o", "{}/x"), "there is no recording"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], word: str
+) -> None:
+    status, out, err = run(capsys, *(argument.format(tmp_path) for argument in arguments))
+    assert (status, out) == (1, "")
+    assert word in err
+    assert len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing_half_written(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limit[1]))
+    try:
+        status, out, err = run(capsys, "cut", path, "-o", path.with_name("b.mcap"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (status, out) == (1, "")
+    assert "File too large" in err
+    assert [item.name for item in path.parent.iterdir()] == ["a.mcap"]
