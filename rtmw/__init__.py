@@ -50,6 +50,7 @@ from rtmw.types import ANY
 from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
+    from rtmw import spark
     from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
     from rtmw.replay import Replay, ReplayStats
@@ -100,6 +101,7 @@ __all__ = [
     "__version__",
     "profiles",
     "realtime",
+    "spark",
 ]
 
 __version__: str
@@ -119,6 +121,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("rtmw")
+    if name == "spark":
+        return import_module("rtmw.spark")
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'rtmw' has no attribute {name!r}")

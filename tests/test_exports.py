@@ -37,6 +37,7 @@ PUBLIC = {
     "__version__",
     "profiles",
     "realtime",
+    "spark",
 }
 
 HEAVY = {"asyncio", "cyclonedds", "hashlib", "json", "logging", "numpy", "psutil", "pyspark", "rich", "uvloop", "zlib"}

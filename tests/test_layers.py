@@ -36,7 +36,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 SIBLINGS = {"rtmw.shm", "rtmw.types"}
 """Of one layer, and yet they do not know each other: memory knows nothing of values, and values nothing of memory."""
 
-LATE = {"rtmw.record", "rtmw.replay"}
+LATE = {"rtmw.record", "rtmw.replay", "rtmw.spark"}
 """Services that `rtmw` names for type checkers, and imports when it is asked for them (tests/test_exports.py)."""
 
 OUTSIDE = ("topics", "examples", "bench")

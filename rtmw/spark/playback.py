@@ -18,7 +18,7 @@ from rtmw.spark.delivery import Delivery
 from rtmw.spark.ledger import Ledger
 from rtmw.spark.outlets import Outlets
 from rtmw.spark.pace import Pace
-from rtmw.spark.rows import check_columns, recorded_of, sources_of
+from rtmw.spark.rows import check_columns, clock_of, recorded_of, sources_of
 from rtmw.spark.sink import Delivered, deliver, here
 from rtmw.types import resolve
 
@@ -81,14 +81,15 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     begin = time.monotonic()
     delivery = delivery_from(options)
     check_columns(rows.columns, delivery)
-    if delivery.time not in rows.columns:
+    clock = clock_of(rows.columns, delivery)
+    if clock is None:
         raise ValueError(f"order needs the column `{delivery.time}`; found {', '.join(rows.columns)}")
     if delivery.topic is not None:
         placed, tasks = rows.repartition(1), 1
     else:
         tasks = tasks or rows.sparkSession.sparkContext.defaultParallelism
         placed = rows.repartition(tasks, "topic")
-    ordered = placed.sortWithinPartitions(delivery.time, *(["sequence"] if "sequence" in rows.columns else []))
+    ordered = placed.sortWithinPartitions(clock, *(["sequence"] if "sequence" in rows.columns else []))
     found = ordered.mapInArrow(player(delivery), REPORT, barrier=delivery.rate > 0).collect()
     topics: dict[str, int] = {}
     for row in found:

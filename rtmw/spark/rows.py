@@ -42,8 +42,13 @@ def check_columns(names: Sequence[str], delivery: Delivery) -> None:
         raise ValueError(f"no topic: rows need a column `topic`, or the write an option of this name; {found}")
     if PAYLOAD not in names:
         raise ValueError(f"no content: rows need a column `payload`; {found}")
-    if delivery.rate and delivery.time not in names:
+    if delivery.rate and clock_of(names, delivery) is None:
         raise ValueError(f"rate={delivery.rate} needs the column `{delivery.time}`; {found}")
+
+
+def clock_of(names: Sequence[str], delivery: Delivery) -> str | None:
+    """The column that has the time of each row: to the nanosecond, if there is such a one."""
+    return next((name for name in (f"{delivery.time}_ns", delivery.time) if name in names), None)
 
 
 def rows_of(batch: pa.RecordBatch, delivery: Delivery) -> Rows:
@@ -68,11 +73,12 @@ def sources_of(batch: pa.RecordBatch, topic: str | None) -> tuple[list[Source], 
 
 def recorded_of(batch: pa.RecordBatch, delivery: Delivery) -> list[int] | None:
     """Times as Spark has them (microseconds), or as numbers of nanoseconds."""
-    if not delivery.rate:
+    clock = clock_of(batch.schema.names, delivery)
+    if not delivery.rate or clock is None:
         return None
-    column: Any = batch.column(delivery.time)
+    column: Any = batch.column(clock)
     if column.null_count:
-        raise ValueError(f"a row has no time: its column `{delivery.time}` is null")
+        raise ValueError(f"a row has no time: its column `{clock}` is null")
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):
