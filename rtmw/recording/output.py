@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from rtmw.recording.checksum import crc32
 
-__all__ = ["Output"]
+__all__ = ["End", "Output"]
 
 Part = bytes | memoryview
+
+
+class End(NamedTuple):
+    """Where the file ends, with whole groups of records."""
+
+    position: int
+    """Bytes in it."""
+    crc: int
+    """CRC-32 of all of them."""
 
 
 class Output:
@@ -17,30 +28,31 @@ class Output:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.position = 0
-        """Bytes in it, all of whole records."""
-        self.crc = 0
-        """CRC-32 of all of them."""
+        self.end = End(0, 0)
+        """Set back, it makes undone what was appended since."""
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
     def append(self, *parts: Part) -> None:
-        """All of it, or, with an OSError, nothing: then the file ends where it did before."""
+        """All of it, or, with any exception, nothing: the end has not moved then, and is where the next group goes."""
         views = [memoryview(part) for part in parts if len(part)]
         try:
             self._write(views)
-        except OSError:
+        except BaseException:  # Ctrl-C, too
             self._cut()
             raise
         finally:
             for view in views:
                 view.release()
+        position, crc = self.end
         for part in parts:
-            self.crc = crc32(part, self.crc)
-            self.position += len(part)
+            position, crc = position + len(part), crc32(part, crc)
+        self.end = End(position, crc)
 
     def _write(self, left: list[memoryview]) -> None:
+        position = self.end.position
         while left:
-            written = os.writev(self._file, left)
+            written = os.pwritev(self._file, left, position)
+            position += written
             while left and written >= len(left[0]):
                 written -= len(left[0])
                 left.pop(0).release()
@@ -48,11 +60,10 @@ class Output:
                 left[0] = left[0][written:]
 
     def _cut(self) -> None:
-        try:
-            os.ftruncate(self._file, self.position)
-            os.lseek(self._file, self.position, os.SEEK_SET)
-        except OSError:
-            pass  # a pipe, or a disk that is gone: what came before is in the file, and readers find its end
+        """Takes away what lies behind the end."""
+        with suppress(OSError):  # a disk that is gone: what came before is in the file, and readers find its end
+            if os.fstat(self._file).st_size > self.end.position:
+                os.ftruncate(self._file, self.end.position)
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns."""
@@ -60,5 +71,6 @@ class Output:
 
     def close(self) -> None:
         if self._file >= 0:
+            self._cut()
             os.close(self._file)
             self._file = -1

@@ -12,9 +12,10 @@ from rtmw.recording import records
 from rtmw.recording._mcap import Chunk
 from rtmw.recording.compression import compressor
 from rtmw.recording.definitions import Definitions
-from rtmw.recording.output import Output
+from rtmw.recording.output import End, Output
 from rtmw.recording.packing import Packing, pack
-from rtmw.recording.summary import Summary
+from rtmw.recording.records import Opcode
+from rtmw.recording.summary import Group, Summary
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -50,7 +51,7 @@ class RecordingWriter:
     together when the program dies, and are read together. `index`: how to find the messages of each chunk by channel,
     16 bytes a message. `definitions`: schemas and channels that are known already, from the file before this one.
 
-    An OSError, as of a full disk, leaves the file as it was before the chunk in question.
+    An OSError, as of a full disk, leaves the file as it was before the chunk in question; so does Ctrl-C.
     """
 
     def __init__(
@@ -70,6 +71,10 @@ class RecordingWriter:
         self.definitions = definitions or Definitions()
         self._output = Output(path)
         self._summary = Summary(self.definitions)
+        self._undo: tuple[End, int] | None = None
+        """End of the file and groups of the summary before a group that has been begun."""
+        self._done: Chunk | None = None
+        """What has been written, and is to be cleared."""
         self._closed = False
         self._output.append(records.MAGIC, records.header(f"rtmw {_version()}", self.definitions.profile))
 
@@ -80,7 +85,7 @@ class RecordingWriter:
     @property
     def position(self) -> int:
         """Bytes in the file; of the open chunk there are none yet."""
-        return self._output.position
+        return self._output.end.position
 
     @property
     def message_count(self) -> int:
@@ -112,6 +117,8 @@ class RecordingWriter:
     ) -> None:
         """One message; times in nanoseconds since 1970. It is in the file when its chunk is full, or with `flush`."""
         self._require(channel)
+        if self._undo:
+            self._settle()
         if self._chunk.is_full_for(memoryview(payload).nbytes):
             self.flush()
         self._chunk.append(channel, payload, log_time, publish_time, sequence, priority, publisher, expires, flags)
@@ -125,6 +132,7 @@ class RecordingWriter:
         for number in used:
             self._require(channels[number])
             numbers[number] = channels[number]
+        self._settle()
         columns = _columns(batch)
         rows, done = len(columns[0]), 0
         while done < rows:
@@ -140,20 +148,25 @@ class RecordingWriter:
     def missed(self, channel: int, cause: int, count: int) -> None:
         """So many messages of a channel are missing here (docs/format.md has the causes)."""
         self._require(channel)
+        self._settle()
         self._missed[channel, cause] = self._missed.get((channel, cause), 0) + count
 
     def metadata(self, name: str, values: Mapping[str, str]) -> None:
         """A table of texts, at this place in the file."""
         self.flush()
         self._require_open()
+        self._settle()
         entry = records.metadata(name, values)
-        position = self._output.position
+        position = self._output.end.position
+        self._undo = self._output.end, len(self._summary)
         self._output.append(entry)
-        self._summary.add_metadata(position, len(entry), name)
+        self._summary.add(Group(Opcode.METADATA, records.metadata_index(position, len(entry), name)))
+        self._undo = None
 
     def flush(self) -> None:
         """The open chunk is closed, and given to the system."""
         self._require_open()
+        self._settle()
         if len(self._chunk) or self._missed:
             self._append(self._chunk)
 
@@ -194,24 +207,41 @@ class RecordingWriter:
 
     def _append(self, chunk: Chunk, *, with_all_definitions: bool = False) -> None:
         """On an error the messages stay in the chunk, and what was missed is kept, for another attempt."""
+        self._settle()
         used = [number for number, _, _ in chunk.channels()] + [number for number, _ in self._missed]
         definitions = self._summary.missing(None if with_all_definitions else used)
         if definitions:
             chunk.prepend(b"".join(definitions))
         with memoryview(chunk) as data:
-            parts, entry = pack(chunk, data, self._packing, self._output.position, self._missed)
+            parts, entry = pack(chunk, data, self._packing, self._output.end.position, self._missed)
+            self._undo = self._output.end, len(self._summary)
             self._output.append(*parts)
-        self._summary.add_chunk(entry, [(number, count) for number, count, _ in chunk.channels()], definitions)
-        self._missed.clear()
-        chunk.clear()
+        counts = tuple((number, count) for number, count, _ in chunk.channels())
+        index = records.chunk_index(entry)
+        self._summary.add(Group(Opcode.CHUNK, index, entry.start_ns, entry.end_ns, counts, tuple(definitions)))
+        self._done = chunk
+        self._settle()
+
+    def _settle(self) -> None:
+        """A group is in the file and in the summary, or in neither, wherever an exception like Ctrl-C struck."""
+        if self._done is not None:
+            self._missed.clear()
+            self._done.clear()
+            self._undo = self._done = None
+        elif self._undo is not None:
+            self._output.end, groups = self._undo
+            self._summary = self._summary.first(groups)
+            self._undo = None
 
     def _close_last_chunk(self) -> None:
+        self._settle()
         if len(self._chunk) or self._missed or self._summary.missing(None):
             self._append(self._chunk, with_all_definitions=True)
 
     def _finish(self) -> None:
-        self._output.append(records.data_end(self._output.crc))
-        self._output.append(self._summary.end_of_file(self._output.position))
+        self._settle()
+        self._output.append(records.data_end(self._output.end.crc))
+        self._output.append(self._summary.end_of_file(self._output.end.position))
         self._output.sync()
 
 
