@@ -83,7 +83,12 @@ def _unmatched(region: shm.Region, mine: Offer, peers: Iterator[Peer], is_publis
 
 def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
     """Subscribers that a publisher of this offer does not reach, and why."""
-    rows = [(row[0], row[1], row[2], row[3]) for row in region.subscribers()]
+    rows = [
+        (row[0], row[1], row[2], row[3])
+        for row in region.subscribers()
+        if not row[8][3]
+        or row[3] == offer.reliability  # else another subscriber of its process has this one's messages
+    ]
     return _unmatched(region, offer, _peers(region, rows, offer.topic), is_publisher=True)
 
 

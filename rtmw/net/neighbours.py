@@ -75,6 +75,6 @@ def look(domain: Domain) -> dict[str, LocalTopic]:
                 sending.append(Publishing(kind, Reliability(reliability), priority, depth, history, lifetime_ns))
         for row in subscribers:
             if row[0] == slot:
-                taking.append(Subscribing(_resolve(types, row[2]), Reliability(row[3]), row[4], *row[8]))
+                taking.append(Subscribing(_resolve(types, row[2]), Reliability(row[3]), row[4], *row[8][:3]))
         topics[name] = LocalTopic(tuple(sending), tuple(taking))
     return topics

@@ -93,7 +93,7 @@ class TopicView:
 
 _PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 _SubscriberRow = tuple[
-    int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int]
+    int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int, int]
 ]
 _Types = dict[int, tuple[str, bytes]]
 
@@ -114,7 +114,7 @@ def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) 
     return SubscriberView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, received, bytes, behind,
         missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
-        *wishes,
+        *wishes[:3],
     )  # fmt: skip
 
 

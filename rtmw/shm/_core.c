@@ -259,12 +259,13 @@ static PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
         if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
         struct topic *t = &r->topics[slot_topic(word)];
-        failed = append_new(list, Py_BuildValue("IKIBINNN(IKK)", slot_topic(word),
-                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
-                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
-                                                latency_buckets(r, i), s->history,
-                                                (unsigned long long)load_relaxed(&s->min_interval_ns),
-                                                (unsigned long long)load_relaxed(&s->deadline_ns)));
+        failed =
+            append_new(list,
+                       Py_BuildValue("IKIBINNN(IKKB)", slot_topic(word),
+                                     (unsigned long long)subscriber_identity(r, word, i), s->type, reliability,
+                                     s->depth, subscriber_counters(r, t, s), cursors(r, t, s), latency_buckets(r, i),
+                                     s->history, (unsigned long long)load_relaxed(&s->min_interval_ns),
+                                     (unsigned long long)load_relaxed(&s->deadline_ns), load_relaxed(&s->exact)));
     }
     return finished(list, failed);
 }

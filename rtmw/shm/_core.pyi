@@ -54,7 +54,15 @@ class Region:
         self,
     ) -> list[
         tuple[
-            int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int]
+            int,
+            int,
+            int,
+            int,
+            int,
+            tuple[int, ...],
+            tuple[int, ...],
+            list[tuple[int, int, int]],
+            tuple[int, int, int, int],
         ]
     ]: ...
     def names(self) -> dict[int, str]: ...

@@ -81,6 +81,7 @@ struct rtmw_subscriber {
     struct histogram *histogram; /* NULL: its slot is above those that have one */
     uint64_t taken_ns;           /* CLOCK_MONOTONIC of this take; 0: not read yet */
     rtmw_subscriber_qos qos;
+    bool exact; /* RTMW_EXACT */
     uint16_t type;
     uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
@@ -184,6 +185,10 @@ uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint3
                     uint32_t *slot);
 bool slot_free(uint64_t *word, uint64_t value);
 bool types_match(uint32_t publisher, uint32_t subscriber);
+static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool exact)
+{
+    return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
+}
 /* What a publisher published stays counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
 

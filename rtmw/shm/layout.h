@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 3u
+#define RTMW_LAYOUT_VERSION 4u
 
 enum {
     LINE = 64,
@@ -213,8 +213,8 @@ struct publisher_block {
 struct subscriber_block {
     uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
     uint32_t type, depth, history;
-    uint8_t reliability, pad0[27];
-    uint64_t cursor[BANDS]; /* the message it took last: held, unless the index is NIL. The owner only */
+    uint8_t reliability, exact, pad0[26]; /* exact: 1 is matched with publishers of this reliability alone */
+    uint64_t cursor[BANDS];               /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types; /* the owner only: messages of types it does not take */
     uint64_t stall; /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it; the owner: 0 */

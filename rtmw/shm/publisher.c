@@ -80,8 +80,9 @@ uint32_t rtmw_publisher_matched(rtmw_publisher *p)
     uint32_t count = 0;
     struct subscriber_block *block;
     for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++)
-        count += types_match(p->block->type, load_relaxed(&block->type)) &&
-                 (load_relaxed(&block->reliability) != RTMW_RELIABLE || p->qos.reliability == RTMW_RELIABLE);
+        count +=
+            types_match(p->block->type, load_relaxed(&block->type)) &&
+            reliabilities_match(p->qos.reliability, load_relaxed(&block->reliability), load_relaxed(&block->exact));
     return count;
 }
 

@@ -53,6 +53,10 @@ typedef enum {
 
 typedef enum { RTMW_TIMELY = 0, RTMW_ADAPTIVE = 1, RTMW_RELIABLE = 2 } rtmw_reliability;
 
+/* Added to the reliability of a subscriber: it is matched with publishers that offer just that, and no more. For who
+ * carries the reliabilities of a topic apart. */
+enum { RTMW_EXACT = 16 };
+
 /* A message type. NULL where one is asked for: raw bytes. */
 typedef struct {
     const char *name;         /* at most 127 bytes */
@@ -111,6 +115,7 @@ typedef struct {
     uint32_t descriptor;
     uint16_t type;
     uint8_t priority;
+    bool is_old; /* published before the subscriber came */
 } rtmw_message;
 
 /* What came of the messages of a topic for a subscriber, since it was opened. */
@@ -143,6 +148,8 @@ RTMW_API int rtmw_publisher_wait(rtmw_publisher *, uint64_t timeout_ns);
 RTMW_API int rtmw_subscriber_open(rtmw_region *, const char *topic, const rtmw_type *, const rtmw_subscriber_qos *,
                                   rtmw_subscriber **);
 RTMW_API void rtmw_subscriber_close(rtmw_subscriber *);
+/* From the next message on, other limits. */
+RTMW_API void rtmw_subscriber_adjust(rtmw_subscriber *, uint32_t depth, uint64_t min_interval_ns);
 /* I cannot take just now, and have not stopped: the lease begins anew. */
 RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
 RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);

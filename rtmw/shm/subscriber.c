@@ -51,7 +51,7 @@ static int newest_first(const void *a, const void *b)
 static bool wants(rtmw_subscriber *s, struct descriptor *d)
 {
     return descriptor_is_message(d) && types_match(d->type, s->type) &&
-           !(s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE);
+           reliabilities_match(d->reliability, s->qos.reliability, s->exact);
 }
 
 /* The last `history` messages over all bands: walk once to see what there is, and once more to where they begin. */
@@ -99,6 +99,7 @@ static void fill_block(rtmw_subscriber *s)
     store_relaxed(&block->own_socket, 0u);
     store_relaxed(&block->type, s->type);
     store_relaxed(&block->reliability, (uint8_t)s->qos.reliability);
+    store_relaxed(&block->exact, (uint8_t)s->exact);
     store_relaxed(&block->depth, s->qos.depth);
     store_relaxed(&block->history, s->qos.history);
     store_relaxed(&block->min_interval_ns, s->qos.min_interval_ns);
@@ -154,11 +155,14 @@ int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *typ
                          rtmw_subscriber **out)
 {
     if (is_forked(r)) return RTMW_FORKED;
-    if (qos && (qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE)) return RTMW_BAD_QOS;
+    unsigned reliability = qos ? (unsigned)qos->reliability & ~(unsigned)RTMW_EXACT : RTMW_ADAPTIVE;
+    if (reliability > RTMW_RELIABLE || (qos && qos->depth == 0)) return RTMW_BAD_QOS;
     rtmw_subscriber *s = calloc(1, sizeof *s);
     if (!s) return RTMW_SYSTEM;
     s->region = r;
     s->qos = qos ? *qos : (rtmw_subscriber_qos)RTMW_SUBSCRIBER_QOS;
+    s->exact = s->qos.reliability & RTMW_EXACT;
+    s->qos.reliability = (rtmw_reliability)reliability;
     s->socket = -1;
     s->spin_ns = SPIN_FIRST_NS;
     if (s->qos.deadline_ns) s->deadline_at_ns = monotonic_ns() + s->qos.deadline_ns;
@@ -184,6 +188,19 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
         wake_publishers(s->topic);
     }
     free(s);
+}
+
+void rtmw_subscriber_adjust(rtmw_subscriber *s, uint32_t depth, uint64_t min_interval_ns)
+{
+    if (depth == 0 || is_forked(s->region)) return;
+    lock_take(&s->region->lock);
+    s->qos.depth = depth;
+    s->qos.min_interval_ns = min_interval_ns;
+    store_relaxed(&s->block->depth, depth);
+    store_relaxed(&s->block->min_interval_ns, min_interval_ns);
+    fetch_add(&s->topic->epoch, 1u); /* pairs with reliable_room: the room it remembers is void */
+    lock_give(&s->region->lock);
+    wake_publishers(s->topic);
 }
 
 void rtmw_subscriber_alive(rtmw_subscriber *s)

@@ -15,6 +15,12 @@ static void count_emptied(rtmw_subscriber *s, uint32_t band)
     if (s->sequence[band] > s->began[band]) outcome_skipped(s, band, &s->block->missed, TRACE_MISSED);
 }
 
+/* Another subscriber carries it: that is no drop. */
+static bool is_anothers(const rtmw_subscriber *s, const struct descriptor *d)
+{
+    return s->exact && d->reliability != s->qos.reliability;
+}
+
 /* A message beyond the depth of a TIMELY pair is dropped, under the cause for which it would not have been had anyway.
  * false: it is a publisher's that keeps more; it has to be delivered. */
 static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
@@ -23,6 +29,7 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
     bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
     if (!descriptor_is_message(d)) return count_emptied(s, band), true;
     if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), true;
+    if (is_anothers(s, d)) return true;
     if (!timely) return false;
     bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
     outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
@@ -105,7 +112,8 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     struct subscriber_block *block = s->block;
     if (!descriptor_is_message(d)) return count_emptied(s, band), false;
     if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), false;
-    if (s->qos.reliability == RTMW_RELIABLE && d->reliability != RTMW_RELIABLE)
+    if (is_anothers(s, d)) return false;
+    if (!reliabilities_match(d->reliability, s->qos.reliability, false))
         return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
     if (d->expires_ns && d->expires_ns <= realtime_ns(s->region, now ? now : monotonic_ns()))
         return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
@@ -143,8 +151,9 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     hold_again(s->region, s->index[band]);
     if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     outcome_taken(s, band, d, size);
-    *message = (rtmw_message){data,         size,           s->sequence[band], d->source_time_ns, d->expires_ns,
-                              d->publisher, s->index[band], d->type,           (uint8_t)band};
+    *message = (rtmw_message){
+        data,         size,           s->sequence[band], d->source_time_ns, d->expires_ns,
+        d->publisher, s->index[band], d->type,           (uint8_t)band,     s->sequence[band] <= s->began[band]};
     if (is_large(s->region, d)) rest(s, band);
     return RTMW_OK;
 }
