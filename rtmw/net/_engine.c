@@ -178,7 +178,7 @@ static PyObject *new_route(State *state, PyObject *engine, struct outbound *out,
 static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"topic",           "type",     "writer",   "octets", "reliability", "depth", "history",
-                            "min_interval_ns", "lease_ns", "may_lend", NULL};
+                            "min_interval_ns", "lease_ns", "may_lend", "sent",   NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
@@ -186,14 +186,16 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
     const rtmw_type *type;
     int writer, octets, reliability, may_lend;
     unsigned int depth, history;
-    unsigned long long min_interval_ns, lease_ns;
+    unsigned long long min_interval_ns, lease_ns, sent;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKp", names, &topic, &given, &writer, &octets,
-                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend))
+    if (!core ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKpK", names, &topic, &given, &writer, &octets,
+                                     &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend, &sent))
         return NULL;
     struct outbound *out = read_type(given, &space, &type) ? calloc(1, sizeof *out) : NULL;
     if (!out) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    rtmw_subscriber_qos qos = {(rtmw_reliability)reliability, depth, history, min_interval_ns, 0, lease_ns};
+    rtmw_subscriber_qos qos = {
+        (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
     if (code != RTMW_OK) return free(out), fail(state, topic, code);
     out->engine = core;
@@ -201,6 +203,7 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
     out->reliable = reliability == RTMW_RELIABLE;
     out->may_lend = may_lend;
     out->writer = writer;
+    out->sent = sent;
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     if (outbound_open(out) == DDS_OK) return new_route(state, self, out, NULL);
     rtmw_subscriber_close(out->subscriber);
@@ -210,18 +213,18 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
 
 static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic",    "type",  "reader",  "octets",   "reliability",
-                            "priority", "depth", "history", "filtered", NULL};
+    static char *names[] = {"topic", "type",    "reader", "octets",    "reliability", "priority",
+                            "depth", "history", "lane",   "wants_old", NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
-    int reader, octets, reliability, priority, filtered;
+    int reader, octets, reliability, priority, lane, wants_old;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIp", names, &topic, &given, &reader, &octets,
-                                              &reliability, &priority, &depth, &history, &filtered))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIip", names, &topic, &given, &reader, &octets,
+                                              &reliability, &priority, &depth, &history, &lane, &wants_old))
         return NULL;
     struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
     if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -232,7 +235,8 @@ static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywor
     in->topic = flow_topic(topic, type ? type->identity : 0);
     in->reader = reader;
     in->reliable = reliability == RTMW_RELIABLE;
-    in->is_filtered = filtered;
+    in->lane = (uint8_t)lane;
+    in->wants_old = (uint32_t)wants_old;
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);
@@ -350,6 +354,40 @@ static PyObject *Route_pack(PyObject *object, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_adjust(PyObject *object, PyObject *args)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    unsigned int depth;
+    unsigned long long min_interval_ns;
+    int may_lend;
+    if (!PyArg_ParseTuple(args, "IKp", &depth, &min_interval_ns, &may_lend)) return NULL;
+    if (o) rtmw_subscriber_adjust(o->subscriber, depth, min_interval_ns);
+    if (o) store_relaxed(&o->may_lend, (bool)may_lend);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_want_old(PyObject *object, PyObject *given)
+{
+    struct inbound *i = ((Route *)object)->inbound;
+    int wanted = PyObject_IsTrue(given);
+    if (wanted < 0) return NULL;
+    if (i) store_relaxed(&i->wants_old, (uint32_t)wanted);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_hand_over(PyObject *object, PyObject *args)
+{
+    Route *self = (Route *)object;
+    int entity, at_once;
+    bool done = false;
+    if (!PyArg_ParseTuple(args, "ip", &entity, &at_once)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (self->outbound) done = outbound_hand_over(self->outbound, entity, at_once ? 0 : HAND_OVER_NS);
+    if (self->inbound) done = inbound_hand_over(self->inbound, entity, at_once);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(done);
+}
+
 static void Route_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -375,6 +413,9 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
 static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
                                       {"pack", Route_pack, METH_O, NULL},
+                                      {"adjust", Route_adjust, METH_VARARGS, NULL},
+                                      {"want_old", Route_want_old, METH_O, NULL},
+                                      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
                                       {"close", Route_close, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 

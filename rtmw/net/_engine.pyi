@@ -18,9 +18,13 @@ class Engine:
         min_interval_ns: int,
         lease_ns: int,
         may_lend: bool,
+        sent: int,
     ) -> Route:
-        """Carry a topic to a DDS writer. `octets`: the payload is the one member of rtmw::Octets. `may_lend`: DDS keeps
-        none of it for later readers, and its type has no key."""
+        """Carry to a DDS writer what publishers of just this reliability publish.
+
+        `octets`: the payload is the one member of rtmw::Octets. `may_lend`: DDS keeps none of it for later readers, and
+        its type has no key. `sent`: messages that other routes have given to the writer before, and count as sent.
+        """
 
     def inbound(
         self,
@@ -32,9 +36,10 @@ class Engine:
         priority: int,
         depth: int,
         history: int,
-        filtered: bool,
+        lane: int,
+        wants_old: bool,
     ) -> Route:
-        """Carry what a DDS reader receives to a topic."""
+        """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane)."""
 
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""
@@ -69,6 +74,18 @@ class Route:
 
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""
+
+    def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
+        """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
+
+    def want_old(self, wanted: bool, /) -> None:
+        """Inbound: should messages come that nodes had kept from before anybody read?"""
+
+    def hand_over(self, entity: int, at_once: bool, /) -> bool:
+        """Let another DDS writer or reader take the place of the route's. False: not yet; ask again soon.
+
+        `at_once`: it need not be without a gap. The old one is to be kept until this is done, and then closed.
+        """
 
     def close(self) -> None: ...
 

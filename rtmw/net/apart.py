@@ -10,9 +10,10 @@ from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import Policy
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import OCTETS_NAME, is_opaque
+from rtmw.net.lanes import lane_of
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
-from rtmw.net.note import read_note
+from rtmw.net.note import kind_in
 from rtmw.net.settings import OWN_PREFIX, Settings
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType
@@ -51,7 +52,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
     readers = [one for one in bridge.discovery.readers.values() if names.local(one.topic) == name]
     if not readers:
         yield "nobody", "nobody elsewhere reads it"
-    routes = [route for (topic, _), route in bridge.outgoing.items() if topic == name]
+    routes = [route for (topic, *_), route in bridge.outgoing.items() if topic == name]
     served = {reader.guid for route in routes for reader in route.readers}
     history = max((route.offer.history for route in routes), default=0)
     for reader in readers:
@@ -83,7 +84,7 @@ def _inbound(
     writers = [one for one in bridge.discovery.writers.values() if names.local(one.topic) == name]
     if not writers:
         yield "nobody", "nobody elsewhere publishes it"
-    routes = [route for (topic, _), route in bridge.incoming.items() if topic == name]
+    routes = [route for (topic, *_), route in bridge.incoming.items() if topic == name]
     heard = {guid for route in routes for guid in route.heard()}
     for writer in writers:
         why = _unheard(writer, subscribers, names)
@@ -100,18 +101,11 @@ def _unheard(writer: Endpoint, subscribers: tuple[Subscribing, ...], names: Name
         return "type", f"publishes {writer.type_name}; {_listed(known, names)} is wanted here"
     if not takes_any and _differs(writer, known):
         return "type", f"publishes another definition of {writer.type_name}"
-    if not _offers_reliable(writer) and all(one.reliability is Reliability.RELIABLE for one in subscribers):
+    if lane_of(writer).reliability is not Reliability.RELIABLE and all(
+        one.reliability is Reliability.RELIABLE for one in subscribers
+    ):
         return "qos", "offers less than RELIABLE, which is asked for here"
     return None
-
-
-def _offers_reliable(writer: Endpoint) -> bool:
-    if writer.note is None:
-        return writer.is_reliable
-    try:
-        return read_note(writer.note).reliability is Reliability.RELIABLE
-    except RtmwError:
-        return False
 
 
 def _has_type(endpoint: Endpoint, kinds: list[MessageType], names: Names) -> bool:
@@ -123,7 +117,7 @@ def _differs(endpoint: Endpoint, kinds: list[MessageType]) -> bool:
     if endpoint.note is None:
         return False
     try:
-        return read_note(endpoint.note).kind.identity not in {kind.identity for kind in kinds}
+        return kind_in(endpoint.note).identity not in {kind.identity for kind in kinds}
     except RtmwError:
         return True
 

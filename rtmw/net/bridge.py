@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from rtmw.errors import RtmwError
 from rtmw.net.cyclone import DDSException, DomainParticipant
 from rtmw.net.discovery import Discovery, Endpoint
 from rtmw.net.idl_class import OCTETS_NAME
+from rtmw.net.lanes import Lane, lane_of
 from rtmw.net.library import Engine
 from rtmw.net.lookup import Lookup
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
-from rtmw.net.note import read_note
+from rtmw.net.note import kind_in
 from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
 from rtmw.net.wire import Offer, Request
@@ -24,8 +24,9 @@ from rtmw.types import AnyType, MessageType, resolve
 
 log = logging.getLogger("rtmw.node")
 
-Key = tuple[str, int]
-"""A topic, and the identity of the type of its messages."""
+OutKey = tuple[str, int, Reliability]
+InKey = tuple[str, int, Lane]
+"""A topic, the identity of the type of its messages, and the lane."""
 
 
 class Bridge:
@@ -37,8 +38,8 @@ class Bridge:
         self.settings = settings
         self.discovery = Discovery(participant)
         engine.watch(self.discovery.reader_news)
-        self.outgoing: dict[Key, Outgoing] = {}
-        self.incoming: dict[Key, Incoming] = {}
+        self.outgoing: dict[OutKey, Outgoing] = {}
+        self.incoming: dict[InKey, Incoming] = {}
         self.refused: dict[str, str] = {}
         """What cannot cross, by topic, and why."""
         self._lookup = Lookup(participant, self._names)
@@ -60,37 +61,39 @@ class Bridge:
             route.tell_missed()
 
     def close(self) -> None:
-        for routes in (self.outgoing, self.incoming):
-            for key in [*routes]:
-                self._forget(routes, key)
+        for out in [*self.outgoing]:
+            self._forget(self.outgoing, out)
+        for into in [*self.incoming]:
+            self._forget(self.incoming, into)
         self._lookup.close()
 
     # ---- out ----
 
     def _send(self, topics: dict[str, LocalTopic]) -> None:
-        wanted: dict[Key, tuple[MessageType, list[Publishing]]] = {}
+        wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
         for name, topic in topics.items():
             for publisher in topic.publishers if self.settings.leaves(name) else ():
-                wanted.setdefault((name, publisher.kind.identity), (publisher.kind, []))[1].append(publisher)
+                key = (name, publisher.kind.identity, publisher.reliability)
+                wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
         for key in [*self.outgoing.keys() - wanted.keys()]:
             if self.outgoing[key].may_close():
                 self._forget(self.outgoing, key)
         for key, (kind, publishers) in wanted.items():
             before = self.outgoing.get(key)
             offer = self._offer(key[0], publishers, before.offer if before else None)
-            if before is not None and before.offer == offer:
-                before.stay()
-            elif before is None or before.may_close():
-                self._forget(self.outgoing, key)
+            if before is None:
                 self._open_outgoing(key, kind, offer)
-        for (name, _), route in self.outgoing.items():
+            else:
+                before.stay()
+                self._try(key[0], "sent", before.change, offer)
+        for (name, *_), route in self.outgoing.items():
             route.refresh(all(map(self._knows_packs, self._readers(name))))
 
-    def _offer(self, topic: str, publishers: Iterable[Publishing], before: Offer | None) -> Offer:
+    def _offer(self, topic: str, publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""
         asked = [reader.deadline_ns for reader in self._readers(topic) if reader.deadline_ns]
         now = Offer(
-            max(one.reliability for one in publishers),
+            next(one.reliability for one in publishers),
             max(one.priority for one in publishers),
             max(one.depth for one in publishers),
             max(one.history for one in publishers),
@@ -101,7 +104,7 @@ class Bridge:
             return now
         deadlines = [ns for ns in (now.deadline_ns, before.deadline_ns) if ns]
         return Offer(
-            max(now.reliability, before.reliability),
+            now.reliability,
             max(now.priority, before.priority),
             max(now.depth, before.depth),
             max(now.history, before.history),
@@ -113,62 +116,63 @@ class Bridge:
         """A reader with a minimum interval would take of a pack what it would take of one message."""
         return self.discovery.program(reader).knows_packs and not reader.min_interval_ns
 
-    def _open_outgoing(self, key: Key, kind: MessageType, offer: Offer) -> None:
-        topic = key[0]
-        try:
+    def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
+        def make() -> None:
             self.outgoing[key] = Outgoing(
-                self._engine, self._participant, self._names, topic, kind, offer, self.settings.lease
+                self._engine, self._participant, self._names, key[0], kind, offer, self.settings.lease
             )
-            self.refused.pop(topic, None)
-        except (RtmwError, DDSException) as error:
-            self._refuse(topic, f"cannot be sent: {error}")
+            self.refused.pop(key[0], None)
+
+        self._try(key[0], "sent", make)
 
     # ---- in ----
 
     def _receive(self, topics: dict[str, LocalTopic]) -> None:
-        wanted: dict[Key, tuple[MessageType, Request, Offer]] = {}
+        wanted: dict[InKey, tuple[MessageType, list[Subscribing], list[Endpoint]]] = {}
         for name, topic in topics.items():
             if topic.subscribers and self.settings.enters(name):
-                for kind, writers in self._writers(name, topic).values():
+                for (identity, lane), (kind, writers) in self._writers(name, topic).items():
                     takers = [one for one in topic.subscribers if one.takes(kind)]
                     if takers:
-                        wanted[name, kind.identity] = (kind, _request(takers, writers), _offered(writers))
+                        wanted[name, identity, lane] = (kind, takers, writers)
         for key in [*self.incoming.keys() - wanted.keys()]:
             self._forget(self.incoming, key)
-        for key, (kind, request, offered) in wanted.items():
+        for key, (kind, takers, writers) in wanted.items():
             before = self.incoming.get(key)
-            if before is None or not _serves(before, request, offered):
-                self._forget(self.incoming, key)
-                self._open_incoming(key[0], kind, request, offered)
+            request = _request(key[2], takers, writers, before.request if before else None)
+            if before is None:
+                self._open_incoming(key, kind, request, _offered(key[2], writers))
+            else:
+                self._try(key[0], "received", before.change, request)
 
-    def _open_incoming(self, topic: str, kind: MessageType, request: Request, offered: Offer) -> None:
-        try:
-            self.incoming[topic, kind.identity] = Incoming(
-                self._engine, self._participant, self._names, topic, kind, request, offered
+    def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
+        def make() -> None:
+            self.incoming[key] = Incoming(
+                self._engine, self._participant, self._names, key[0], kind, key[2], request, offered
             )
-            self.refused.pop(topic, None)
-        except (RtmwError, DDSException) as error:
-            self._refuse(topic, f"cannot be received: {error}")
+            self.refused.pop(key[0], None)
+
+        self._try(key[0], "received", make)
 
     def _readers(self, topic: str) -> list[Endpoint]:
         return [one for one in self.discovery.readers.values() if self._names.local(one.topic) == topic]
 
-    def _writers(self, name: str, topic: LocalTopic) -> dict[int, tuple[MessageType, list[Endpoint]]]:
-        """The writers of a topic elsewhere, by the identity of their type."""
-        found: dict[int, tuple[MessageType, list[Endpoint]]] = {}
+    def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
+        """The writers of a topic elsewhere, by the identity of their type and their lane."""
+        found: dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]] = {}
         for writer in self.discovery.writers.values():
             if self._names.local(writer.topic) != name:
                 continue
             kind = self._kind_of(writer, name, topic)
             if kind is not None:
-                found.setdefault(kind.identity, (kind, []))[1].append(writer)
+                found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
         return found
 
     def _kind_of(self, writer: Endpoint, name: str, topic: LocalTopic) -> MessageType | None:
         note = writer.note
         try:
             if note is not None:
-                return read_note(note).kind
+                return kind_in(note)
             if writer.type_name == OCTETS_NAME:
                 return resolve(bytes)
             known = [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]
@@ -182,10 +186,14 @@ class Bridge:
 
     # ---- both ----
 
-    def _forget(self, routes: dict[Key, Any], key: Key) -> None:
-        route = routes.pop(key, None)
-        if route is not None:
-            route.close()
+    def _forget(self, routes: dict[Any, Any], key: OutKey | InKey) -> None:
+        routes.pop(key).close()
+
+    def _try(self, topic: str, what: str, act: Callable[..., None], *arguments: Any) -> None:
+        try:
+            act(*arguments)
+        except (RtmwError, DDSException) as error:
+            self._refuse(topic, f"cannot be {what}: {error}")
 
     def _refuse(self, topic: str, reason: str) -> None:
         if self.refused.get(topic) != reason:
@@ -193,35 +201,29 @@ class Bridge:
         self.refused[topic] = reason
 
 
-def _longest(lifetimes: list[int]) -> int:
-    return max(lifetimes) if all(lifetimes) else 0
+def _request(lane: Lane, takers: list[Subscribing], writers: list[Endpoint], before: Request | None) -> Request:
+    """Enough for each subscriber here, and no more than every writer of a lane offers.
 
-
-def _serves(route: Incoming, request: Request, offered: Offer) -> bool:
-    """Is a route good enough as it is? A new one would lose what comes between; so it need not fit in all details."""
-    same = replace(request, depth=route.request.depth) == route.request
-    return same and (offered.reliability, offered.history) == (route.offered.reliability, route.offered.history)
-
-
-def _request(takers: list[Subscribing], writers: list[Endpoint]) -> Request:
-    """Enough for each subscriber here, and no more than every writer offers."""
-    reliable = any(one.reliability is not Reliability.TIMELY for one in takers)
-    deadline = min((one.deadline_ns for one in takers if one.deadline_ns), default=0)
+    `before`: what the route asked for until now. It goes on asking for what does no harm: subscribers have their own
+    deadline and depth.
+    """
+    deadline = before.deadline_ns if before else min((one.deadline_ns for one in takers if one.deadline_ns), default=0)
     kept = all(one.note is not None or 0 < one.deadline_ns <= deadline for one in writers)
-    history = max(one.history for one in takers)
+    history = max(one.history for one in takers) if lane.keeps else 0
     return Request(
-        reliable=reliable and all(one.is_reliable for one in writers),
+        reliable=lane.reliability is not Reliability.TIMELY
+        and any(one.reliability is not Reliability.TIMELY for one in takers),
         depth=max(one.depth for one in takers),
-        history=history if any(one.history for one in writers) else 0,
+        history=max(history, before.history) if before else history,
         min_interval_ns=min(one.min_interval_ns for one in takers),
         deadline_ns=deadline if kept else 0,
     )
 
 
-def _offered(writers: list[Endpoint]) -> Offer:
-    """What the node's publisher here offers: as much as the weakest writer does."""
-    notes = [read_note(one.note) for one in writers if one.note is not None]
-    plain = [one for one in writers if one.note is None]
-    offers = [note.reliability for note in notes]
-    offers += [Reliability.RELIABLE if one.is_reliable else Reliability.TIMELY for one in plain]
-    return Offer(min(offers), max(one.priority for one in writers), 64, max(one.history for one in writers))
+def _offered(lane: Lane, writers: list[Endpoint]) -> Offer:
+    """What the node's publisher here offers: what its lane does."""
+    return Offer(lane.reliability, max(one.priority for one in writers), 64, max(one.history for one in writers))
+
+
+def _longest(lifetimes: list[int]) -> int:
+    return max(lifetimes) if all(lifetimes) else 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rtmw.net.beacon import Peer
 from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import Policy
-from rtmw.net.discovery import FOR_EVER_NS
 from rtmw.net.neighbours import LocalTopic
+from rtmw.net.wire import FOR_EVER_NS
 
 NOTICED_NS = 10_000_000
 """What ordinary NTP keeps in a local network; less is nobody's fault."""

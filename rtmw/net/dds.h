@@ -23,6 +23,7 @@ typedef struct {
 } dds_guid_t;
 
 enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_KEY = 1, DDS_DATA = 2 };
+enum { DDS_RELIABLE = 1, DDS_TRANSIENT_LOCAL = 1 };
 
 typedef struct {
     int sample_state, view_state, instance_state;
@@ -99,6 +100,8 @@ dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instan
 void dds_builtintopic_free_endpoint(dds_endpoint_t *);
 bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);
 bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);
+bool dds_qget_reliability(const dds_qos_t *, int *kind, int64_t *max_blocking_ns);
+bool dds_qget_durability(const dds_qos_t *, int *kind);
 bool dds_qget_lifespan(const dds_qos_t *, int64_t *ns);
 void dds_free(void *);
 

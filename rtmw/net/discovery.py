@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rtmw.net.cyclone import DomainParticipant, InstanceState, Policy, builtin
-from rtmw.net.wire import MARK
+from rtmw.net.wire import FOR_EVER_NS, MARK
 
-FOR_EVER_NS = (1 << 63) - 1
 _MOST = 1000
 PACKS = 1
 """The version of packs that this node reads (pack.h)."""

@@ -6,6 +6,9 @@
  * A route is one topic in one direction. What cannot go on (a RELIABLE reader far away, or one here, is full) waits in
  * its route and delays no other; the sender thread tries again soon. What waits here is little, for a node
  * tells the others to pause the topic meanwhile (flow.c).
+ *
+ * Each topic has a lane for each reliability that is offered, so that none is weakened by another, and for writers that
+ * keep messages another than for those that do not. A lane has DDS endpoints of its own, in each direction.
  */
 #ifndef RTMW_NET_ENGINE_H
 #define RTMW_NET_ENGINE_H
@@ -26,13 +29,17 @@ enum {
     SOURCES = 64,           /* remote writers that a route remembers */
     PAUSES = 256,           /* topics that others may have paused at a time */
     RETRY_NS = 200000,
-    LENT_LEAST = 16 << 10, /* bytes of a message that is sent from where it lies: a smaller one is copied as fast */
+    HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
+    LENT_LEAST = 16 << 10,    /* bytes of a message that is sent from where it lies: a smaller one is copied as fast */
     AFTER_MOST = 3 + sizeof(struct trailer),
 };
 
 /* How the payload lies in the DDS sample. */
 enum framing { FRAMING_CDR = 0, FRAMING_OCTETS = 1 }; /* as it is · as the one member of rtmw::Octets */
 enum { OCTETS_HEADER = 8 };                           /* bytes before the octets: CDR header and length */
+
+/* Of an inbound route, and of a remote writer: its rtmw_reliability, and LANE_KEEPS where it keeps messages. */
+enum lane { LANE_KEEPS = 4, LANE_UNKNOWN = 255 };
 
 struct outbound {
     struct engine *engine;
@@ -43,6 +50,7 @@ struct outbound {
     enum framing framing;
     uint64_t topic;          /* what flow.c calls it */
     bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
+    bool held;               /* nothing is sent: another writer takes over */
     uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack;       /* 1: who reads it knows packs, as far as was looked (packing.c) */
     uint64_t retry_ns;       /* not before; 0: not blocked */
@@ -59,8 +67,10 @@ struct source {
     uint64_t identity;
     int64_t lifetime_ns; /* of plain writers: their Lifespan; 0: none */
     uint8_t priority;    /* of plain writers: their TransportPriority, 0 to 7 */
+    uint8_t lane;
     bool is_node;
-    uint64_t sequence; /* of the last sample from a node; 0: none yet */
+    bool is_joined;    /* the reader that takes over has all that is still to come from it */
+    uint64_t sequence; /* of the last sample from a node; of a plain writer: its source time. 0: none yet */
 };
 
 struct sample {
@@ -82,15 +92,18 @@ struct inbound {
     pthread_mutex_t lock;
     rtmw_publisher *publisher;
     bool reliable;
-    dds_entity_t reader;
+    dds_entity_t reader, heir; /* heir: the reader that is to take over; 0: none */
+    struct backlog early;      /* what `heir` has received */
     enum framing framing;
-    uint64_t topic; /* what flow.c calls it */
+    uint8_t lane;       /* samples of others are passed over: another route has them */
+    uint32_t wants_old; /* 1: kept messages too, which were there before who reads */
+    uint64_t topic;     /* what flow.c calls it */
     struct source sources[SOURCES];
     uint32_t forgotten; /* the next source to replace */
     struct backlog backlog;
-    bool pausing; /* others have been told to */
+    bool is_stuck; /* the engine counts it */
+    bool pausing;  /* others have been told to */
     uint64_t told_ns;
-    bool is_filtered; /* the DDS reader leaves out what comes inside a minimum interval */
     uint64_t received, bytes, lost, expired, malformed, no_memory, delayed, overflowed; /* under the lock */
 };
 
@@ -142,6 +155,13 @@ void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS di
 int inbound_open(struct inbound *);
 void inbound_close(struct inbound *);
 void inbound_retry(struct inbound *);
+void inbound_on_data(dds_entity_t reader, void *inbound);
+void inbound_move(struct inbound *); /* lock held, as for the next four */
+void inbound_tell_stuck(struct inbound *);
+void inbound_accept(struct inbound *, struct sample);
+struct source *inbound_source(struct inbound *, dds_instance_handle_t publication);
+bool inbound_is_next(struct inbound *, const struct sample *); /* no gap between it and what its source sent before */
+bool inbound_is_past(struct inbound *, const struct sample *); /* it is delivered already */
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
 
 /* backlog.c */
@@ -149,6 +169,10 @@ bool backlog_add(struct backlog *, struct sample); /* false: no memory */
 struct sample *backlog_first(struct backlog *);
 void backlog_drop_first(struct backlog *, uint32_t bytes); /* the sample itself is its taker's */
 void backlog_clear(struct backlog *);
+
+/* handover.c: another DDS endpoint takes the place of a route's. false: not yet, ask again */
+bool outbound_hand_over(struct outbound *, dds_entity_t writer, int64_t patience_ns);
+bool inbound_hand_over(struct inbound *, dds_entity_t reader, bool at_once);
 
 /* flow.c */
 uint64_t flow_topic(const char *topic, uint64_t type);

@@ -4,7 +4,7 @@
 #include "engine.h"
 #include "pack.h"
 
-enum { HEADER = 4 }; /* bytes before the data */
+enum { HEADER = 4, LOWER_CASE = 32 }; /* HEADER: bytes before the data */
 
 static const char mark[] = "rtmw"; /* begins the user data of a node's writer */
 
@@ -14,26 +14,42 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
-static bool is_node(const dds_qos_t *qos)
+/* The letter that a node's writer has in its user data (lanes.py); 0: it is none of a node. */
+static uint8_t letter_of(const dds_qos_t *qos)
 {
     void *bytes = NULL;
     size_t count = 0;
-    bool found = qos && dds_qget_userdata(qos, &bytes, &count) && count >= sizeof mark - 1 &&
-                 memcmp(bytes, mark, sizeof mark - 1) == 0;
+    uint8_t letter = 0;
+    if (dds_qget_userdata(qos, &bytes, &count) && count > sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0)
+        letter = ((const uint8_t *)bytes)[sizeof mark - 1];
     dds_free(bytes);
-    return found;
+    return letter;
+}
+
+static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
+{
+    int reliability = 0, durability = 0;
+    int64_t max_blocking_ns;
+    dds_qget_reliability(qos, &reliability, &max_blocking_ns);
+    dds_qget_durability(qos, &durability);
+    uint8_t lane = (letter | LOWER_CASE) == 'a' ? RTMW_ADAPTIVE : RTMW_RELIABLE;
+    if (reliability != DDS_RELIABLE) lane = RTMW_TIMELY;
+    return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
 /* A remote writer: what its QoS says is asked for once. */
 static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)
 {
     dds_endpoint_t *endpoint = dds_get_matched_publication_data(i->reader, publication);
+    if (!endpoint && i->heir) endpoint = dds_get_matched_publication_data(i->heir, publication);
     int32_t priority = 0;
-    *s = (struct source){.publication = publication, .identity = publication};
+    *s = (struct source){.publication = publication, .identity = publication, .lane = LANE_UNKNOWN};
     if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
-    s->is_node = is_node(endpoint->qos);
+    uint8_t letter = endpoint->qos ? letter_of(endpoint->qos) : 0;
+    s->is_node = letter != 0;
     s->identity = s->is_node ? mix(14695981039346656037u, endpoint->participant_key.v, 16)
                              : mix(14695981039346656037u, endpoint->key.v, 16);
+    if (endpoint->qos) s->lane = lane_of(endpoint->qos, letter);
     if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
         s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
     if (s->is_node || !endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) ||
@@ -42,7 +58,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
     dds_builtintopic_free_endpoint(endpoint);
 }
 
-static struct source *source_of(struct inbound *i, dds_instance_handle_t publication)
+struct source *inbound_source(struct inbound *i, dds_instance_handle_t publication)
 {
     for (uint32_t n = 0; n < SOURCES; n++)
         if (i->sources[n].publication == publication) return &i->sources[n];
@@ -57,7 +73,7 @@ static bool read_trailer(const uint8_t *data, size_t *size, struct trailer *trai
     if (*size < sizeof *trailer) return false;
     memcpy(trailer, data + *size - sizeof *trailer, sizeof *trailer);
     if (trailer->magic != TRAILER_MAGIC || trailer->priority >= BANDS || trailer->padding > 3 ||
-        (trailer->version != TRAILER_VERSION && trailer->version != TRAILER_PACK) ||
+        trailer->version < TRAILER_VERSION || trailer->version > TRAILER_OLD ||
         *size < sizeof *trailer + trailer->padding)
         return false;
     *size -= sizeof *trailer + trailer->padding;
@@ -84,13 +100,39 @@ static uint64_t identity_of(const struct source *s, uint64_t publisher)
     return (s->is_node ? mix(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
 }
 
-/* What a node sent between its last sample and this one never came: DDS had less room for it, or the link lost it. */
-static void count_lost(struct inbound *i, struct source *s, const struct trailer *trailer)
+static uint32_t messages_of(const struct trailer *trailer)
 {
-    uint64_t count = trailer->version == TRAILER_PACK ? trailer->messages : 1, last = trailer->sequence;
-    if (!s->is_node || last == s->sequence) return; /* it is tried again */
-    if (s->sequence && last > s->sequence + count && !i->is_filtered) count_up(&i->lost, last - s->sequence - count);
-    s->sequence = last;
+    return trailer->version == TRAILER_PACK ? trailer->messages : 1;
+}
+
+/* All of it is on the bus. What a node sent between its last sample and this one never came: DDS had less room for it,
+ * or the link lost it. */
+static void remember(struct inbound *i, struct source *s, const struct trailer *trailer)
+{
+    uint64_t next = s->sequence + messages_of(trailer);
+    if (s->is_node && s->sequence && trailer->sequence > next) count_up(&i->lost, trailer->sequence - next);
+    s->sequence = trailer->sequence;
+}
+
+/* Of a plain writer's sample, what would say the same; such are told apart by their source time. */
+static struct trailer trailer_of(const struct source *s, const struct sample *sample)
+{
+    return (struct trailer){.version = TRAILER_VERSION,
+                            .priority = s->priority,
+                            .sequence = (uint64_t)sample->info.source_timestamp};
+}
+
+static struct trailer look_into(struct inbound *i, const struct sample *sample)
+{
+    struct iovec bytes;
+    const struct source *s = inbound_source(i, sample->info.publication_handle);
+    struct trailer trailer = trailer_of(s, sample), found;
+    size_t size = ddsi_serdata_size(sample->data);
+    if (!sample->info.valid_data || !s->is_node) return trailer;
+    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
+    if (read_trailer(bytes.iov_base, &size, &found)) trailer = found;
+    ddsi_serdata_to_ser_unref(held, &bytes);
+    return trailer;
 }
 
 /* A message as it came, about to be published. */
@@ -126,8 +168,8 @@ static bool publish(struct inbound *i, const struct source *s, uint8_t priority,
 }
 
 /* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
-static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
-                         struct iovec bytes)
+static bool publish_pack(struct inbound *i, struct sample *sample, const struct source *s,
+                         const struct trailer *trailer, struct iovec bytes)
 {
     struct pack pack;
     struct packed entry;
@@ -137,7 +179,6 @@ static bool publish_pack(struct inbound *i, struct sample *sample, struct source
         count_up(&i->malformed, 1);
         return true;
     }
-    count_lost(i, s, trailer);
     for (uint32_t n = 0; pack_next(&pack, &payload, &entry); n++) {
         struct arrived m = {payload, entry.size, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
         if (n < sample->done) continue;
@@ -147,24 +188,38 @@ static bool publish_pack(struct inbound *i, struct sample *sample, struct source
     return true;
 }
 
+/* false: it has to wait. */
 static bool publish_sample(struct inbound *i, struct sample *sample, struct source *s, struct iovec bytes)
 {
-    struct trailer trailer = {.version = TRAILER_VERSION, .priority = s->priority};
+    struct trailer trailer = trailer_of(s, sample);
     const uint8_t *data = bytes.iov_base;
     size_t size = bytes.iov_len;
-    if (s->is_node && !read_trailer(data, &size, &trailer)) {
-        count_up(&i->malformed, 1);
-        return true;
+    if (s->is_node && !read_trailer(data, &size, &trailer)) return count_up(&i->malformed, 1), true;
+    if (s->is_node && s->sequence && trailer.sequence <= s->sequence) return true; /* another reader had it */
+    if (trailer.version == TRAILER_OLD && !load_relaxed(&i->wants_old)) return remember(i, s, &trailer), true;
+    bool done;
+    if (trailer.version == TRAILER_PACK) {
+        done = publish_pack(i, sample, s, &trailer, (struct iovec){bytes.iov_base, size});
+    } else {
+        if (!unframe(i->framing, &data, &size)) return count_up(&i->malformed, 1), true;
+        struct arrived m = {data, size, trailer.publisher, (uint64_t)sample->info.source_timestamp,
+                            trailer.lifetime_ns};
+        done = publish(i, s, trailer.priority, &m);
     }
-    if (trailer.version == TRAILER_PACK)
-        return publish_pack(i, sample, s, &trailer, (struct iovec){bytes.iov_base, size});
-    if (!unframe(i->framing, &data, &size)) {
-        count_up(&i->malformed, 1);
-        return true;
-    }
-    count_lost(i, s, &trailer);
-    struct arrived m = {data, size, trailer.publisher, (uint64_t)sample->info.source_timestamp, trailer.lifetime_ns};
-    return publish(i, s, trailer.priority, &m);
+    if (done) remember(i, s, &trailer);
+    return done;
+}
+
+bool inbound_is_next(struct inbound *i, const struct sample *sample)
+{
+    struct source *s = inbound_source(i, sample->info.publication_handle);
+    struct trailer trailer = look_into(i, sample);
+    return trailer.sequence < s->sequence + messages_of(&trailer) + s->is_node;
+}
+
+bool inbound_is_past(struct inbound *i, const struct sample *sample)
+{
+    return look_into(i, sample).sequence <= inbound_source(i, sample->info.publication_handle)->sequence;
 }
 
 /* Messages and bytes of plain writers that wait here at most: nobody can tell those to pause. */
@@ -174,10 +229,11 @@ enum { PLAIN_COUNT_MOST = 1 << 16, PLAIN_BYTES_MOST = 64 << 20 };
 static bool deliver(struct inbound *i, struct sample *s)
 {
     bool done = true;
-    if (s->info.valid_data) {
+    struct source *source = inbound_source(i, s->info.publication_handle);
+    if (s->info.valid_data && (source->lane == i->lane || source->lane == LANE_UNKNOWN)) {
         struct iovec bytes;
         struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(s->data, 0, ddsi_serdata_size(s->data), &bytes);
-        done = publish_sample(i, s, source_of(i, s->info.publication_handle), bytes);
+        done = publish_sample(i, s, source, bytes);
         ddsi_serdata_to_ser_unref(held, &bytes);
     }
     if (done) ddsi_serdata_unref(s->data);
@@ -196,23 +252,18 @@ static void deliver_backlog(struct inbound *i)
 static bool is_too_much(struct inbound *i, const struct sample *s)
 {
     return (i->backlog.count >= PLAIN_COUNT_MOST || i->backlog.bytes >= PLAIN_BYTES_MOST) &&
-           !source_of(i, s->info.publication_handle)->is_node;
+           !inbound_source(i, s->info.publication_handle)->is_node;
 }
 
 /* How many of its messages are not on the bus yet. */
 static uint32_t messages_left(struct inbound *i, const struct sample *s)
 {
-    struct iovec bytes;
-    struct trailer trailer;
-    size_t size = ddsi_serdata_size(s->data);
-    if (!s->info.valid_data || !source_of(i, s->info.publication_handle)->is_node) return 1;
-    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(s->data, 0, size, &bytes);
-    bool is_pack = read_trailer(bytes.iov_base, &size, &trailer) && trailer.version == TRAILER_PACK;
-    ddsi_serdata_to_ser_unref(held, &bytes);
-    return is_pack && trailer.messages > s->done ? trailer.messages - s->done : 1;
+    struct trailer trailer = look_into(i, s);
+    uint32_t messages = messages_of(&trailer);
+    return messages > s->done ? messages - s->done : 1;
 }
 
-static void accept(struct inbound *i, struct sample s)
+void inbound_accept(struct inbound *i, struct sample s)
 {
     if (!i->backlog.count && deliver(i, &s)) return;
     uint32_t messages = messages_left(i, &s);
@@ -231,32 +282,38 @@ static void take_all(struct inbound *i)
     dds_return_t count;
     do {
         count = dds_takecdr(i->reader, samples, BATCH, infos, DDS_ANY_STATE);
-        for (dds_return_t n = 0; n < count; n++) accept(i, (struct sample){samples[n], infos[n], 0});
+        for (dds_return_t n = 0; n < count; n++) inbound_accept(i, (struct sample){samples[n], infos[n], 0});
     } while (count == BATCH);
 }
 
-static void move(struct inbound *i)
+void inbound_tell_stuck(struct inbound *i)
 {
-    bool was_stuck = i->backlog.count > 0;
+    bool is_stuck = i->backlog.count > 0;
+    if (is_stuck != i->is_stuck) fetch_add(&i->engine->stuck, is_stuck ? 1u : -1u);
+    i->is_stuck = is_stuck;
+}
+
+void inbound_move(struct inbound *i)
+{
     deliver_backlog(i);
     take_all(i);
     flow_tell(i);
-    if (was_stuck != (i->backlog.count > 0)) fetch_add(&i->engine->stuck, was_stuck ? -1u : 1u);
+    inbound_tell_stuck(i);
 }
 
-static void on_data(dds_entity_t reader, void *argument)
+void inbound_on_data(dds_entity_t reader, void *argument)
 {
     struct inbound *i = argument;
     (void)reader;
     pthread_mutex_lock(&i->lock);
-    move(i);
+    inbound_move(i);
     pthread_mutex_unlock(&i->lock);
 }
 
 void inbound_retry(struct inbound *i)
 {
     pthread_mutex_lock(&i->lock);
-    if (i->backlog.count) move(i);
+    if (i->backlog.count) inbound_move(i);
     pthread_mutex_unlock(&i->lock);
 }
 
@@ -276,8 +333,8 @@ int inbound_open(struct inbound *i)
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
     pthread_mutex_unlock(&i->engine->lock);
-    int code = listen_to(i->reader, on_data, i);
-    if (code == DDS_OK) on_data(i->reader, i); /* what came before there was a listener */
+    int code = listen_to(i->reader, inbound_on_data, i);
+    if (code == DDS_OK) inbound_on_data(i->reader, i); /* what came before there was a listener */
     return code;
 }
 
@@ -289,8 +346,9 @@ void inbound_close(struct inbound *i)
     while (*link != i) link = &(*link)->next;
     *link = i->next;
     pthread_mutex_unlock(&i->engine->lock);
-    if (i->backlog.count) fetch_sub(&i->engine->stuck, 1u);
     backlog_clear(&i->backlog);
+    backlog_clear(&i->early);
+    inbound_tell_stuck(i);
     flow_tell(i);
     rtmw_publisher_close(i->publisher);
     pthread_mutex_destroy(&i->lock);

@@ -172,5 +172,6 @@ void lend_undo(struct ddsi_serdata *d)
 
 bool lend_may(const struct outbound *o, const rtmw_message *m)
 {
-    return o->may_lend && m->size >= LENT_LEAST && load_relaxed(&o->engine->lent) + m->size <= o->engine->lend_most;
+    return load_relaxed(&o->may_lend) && m->size >= LENT_LEAST &&
+           load_relaxed(&o->engine->lent) + m->size <= o->engine->lend_most;
 }

@@ -1,28 +1,18 @@
-"""What a node's endpoint says of itself, in the user data of DDS: how much is meant, and the type as rtmw describes it.
+"""What a node's endpoint says of itself, in the user data of DDS: its lane, and the type as rtmw describes it.
 
 So a node needs no type lookup for what comes from another node, and numpy arrays keep their type.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from rtmw.qos import Reliability
+from rtmw.net.lanes import Lane
 from rtmw.types import MessageType, from_description
 
-_LETTERS = {Reliability.TIMELY: b"T", Reliability.ADAPTIVE: b"A", Reliability.RELIABLE: b"R"}
+
+def make_note(lane: Lane, kind: MessageType) -> bytes:
+    return lane.letter + kind.description
 
 
-@dataclass(frozen=True)
-class Note:
-    reliability: Reliability
-    kind: MessageType
-
-    def encode(self) -> bytes:
-        return _LETTERS[self.reliability] + self.kind.description
-
-
-def read_note(data: bytes) -> Note:
+def kind_in(note: bytes) -> MessageType:
     """Raises RegionDamaged or UnsupportedType when it is of another version."""
-    reliability = next((key for key, letter in _LETTERS.items() if data.startswith(letter)), Reliability.TIMELY)
-    return Note(reliability, from_description(data[1:]))
+    return from_description(note[1:])

@@ -115,7 +115,7 @@ static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now)
     struct framed f = {.parts[1] = payload_of(m),
                        .count = 2,
                        .trailer = {.magic = TRAILER_MAGIC,
-                                   .version = TRAILER_VERSION,
+                                   .version = m->is_old ? TRAILER_OLD : TRAILER_VERSION,
                                    .priority = m->priority,
                                    .publisher = m->publisher,
                                    .sequence = o->sent + 1,

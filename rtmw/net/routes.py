@@ -11,9 +11,10 @@ from rtmw.errors import RtmwError
 from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import idl_class, is_opaque
+from rtmw.net.lanes import Lane, lane_of
 from rtmw.net.library import Engine, Route
 from rtmw.net.names import Names
-from rtmw.net.note import Note
+from rtmw.net.note import make_note
 from rtmw.net.wire import BatchingWriter, Offer, Request
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
@@ -33,59 +34,117 @@ def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: M
 
 
 class Outgoing:
-    """A topic that has publishers here. The engine takes its messages while somebody far away reads them."""
+    """A lane of a topic that has publishers here. The engine takes its messages while somebody far away reads them."""
 
     def __init__(
         self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
         offer: Offer, lease: float,
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.offer = topic, kind, offer
-        self._engine, self._lease = engine, lease
+        self._engine, self._participant, self._lease = engine, participant, lease
         self._entity = _dds_topic(participant, names, topic, kind)
-        note = Note(offer.reliability, kind).encode()
-        self._writer: Any = BatchingWriter(participant, self._entity, qos=offer.qos(note))
+        self._writer = self._make_writer(offer)
+        self._heir: tuple[Offer, Any] | None = None
+        """The writer that is to take over, and what it offers."""
+        self._keeping: list[tuple[int, Any]] = []
+        """Writers of before, for what they keep for late readers; each until so many messages have been sent."""
         self._route: Route | None = None
-        self._min_interval_ns = 0
+        self._limits = (0, 0)
         self.readers: tuple[Endpoint, ...] = ()
         self._before: Counter[str] = Counter()
         """What routes counted that have been closed since."""
         self._told_missed = 0
         self._close_by = 0.0
 
+    def _make_writer(self, offer: Offer) -> Any:
+        note = make_note(Lane(offer.reliability, offer.history > 0), self.kind)
+        return BatchingWriter(self._participant, self._entity, qos=offer.qos(note))
+
+    def change(self, offer: Offer) -> None:
+        """Offer something else, if it is; where DDS needs another writer for it, nothing is lost meanwhile."""
+        now = self._heir[0] if self._heir else self.offer
+        if offer == now:
+            return
+        if offer.fixed != now.fixed:
+            self._heir = (offer, self._make_writer(offer))
+        elif self._heir:
+            self._heir[1].set_qos(offer.changeable())
+            self._heir = (offer, self._heir[1])
+        else:
+            self._writer.set_qos(offer.changeable())
+            self.offer = offer
+
     def refresh(self, may_pack: bool) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
 
         `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
         """
-        matched = [self._writer.get_matched_subscription_data(handle) for handle in self._writer.matched_sub]
-        self.readers = tuple(
+        self.readers = self._readers_of(self._writer, self.offer)
+        if self._heir is not None:
+            self._hand_over(*self._heir)
+        if self._route is not None and not self.readers:
+            self._stop()
+        if not self.readers:
+            return
+        limits = (self.offer.depth, min(reader.min_interval_ns for reader in self.readers))
+        if self._route is None:
+            self._route = self._open(*limits)
+        elif limits != self._limits:
+            self._route.adjust(*limits, self._may_lend(self.offer))
+        self._limits = limits
+        self._route.pack(may_pack and not self.offer.history)
+        sent = self.counters()["sent"]
+        self._keeping = [(until, writer) for until, writer in self._keeping if sent < until]
+
+    def _readers_of(self, writer: Any, offer: Offer) -> tuple[Endpoint, ...]:
+        """But for those by which nodes read another lane: DDS matches best-effort readers with every writer."""
+        lane = Lane(offer.reliability, offer.history > 0)
+        matched = [writer.get_matched_subscription_data(handle) for handle in writer.matched_sub]
+        readers = [
             Endpoint(str(one.key), str(one.participant_key), one.topic_name, one.type_name, one.qos, one.type_id)
             for one in matched
             if one is not None
-        )
-        interval = min((reader.min_interval_ns for reader in self.readers), default=0)
-        if self._route is not None and (not self.readers or interval != self._min_interval_ns):
-            self._before.update(self._route.counters())
-            self._route.close()
-            self._route = None
-        if self._route is None and self.readers:
-            self._min_interval_ns = interval
-            self._open(interval)
-        if self._route is not None:
-            self._route.pack(may_pack and not self.offer.history)
+        ]
+        return tuple(reader for reader in readers if reader.note is None or lane_of(reader) == lane)
 
-    def _open(self, min_interval_ns: int) -> None:
-        self._route = self._engine.outbound(
+    def _hand_over(self, offer: Offer, heir: Any) -> None:
+        """Once everybody who reads it reads the heir too. A node may read that through another reader."""
+        readers = self._readers_of(heir, offer)
+        if not {_who(reader) for reader in self.readers} <= {_who(reader) for reader in readers}:
+            return
+        if self._route is not None:
+            self._route.adjust(offer.depth, self._limits[1], self._may_lend(offer))
+            if not self._route.hand_over(heir._ref, self.offer.reliability is Reliability.TIMELY):
+                return
+            if self.offer.history:
+                self._keeping.append((self.counters()["sent"] + offer.history, self._writer))
+        self._writer, self.offer, self.readers, self._heir = heir, offer, readers, None
+
+    def _stop(self) -> None:
+        """What is kept is the bus' again: the next reader gets it from there."""
+        assert self._route is not None
+        self._before.update(self._route.counters())
+        self._route.close()
+        self._route, self._keeping = None, []
+        if self.offer.history:
+            self._writer = self._make_writer(self.offer)
+
+    def _may_lend(self, offer: Offer) -> bool:
+        return not offer.history and is_opaque(self.kind)
+
+    def _open(self, depth: int, min_interval_ns: int) -> Route:
+        return self._engine.outbound(
             topic=self.topic,
             type=wire_type(self.kind),
             writer=self._writer._ref,
             octets=is_opaque(self.kind),
             reliability=self.offer.reliability,
-            depth=self.offer.depth,
+            depth=depth,
             history=self.offer.history,
             min_interval_ns=min_interval_ns,
             lease_ns=int(self._lease * 1e9) if self.offer.reliability is Reliability.RELIABLE else 0,
-            may_lend=not self.offer.history and is_opaque(self.kind),
+            may_lend=self._may_lend(self.offer),
+            sent=self._before.pop("sent", 0),
         )
 
     def counters(self) -> dict[str, int]:
@@ -118,20 +177,26 @@ class Outgoing:
     def close(self) -> None:
         if self._route is not None:
             self._route.close()
-        del self._route, self._writer, self._entity
+        del self._route, self._writer, self._heir, self._keeping, self._entity
+
+
+def _who(reader: Endpoint) -> str:
+    return reader.guid if reader.note is None else reader.participant
 
 
 class Incoming:
-    """A topic that has subscribers here and writers far away."""
+    """A lane of a topic that has subscribers here and writers far away."""
 
     def __init__(
         self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
-        request: Request, offered: Offer,
+        lane: Lane, request: Request, offered: Offer,
     ) -> None:  # fmt: skip
-        self.topic, self.kind, self.request, self.offered = topic, kind, request, offered
+        self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
+        self._participant = participant
         self._entity = _dds_topic(participant, names, topic, kind)
-        note = Note(offered.reliability, kind).encode()
-        self._reader: Any = DataReader(participant, self._entity, qos=request.qos(note))
+        self._reader = self._make_reader(request)
+        self._heir: tuple[Request, Any] | None = None
+        """The reader that is to take over, and what it asks for."""
         self._route = engine.inbound(
             topic=topic,
             type=wire_type(kind),
@@ -141,8 +206,33 @@ class Incoming:
             priority=offered.priority,
             depth=offered.depth,
             history=offered.history,
-            filtered=request.min_interval_ns > 0,
+            lane=lane.code,
+            wants_old=request.history > 0,
         )
+
+    def _make_reader(self, request: Request) -> Any:
+        reader = DataReader(self._participant, self._entity, qos=request.qos(make_note(self.lane, self.kind)))
+        if request.min_interval_ns:
+            reader.set_qos(request.changeable())
+        return reader
+
+    def change(self, request: Request) -> None:
+        """Ask for something else, if it is; where DDS needs another reader for it, nothing is lost meanwhile."""
+        now = self._heir[0] if self._heir else self.request
+        if request.fixed != now.fixed:
+            self._heir = (request, self._make_reader(request))
+        elif request.min_interval_ns != now.min_interval_ns:
+            (self._heir[1] if self._heir else self._reader).set_qos(request.changeable())
+            self.request, self._heir = (self.request, (request, self._heir[1])) if self._heir else (request, None)
+        if self._heir is not None:
+            self._hand_over(*self._heir)
+
+    def _hand_over(self, request: Request, heir: Any) -> None:
+        """Once it has all that follows. Where one of the two may lose messages, that need not be waited for."""
+        at_once = not (self.request.reliable and request.reliable)
+        self._route.want_old(request.history > 0)
+        if self._route.hand_over(heir._ref, at_once):
+            self._reader, self.request, self._heir = heir, request, None
 
     def heard(self) -> set[str]:
         """The writers that it hears, by guid."""
@@ -154,4 +244,4 @@ class Incoming:
 
     def close(self) -> None:
         self._route.close()
-        del self._route, self._reader, self._entity
+        del self._route, self._reader, self._heir, self._entity

@@ -73,7 +73,7 @@ static void flush(struct engine *e)
 static bool send_from_band(struct engine *e, uint32_t band)
 {
     for (struct outbound *o = e->outbounds; o; o = o->next) {
-        if (!o->queue[band].count || o->retry_ns) continue;
+        if (!o->queue[band].count || o->retry_ns || o->held) continue;
         if (e->unflushed != o) flush(e);
         uint32_t before = o->taken;
         e->unflushed = o;

@@ -16,7 +16,9 @@ from rtmw.net.interfaces import Used
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.roster import Member, Rosters, plain_members
+from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
+from rtmw.qos import Reliability
 
 CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
@@ -46,16 +48,20 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic],
         "participants": len(programs),
         "shortest_lifetime_ns": shortest,
         "out": [
-            {"topic": topic, "type": route.kind.name, "readers": len(route.readers), **route.counters()}
-            for (topic, _), route in bridge.outgoing.items()
+            {**_names(topic, route, lane), "readers": len(route.readers), **route.counters()}
+            for (topic, _, lane), route in bridge.outgoing.items()
         ],
         "in": [
-            {"topic": topic, "type": route.kind.name, "writers": len(route.heard()), **route.counters()}
-            for (topic, _), route in bridge.incoming.items()
+            {**_names(topic, route, lane.reliability), "writers": len(route.heard()), **route.counters()}
+            for (topic, _, lane), route in bridge.incoming.items()
         ],
         "refused": bridge.refused,
         "apart": [asdict(one) for one in find_apart(topics, bridge, Names(settings.ros2))],
     }
+
+
+def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability) -> dict[str, Any]:
+    return {"topic": topic, "type": route.kind.name, "reliability": reliability.name}
 
 
 def members(rosters: Rosters, bridge: Bridge) -> list[dict[str, Any]]:

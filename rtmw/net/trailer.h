@@ -14,18 +14,17 @@
 
 struct trailer { /* little endian, like the data before it */
     uint32_t magic;
-    uint8_t version; /* 1: a single message; 2: a pack */
+    uint8_t version; /* 1: a single message; 2: a pack; 3: a single one from before anybody read */
     uint8_t priority;
-    uint8_t padding;    /* zero bytes before it: 0 to 3 */
-    uint8_t messages;   /* of a pack (pack.h); 0: it is a single message */
-    uint64_t publisher; /* identity on its own host; of a pack: 0 */
-    uint64_t sequence;  /* what its node has sent of the topic, this included: a gap was lost on the way */
-    uint64_t
-        lifetime_ns; /* left when it was sent; 0: no limit. Relative, so that clocks need not agree. Of a pack: 0 */
+    uint8_t padding;      /* zero bytes before it: 0 to 3 */
+    uint8_t messages;     /* of a pack (pack.h); 0: it is a single message */
+    uint64_t publisher;   /* identity on its own host; of a pack: 0 */
+    uint64_t sequence;    /* what its node has sent of the topic, this included: a gap was lost on the way */
+    uint64_t lifetime_ns; /* left when it was sent; 0: no limit; of a pack: 0. Relative: clocks need not agree */
 };
 
 _Static_assert(sizeof(struct trailer) == 32, "the trailer travels");
 
-enum { TRAILER_VERSION = 1, TRAILER_PACK = 2 };
+enum { TRAILER_VERSION = 1, TRAILER_PACK = 2, TRAILER_OLD = 3 };
 
 #endif

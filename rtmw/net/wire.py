@@ -1,4 +1,4 @@
-"""The DDS side of a node: its participant, and how QoS of the bus reads in DDS and back.
+"""The DDS side of a node: its participant, and how QoS of the bus reads in DDS and back, lane by lane (lanes.py).
 
 | rtmw                | DDS policy, as it is seen on the wire                                               |
 |---------------------|--------------------------------------------------------------------------------------|
@@ -28,6 +28,7 @@ from rtmw.qos import Reliability
 
 MARK = b"rtmw"
 """Begins the user data of a node's participant and endpoints."""
+FOR_EVER_NS = (1 << 63) - 1
 
 dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
@@ -85,6 +86,15 @@ class Offer:
     lifetime_ns: int = 0
     """The longest; 0: some publisher sets no limit."""
 
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """What DDS cannot change of a writer."""
+        return (self.reliability, self.depth, self.history, self.deadline_ns)
+
+    def changeable(self) -> Any:
+        """What DDS can change of it."""
+        return Qos(Policy.TransportPriority(self.priority), Policy.Lifespan(self.lifetime_ns or FOR_EVER_NS))
+
     def qos(self, note: bytes) -> Any:
         """Of the DDS writer. `note`: what a node's endpoint says of itself."""
         policies = [
@@ -113,14 +123,21 @@ class Request:
     min_interval_ns: int
     deadline_ns: int
 
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """What DDS cannot change of a reader. The depth need not be right: a subscriber has its own."""
+        return (self.reliable, self.history > 0, self.deadline_ns)
+
+    def changeable(self) -> Any:
+        """What DDS can change of it. It may not be longer than the deadline."""
+        return Qos(Policy.TimeBasedFilter(min(self.min_interval_ns, self.deadline_ns or FOR_EVER_NS)))
+
     def qos(self, note: bytes) -> Any:
-        """Of the DDS reader."""
+        """Of the DDS reader, but for what can be changed: of that, the library would take the first for good."""
         asked = Reliability.RELIABLE if self.reliable else Reliability.TIMELY
         policies = [*_reliability(asked, self.depth), Policy.Userdata(MARK + note), *_COMMON]
         if self.history:
             policies.append(Policy.Durability.TransientLocal)
-        if self.min_interval_ns:
-            policies.append(Policy.TimeBasedFilter(self.min_interval_ns))
         if self.deadline_ns:
             policies.append(Policy.Deadline(self.deadline_ns))
         return Qos(*policies)

@@ -15,8 +15,9 @@ from rtmw import Reliability
 from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.discovery import Program
 from rtmw.net.idl_class import idl_class
+from rtmw.net.lanes import Lane
 from rtmw.net.library import dds
-from rtmw.net.note import Note
+from rtmw.net.note import make_note
 from rtmw.net.settings import Settings
 from rtmw.net.wire import MARK, join
 from rtmw.types import resolve
@@ -197,7 +198,7 @@ def test_a_spoiled_pack_is_counted_and_nothing_of_it_is_published(hosts: Pair, p
     host, _ = hosts
     host.start()
     subscriber = rtmw.Subscriber("many", domain=host.domain, reliability=RELIABLE)
-    note = MARK + Note(RELIABLE, resolve(bytes)).encode()
+    note = MARK + make_note(Lane(RELIABLE, False), resolve(bytes))
     quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll, Policy.Userdata(note))
     writer: Any = DataWriter(participant, Topic(participant, "many", OCTETS), qos=quality)
     wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "the node does not read")

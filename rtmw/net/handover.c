@@ -1,0 +1,142 @@
+/* A DDS endpoint of a route is replaced while messages flow, for most of its policies cannot be changed: nothing of what
+ * is RELIABLE or ADAPTIVE is lost, comes twice, or out of order.
+ *
+ * A writer: the new one has been matched with everybody (routes.py sees to that). Nothing is sent until all that the old
+ * one has sent is acknowledged; from then on the new one sends.
+ *
+ * A reader: both receive for a while, and the old one goes on delivering. A source is joined when the old one has come
+ * to the first sample that the new one has of it: what follows, the new one has without a gap. When all sources are
+ * joined, the new one delivers what is newer than what the old one delivered. Nodes number their samples; of plain
+ * writers the source times are compared.
+ */
+#include "engine.h"
+
+static bool change_writer(struct outbound *o, dds_entity_t writer)
+{
+    return dds_get_entity_sertype(writer, &o->type) == DDS_OK && (o->writer = writer);
+}
+
+static void hold(struct outbound *o)
+{
+    pthread_mutex_lock(&o->engine->lock);
+    o->held = true;
+    if (o->engine->unflushed == o) o->engine->unflushed = NULL;
+    dds_write_flush(o->writer);
+    pthread_mutex_unlock(&o->engine->lock);
+}
+
+bool outbound_hand_over(struct outbound *o, dds_entity_t writer, int64_t patience_ns)
+{
+    hold(o);
+    bool acknowledged = dds_wait_for_acks(o->writer, patience_ns) == DDS_OK;
+    pthread_mutex_lock(&o->engine->lock);
+    bool changed = acknowledged && change_writer(o, writer);
+    o->held = false;
+    pthread_mutex_unlock(&o->engine->lock);
+    return changed;
+}
+
+static void take_early(struct inbound *i)
+{
+    struct ddsi_serdata *samples[BATCH];
+    dds_sample_info_t infos[BATCH];
+    dds_return_t count;
+    do {
+        count = dds_takecdr(i->heir, samples, BATCH, infos, DDS_ANY_STATE);
+        for (dds_return_t n = 0; n < count; n++)
+            if (!backlog_add(&i->early, (struct sample){samples[n], infos[n], 0})) {
+                count_up(&i->overflowed, 1);
+                ddsi_serdata_unref(samples[n]);
+            }
+    } while (count == BATCH);
+}
+
+static void drop_early(struct inbound *i)
+{
+    struct ddsi_serdata *data = backlog_first(&i->early)->data;
+    backlog_drop_first(&i->early, ddsi_serdata_size(data));
+    ddsi_serdata_unref(data);
+}
+
+/* The next one of a node comes without a gap behind the last one delivered, too. */
+static void join_sources(struct inbound *i)
+{
+    for (uint32_t n = 0; n < i->early.count; n++) {
+        const struct sample *sample = &i->early.ring[(i->early.first + n) & (i->early.space - 1)];
+        struct source *s = inbound_source(i, sample->info.publication_handle);
+        if (inbound_is_next(i, sample)) s->is_joined = true;
+    }
+}
+
+static bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)
+{
+    dds_endpoint_t *endpoint = dds_get_matched_publication_data(reader, publication);
+    if (endpoint) dds_builtintopic_free_endpoint(endpoint);
+    return endpoint != NULL;
+}
+
+/* A source of which nothing has been delivered has nothing to be joined with, and one that has left will not be. */
+static bool all_are_joined(struct inbound *i)
+{
+    for (uint32_t n = 0; n < SOURCES; n++) {
+        struct source *s = &i->sources[n];
+        if (s->sequence && s->lane == i->lane && !s->is_joined && is_matched(i->reader, s->publication)) return false;
+    }
+    return true;
+}
+
+static void take_over(struct inbound *i)
+{
+    i->reader = i->heir;
+    i->heir = 0;
+    for (struct sample *sample; (sample = backlog_first(&i->early));) {
+        struct sample first = *sample;
+        if (inbound_is_past(i, &first)) {
+            drop_early(i);
+        } else {
+            backlog_drop_first(&i->early, ddsi_serdata_size(first.data));
+            inbound_accept(i, first);
+        }
+    }
+    backlog_clear(&i->early);
+    inbound_tell_stuck(i);
+}
+
+/* Of another lane, or delivered by the old reader. */
+static bool is_needless(struct inbound *i, const struct sample *sample)
+{
+    const struct source *s = inbound_source(i, sample->info.publication_handle);
+    return (s->lane != i->lane && s->lane != LANE_UNKNOWN) || (s->is_joined && inbound_is_past(i, sample));
+}
+
+static void expect(struct inbound *i, dds_entity_t heir)
+{
+    i->heir = heir;
+    backlog_clear(&i->early);
+    for (uint32_t n = 0; n < SOURCES; n++) i->sources[n].is_joined = false;
+}
+
+/* Lock held. What waits for room on the bus goes first, or the order would be lost. */
+static bool is_time(struct inbound *i, bool at_once)
+{
+    inbound_move(i);
+    take_early(i);
+    join_sources(i);
+    while (i->early.count && is_needless(i, backlog_first(&i->early))) drop_early(i);
+    return at_once || (!i->backlog.count && all_are_joined(i));
+}
+
+bool inbound_hand_over(struct inbound *i, dds_entity_t reader, bool at_once)
+{
+    dds_entity_t before = i->reader;
+    pthread_mutex_lock(&i->lock);
+    if (i->heir != reader) expect(i, reader);
+    bool now = is_time(i, at_once);
+    if (now) take_over(i);
+    pthread_mutex_unlock(&i->lock);
+    if (!now) return false;
+    listen_to(before, NULL, NULL);
+    listen_to(reader, inbound_on_data, i);
+    inbound_on_data(reader, i); /* what came before it was listened to */
+    return true;
+}
