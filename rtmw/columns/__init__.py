@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from rtmw.columns.rows import Rows
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
+    Mask = np.ndarray[Any, np.dtype[np.bool_]]
     Payloads = tuple[Buffer, Integers, Integers]
     """Memory, and in it the position and the size of each payload."""
 
-__all__ = ["Decoder", "arrow_schema", "decode", "decoder"]
+__all__ = ["Decoder", "arrow_schema", "decode", "decoder", "payload_array"]
 
 
 class Decoder(Protocol):
@@ -37,10 +38,10 @@ class Decoder(Protocol):
         """What `decode` gives. Permissive: each column may be null."""
         ...
 
-    def decode(self, rows: Rows, permissive: bool) -> Iterator[pa.RecordBatch]:
-        """One batch; more if one would be larger than Arrow's offsets reach.
+    def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Mask | None]]:
+        """One batch, and which of its rows are damaged; more if one would be larger than Arrow's offsets reach.
 
-        Permissive: a damaged payload is a row of nulls; otherwise ValueMismatch names the first one.
+        Permissive: a damaged payload is a row of nulls; otherwise ValueMismatch names the first one. None: no row is.
         """
         ...
 
@@ -74,6 +75,16 @@ def arrow_schema(kind: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:
     return decoder(kind, unsigned).schema(False)
 
 
+def payload_array(rows: Rows) -> pa.Array:
+    """The payloads themselves, as a column of bytes. Raises OverflowError when they have more than 2 GiB."""
+    import pyarrow as pa
+
+    from rtmw.columns._columns import pack
+
+    count, _, offsets, values = pack(*rows.lent())
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(values or b"")])
+
+
 def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -> pa.RecordBatch:
     """All payloads as one batch, a column for each member, a row for each payload.
 
@@ -85,4 +96,4 @@ def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -
     batches = [*decoder(kind, unsigned).decode(Rows(*payloads), False)]
     if len(batches) > 1:
         raise OverflowError(f"{len(payloads[1])} payloads of {kind.name} do not fit one batch; give fewer at a time")
-    return batches[0]
+    return batches[0][0]

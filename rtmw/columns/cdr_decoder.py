@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rtmw.columns._columns import Program
@@ -26,17 +27,17 @@ class CdrDecoder:
         fields = [field_of(column) for column in self._columns]
         return pa.schema([field.with_nullable(True) for field in fields] if permissive else fields)
 
-    def decode(self, rows: Rows, permissive: bool) -> Iterator[pa.RecordBatch]:
-        """One batch; more if one would be larger than Arrow's offsets reach."""
+    def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """See `Decoder`."""
         try:
-            built, _, first, op, reason = self._program.decode(*rows.lent(), permissive)
+            built, damaged, first, op, reason = self._program.decode(*rows.lent(), permissive)
         except OverflowError:
             for half in rows.halves():
                 yield from self.decode(half, permissive)
             return
         if built is None:
             raise rows.damage(first, self._name + self._path(op), reason)
-        yield self._batch(built, len(rows), permissive)
+        yield self._batch(built, len(rows), permissive), _nulls(built[0][1], len(rows)) if damaged else None
 
     def _batch(self, built: list[Any], count: int, permissive: bool) -> pa.RecordBatch:
         arrays = [array_of(column, built) for column in self._columns]
@@ -48,6 +49,10 @@ class CdrDecoder:
     def _path(self, op: int) -> str:
         """The member that an op stands for, as `.points.element.x`."""
         return _path_in(self._columns, op) or ""
+
+
+def _nulls(validity: Any, count: int) -> Any:
+    return np.unpackbits(np.frombuffer(memoryview(validity), np.uint8), count=count, bitorder="little") == 0
 
 
 def _path_in(columns: tuple[Column, ...], op: int) -> str | None:

@@ -35,7 +35,8 @@ class NumpyDecoder:
             kind = pa.list_(pa.field("element", kind, nullable=False))
         return pa.schema([pa.field("value", kind, nullable=permissive)])
 
-    def decode(self, rows: Rows, permissive: bool) -> Iterator[pa.RecordBatch]:
+    def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """See `Decoder`."""
         bad = rows.size != self._fixed if self._fixed else rows.size % self._base.itemsize != 0
         if bad.any() and not permissive:
             raise rows.damage(int(bad.argmax()), self._name, self._expected())
@@ -48,7 +49,8 @@ class NumpyDecoder:
             return
         counts = kept.size // self._base.itemsize
         items = np.frombuffer(memoryview(values or b""), self._base)
-        yield self._batch(self._elements(items), counts, bad if permissive else None)
+        batch = self._batch(self._elements(items), counts, bad if permissive else None)
+        yield batch, bad if bad.any() else None
 
     def _expected(self) -> str:
         return f"{'' if self._fixed else 'a multiple of '}{self._fixed or self._base.itemsize} bytes were expected"

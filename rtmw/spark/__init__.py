@@ -16,8 +16,9 @@ from rtmw.spark.driver import register, require_pyspark, session
 if TYPE_CHECKING:
     from rtmw.spark import analyse
     from rtmw.spark.playback import Replayed, replay
+    from rtmw.spark.scanned import Scanned, scanned
 
-__all__ = ["Replayed", "analyse", "register", "replay", "session"]
+__all__ = ["Replayed", "Scanned", "analyse", "register", "replay", "scanned", "session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +27,5 @@ def __getattr__(name: str) -> Any:
     require_pyspark()
     if name == "analyse":
         return import_module("rtmw.spark.analyse")
-    from rtmw.spark import playback
-
-    return getattr(playback, name)
+    module = "playback" if name in ("Replayed", "replay") else "scanned"
+    return getattr(import_module(f"rtmw.spark.{module}"), name)

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rtmw.spark.sink import BusStreamWriter, BusWriter
+    from rtmw.spark.source import RecordingReader
 
 
 class RtmwDataSource(DataSource):
@@ -19,12 +19,14 @@ class RtmwDataSource(DataSource):
     def name(cls) -> str:
         return "rtmw"
 
-    def writer(self, schema: StructType, overwrite: bool) -> BusWriter:
-        from rtmw.spark.sink import BusWriter, writable
+    def schema(self) -> StructType:
+        from rtmw.spark.options import read_options
+        from rtmw.spark.source import schema_of
 
-        return BusWriter(writable(schema, overwrite, self.options))
+        return schema_of(read_options(self.options))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> BusStreamWriter:
-        from rtmw.spark.sink import BusStreamWriter, writable
+    def reader(self, schema: StructType) -> RecordingReader:
+        from rtmw.spark.options import read_options
+        from rtmw.spark.source import reader_of
 
-        return BusStreamWriter(writable(schema, overwrite, self.options))
+        return reader_of(read_options(self.options), schema)

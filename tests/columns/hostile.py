@@ -26,7 +26,7 @@ def bulk(columns: Decoder, payloads: list[bytes], cliff: Cliff) -> list[Any]:
     memory = cliff.put(payloads[0] + payloads[1])
     first, second = len(payloads[0]), len(payloads[1])
     position, size = np.array([0, first, 0]), np.array([first, second, first])
-    (batch,) = columns.decode(Rows(memory, position, size), True)
+    ((batch, _),) = columns.decode(Rows(memory, position, size), True)
     batch.validate(full=True)
     rows: list[Any] = batch.to_pylist()
     return rows

@@ -28,23 +28,26 @@ def test_damaged_payloads_are_judged_as_the_reference_decoder_judges_them() -> N
     assert refused > taken > 0
 
 
-@pytest.mark.parametrize("damaged", [[0], [7], [0, 1, 2], [3, 9], list(range(10))])
-def test_permissive_makes_a_damaged_payload_a_row_of_nulls_and_leaves_the_others(damaged: list[int]) -> None:
+@pytest.mark.parametrize("bad", [[0], [7], [0, 1, 2], [3, 9], list(range(10))])
+def test_permissive_makes_a_damaged_payload_a_row_of_nulls_and_leaves_the_others(bad: list[int]) -> None:
     values = [Plot("t" * n, [Point(n, True, "a")] * (n % 5), [n] * 3, b"abcd", b"x" * n) for n in range(10)]
     payloads = [value.serialize() for value in values]
-    for row in damaged:
+    for row in bad:
         payloads[row] = payloads[row][:-1]
-    (batch,) = decoder(resolve(Plot)).decode(Rows(*side_by_side(payloads)), True)
+    ((batch, damaged),) = decoder(resolve(Plot)).decode(Rows(*side_by_side(payloads)), True)
     batch.validate(full=True)
     nothing = dict.fromkeys(batch.schema.names)
-    expected = [nothing if row in damaged else expected_row(Plot, values[row]) for row in range(10)]
+    expected = [nothing if row in bad else expected_row(Plot, values[row]) for row in range(10)]
     assert batch.to_pylist() == expected
+    assert damaged is not None
+    assert np.flatnonzero(damaged).tolist() == bad
 
 
 def test_memory_is_taken_for_what_is_there_only() -> None:
     payload = Reading("a", [1.0] * 4, Colour.RED, "").serialize()
     lying = payload.replace(b"\4\0\0\0", b"\xff\xff\xff\x7f", 1)
-    (batch,) = decoder(resolve(Reading)).decode(Rows(*side_by_side([lying])), True)
+    ((batch, damaged),) = decoder(resolve(Reading)).decode(Rows(*side_by_side([lying])), True)
+    assert damaged is not None
     assert batch.nbytes < 10_000
 
 
@@ -76,8 +79,8 @@ def test_rows_of_elements_without_content_are_refused() -> None:
 
 def test_a_message_without_members_is_a_row_without_columns() -> None:
     payloads = side_by_side([b"\0\1\0\0"] * 3)
-    (batch,) = decoder(described({})).decode(Rows(*payloads), False)
-    assert (batch.num_columns, batch.num_rows) == (0, 3)
+    ((batch, damaged),) = decoder(described({})).decode(Rows(*payloads), False)
+    assert (batch.num_columns, batch.num_rows, damaged) == (0, 3, None)
 
 
 STRUCT = Op(_columns.STRUCT, first=1, length=1)

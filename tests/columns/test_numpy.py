@@ -65,8 +65,10 @@ def test_a_payload_of_another_size_is_refused_or_null() -> None:
     payloads = side_by_side([b"\1\0\2\0", b"\1\0\2", b"\3\0\4\0"])
     with pytest.raises(ValueMismatch, match=r"row 1, 3 bytes .* 4 bytes were expected"):
         decode(payloads, kind)
-    (batch,) = decoder(kind).decode(Rows(*payloads), True)
+    ((batch, damaged),) = decoder(kind).decode(Rows(*payloads), True)
     assert batch["value"].to_pylist() == [[1, 2], None, [3, 4]]
+    assert damaged is not None
+    assert damaged.tolist() == [False, True, False]
 
 
 def test_what_has_no_column_is_refused() -> None:

@@ -1,0 +1,135 @@
+"""What may be said to `spark.read.format("rtmw")`, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+BOOLEANS: Final = {"true": True, "false": False}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options of a read, each with what it means."""
+
+    paths: tuple[str, ...]
+    """Recordings, folders of them, patterns."""
+    topics: tuple[str, ...] = ()
+    """Names, or patterns with * ? []; none: all topics."""
+    type: str | None = None
+    """Only messages of the type of this name."""
+    columns: tuple[str, ...] = ()
+    """Only these columns, in this order; none: those that are usual."""
+    typed: bool = True
+    """Columns for the members, if all messages are of one type; else always the payload."""
+    mode: str = "FAILFAST"
+    """What becomes of a damaged payload: an error, a row without members, or no row."""
+    unsigned: str = "decimal"
+    """What unsigned numbers of 64 bits become: `decimal` (20, 0), or `long`, with an error beyond its range."""
+    carried: bool = False
+    """Also the messages that a recorder carried over from the file before."""
+    incomplete: str = "warn"
+    """A recording without its end, still written or cut off: `warn` and read what is whole, `read` it, or `fail`."""
+    start_ns: int | None = None
+    """Only messages logged then or later."""
+    end_ns: int | None = None
+    """Only messages logged before."""
+    pushdown: bool = False
+    """The index also answers conditions of the query; for DataFrames that are asked once, see docs/spark.md."""
+    partition_bytes: int | None = None
+    """Of messages in a partition; None: so many that all processors are busy."""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        found = [word for word in allowed if word.lower() == text.lower()]
+        if not found:
+            raise ValueError(f"one of {', '.join(allowed)}")
+        return found[0]
+
+    return read
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in BOOLEANS:
+        raise ValueError("true or false")
+    return BOOLEANS[text.lower()]
+
+
+def _time(text: str) -> int:
+    """Nanoseconds since 1970, or a time as ISO 8601 has it, which is UTC if it does not say."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return nanoseconds(datetime.fromisoformat(text))
+    except ValueError:
+        raise ValueError("a time such as 2026-11-22T08:30:00.5, or nanoseconds since 1970") from None
+
+
+def nanoseconds(time: datetime) -> int:
+    """Since 1970; a time without a zone is UTC."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _bytes(text: str) -> int:
+    number, unit = text.rstrip("KMGBkmgbi"), text.strip("0123456789").upper().replace("IB", "").replace("B", "")
+    if not number.isdigit() or unit not in SIZES or int(number) == 0:
+        raise ValueError("a number of bytes, such as 32M")
+    return int(number) * SIZES[unit]
+
+
+_READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "topic": ("topics", _words),
+    "type": ("type", str),
+    "columns": ("columns", _words),
+    "typed": ("typed", _boolean),
+    "mode": ("mode", _one_of(*MODES)),
+    "unsigned64": ("unsigned", _one_of("decimal", "long")),
+    "carried": ("carried", _boolean),
+    "incomplete": ("incomplete", _one_of("warn", "read", "fail")),
+    "start": ("start_ns", _time),
+    "end": ("end_ns", _time),
+    "pushdown": ("pushdown", _boolean),
+    "partition_bytes": ("partition_bytes", _bytes),
+}
+"""By the option's name: the attribute, and what makes its value of the text; ValueError says what it should be."""
+
+
+def read_options(options: Mapping[str, str], known: frozenset[str] = frozenset()) -> ReadOptions:
+    """The options of a read. `known`: other names, of whoever asks. Raises ValueError."""
+    values: dict[str, Any] = {}
+    for name, text in options.items():
+        reader = _READERS.get(name.lower())
+        if reader is not None:
+            values[reader[0]] = _value(name, text, reader[1])
+        elif name.lower() not in known | {"path", "paths"}:
+            names = ", ".join(sorted({*_READERS, *known}))
+            raise ValueError(f"rtmw has no option {name!r} for reading; there are {names}")
+    return ReadOptions(_paths(options), **values)
+
+
+def _value(name: str, text: str, reader: Callable[[str], Any]) -> Any:
+    try:
+        return reader(text)
+    except ValueError as error:
+        raise ValueError(f"option {name}={text!r} is not known: {error} was expected") from None
+
+
+def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    """`load("a, b")`, or `load(["a", "b"])`, which Spark hands on as JSON."""
+    listed: list[str] = json.loads(options["paths"]) if "paths" in options else []
+    found = (*_words(options.get("path", "")), *listed)
+    if not found:
+        raise ValueError('rtmw reads recordings: say which, as in spark.read.format("rtmw").load("monday.mcap")')
+    return found

@@ -1,0 +1,112 @@
+"""Which chunks a task reads: runs of them from the index alone, so large that no processor is idle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql.datasource import InputPartition
+
+from rtmw.recording import Chunk
+from rtmw.spark.filters import Selection
+from rtmw.spark.survey import Stream, Surveyed
+
+SMALLEST, LARGEST = 4 << 20, 64 << 20
+"""Bytes of a partition that is not said how large to be."""
+WAVES = 4
+"""Tasks a processor, so that an early one does not wait for a late one for long."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of recordings: chunks, messages in them, and bytes as they lie in the file."""
+
+    chunks: int = 0
+    messages: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(self.chunks + other.chunks, self.messages + other.messages, self.bytes + other.bytes)
+
+
+def extent_of(chunks: Iterable[Chunk]) -> Extent:
+    listed = [*chunks]
+    return Extent(len(listed), sum(c.message_count for c in listed), sum(c.size for c in listed))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Chunks of a recording, each with the number of its first message in the file, and what its channels are."""
+
+    path: Path
+    chunks: tuple[tuple[Chunk, int], ...]
+    streams: dict[int, Stream]
+
+
+class Partition(InputPartition):
+    """What one task reads. `skipped` is in the first partition only: what nobody has to read."""
+
+    def __init__(self, runs: tuple[Run, ...], skipped: Extent | None = None) -> None:
+        super().__init__(None)
+        self.runs = runs
+        self.skipped = skipped or Extent()
+
+    @property
+    def extent(self) -> Extent:
+        return extent_of(chunk for run in self.runs for chunk, _ in run.chunks)
+
+
+def partitions_of(surveyed: list[Surveyed], selection: Selection, target: int | None) -> list[Partition]:
+    """At least one partition. `target`: bytes of messages in each."""
+    chosen = [(one, [*wanted_chunks(one, selection)]) for one in surveyed]
+    total = sum(chunk.uncompressed_size for _, found in chosen for chunk, _ in found)
+    runs = [run for one, found in chosen for run in _runs(one, found, selection, target or sensible(total))]
+    skipped = extent_of(chunk for one, found in chosen for chunk in _others(one, found))
+    return [Partition(tuple(runs[:1]), skipped), *(Partition((run,)) for run in runs[1:])]
+
+
+def sensible(total: int) -> int:
+    return min(max(total // (WAVES * (os.cpu_count() or 1)), SMALLEST), LARGEST)
+
+
+def wanted_streams(one: Surveyed, selection: Selection) -> dict[int, Stream]:
+    return {number: stream for number, stream in one.streams.items() if selection.wants(stream.topic)}
+
+
+def wanted_chunks(one: Surveyed, selection: Selection) -> Iterator[tuple[Chunk, int]]:
+    """Chunks that may have rows, each with the number of its first message in the file."""
+    streams, first = wanted_streams(one, selection), 0
+    for chunk in one.chunks:
+        if not streams.keys().isdisjoint(chunk.counts) and _overlaps(chunk, selection):
+            yield chunk, first
+        first += chunk.message_count
+
+
+def _overlaps(chunk: Chunk, selection: Selection) -> bool:
+    late = selection.end_ns is not None and chunk.start_ns >= selection.end_ns
+    early = selection.start_ns is not None and chunk.end_ns < selection.start_ns
+    return not late and not early
+
+
+def _others(one: Surveyed, found: list[tuple[Chunk, int]]) -> Iterator[Chunk]:
+    read = {chunk.number for chunk, _ in found}
+    return (chunk for chunk in one.chunks if chunk.number not in read)
+
+
+def _runs(one: Surveyed, found: list[tuple[Chunk, int]], selection: Selection, target: int) -> Iterator[Run]:
+    streams, run, size = wanted_streams(one, selection), list[tuple[Chunk, int]](), 0
+    for chunk, first in found:
+        if run and size + chunk.uncompressed_size > target:
+            yield _run(one.path, run, streams)
+            run, size = [], 0
+        run.append((chunk, first))
+        size += chunk.uncompressed_size
+    if run:
+        yield _run(one.path, run, streams)
+
+
+def _run(path: Path, chunks: list[tuple[Chunk, int]], streams: dict[int, Stream]) -> Run:
+    there = {number for chunk, _ in chunks for number in chunk.counts}
+    return Run(path, tuple(chunks), {number: stream for number, stream in streams.items() if number in there})

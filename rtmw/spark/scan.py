@@ -1,0 +1,148 @@
+"""Chunks to record batches, in a task: never a Python object for a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rtmw import columns
+from rtmw.columns import payload_array
+from rtmw.columns.rows import Rows
+from rtmw.errors import ValueMismatch
+from rtmw.recording import Batch, Recording
+from rtmw.spark.filters import Selection
+from rtmw.spark.options import ReadOptions
+from rtmw.spark.partitions import Partition, Run
+from rtmw.spark.schema import Column, unsigned_of
+from rtmw.types import from_description
+
+if TYPE_CHECKING:
+    Rowset = np.ndarray[Any, np.dtype[Any]]
+
+CARRIED = 1
+"""Flag of a message that the recorder carried over from the file before."""
+DAMAGED = '{where}: {error}. With .option("mode", "PERMISSIVE") it is a row without members, with "DROPMALFORMED" none'
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How chunks become rows. Goes to every task, so it is small."""
+
+    options: ReadOptions
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    """As Spark wants it; of `columns`."""
+    description: bytes | None
+    """Of the type of all messages, if its members are columns."""
+    selection: Selection = field(default_factory=Selection)
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        for run in partition.runs:
+            yield from self.read_run(run)
+
+    def read_run(self, run: Run) -> Iterator[pa.RecordBatch]:
+        with Recording(run.path) as recording:
+            for chunk, first in run.chunks:
+                batch = recording.read(chunk)
+                numbers = first + np.arange(len(batch), dtype=np.int64)
+                mask = self._mask(batch, run)
+                if mask is not None:
+                    batch, numbers = batch.where(mask), numbers[mask]
+                if len(batch):
+                    yield from self._batches(batch, numbers, run)
+
+    def _mask(self, batch: Batch, run: Run) -> Rowset | None:
+        """Rows that are wanted; None: all."""
+        masks: list[Rowset] = []
+        if not run.streams.keys() >= batch.chunk.counts.keys():
+            masks.append(np.isin(batch.channel, [*run.streams]))
+        start_ns, end_ns = self.selection.start_ns, self.selection.end_ns
+        if start_ns is not None and batch.chunk.start_ns < start_ns:
+            masks.append(batch.log_time >= start_ns)
+        if end_ns is not None and batch.chunk.end_ns >= end_ns:
+            masks.append(batch.log_time < end_ns)
+        if not self.options.carried and batch.flags.any():
+            masks.append(batch.flags & CARRIED == 0)
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _batches(self, batch: Batch, numbers: Rowset, run: Run) -> Iterator[pa.RecordBatch]:
+        start = 0
+        for members, damaged in self._members(batch, run):
+            part = slice(start, start + members.num_rows) if members is not None else slice(None)
+            start += len(numbers[part])
+            rows = batch if len(numbers[part]) == len(batch) else batch.where(np.arange(len(batch))[part])
+            made = self._assembled(rows, numbers[part], run, members)
+            if damaged is not None and self.options.mode == "DROPMALFORMED":
+                made = made.filter(pa.array(~damaged))
+            yield made
+
+    def _members(self, batch: Batch, run: Run) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
+        if self.description is None or all(column.member is None for column in self.columns):
+            yield None, None
+            return
+        decoder = columns.decoder(from_description(self.description), unsigned_of(self.options))
+        try:
+            yield from decoder.decode(Rows(batch.data, batch.position, batch.size), self.options.mode != "FAILFAST")
+        except ValueMismatch as error:
+            where = f"{run.path}, chunk at byte {batch.chunk.position}"
+            raise ValueMismatch(DAMAGED.format(where=where, error=error)) from None
+
+    def _assembled(self, batch: Batch, numbers: Rowset, run: Run, members: pa.RecordBatch | None) -> pa.RecordBatch:
+        arrays = [
+            metadata(column.name, batch, numbers, run)
+            if column.member is None or members is None
+            else members.column(column.member)
+            for column in self.columns
+        ]
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
+        fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
+        return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
+
+
+def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values; a user's schema may say otherwise what is never null."""
+    return array if array.type == kind else array.cast(kind)
+
+
+def metadata(name: str, batch: Batch, numbers: Rowset, run: Run) -> pa.Array:
+    """A column of what the recording says of each message."""
+    match name:
+        case "topic":
+            return named(batch, {number: stream.topic for number, stream in run.streams.items()})
+        case "type":
+            return named(batch, {number: stream.type_name for number, stream in run.streams.items()})
+        case "log_time" | "publish_time":
+            return times(getattr(batch, name))
+        case "log_time_ns" | "publish_time_ns":
+            return pa.array(getattr(batch, name.removesuffix("_ns")))
+        case "expires":
+            return times(batch.expires, batch.expires == 0)
+        case "sequence" | "publisher":
+            return pa.array(getattr(batch, name).view(np.int64))
+        case "priority":
+            return pa.array(batch.priority.astype(np.int8))
+        case "file":
+            return pa.repeat(str(run.path), len(batch))
+        case "offset":
+            return pa.array(numbers)
+        case _:
+            return payload_array(Rows(batch.data, batch.position, batch.size))
+
+
+def named(batch: Batch, names: dict[int, str]) -> pa.Array:
+    """A name a row, by its channel."""
+    if len(set(names.values())) == 1:
+        return pa.repeat(next(iter(names.values())), len(batch))
+    known = np.array(sorted(names), np.uint16)
+    places = np.searchsorted(known, batch.channel)
+    return pa.array([names[int(number)] for number in known]).take(pa.array(places))
+
+
+def times(stamps: Rowset, missing: Rowset | None = None) -> pa.Array:
+    """Nanoseconds, cut to the microseconds that Spark has."""
+    return pa.array(stamps // 1000, pa.int64(), mask=missing).cast(pa.timestamp("us", tz="UTC"))

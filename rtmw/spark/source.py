@@ -1,0 +1,78 @@
+"""`spark.read.format("rtmw")`: the rows of recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from rtmw.spark.filters import Selection, pushed
+from rtmw.spark.options import ReadOptions
+from rtmw.spark.partitions import Partition, partitions_of
+from rtmw.spark.scan import Scan
+from rtmw.spark.schema import METADATA, arrow_schema, columns_for, layout_of, spark_schema
+from rtmw.spark.survey import Surveyed, survey, type_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+ALWAYS = frozenset(name for name, field in METADATA.items() if not field.nullable)
+"""Columns that are never null."""
+
+
+def schema_of(options: ReadOptions) -> StructType:
+    """The columns of a read. Raises RecordingError, UnsupportedType, ValueError."""
+    layout = layout_of(_common_type(survey(options), options), options)
+    return spark_schema(layout.chosen(options.columns))
+
+
+def _common_type(surveyed: list[Surveyed], options: ReadOptions) -> bytes | None:
+    return type_of((stream for one in surveyed for stream in one.streams.values()), options)
+
+
+def scan_of(options: ReadOptions, surveyed: list[Surveyed], schema: StructType) -> Scan:
+    """How the chunks of surveyed recordings become rows of a schema."""
+    description = _common_type(surveyed, options)
+    columns = columns_for(layout_of(description, options), schema)
+    selection = Selection(options.start_ns, options.end_ns)
+    return Scan(options, columns, arrow_schema(schema), description, selection)
+
+
+class RecordingReader(DataSourceReader):
+    """Made where the query is planned, with the survey; a task gets it without."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._surveyed = survey(options)
+        self._scan = scan_of(options, self._surveyed, schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_surveyed": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        scan = self._scan
+        return partitions_of(self._surveyed, scan.selection, scan.options.partition_bytes)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Partition)
+        return self._scan.read(partition)
+
+
+class PushdownReader(RecordingReader):
+    """Answers conditions of the query from the index.
+
+    Spark (4.1 to 4.3) keeps what was planned last for a DataFrame and all that are derived from it: the next query of
+    any of them that has no conditions, or two of them in one query, would get these rows. So it has to be asked for.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        """Conditions on topic and time of logging are met here, to the nanosecond; the others are Spark's."""
+        selection, left = pushed(filters, self._scan.selection, ALWAYS)
+        self._scan = replace(self._scan, selection=selection)
+        return left
+
+
+def reader_of(options: ReadOptions, schema: StructType) -> RecordingReader:
+    return (PushdownReader if options.pushdown else RecordingReader)(options, schema)
