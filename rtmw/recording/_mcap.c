@@ -52,24 +52,30 @@ static PyObject *Chunk_is_full_for(PyObject *self, PyObject *given)
     return PyBool_FromLong(chunk_is_full_for(chunk_core(self), payload));
 }
 
+static struct chunk *before_1970(void)
+{
+    PyErr_SetString(PyExc_ValueError, "times are nanoseconds since 1970, and not negative");
+    return NULL;
+}
+
 static PyObject *Chunk_append(PyObject *self, PyObject *args)
 {
     struct chunk_row row = {0};
-    unsigned long long log_time, publish_time, sequence, publisher;
-    long long expires;
+    unsigned long long sequence, publisher;
+    long long log_time, publish_time, expires;
     Py_buffer payload;
-    struct chunk *core = changeable(self);
-    if (!core || !PyArg_ParseTuple(args, "Hy*KKKbKLb", &row.channel, &payload, &log_time, &publish_time, &sequence,
-                                   &row.priority, &publisher, &expires, &row.flags))
+    if (!PyArg_ParseTuple(args, "Hy*LLKbKLb", &row.channel, &payload, &log_time, &publish_time, &sequence,
+                          &row.priority, &publisher, &expires, &row.flags))
         return NULL;
-    row.log_time = log_time;
+    row.log_time = (uint64_t)log_time;
     row.sequence = sequence;
     row.publisher = publisher;
     row.expires = expires;
-    bool done = chunk_append(core, &row, publish_time, payload.buf, (size_t)payload.len);
+    struct chunk *core = log_time < 0 || publish_time < 0 ? before_1970() : changeable(self);
+    bool done = core && chunk_append(core, &row, (uint64_t)publish_time, payload.buf, (size_t)payload.len);
     PyBuffer_Release(&payload);
-    if (!done) return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    if (done) Py_RETURN_NONE;
+    return core ? PyErr_NoMemory() : NULL;
 }
 
 /* The columns of a batch, in this order. */
@@ -83,15 +89,16 @@ static uint64_t cell(const Py_buffer *column, size_t row)
     return value;
 }
 
-/* Appends rows from `first` on until the next one belongs into another chunk. Its number, or -1: one lies outside of the
- * data, -2: no memory. */
+enum { OUTSIDE = -1, NO_MEMORY = -2, BEFORE_1970 = -3 };
+
+/* Appends rows from `first` on until the next one belongs into another chunk. Its number, or what is wrong. */
 static Py_ssize_t append_rows(struct chunk *core, const Py_buffer *data, const Py_buffer *columns,
                               const uint16_t *channels, size_t first)
 {
     size_t rows = (size_t)(columns[CHANNEL].len / COLUMN_BYTES[CHANNEL]), bytes = (size_t)data->len;
     for (; first < rows; first++) {
         uint64_t position = cell(&columns[POSITION], first), size = cell(&columns[SIZE], first);
-        if (size > bytes || position > bytes - size) return -1;
+        if (size > bytes || position > bytes - size) return OUTSIDE;
         if (chunk_is_full_for(core, size)) break;
         struct chunk_row row = {.channel = channels[cell(&columns[CHANNEL], first)],
                                 .log_time = cell(&columns[LOG_TIME], first),
@@ -101,7 +108,8 @@ static Py_ssize_t append_rows(struct chunk *core, const Py_buffer *data, const P
                                 .priority = (uint8_t)cell(&columns[PRIORITY], first),
                                 .flags = (uint8_t)cell(&columns[FLAGS], first)};
         uint64_t published = cell(&columns[PUBLISH_TIME], first);
-        if (!chunk_append(core, &row, published, (const char *)data->buf + position, size)) return -2;
+        if ((row.log_time | published) >> 63) return BEFORE_1970;
+        if (!chunk_append(core, &row, published, (const char *)data->buf + position, size)) return NO_MEMORY;
     }
     return (Py_ssize_t)first;
 }
@@ -118,18 +126,23 @@ static bool columns_fit(const Py_buffer *columns)
     return true;
 }
 
-static PyObject *extend_with(struct chunk *core, const Py_buffer *data, const Py_buffer *columns,
-                             const Py_buffer *channels, Py_ssize_t first)
+static PyObject *extend_with(PyObject *self, const Py_buffer *data, const Py_buffer *columns, const Py_buffer *channels,
+                             Py_ssize_t first)
 {
-    if (!columns_fit(columns)) return NULL;
+    struct chunk *core = changeable(self);
+    if (!core || !columns_fit(columns)) return NULL;
     if (channels->len != CHUNK_CHANNELS * 2 || first < 0)
         return PyErr_Format(PyExc_ValueError, "a map of %zd bytes, from row %zd on", channels->len, first);
     Py_ssize_t next;
+    ((Chunk *)self)->exports++; /* who changes it in another thread meanwhile gets an error */
     Py_BEGIN_ALLOW_THREADS
     next = append_rows(core, data, columns, channels->buf, (size_t)first);
-    Py_END_ALLOW_THREADS
-    if (next == -1) return PyErr_Format(PyExc_ValueError, "a payload lies outside of the data");
-    return next == -2 ? PyErr_NoMemory() : PyLong_FromSsize_t(next);
+    Py_END_ALLOW_THREADS((Chunk *)self)
+    ->exports--;
+    if (next >= 0) return PyLong_FromSsize_t(next);
+    if (next == NO_MEMORY) return PyErr_NoMemory();
+    if (next == BEFORE_1970) return (void)before_1970(), NULL;
+    return PyErr_Format(PyExc_ValueError, "a payload lies outside of the data");
 }
 
 static PyObject *Chunk_extend(PyObject *self, PyObject *args)
@@ -138,13 +151,12 @@ static PyObject *Chunk_extend(PyObject *self, PyObject *args)
     PyObject *given, *result = NULL;
     Py_ssize_t first;
     int got = 0;
-    struct chunk *core = changeable(self);
-    if (!core || !PyArg_ParseTuple(args, "y*O!y*n", &data, &PyTuple_Type, &given, &channels, &first)) return NULL;
+    if (!PyArg_ParseTuple(args, "y*O!y*n", &data, &PyTuple_Type, &given, &channels, &first)) return NULL;
     if (PyTuple_GET_SIZE(given) != COLUMNS)
         PyErr_Format(PyExc_ValueError, "%zd columns, not %d", PyTuple_GET_SIZE(given), COLUMNS);
     else
         while (got < COLUMNS && !PyObject_GetBuffer(PyTuple_GET_ITEM(given, got), &columns[got], PyBUF_ND)) got++;
-    if (got == COLUMNS) result = extend_with(core, &data, columns, &channels, first);
+    if (got == COLUMNS) result = extend_with(self, &data, columns, &channels, first);
     while (got) PyBuffer_Release(&columns[--got]);
     PyBuffer_Release(&channels);
     PyBuffer_Release(&data);
@@ -154,12 +166,12 @@ static PyObject *Chunk_extend(PyObject *self, PyObject *args)
 static PyObject *Chunk_prepend(PyObject *self, PyObject *given)
 {
     Py_buffer records;
+    if (PyObject_GetBuffer(given, &records, PyBUF_SIMPLE)) return NULL;
     struct chunk *core = changeable(self);
-    if (!core || PyObject_GetBuffer(given, &records, PyBUF_SIMPLE)) return NULL;
-    bool done = chunk_prepend(core, records.buf, (size_t)records.len);
+    bool done = core && chunk_prepend(core, records.buf, (size_t)records.len);
     PyBuffer_Release(&records);
-    if (!done) return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    if (done) Py_RETURN_NONE;
+    return core ? PyErr_NoMemory() : NULL;
 }
 
 static PyObject *Chunk_clear(PyObject *self, PyObject *unused)

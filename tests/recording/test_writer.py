@@ -20,6 +20,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.reader import SeekingReader, make_reader
 from mcap.records import Chunk, ChunkIndex
 
+from rtmw.recording._mcap import Chunk as Filling
 from rtmw.recording.compression import COMPRESSIONS
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.records import MAGIC, Opcode
@@ -261,6 +262,30 @@ def test_a_batch_that_points_outside_of_its_data_is_refused(tmp_path: Path) -> N
             writer.write_batch(batch, {1: 1})
         with pytest.raises(ValueError, match=r"\[1\] of the batch"):
             writer.write_batch(batch, {2: 1})
+
+
+@pytest.mark.parametrize("times", [(-1, 0), (0, -1)])
+def test_a_time_that_no_reader_would_take_is_refused(tmp_path: Path, times: tuple[int, int]) -> None:
+    with RecordingWriter(tmp_path / "times.mcap") as writer:
+        channel = writer.channel("a", 0, "x")
+        with pytest.raises(ValueError, match="since 1970"):
+            writer.write(channel, b"", log_time=times[0], publish_time=times[1])
+        with pytest.raises(OverflowError):
+            writer.write(channel, b"", log_time=1 << 63, publish_time=0)
+    assert messages_of(tmp_path / "times.mcap") == []
+
+
+def test_a_chunk_does_not_change_under_its_own_views() -> None:
+    chunk = Filling(100)
+    chunk.append(1, b"payload", 1, 1, 0, 0, 0, 0, 0)
+    view = memoryview(chunk)
+    for change in (lambda: chunk.append(1, chunk, 1, 1, 0, 0, 0, 0, 0), lambda: chunk.prepend(view), chunk.clear):
+        with pytest.raises(BufferError):
+            change()
+    view.release()
+    with pytest.raises(BufferError):
+        chunk.prepend(chunk)
+    assert len(chunk) == 1
 
 
 def test_files_of_one_recording_share_their_definitions(tmp_path: Path) -> None:
