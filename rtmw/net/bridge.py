@@ -210,11 +210,12 @@ def _request(lane: Lane, takers: list[Subscribing], writers: list[Endpoint], bef
     deadline = before.deadline_ns if before else min((one.deadline_ns for one in takers if one.deadline_ns), default=0)
     kept = all(one.note is not None or 0 < one.deadline_ns <= deadline for one in writers)
     history = max(one.history for one in takers) if lane.keeps else 0
+    history = max(history, before.history) if before else history
+    reliable = any(min(lane.reliability, one.reliability) is not Reliability.TIMELY for one in takers)
     return Request(
-        reliable=lane.reliability is not Reliability.TIMELY
-        and any(one.reliability is not Reliability.TIMELY for one in takers),
+        reliable=reliable or history > 0,  # DDS brings what is kept to reliable readers only
         depth=max(one.depth for one in takers),
-        history=max(history, before.history) if before else history,
+        history=history,
         min_interval_ns=min(one.min_interval_ns for one in takers),
         deadline_ns=deadline if kept else 0,
     )

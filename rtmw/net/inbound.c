@@ -32,8 +32,8 @@ static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
     int64_t max_blocking_ns;
     dds_qget_reliability(qos, &reliability, &max_blocking_ns);
     dds_qget_durability(qos, &durability);
-    uint8_t lane = (letter | LOWER_CASE) == 'a' ? RTMW_ADAPTIVE : RTMW_RELIABLE;
-    if (reliability != DDS_RELIABLE) lane = RTMW_TIMELY;
+    uint8_t plain = reliability == DDS_RELIABLE ? 'r' : 't', said = letter ? letter | LOWER_CASE : plain;
+    uint8_t lane = said == 'r' ? RTMW_RELIABLE : said == 'a' ? RTMW_ADAPTIVE : RTMW_TIMELY;
     return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
@@ -195,8 +195,8 @@ static bool publish_sample(struct inbound *i, struct sample *sample, struct sour
     const uint8_t *data = bytes.iov_base;
     size_t size = bytes.iov_len;
     if (s->is_node && !read_trailer(data, &size, &trailer)) return count_up(&i->malformed, 1), true;
-    if (s->is_node && s->sequence && trailer.sequence <= s->sequence) return true; /* another reader had it */
-    if (trailer.version == TRAILER_OLD && !load_relaxed(&i->wants_old)) return remember(i, s, &trailer), true;
+    if (s->is_node && s->sequence && trailer.sequence <= s->sequence) return true;   /* another reader had it */
+    if (trailer.version == TRAILER_OLD && !load_relaxed(&i->wants_old)) return true; /* and may be wanted later */
     bool done;
     if (trailer.version == TRAILER_PACK) {
         done = publish_pack(i, sample, s, &trailer, (struct iovec){bytes.iov_base, size});

@@ -5,7 +5,7 @@
 | priority            | TransportPriority of the writer: the highest of its publishers'                      |
 | RELIABLE            | Reliability RELIABLE, History KEEP_ALL                                               |
 | ADAPTIVE            | Reliability RELIABLE, History KEEP_LAST depth                                        |
-| TIMELY              | Reliability BEST_EFFORT, History KEEP_LAST depth                                     |
+| TIMELY              | Reliability BEST_EFFORT, History KEEP_LAST depth; with history as ADAPTIVE           |
 | history K           | Durability TRANSIENT_LOCAL, DurabilityService KEEP_LAST K                            |
 | min_interval        | TimeBasedFilter of the reader                                                        |
 | deadline            | Deadline                                                                             |
@@ -97,8 +97,9 @@ class Offer:
 
     def qos(self, note: bytes) -> Any:
         """Of the DDS writer. `note`: what a node's endpoint says of itself."""
+        keeping = self.history and self.reliability is Reliability.TIMELY  # kept messages need a reliable writer
         policies = [
-            *_reliability(self.reliability, self.depth),
+            *_reliability(Reliability.ADAPTIVE if keeping else self.reliability, self.depth),
             Policy.TransportPriority(self.priority),
             Policy.Userdata(MARK + note),
             *_COMMON,

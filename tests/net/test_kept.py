@@ -1,0 +1,100 @@
+"""What a publisher keeps (`history`) reaches late subscribers of other hosts, whatever nodes and DDS are about."""
+
+from __future__ import annotations
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.net.hosts import PATIENCE, Host, wait_until
+
+Pair = tuple[Host, Host]
+ALL = pytest.mark.parametrize("reliability", [*Reliability])
+
+
+def publisher(host: Host, topic: str, reliability: Reliability, history: int) -> rtmw.Publisher[bytes]:
+    return rtmw.Publisher(topic, domain=host.domain, reliability=reliability, history=history)
+
+
+def subscriber(host: Host, topic: str, reliability: Reliability, history: int) -> rtmw.Subscriber[bytes]:
+    return rtmw.Subscriber(topic, domain=host.domain, reliability=reliability, history=history)
+
+
+def receive(source: rtmw.Subscriber[bytes], count: int) -> list[int]:
+    return [int(source.receive(timeout=PATIENCE).value) for _ in range(count)]
+
+
+@ALL
+def test_what_was_published_before_there_was_a_node_arrives(hosts: Pair, reliability: Reliability) -> None:
+    here, there = hosts
+    late = subscriber(there, "before", reliability, history=3)
+    with publisher(here, "before", reliability, history=3) as source:
+        for number in range(10):
+            source.publish(b"%d" % number)
+        for host in hosts:
+            host.start()
+        assert receive(late, 3) == [7, 8, 9]
+
+
+@ALL
+def test_many_topics_at_once_each_bring_what_they_keep(hosts: Pair, reliability: Reliability) -> None:
+    here, there = hosts
+    names = [f"kept/{n}" for n in range(30)]
+    sources = [publisher(here, name, reliability, history=1) for name in names]
+    for host in hosts:
+        host.start()
+    for number, source in enumerate(sources):  # while the nodes are about to find each other
+        source.publish(b"%d" % number)
+    late = [subscriber(there, name, reliability, history=1) for name in names]
+    assert [receive(one, 1) for one in late] == [[number] for number in range(30)]
+    assert [one.take() for one in late] == [None] * len(late)
+
+
+@ALL
+def test_a_stream_that_begins_while_nodes_find_each_other_arrives_without_a_gap(
+    hosts: Pair, reliability: Reliability
+) -> None:
+    here, there = hosts
+    early = subscriber(there, "stream", reliability, history=5)
+    with publisher(here, "stream", reliability, history=5) as source:
+        for host in hosts:
+            host.start()
+        got, sent = list[int](), 0
+
+        def has_begun() -> bool:
+            nonlocal sent
+            source.publish(b"%d" % sent)
+            sent += 1
+            got.extend(int(sample.value) for sample in early.take_many(100))
+            return len(got) > 5
+
+        wait_until(has_begun, "nothing arrives")
+        got += receive(early, sent - got[0] - len(got))
+    assert got == [*range(got[0], sent)]
+
+
+@ALL
+def test_what_is_kept_arrives_though_somebody_who_wants_nothing_old_was_there_first(
+    pair: Pair, reliability: Reliability
+) -> None:
+    here, there = pair
+    with publisher(here, "status", reliability, history=2) as source:
+        for number in range(5):
+            source.publish(b"%d" % number)
+        first = subscriber(there, "status", reliability, history=0)
+        assert source.wait_for_subscribers(1, timeout=PATIENCE)
+        with subscriber(there, "status", reliability, history=2) as late:
+            assert receive(late, 2) == [3, 4]
+        first.close()
+
+
+@ALL
+def test_who_asks_for_nothing_old_gets_nothing_old(pair: Pair, reliability: Reliability) -> None:
+    here, there = pair
+    with publisher(here, "command", reliability, history=3) as source:
+        for number in range(5):
+            source.publish(b"%d" % number)
+        only = subscriber(there, "command", reliability, history=0)
+        assert source.wait_for_subscribers(1, timeout=PATIENCE)
+        source.publish(b"5")
+        assert receive(only, 1) == [5]
