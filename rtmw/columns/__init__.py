@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
+    from rtmw.columns.cdr_encoder import CdrEncoder
     from rtmw.columns.program import Unsigned
     from rtmw.columns.rows import Rows
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Payloads = tuple[Buffer, Integers, Integers]
     """Memory, and in it the position and the size of each payload."""
 
-__all__ = ["Decoder", "arrow_schema", "decode", "decoder", "payload_array"]
+__all__ = ["Decoder", "arrow_schema", "decode", "decoder", "encode", "payload_array"]
 
 
 class Decoder(Protocol):
@@ -97,3 +98,23 @@ def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -
     if len(batches) > 1:
         raise OverflowError(f"{len(payloads[1])} payloads of {kind.name} do not fit one batch; give fewer at a time")
     return batches[0][0]
+
+
+def encode(batch: pa.RecordBatch, kind: MessageType) -> Payloads:
+    """The payloads of all rows: the columns of `arrow_schema`, by name, in types that hold the same values.
+
+    Other columns are left alone; one that is missing has to be of an optional member. Raises TypeMismatch for a column
+    that the type cannot take, ValueMismatch for a value, UnsupportedType.
+    """
+    return _encoder(kind.description).encode(batch)
+
+
+@lru_cache(maxsize=256)
+def _encoder(description: bytes) -> CdrEncoder:
+    from rtmw.columns.cdr_encoder import CdrEncoder
+    from rtmw.types.description import from_document
+
+    document = read_document(description)
+    if document["kind"] != "cdr":
+        raise UnsupportedType(f"messages of {document['name']} are not made of columns; give their payloads")
+    return CdrEncoder(from_document(document))

@@ -49,5 +49,12 @@ class Program:
     def decode(
         self, data: Buffer, position: Buffer, size: Buffer, permissive: bool, /
     ) -> tuple[list[_Parts] | None, int, int, int, str]: ...
+    def encode(
+        self,
+        header: int,
+        rows: int,
+        sources: list[tuple[int, Buffer | None, Buffer | None, Buffer | None]],
+        /,
+    ) -> tuple[tuple[Memory, Memory, Memory] | None, int, int, str]: ...
 
 def pack(data: Buffer, position: Buffer, size: Buffer, /) -> _Parts: ...

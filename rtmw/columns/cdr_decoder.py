@@ -48,16 +48,17 @@ class CdrDecoder:
 
     def _path(self, op: int) -> str:
         """The member that an op stands for, as `.points.element.x`."""
-        return _path_in(self._columns, op) or ""
+        return path_in(self._columns, op) or ""
 
 
 def _nulls(validity: Any, count: int) -> Any:
     return np.unpackbits(np.frombuffer(memoryview(validity), np.uint8), count=count, bitorder="little") == 0
 
 
-def _path_in(columns: tuple[Column, ...], op: int) -> str | None:
+def path_in(columns: tuple[Column, ...], op: int) -> str | None:
+    """The member that an op stands for, as `.points.element.x`; None: none of these."""
     for column in columns:
-        inside = "" if column.op == op else _path_in(column.parts, op)
+        inside = "" if column.op == op else path_in(column.parts, op)
         if inside is not None:
             return f".{column.name}{inside}"
     return None

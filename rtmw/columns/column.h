@@ -118,6 +118,26 @@ bool column_decode(struct column_build *build, const uint8_t *payload, size_t si
 /* All rows at once, if the type is numbers at fixed places and the rows are whole; false: nothing has been done. */
 bool column_decode_fixed(struct column_build *build, const struct column_rows *rows);
 
+/* A column to read from: an Arrow array, whose first row is `offset`. Of a bitmask and of an enumeration: numbers of 8
+ * bytes, of booleans: of one. */
+struct column_source {
+    const uint8_t *validity, *offsets, *values;
+    int64_t offset;
+};
+
+/* Payloads, one behind the other. */
+struct column_output {
+    uint8_t *bytes;
+    size_t size, capacity;
+    enum column_fault fault;
+    uint32_t failed;
+    char reason[COLUMN_REASON];
+};
+
+/* The payload of a row. False: it does not fit the type, or no memory. The header is that of little endian, as a number. */
+bool column_encode(const struct column_program *program, uint16_t header, const struct column_source *sources,
+                   int64_t row, struct column_output *output);
+
 /* `count` numbers from where they lie to the column's. */
 void column_store(const struct column_op *op, unsigned size, const uint8_t *from, uint8_t *to, size_t count);
 
