@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import line
@@ -25,7 +26,9 @@ from rtmw.recording.merge import merge as merge_recordings
 from rtmw.recording.paths import find_recordings
 from rtmw.recording.recover import SUFFIX, Lost, Recovered
 from rtmw.recording.recover import recover as recover_recording
+from rtmw.recording.whole import written_whole
 
+STANDARD_OUTPUT: Final = "-"
 TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 
 
@@ -79,6 +82,32 @@ def merge(arguments: argparse.Namespace) -> int:
     with _working("merged") as (found, progress):
         messages = merge_recordings(found(arguments.paths), Path(arguments.output), progress)
     return _say_written(arguments, messages)
+
+
+def export(arguments: argparse.Namespace) -> int:
+    from rtmw.recording.export import export_lines, export_parquet  # which needs pyarrow
+
+    with _working("exported") as (found, progress):
+        paths, section = found(arguments.paths), section_of(arguments)
+        if arguments.parquet:
+            by_topic = export_parquet(paths, Path(arguments.parquet), section, progress)
+            messages, target = sum(by_topic.values()), arguments.parquet
+        else:
+            form, target = ("csv", arguments.csv) if arguments.csv else ("jsonl", arguments.jsonl)
+            with _text_file(target) as file:
+                messages = export_lines(paths, file, form, section)
+    if target == STANDARD_OUTPUT:
+        return 0
+    return _say_written(argparse.Namespace(json=arguments.json, output=target), messages)
+
+
+@contextmanager
+def _text_file(name: str) -> Generator[IO[str]]:
+    if name == STANDARD_OUTPUT:
+        yield sys.stdout
+        return
+    with written_whole(Path(name)) as temporary, temporary.open("w", newline="") as file:
+        yield file
 
 
 def section_of(arguments: argparse.Namespace) -> Section:

@@ -95,3 +95,16 @@ def test_a_full_disk_leaves_nothing_half_written(path: Path, capsys: pytest.Capt
     assert (status, out) == (1, "")
     assert "File too large" in err
     assert [item.name for item in path.parent.iterdir()] == ["a.mcap"]
+
+
+def test_export_writes_what_was_asked_for(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    folder, file = tmp_path / "columns", tmp_path / "lines"
+    assert run(capsys, "export", path, "--parquet", folder) == (0, f"{folder} has 10 messages\n", "")
+    assert (
+        run(capsys, "export", path, "--jsonl", file, "--json")[1]
+        == json.dumps({"path": str(file), "messages": 10}) + "\n"
+    )
+    assert len(file.read_text().splitlines()) == 10
+    status, out, _ = run(capsys, "export", path, "--csv", "-", "--topics", "a")
+    assert (status, len(out.splitlines())) == (0, 6)

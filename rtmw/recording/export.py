@@ -1,0 +1,133 @@
+"""Recordings as files of other kinds: Parquet, partitioned by topic and hour; CSV and JSON lines for small uses."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from rtmw.errors import NotInstalled, RecordingError
+from rtmw.recording.copying import Progress, no_progress
+from rtmw.recording.cut import Section
+from rtmw.recording.recording import Recording
+from rtmw.recording.whole import written_whole
+
+try:
+    from rtmw.recording.parquet import ParquetFolder
+    from rtmw.recording.tables import TopicTable, tables
+except ImportError as error:
+    raise NotInstalled(
+        f"to export recordings, pyarrow is needed, and cannot be imported ({error}): pip install 'rtmw[spark]'"
+    ) from error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LIST: Final = (list, dict)
+
+
+def export_parquet(
+    sources: Sequence[Path], folder: Path, section: Section, progress: Progress = no_progress
+) -> dict[str, int]:
+    """Writes FOLDER/topic=…/hour=…/part-….parquet; how many messages of each topic.
+
+    Raises FileExistsError, RecordingError, RecordingDamaged, ValueMismatch, OSError: then there is no folder.
+    """
+    with written_whole(folder) as temporary:
+        temporary.mkdir()
+        with ParquetFolder(temporary) as parts:
+            for found in _all(sources, section, progress):
+                parts.add(found)
+        return parts.messages
+
+
+def export_lines(source: Sequence[Path], file: IO[str], form: str, section: Section) -> int:
+    """Writes `csv` or `jsonl`; how many messages. Raises RecordingError for CSV of several topics or types."""
+    count = 0
+    write = _Csv(file).write if form == "csv" else _Jsonl(file).write
+    for found in _all(source, section, no_progress):
+        write(found)
+        count += found.table.num_rows
+    return count
+
+
+def _all(sources: Sequence[Path], section: Section, progress: Progress) -> Iterator[TopicTable]:
+    for path in sources:
+        with Recording(path) as recording:
+            done = 0
+            for found in tables(recording, section):
+                yield found
+                done += found.table.num_rows
+                progress(done, recording.message_count)
+
+
+class _Jsonl:
+    """An object a message, with its topic."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, found: TopicTable) -> None:
+        rows: list[dict[str, Any]] = found.table.to_pylist()
+        for row in rows:
+            self._file.write(json.dumps({"topic": found.topic, **row}, default=_plain) + "\n")
+
+
+class _Csv:
+    """A row a message, a column a member; parts of members have dots in their names, lists are JSON."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._of: tuple[str, pa.Schema] | None = None
+
+    def write(self, found: TopicTable) -> None:
+        of = (found.topic, found.table.schema)
+        if self._of is None:
+            self._of = of
+            self._writer.writerow(_names(found.table.schema))
+        if of != self._of:
+            raise RecordingError(
+                f"CSV is for one topic of one type; there are {self._of[0]} and {found.topic}: choose one with --topics"
+            )
+        rows: list[dict[str, Any]] = found.table.to_pylist()
+        for row in rows:
+            self._writer.writerow([_cell(value) for value in _flat(row, found.table.schema)])
+
+
+def _names(schema: Any, before: str = "") -> list[str]:
+    found: list[str] = []
+    for field in schema:
+        parts = _parts(field)
+        found += _names(parts, f"{before}{field.name}.") if parts else [before + field.name]
+    return found
+
+
+def _parts(field: Any) -> list[Any]:
+    """The fields of a struct; none of anything else."""
+    import pyarrow as pa
+
+    return list(field.type) if pa.types.is_struct(field.type) else []
+
+
+def _flat(row: dict[str, Any] | None, schema: Any) -> list[Any]:
+    found: list[Any] = []
+    for field in schema:
+        value = None if row is None else row[field.name]
+        parts = _parts(field)
+        found += _flat(value, parts) if parts else [value]
+    return found
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, _LIST):
+        return json.dumps(value, default=_plain)
+    return _plain(value) if isinstance(value, (bytes, datetime)) else value
+
+
+def _plain(value: bytes | datetime) -> str:
+    """What JSON has no word for: bytes as base64, times in ISO format."""
+    return value.isoformat() if isinstance(value, datetime) else base64.b64encode(value).decode()

@@ -1,0 +1,88 @@
+"""A folder of Parquet files, partitioned by topic and hour, written in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from rtmw.recording.tables import TopicTable
+
+_HOUR_NS: Final = 3600 * 10**9
+_BUFFERED: Final = 64 << 20
+"""Bytes of all partitions that wait to be written; then those with most are."""
+_GROUP: Final = 1 << 17
+"""Rows of a row group at most."""
+_OPEN: Final = 64
+"""Files at a time; a partition that is met again later has another one."""
+
+_Key = tuple[str, int, str]
+
+
+class ParquetFolder:
+    """A context manager; all is written at its end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.messages: dict[str, int] = {}
+        """By topic."""
+        self._waiting: dict[_Key, list[pa.RecordBatch]] = {}
+        self._bytes: Counter[_Key] = Counter()
+        self._rows: Counter[_Key] = Counter()
+        self._open: dict[_Key, Any] = {}
+        """The file of each partition; the one that was written to last is last."""
+        self._parts: Counter[tuple[str, int]] = Counter()
+
+    def add(self, found: TopicTable) -> None:
+        """Takes rows; they are written when there are many."""
+        self.messages[found.topic] = self.messages.get(found.topic, 0) + found.table.num_rows
+        hours = found.log_time_ns // _HOUR_NS
+        for hour in np.unique(hours).tolist():
+            rows = found.table if (hours == hour).all() else found.table.filter(pa.array(hours == hour))
+            key = (found.topic, hour, str(found.table.schema))
+            self._waiting.setdefault(key, []).append(rows)
+            self._bytes[key] += rows.nbytes
+            self._rows[key] += rows.num_rows
+            if self._rows[key] >= _GROUP:
+                self._write(key)
+        while self._bytes.total() > _BUFFERED:
+            self._write(self._bytes.most_common(1)[0][0])
+
+    def _write(self, key: _Key) -> None:
+        batches = self._waiting.pop(key)
+        del self._bytes[key], self._rows[key]
+        writer = self._open.pop(key, None) or self._begin(key, batches[0].schema)
+        self._open[key] = writer
+        writer.write_table(pa.Table.from_batches(batches))
+        if len(self._open) > _OPEN:
+            self._open.pop(next(iter(self._open))).close()
+
+    def _begin(self, key: _Key, schema: pa.Schema) -> Any:
+        topic, hour, _ = key
+        named = datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H")
+        folder = self._folder / f"topic={quote(topic, safe='')}" / f"hour={named}"
+        folder.mkdir(parents=True, exist_ok=True)
+        number = self._parts[topic, hour]
+        self._parts[topic, hour] += 1
+        return pq.ParquetWriter(folder / f"part-{number}.parquet", schema, compression="zstd")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for key in [*self._waiting] if error is None else []:
+                self._write(key)
+        finally:
+            for writer in self._open.values():
+                writer.close()

@@ -1,0 +1,136 @@
+"""Messages as Arrow tables: what a recording says of each, and the members of its type; raw bytes as a payload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from rtmw import columns
+from rtmw.columns.rows import Rows
+from rtmw.errors import UnsupportedType
+from rtmw.recording.cut import Section
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rtmw.recording.batch import Batch
+    from rtmw.recording.contents import Channel
+    from rtmw.recording.recording import Recording
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+METADATA: Final = (
+    pa.field("log_time", _TIME, False),
+    pa.field("publish_time", _TIME, False),
+    pa.field("sequence", pa.int64(), False),
+    pa.field("priority", pa.int8(), False),
+    pa.field("publisher", pa.int64(), False),
+    pa.field("expires", _TIME, True),
+    pa.field("log_time_ns", pa.int64(), False),
+    pa.field("publish_time_ns", pa.int64(), False),
+)
+"""As in rtmw.spark: to the microsecond, which every reader knows, and to the nanosecond as numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTable:
+    """Messages of one topic and type, in the order of the file."""
+
+    topic: str
+    type: str
+    """Its name; `bytes` where only payloads are known."""
+    table: pa.RecordBatch
+    log_time_ns: NDArray[np.int64]
+
+
+def tables(recording: Recording, section: Section) -> Iterator[TopicTable]:
+    """All messages of a section, chunk by chunk, so that memory stays small.
+
+    Raises RecordingDamaged, and ValueMismatch for a payload that is not of its type.
+    """
+    names, (start_ns, end_ns) = section.names(recording), section.span(recording)
+    readers: dict[int, _Reader] = {}
+    for batch in recording.batches(names, start_ns, end_ns):
+        for number in sorted({int(number) for number in np.unique(batch.channel)}):
+            reader = readers.get(number) or readers.setdefault(number, _reader(recording, recording.channels[number]))
+            yield from reader.read(batch.where(batch.channel == number))
+
+
+def _reader(recording: Recording, channel: Channel) -> _Reader:
+    kind = recording.message_type(channel)
+    if kind is not None and kind.kind != "bytes":
+        try:
+            return _Typed(channel.topic, kind.name, columns.decoder(kind))
+        except UnsupportedType:
+            pass  # no columns can hold it: then as payloads
+    return _Reader(channel.topic, "bytes")
+
+
+class _Reader:
+    """Payloads as they are."""
+
+    def __init__(self, topic: str, type: str) -> None:
+        self._topic, self._type = topic, type
+
+    def read(self, batch: Batch) -> Iterator[TopicTable]:
+        yield self._table(batch, [_payloads(batch)], [pa.field("payload", pa.binary(), False)])
+
+    def _table(self, batch: Batch, members: list[Any], fields: list[pa.Field]) -> TopicTable:
+        arrays = [*_metadata(batch), *members]
+        made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*METADATA, *fields]))
+        return TopicTable(self._topic, self._type, made, batch.log_time)
+
+
+class _Typed(_Reader):
+    """A column a member."""
+
+    def __init__(self, topic: str, type: str, decoder: columns.Decoder) -> None:
+        super().__init__(topic, type)
+        self._decoder = decoder
+        taken = {field.name for field in METADATA}
+        self._fields = [field.with_name(_free(field.name, taken)) for field in decoder.schema(False)]
+
+    def read(self, batch: Batch) -> Iterator[TopicTable]:
+        done = 0
+        for decoded, _ in self._decoder.decode(Rows(batch.data, batch.position, batch.size), False):
+            end: int = done + decoded.num_rows
+            rows = batch.where(np.arange(done, end))
+            yield self._table(rows, decoded.columns, self._fields)
+            done = end
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A member that is called like metadata gets a line behind its name."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _metadata(batch: Batch) -> list[pa.Array]:
+    expires = pa.array(batch.expires // 1000, pa.int64(), mask=batch.expires == 0)
+    return [
+        _time(batch.log_time),
+        _time(batch.publish_time),
+        pa.array(batch.sequence.view(np.int64)),
+        pa.array(batch.priority.astype(np.int8)),
+        pa.array(batch.publisher.view(np.int64)),
+        expires.cast(_TIME),
+        pa.array(batch.log_time),
+        pa.array(batch.publish_time),
+    ]
+
+
+def _time(nanoseconds: NDArray[Any]) -> pa.Array:
+    return pa.array(nanoseconds // 1000, pa.int64()).cast(_TIME)
+
+
+def _payloads(batch: Batch) -> pa.Array:
+    data = memoryview(batch.data)
+    places = zip(batch.position.tolist(), batch.size.tolist(), strict=True)
+    joined = b"".join([data[begin : begin + size] for begin, size in places])
+    ends = np.concatenate([[0], np.cumsum(batch.size)]).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(batch), [None, pa.py_buffer(ends), pa.py_buffer(joined)])
