@@ -82,12 +82,17 @@ def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace)
     until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
     with keys() as pressed, Progress(arguments.quiet, arguments.json) as progress:
         progress.say(f"recording to {recorder.folder}; {HELP_KEYS if sys.stdin.isatty() else HELP_SIGNALS}")
+        told: set[str] = set()
         while not demands.end.wait(_left(until)):
             if (until is not None and time.monotonic() >= until) or recorder.wait(0):
                 return
             for key in pressed():
                 demands.press(key)
             _serve(recorder, demands, progress)
+            for topic, reason in recorder.skipped.items():
+                if topic not in told:
+                    progress.say(f"{topic} is not recorded: {reason}")
+                    told.add(topic)
             progress.show(recorder.stats())
 
 

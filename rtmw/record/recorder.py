@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
@@ -9,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -86,6 +88,12 @@ class Recorder(Closing):
             target=self._sources.watch, args=(self._stopping,), name="rtmw-recorder-watch", daemon=True
         )
         self._watch.start()
+        _open.add(self)
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """Topics that cannot be recorded, and why: not a name, or no place for one more subscriber."""
+        return dict(self._sources.skipped)
 
     def pause(self) -> None:
         """Record nothing until `resume`; what comes meanwhile is counted."""
@@ -155,6 +163,7 @@ class Recorder(Closing):
         """Take what is on the bus, complete the file, and end. Raises RecordingFailed when the recording has failed."""
         if self._is_closed:
             return
+        _open.discard(self)
         self._stopping.set()
         self._watch.join()
         self._collector.stop()
@@ -206,6 +215,17 @@ class Recorder(Closing):
         }
         publishers = {str(identity): program for identity, program in self._sources.publishers.items()}
         return {"rtmw.recorder": about, "rtmw.publishers": publishers}
+
+
+_open: set[Recorder] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without closing its recorders has complete files all the same."""
+    for recorder in list(_open):
+        with suppress(RecordingFailed):
+            recorder.close()
 
 
 def _named(missing: Mapping[Cause, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rtmw.domain import Domain
+from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
 from rtmw.record.library import Collector
 from rtmw.record.settings import Topics
@@ -43,8 +44,13 @@ class Sources:
         self._domain, self._collector, self._topics, self._reliable = domain, collector, topics, reliable
         self._names: list[str] = []
         self._known: set[str] = set()
+        self._skipped: dict[str, str] = {}
         self._publishers: dict[int, str] = {}
-        self._lock = threading.Lock()
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Topics that are wanted and cannot be recorded, and why."""
+        return self._skipped
 
     @property
     def names(self) -> list[str]:
@@ -102,12 +108,16 @@ class Sources:
             define(definitions, topic, kind, _qos(publishers), number)
 
     def _add(self, name: str, history: int, is_new: bool) -> None:
-        with self._lock:
-            if name in self._known:
-                return
-            self._known.add(name)
-            self._names.append(name)  # before the collector knows: a chunk with it may come at once
+        """The name is there before a chunk can have messages of it."""
+        if name in self._known:
+            return
+        self._known.add(name)
+        self._names.append(name)
+        try:
             self._collector.add(name, int(Reliability.ADAPTIVE), DEPTH, min(history, ALL_KEPT), is_new)
+        except RtmwError as error:
+            self._names.pop()
+            self._skipped[name] = str(error)
 
     def _kept_by_topic(self) -> dict[str, list[Publishing]]:
         """Publishers of each topic that there is."""

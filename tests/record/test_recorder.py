@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -276,3 +278,26 @@ def test_bad_wishes_are_refused_in_words(domain: rtmw.Domain, tmp_path: Path) ->
         rtmw.Recorder([], tmp_path / "run", domain=domain)
     with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder, pytest.raises(ValueError, match="snapshot"):
         recorder.snapshot()
+
+
+def test_a_topic_that_cannot_be_recorded_is_told_and_the_others_are_recorded(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    with rtmw.Recorder(["a", "no\nname"], tmp_path / "run", domain=domain) as recorder:
+        with rtmw.Publisher("a", domain=domain) as publisher:
+            publisher.publish(b"1")
+        assert recorder.skipped.keys() == {"no\nname"}
+    assert payloads_of(recorder.paths) == [b"1"]
+
+
+FORGETFUL = """
+import sys, rtmw
+recorder = rtmw.Recorder("a", sys.argv[1])
+rtmw.Publisher("a").publish(b"1")
+"""
+
+
+@pytest.mark.usefixtures("domain")
+def test_a_program_that_forgets_to_close_its_recorder_leaves_a_complete_file(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORGETFUL, str(tmp_path / "run")], timeout=LONG_S, check=True)
+    assert payloads_of([tmp_path / "run" / "run_0.mcap"]) == [b"1"]
