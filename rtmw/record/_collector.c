@@ -56,6 +56,9 @@ static PyObject *Collector_new(PyTypeObject *type, PyObject *args, PyObject *key
     return self;
 }
 
+/* A recorder that is stopped makes its publishers wait for so long. */
+static const uint64_t LEASE_NS = 5000000000;
+
 static PyObject *Collector_add(PyObject *self, PyObject *args)
 {
     const char *topic;
@@ -63,9 +66,23 @@ static PyObject *Collector_add(PyObject *self, PyObject *args)
     unsigned int depth, history;
     struct collector *core = open_core(self);
     if (!core || !PyArg_ParseTuple(args, "siIIp", &topic, &reliability, &depth, &history, &is_new)) return NULL;
-    rtmw_subscriber_qos qos = {(rtmw_reliability)reliability, depth, history, 0, 0, 0};
+    uint64_t lease_ns = reliability == RTMW_RELIABLE ? LEASE_NS : 0;
+    rtmw_subscriber_qos qos = {(rtmw_reliability)reliability, depth, history, 0, 0, lease_ns};
     int64_t number = source_add(core, topic, &qos, is_new, &code);
     return number < 0 ? fail(self, topic, code) : PyLong_FromLongLong(number);
+}
+
+static PyObject *Collector_weaken(PyObject *self, PyObject *given)
+{
+    struct collector *core = open_core(self);
+    unsigned long number = core ? PyLong_AsUnsignedLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    pthread_mutex_lock(&core->lock);
+    bool exists = number < core->source_count;
+    if (exists) store_release(&core->sources[number]->weaker, 1u);
+    pthread_mutex_unlock(&core->lock);
+    if (!exists) return PyErr_Format(PyExc_KeyError, "there is no source %lu", number);
+    Py_RETURN_NONE;
 }
 
 static struct chunk *chunk_at(PyObject *address) { return PyLong_AsVoidPtr(address); }
@@ -244,6 +261,7 @@ static void Collector_dealloc(PyObject *self)
 }
 
 static PyMethodDef collector_methods[] = {{"add", Collector_add, METH_VARARGS, NULL},
+                                          {"weaken", Collector_weaken, METH_O, NULL},
                                           {"lend", Collector_lend, METH_O, NULL},
                                           {"give", Collector_give, METH_O, NULL},
                                           {"next", Collector_next, METH_O, NULL},

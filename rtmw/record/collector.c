@@ -107,11 +107,11 @@ static uint32_t take_from(struct collector *c, struct source *s)
 {
     uint32_t taken = 0;
     if (s->has_held && !take_held(c, s)) return rtmw_subscriber_alive(s->subscriber), 0;
+    if (s->is_reliable && load_acquire(&s->weaker)) source_weaken(c, s);
     for (rtmw_message m; taken < BURST; taken++) {
         int code = rtmw_take(s->subscriber, &m);
         if (code != RTMW_OK) break;
-        source_begin_band(s, &m);
-        if (!settle(c, s, &m)) {
+        if (source_see(s, &m) && !settle(c, s, &m)) {
             s->held = m;
             s->has_held = true;
             break;

@@ -29,13 +29,16 @@ struct kind {
 /* A topic that is recorded. The collector thread writes; counters may be read by anyone. */
 struct source {
     rtmw_subscriber *subscriber;
-    uint32_t number;
+    char *topic;
+    uint32_t number, depth;
     bool is_reliable;
-    bool is_new; /* the topic appeared while recording: what was published before is EARLY */
+    uint32_t weaker; /* anyone: it is to be RELIABLE no longer, for a publisher that offers less has come */
+    bool is_new;     /* the topic appeared while recording: what was published before is EARLY */
     bool has_held;
-    rtmw_message held; /* taken, but there is no chunk for it yet: of RELIABLE sources only */
-    uint8_t bands_seen;
-    uint16_t channel; /* of its last message; 0: none yet */
+    rtmw_message held;     /* taken, but there is no chunk for it yet: of RELIABLE sources only */
+    uint64_t last[BANDS];  /* sequence of the last message; 0: none yet */
+    uint64_t gaps, filled; /* messages of a RELIABLE source that did not come, and those of them that were counted */
+    uint16_t channel;      /* of its last message; 0: none yet */
     uint32_t kind_count, kinds_room;
     struct kind *kinds;
     rtmw_subscriber_counters bus;           /* as they were at the last look */
@@ -97,8 +100,10 @@ uint16_t source_channel(struct collector *, struct source *, uint16_t type);
 void source_count_missing(struct source *, enum cause, uint64_t count);
 /* What the bus dropped since the last look, and what is new to tell. */
 void source_settle(struct collector *, struct source *);
-/* Messages of this band that were published before this one, the first that comes, are EARLY on a new topic. */
-void source_begin_band(struct source *, const rtmw_message *);
+/* A message comes; false: it came before. Those before the first one of a new topic are EARLY. */
+bool source_see(struct source *, const rtmw_message *);
+/* Go on as ADAPTIVE, from the message behind the last one; without memory: the next time. */
+void source_weaken(struct collector *, struct source *);
 
 /* exchange.c */
 bool exchange_lend(struct collector *, struct chunk *); /* one more chunk, empty, to be filled; false: no memory */

@@ -1,16 +1,20 @@
 /* The topics that are recorded, the channels of their types, and what is missing of them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "collector.h"
 
 static struct source *source_open(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, int *code)
 {
     struct source *s = calloc(1, sizeof *s);
+    char *name = strdup(topic);
     *code = RTMW_SYSTEM;
-    if (s) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
-    if (*code == RTMW_OK) return s;
-    free(s);
-    return NULL;
+    if (s && name) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
+    if (*code != RTMW_OK) return free(s), free(name), NULL;
+    s->topic = name;
+    s->depth = qos->depth;
+    s->is_reliable = qos->reliability == RTMW_RELIABLE;
+    return s;
 }
 
 static bool sources_room(struct collector *c)
@@ -30,7 +34,6 @@ int64_t source_add(struct collector *c, const char *topic, const rtmw_subscriber
 {
     struct source *s = source_open(c, topic, qos, code);
     if (!s) return -1;
-    s->is_reliable = qos->reliability == RTMW_RELIABLE;
     s->is_new = is_new;
     pthread_mutex_lock(&c->lock);
     bool done = sources_room(c);
@@ -77,6 +80,7 @@ void source_close(struct source *s)
 {
     rtmw_subscriber_close(s->subscriber);
     free(s->kinds);
+    free(s->topic);
     free(s);
 }
 
@@ -118,13 +122,43 @@ void source_count_missing(struct source *s, enum cause cause, uint64_t count)
     if (count) count_up(&s->missing[cause], count);
 }
 
-void source_begin_band(struct source *s, const rtmw_message *message)
+static void begin_band(struct source *s, const rtmw_message *message)
 {
-    if (s->bands_seen & (1u << message->priority)) return;
-    s->bands_seen |= (uint8_t)(1u << message->priority);
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(s->subscriber, &bus);
     if (s->is_new && !bus.missed) source_count_missing(s, EARLY, message->sequence - 1);
+}
+
+bool source_see(struct source *s, const rtmw_message *message)
+{
+    uint64_t *last = &s->last[message->priority];
+    if (message->sequence <= *last) return false;
+    if (!*last)
+        begin_band(s, message);
+    else
+        s->gaps += message->sequence - *last - 1;
+    *last = message->sequence;
+    return true;
+}
+
+void source_weaken(struct collector *c, struct source *s)
+{
+    rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, s->depth, UINT32_MAX, 0, 0, 0};
+    rtmw_subscriber *weaker;
+    if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &weaker) != RTMW_OK) return;
+    rtmw_subscriber_close(s->subscriber);
+    s->subscriber = c->waited_for[s->number] = weaker;
+    s->bus = (rtmw_subscriber_counters){0};
+    s->is_reliable = false;
+}
+
+/* Of publishers that offer less a RELIABLE subscriber gets nothing, nor is it told. Gaps tell, that nothing else explains. */
+static void count_unmatched(struct source *s, uint64_t explained)
+{
+    s->filled += explained;
+    if (s->gaps <= s->filled) return;
+    source_count_missing(s, MISSED, s->gaps - s->filled);
+    s->filled = s->gaps;
 }
 
 static bool has_untold(const struct source *s)
@@ -140,6 +174,7 @@ void source_settle(struct collector *c, struct source *s)
     rtmw_subscriber_count(s->subscriber, &bus);
     source_count_missing(s, MISSED, bus.missed - s->bus.missed);
     source_count_missing(s, EXPIRED, bus.expired - s->bus.expired);
+    count_unmatched(s, bus.missed - s->bus.missed + bus.expired - s->bus.expired);
     s->bus = bus;
     if (load_relaxed(&s->has_news) || !has_untold(s)) return;
     pthread_mutex_lock(&c->lock);

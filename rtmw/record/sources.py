@@ -20,6 +20,8 @@ __all__ = ["Sources"]
 
 DEPTH = 1 << 16
 """Unread messages of a TIMELY publisher that are kept for the recorder."""
+STRONG_DEPTH = 1024
+"""The same of a RELIABLE publisher that is to wait."""
 ALL_KEPT = 1 << 16
 """Of a new topic, all that was kept since it came."""
 LOOK_S, LOOK_AGAIN_S, MOST_IDLE = 0.005, 0.05, 50
@@ -45,6 +47,8 @@ class Sources:
         self._names: list[str] = []
         self._known: set[str] = set()
         self._skipped: dict[str, str] = {}
+        self._strong: dict[str, int] = {}
+        """Sources that are RELIABLE, by topic."""
         self._publishers: dict[int, str] = {}
 
     @property
@@ -64,10 +68,10 @@ class Sources:
 
     def begin(self) -> None:
         """Everything that is wanted and exists, or has a name, is recorded from now on."""
-        kept = self._kept_by_topic()
-        for name in (*self._topics.names, *kept):
+        by_topic = self._publishers_by_topic()
+        for name in (*self._topics.names, *by_topic):
             if self._topics.take(name):
-                self._add(name, history=sum(p.history for p in kept.get(name, ())), is_new=False)
+                self._add(name, by_topic.get(name, []), is_new=False)
         self._remember_publishers()
 
     def watch(self, stopping: threading.Event) -> None:
@@ -83,10 +87,12 @@ class Sources:
 
     def look(self) -> None:
         """Topics that are new are recorded with all that is kept of them, and publishers remembered."""
-        if self._topics.are_open:
-            for _, name, *_ in self._domain.region.topics():
-                if name not in self._known and self._topics.take(name):
-                    self._add(name, history=ALL_KEPT, is_new=True)
+        if self._topics.are_open and self._has_new_topics():
+            for name, publishers in self._publishers_by_topic().items():
+                if self._topics.take(name):
+                    self._add(name, publishers, is_new=True)
+        if self._strong:
+            self._weaken()
         self._remember_publishers()
 
     def define(self, channels: Iterable[int], definitions: Definitions, latched: set[int]) -> None:
@@ -97,29 +103,44 @@ class Sources:
         if not new:
             return
         self._remember_publishers()
-        types, kept = self._domain.region.types(), self._kept_by_topic()
+        types, by_topic = self._domain.region.types(), self._publishers_by_topic()
         for number in new:
             source, type = self._collector.channel(number)
             topic = self._names[source]
-            publishers = [p for p in kept.get(topic, ()) if p.type == type]
+            publishers = [p for p in by_topic.get(topic, ()) if p.type == type]
             if any(p.history for p in publishers):
                 latched.add(number)
             kind = types[type][1] if type in types else resolve(bytes)
             define(definitions, topic, kind, _qos(publishers), number)
 
-    def _add(self, name: str, history: int, is_new: bool) -> None:
+    def _has_new_topics(self) -> bool:
+        return any(name not in self._known and self._topics.take(name) for _, name, *_ in self._domain.region.topics())
+
+    def _add(self, name: str, publishers: list[Publishing], is_new: bool) -> None:
         """The name is there before a chunk can have messages of it."""
         if name in self._known:
             return
         self._known.add(name)
         self._names.append(name)
+        history = ALL_KEPT if is_new else min(ALL_KEPT, sum(p.history for p in publishers))
+        strong = self._reliable and not _has_weak(publishers)
+        reliability, depth = (Reliability.RELIABLE, STRONG_DEPTH) if strong else (Reliability.ADAPTIVE, DEPTH)
         try:
-            self._collector.add(name, int(Reliability.ADAPTIVE), DEPTH, min(history, ALL_KEPT), is_new)
+            number = self._collector.add(name, int(reliability), depth, history, is_new)
         except RtmwError as error:
             self._names.pop()
             self._skipped[name] = str(error)
+            return
+        if strong:
+            self._strong[name] = number
 
-    def _kept_by_topic(self) -> dict[str, list[Publishing]]:
+    def _weaken(self) -> None:
+        """Where a publisher has come that offers less than RELIABLE, the recorder asks for less."""
+        by_topic = self._publishers_by_topic()
+        for name in [name for name in self._strong if _has_weak(by_topic.get(name, []))]:
+            self._collector.weaken(self._strong.pop(name))
+
+    def _publishers_by_topic(self) -> dict[str, list[Publishing]]:
         """Publishers of each topic that there is."""
         region = self._domain.region
         by_slot: dict[int, list[Publishing]] = {}
@@ -133,6 +154,10 @@ class Sources:
         names = region.names() if new else {}
         for identity in new:
             self._publishers[identity] = f"{names.get(identity >> 32, '?')} ({identity >> 32})"
+
+
+def _has_weak(publishers: list[Publishing]) -> bool:
+    return any(p.reliability != Reliability.RELIABLE for p in publishers)
 
 
 def _qos(publishers: list[Publishing]) -> dict[str, str]:

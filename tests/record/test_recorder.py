@@ -16,6 +16,7 @@ from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Message
 from tests.record.files import messages_of, missed_of, payloads_of, table_of
 
 LONG_S = 60.0
@@ -288,6 +289,44 @@ def test_a_topic_that_cannot_be_recorded_is_told_and_the_others_are_recorded(
             publisher.publish(b"1")
         assert recorder.skipped.keys() == {"no\nname"}
     assert payloads_of(recorder.paths) == [b"1"]
+
+
+def test_a_reliable_publisher_waits_for_a_reliable_recorder(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder(
+            "a", tmp_path / "run", domain=domain, reliable=True, chunk_bytes=2000, buffer_bytes=8000
+        ) as recorder,
+        rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=LONG_S) as publisher,
+    ):
+        for i in range(5000):
+            assert publisher.publish(b"%05d" % i * 20)
+    assert payloads_of(recorder.paths) == [b"%05d" % i * 20 for i in range(5000)]
+    assert not recorder.stats().missing
+
+
+def test_a_reliable_recorder_asks_for_less_when_less_is_offered(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain, reliable=True) as recorder,
+        rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE) as strong,
+        rtmw.Publisher("a", domain=domain) as weak,
+    ):
+        published = 0
+        strong.publish(b"strong")
+        taken(recorder, 1)
+        while b"weak" not in {m.payload for m in _so_far(recorder)}:
+            weak.publish(b"weak")
+            strong.publish(b"strong")
+            published += 2
+            assert published < 10**5
+            time.sleep(0.01)
+    found = Counter(payloads_of(recorder.paths))
+    assert found.total() + sum(recorder.stats().missing.values()) == 1 + published
+    assert found[b"strong"] == 1 + published // 2
+
+
+def _so_far(recorder: rtmw.Recorder) -> list[Message]:
+    with rtmw.Recording(recorder.paths[0]) as recording:
+        return list(recording.messages())
 
 
 FORGETFUL = """
