@@ -11,6 +11,7 @@ from bench.stage import Stage
 RTMW = "rtmw"
 SPIN, FUTEX, MEMCPY, HANDOVER = "C spin", "C futex", "C memcpy", "C handover"
 SOCKETPAIR, MSGSPEC = "socketpair", "msgspec"
+MCAP, WRITE = "mcap", "write"
 
 
 @dataclass(frozen=True)

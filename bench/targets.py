@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.cases import FUTEX, MEMCPY, MSGSPEC, RTMW, SOCKETPAIR, SPIN
+from bench.cases import FUTEX, MCAP, MEMCPY, MSGSPEC, RTMW, SOCKETPAIR, SPIN, WRITE
 from bench.peers import ALL
 from bench.results import Key
 
@@ -133,4 +133,20 @@ TARGETS = (
     ),
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
+    Target(
+        "64 B from the bus to a recording: at least 3 × the Python writer of the MCAP project",
+        ours("recording", "64 B"),
+        3.0,
+        over=(("recording", "64 B", MCAP),),
+        at_least=True,
+    ),
+    Target(
+        "1 MiB from the bus to a recording: at least 0.5 × plain writes of the same bytes",
+        ours("recording", "1 MiB"),
+        0.5,
+        over=(("recording", "1 MiB", WRITE),),
+        at_least=True,
+        limited_by="three copies of each message, into the pool, the chunk and the file, where a plain write makes one; "
+        "publisher, collector and writer share two processors",
+    ),
 )

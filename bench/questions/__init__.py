@@ -18,6 +18,7 @@ NAMES = (
     "attach",
     "between_rate",
     "between_trip",
+    "recording",
 )
 
 
