@@ -146,7 +146,7 @@ TARGETS = (
         0.5,
         over=(("recording", "1 MiB", WRITE),),
         at_least=True,
-        limited_by="three copies of each message, into the pool, the chunk and the file, where a plain write makes one; "
-        "publisher, collector and writer share two processors",
+        limited_by="three copies of each message, into the pool, the chunk and the file, where a plain write makes "
+        "one; publisher, collector and writer share two processors",
     ),
 )

@@ -72,16 +72,16 @@ static PyObject *Collector_add(PyObject *self, PyObject *args)
     return number < 0 ? fail(self, topic, code) : PyLong_FromLongLong(number);
 }
 
-static PyObject *Collector_weaken(PyObject *self, PyObject *given)
+static PyObject *Collector_adapt(PyObject *self, PyObject *args)
 {
+    unsigned int number, depth;
     struct collector *core = open_core(self);
-    unsigned long number = core ? PyLong_AsUnsignedLong(given) : 0;
-    if (!core || PyErr_Occurred()) return NULL;
+    if (!core || !PyArg_ParseTuple(args, "II", &number, &depth)) return NULL;
     pthread_mutex_lock(&core->lock);
     bool exists = number < core->source_count;
-    if (exists) store_release(&core->sources[number]->weaker, 1u);
+    if (exists) store_relaxed(&core->sources[number]->new_depth, depth);
     pthread_mutex_unlock(&core->lock);
-    if (!exists) return PyErr_Format(PyExc_KeyError, "there is no source %lu", number);
+    if (!exists) return PyErr_Format(PyExc_KeyError, "there is no source %u", number);
     Py_RETURN_NONE;
 }
 
@@ -261,7 +261,7 @@ static void Collector_dealloc(PyObject *self)
 }
 
 static PyMethodDef collector_methods[] = {{"add", Collector_add, METH_VARARGS, NULL},
-                                          {"weaken", Collector_weaken, METH_O, NULL},
+                                          {"adapt", Collector_adapt, METH_VARARGS, NULL},
                                           {"lend", Collector_lend, METH_O, NULL},
                                           {"give", Collector_give, METH_O, NULL},
                                           {"next", Collector_next, METH_O, NULL},

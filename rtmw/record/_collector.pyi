@@ -10,8 +10,8 @@ class Collector:
     def add(self, topic: str, reliability: int, depth: int, history: int, is_new: bool, /) -> int:
         """Record a topic from now on; the number of its source."""
 
-    def weaken(self, source: int, /) -> None:
-        """A RELIABLE source goes on as ADAPTIVE, for a publisher that offers less has come."""
+    def adapt(self, source: int, depth: int, /) -> None:
+        """A source goes on as ADAPTIVE with this depth, without a gap, for other publishers have come."""
 
     def lend(self, chunk: int, /) -> None:
         """One more chunk to fill, which has to exist until the collector is closed."""

@@ -13,8 +13,8 @@ enum {
     REST_NS = 200000,   /* after a round that found something and one that did not: publishers need not wake us then */
     FEW = 127,          /* topics whose messages can wake the thread; with more it looks, */
     LOOK_NS = 500000,   /* so often, */
-    LOOK_MOST_NS = 10000000, /* or more seldom, when looking takes long: */
-    LOOK_PART = 8,           /* it sleeps so many times as long as it looked */
+    LOOK_MOST_NS = 20000000, /* or more seldom, when looking takes long: */
+    LOOK_PART = 16,          /* it sleeps so many times as long as it looked */
     LAST_NS = 200000000,     /* after the end was demanded, messages are taken until there are none, or for so long */
 };
 static const uint64_t PATIENCE_NS = 5000000000;
@@ -105,9 +105,9 @@ static bool take_held(struct collector *c, struct source *s)
 
 static uint32_t take_from(struct collector *c, struct source *s)
 {
-    uint32_t taken = 0;
+    uint32_t taken = 0, depth = load_relaxed(&s->new_depth);
     if (s->has_held && !take_held(c, s)) return rtmw_subscriber_alive(s->subscriber), 0;
-    if (s->is_reliable && load_acquire(&s->weaker)) source_weaken(c, s);
+    if (depth) source_adapt(c, s, depth);
     for (rtmw_message m; taken < BURST; taken++) {
         int code = rtmw_take(s->subscriber, &m);
         if (code != RTMW_OK) break;

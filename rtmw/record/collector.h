@@ -30,10 +30,10 @@ struct kind {
 struct source {
     rtmw_subscriber *subscriber;
     char *topic;
-    uint32_t number, depth;
+    uint32_t number;
+    uint32_t new_depth; /* anyone: it is to be ADAPTIVE with this depth, for other publishers have come. 0: as it is */
     bool is_reliable;
-    uint32_t weaker; /* anyone: it is to be RELIABLE no longer, for a publisher that offers less has come */
-    bool is_new;     /* the topic appeared while recording: what was published before is EARLY */
+    bool is_new; /* the topic appeared while recording: what was published before is EARLY */
     bool has_held;
     rtmw_message held;     /* taken, but there is no chunk for it yet: of RELIABLE sources only */
     uint64_t last[BANDS];  /* sequence of the last message; 0: none yet */
@@ -102,8 +102,8 @@ void source_count_missing(struct source *, enum cause, uint64_t count);
 void source_settle(struct collector *, struct source *);
 /* A message comes; false: it came before. Those before the first one of a new topic are EARLY. */
 bool source_see(struct source *, const rtmw_message *);
-/* Go on as ADAPTIVE, from the message behind the last one; without memory: the next time. */
-void source_weaken(struct collector *, struct source *);
+/* Go on as ADAPTIVE with another depth, from the message behind the last one; without memory: the next time. */
+void source_adapt(struct collector *, struct source *, uint32_t depth);
 
 /* exchange.c */
 bool exchange_lend(struct collector *, struct chunk *); /* one more chunk, empty, to be filled; false: no memory */

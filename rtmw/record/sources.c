@@ -12,7 +12,6 @@ static struct source *source_open(struct collector *c, const char *topic, const 
     if (s && name) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
     if (*code != RTMW_OK) return free(s), free(name), NULL;
     s->topic = name;
-    s->depth = qos->depth;
     s->is_reliable = qos->reliability == RTMW_RELIABLE;
     return s;
 }
@@ -141,18 +140,21 @@ bool source_see(struct source *s, const rtmw_message *message)
     return true;
 }
 
-void source_weaken(struct collector *c, struct source *s)
+void source_adapt(struct collector *c, struct source *s, uint32_t depth)
 {
-    rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, s->depth, UINT32_MAX, 0, 0, 0};
-    rtmw_subscriber *weaker;
-    if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &weaker) != RTMW_OK) return;
+    rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, depth, UINT32_MAX, 0, 0, 0};
+    rtmw_subscriber *other;
+    if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &other) != RTMW_OK) return;
+    source_settle(c, s);
     rtmw_subscriber_close(s->subscriber);
-    s->subscriber = c->waited_for[s->number] = weaker;
+    s->subscriber = c->waited_for[s->number] = other;
     s->bus = (rtmw_subscriber_counters){0};
     s->is_reliable = false;
+    store_relaxed(&s->new_depth, 0u);
 }
 
-/* Of publishers that offer less a RELIABLE subscriber gets nothing, nor is it told. Gaps tell, that nothing else explains. */
+/* Of publishers that offer less a RELIABLE subscriber gets nothing, nor is it told. Gaps tell that nothing else explains:
+ * there, and where one subscriber took over from another. */
 static void count_unmatched(struct source *s, uint64_t explained)
 {
     s->filled += explained;

@@ -18,10 +18,10 @@ from rtmw.types import resolve
 
 __all__ = ["Sources"]
 
-DEPTH = 1 << 16
-"""Unread messages of a TIMELY publisher that are kept for the recorder."""
-STRONG_DEPTH = 1024
-"""The same of a RELIABLE publisher that is to wait."""
+DEPTHS = {Reliability.TIMELY: 256, Reliability.ADAPTIVE: 4, Reliability.RELIABLE: 1024}
+"""Unread messages that are kept for the recorder, whatever happens. Of TIMELY publishers no more are kept. Of others
+more are while memory is plenty; when it is not, few: or a RELIABLE publisher would be refused because of a recorder
+that is late. Where RELIABLE is asked for it is how many a publisher may be ahead."""
 ALL_KEPT = 1 << 16
 """Of a new topic, all that was kept since it came."""
 LOOK_S, LOOK_AGAIN_S, MOST_IDLE = 0.005, 0.05, 50
@@ -47,8 +47,10 @@ class Sources:
         self._names: list[str] = []
         self._known: set[str] = set()
         self._skipped: dict[str, str] = {}
-        self._strong: dict[str, int] = {}
-        """Sources that are RELIABLE, by topic."""
+        self._asked: dict[str, tuple[int, Reliability]] = {}
+        """Number of each topic's source, and what it was adapted to."""
+        self._adapted_to = 0
+        """Publishers that there were then."""
         self._publishers: dict[int, str] = {}
 
     @property
@@ -64,7 +66,7 @@ class Sources:
     @property
     def publishers(self) -> dict[int, str]:
         """Programs that published, by identity."""
-        return self._publishers
+        return dict(self._publishers)
 
     def begin(self) -> None:
         """Everything that is wanted and exists, or has a name, is recorded from now on."""
@@ -91,9 +93,10 @@ class Sources:
             for name, publishers in self._publishers_by_topic().items():
                 if self._topics.take(name):
                     self._add(name, publishers, is_new=True)
-        if self._strong:
-            self._weaken()
         self._remember_publishers()
+        if len(self._publishers) > self._adapted_to:
+            self._adapted_to = len(self._publishers)
+            self._adapt()
 
     def define(self, channels: Iterable[int], definitions: Definitions, latched: set[int]) -> None:
         """Makes the definitions of channels that have none yet. Those whose publishers keep messages for late
@@ -123,22 +126,32 @@ class Sources:
         self._known.add(name)
         self._names.append(name)
         history = ALL_KEPT if is_new else min(ALL_KEPT, sum(p.history for p in publishers))
-        strong = self._reliable and not _has_weak(publishers)
-        reliability, depth = (Reliability.RELIABLE, STRONG_DEPTH) if strong else (Reliability.ADAPTIVE, DEPTH)
+        wish = self._wish(publishers)
+        reliability = Reliability.RELIABLE if wish == Reliability.RELIABLE else Reliability.ADAPTIVE
         try:
-            number = self._collector.add(name, int(reliability), depth, history, is_new)
+            number = self._collector.add(name, int(reliability), DEPTHS[wish], history, is_new)
         except RtmwError as error:
             self._names.pop()
             self._skipped[name] = str(error)
             return
-        if strong:
-            self._strong[name] = number
+        self._asked[name] = number, wish
 
-    def _weaken(self) -> None:
-        """Where a publisher has come that offers less than RELIABLE, the recorder asks for less."""
+    def _wish(self, publishers: list[Publishing]) -> Reliability:
+        """What to adapt to: the weakest that is offered; while nobody offers anything, the most careful."""
+        offered = min((Reliability(p.reliability) for p in publishers), default=None)
+        if self._reliable and offered in (None, Reliability.RELIABLE):
+            return Reliability.RELIABLE
+        return Reliability.TIMELY if offered in (None, Reliability.TIMELY) else Reliability.ADAPTIVE
+
+    def _adapt(self) -> None:
+        """To publishers that have come. Who asks for RELIABLE no longer does not do so again."""
         by_topic = self._publishers_by_topic()
-        for name in [name for name in self._strong if _has_weak(by_topic.get(name, []))]:
-            self._collector.weaken(self._strong.pop(name))
+        for name, (number, asked) in self._asked.items():
+            publishers = by_topic.get(name)
+            wish = self._wish(publishers) if publishers else asked
+            if wish not in (asked, Reliability.RELIABLE):
+                self._collector.adapt(number, DEPTHS[wish])
+                self._asked[name] = number, wish
 
     def _publishers_by_topic(self) -> dict[str, list[Publishing]]:
         """Publishers of each topic that there is."""
@@ -154,10 +167,6 @@ class Sources:
         names = region.names() if new else {}
         for identity in new:
             self._publishers[identity] = f"{names.get(identity >> 32, '?')} ({identity >> 32})"
-
-
-def _has_weak(publishers: list[Publishing]) -> bool:
-    return any(p.reliability != Reliability.RELIABLE for p in publishers)
 
 
 def _qos(publishers: list[Publishing]) -> dict[str, str]:

@@ -253,6 +253,19 @@ def test_a_large_message_is_recorded_whole(domain_id: int, tmp_path: Path) -> No
     assert payloads_of(recorder.paths) == [payload, b"small"]
 
 
+def test_a_thousand_topics_are_recorded(domain_id: int, tmp_path: Path) -> None:
+    with rtmw.Domain(domain_id) as domain:
+        with rtmw.Recorder("*", tmp_path / "run", domain=domain) as recorder:
+            for i in range(1000):
+                with rtmw.Publisher(f"topic/{i}", domain=domain) as publisher:
+                    publisher.publish(b"%d" % i)
+            until(lambda: recorder.stats().messages == 1000)
+        assert not recorder.stats().missing
+    assert {(m.channel.topic, m.payload) for m in messages_of(recorder.paths)} == {
+        (f"topic/{i}", b"%d" % i) for i in range(1000)
+    }
+
+
 def test_after_the_end_the_last_numbers_stay(domain: rtmw.Domain, tmp_path: Path) -> None:
     recorder = rtmw.Recorder("a", tmp_path / "run", domain=domain)
     with rtmw.Publisher("a", domain=domain) as publisher:
