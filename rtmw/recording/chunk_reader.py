@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HEAD: Final = 9
+_CHUNK: Final = Struct("<QQQI")
 _DTYPES: Final = ("u2", "u8", "i8", "i8", "i8", "i8")
 
 
@@ -49,7 +51,8 @@ class Scanned:
 
 def parse_head(file: File, position: int, length: int, content: Fields) -> tuple[Chunk, int]:
     """A chunk by its header, without counts, and its CRC. `content` begins behind opcode and length."""
-    start_ns, end_ns, uncompressed_size, crc = content.time(), content.time(), content.number(8), content.number(4)
+    start_ns, end_ns, uncompressed_size, crc = content.numbers(_CHUNK)
+    content.require_time(start_ns | end_ns)
     compression, size = content.text(), content.number(8)
     return Chunk(0, position, length, start_ns, end_ns, {}, compression, size, uncompressed_size), crc
 

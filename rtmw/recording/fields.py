@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
+from struct import Struct
+from typing import Final, NoReturn
 
 from rtmw.recording.damage import damaged
+
+_PAIR: Final = Struct("<HQ")
 
 
 class Fields:
@@ -37,6 +40,12 @@ class Fields:
     def number(self, size: int) -> int:
         return int.from_bytes(self.bytes(size), "little")
 
+    def numbers(self, layout: Struct) -> tuple[int, ...]:
+        """Several at once."""
+        begin = self._at
+        self.bytes(layout.size)
+        return layout.unpack_from(self._data, begin)
+
     def text(self) -> str:
         try:
             return str(self.bytes(self.number(4)), "utf-8")
@@ -44,7 +53,9 @@ class Fields:
             self.wrong("text that is not UTF-8")
 
     def time(self) -> int:
-        time = self.number(8)
+        return self.require_time(self.number(8))
+
+    def require_time(self, time: int) -> int:
         if time >> 63:
             self.wrong(f"the time {time} lies after the year 2262")
         return time
@@ -65,9 +76,7 @@ class Fields:
 
     def number_map(self) -> dict[int, int]:
         """Map<u16, u64>."""
-        part = self.part(self._what)
-        found: dict[int, int] = {}
-        while part.left():
-            key = part.number(2)
-            found[key] = part.number(8)
-        return found
+        size = self.number(4)
+        if size % _PAIR.size:
+            self.wrong(f"a map of {size} bytes")
+        return dict(_PAIR.iter_unpack(self.bytes(size)))

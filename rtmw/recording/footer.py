@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from struct import Struct
 from typing import Final
 
 from rtmw.recording.checksum import crc32
@@ -18,6 +20,9 @@ _FOOTER: Final = _HEAD + 20
 _TAIL: Final = _FOOTER + len(MAGIC)
 _INDEX_ENTRY: Final = 16
 _INDEX_HEAD: Final = 15
+_RECORD: Final = Struct("<BQ")
+_CHUNK_INDEX: Final = Struct("<QQQQ")
+_SIZES: Final = Struct("<QQ")
 
 
 @dataclass(slots=True)
@@ -68,13 +73,14 @@ def _parse(file: File, data: memoryview, start: int) -> Summary:
     summary = Summary(Index(file.path, metadata=[], attachments=[]))
     fields = Fields(file.path, data, start, "summary")
     while fields.left():
-        opcode, size = fields.number(1), fields.number(8)
+        opcode, size = fields.numbers(_RECORD)
         position = start + fields.taken()
         content = fields.bytes(size)
         _enter(summary, opcode, Fields(file.path, content, position, "summary"), content, position)
     index = summary.index
-    index.chunks.sort(key=lambda chunk: chunk.position)
-    index.chunks = [replace(chunk, number=number) for number, chunk in enumerate(index.chunks)]
+    if any(before.position > after.position for before, after in pairwise(index.chunks)):
+        index.chunks.sort(key=lambda chunk: chunk.position)
+        index.chunks = [replace(chunk, number=number) for number, chunk in enumerate(index.chunks)]
     if summary.metadata_count != len(index.metadata or ()):
         index.metadata = None
     if summary.attachment_count != len(index.attachments or ()):
@@ -108,14 +114,16 @@ def _attachment(fields: Fields) -> Attachment:
 
 
 def _enter_chunk(summary: Summary, fields: Fields) -> None:
-    start_ns, end_ns, position, length = fields.time(), fields.time(), fields.number(8), fields.number(8)
+    start_ns, end_ns, position, length = fields.numbers(_CHUNK_INDEX)
+    fields.require_time(start_ns | end_ns)
     offsets, index_length = fields.number_map(), fields.number(8)
     behind = position + length + index_length
     counts = counts_of(offsets, behind)
     if counts is None:
         summary.is_counted = False
-    compression, size, uncompressed_size = fields.text(), fields.number(8), fields.number(8)
-    chunk = Chunk(0, position, length, start_ns, end_ns, counts or {}, compression, size, uncompressed_size, behind)
+    compression, (size, uncompressed_size) = fields.text(), fields.numbers(_SIZES)
+    number, counted = len(summary.index.chunks), counts or {}
+    chunk = Chunk(number, position, length, start_ns, end_ns, counted, compression, size, uncompressed_size, behind)
     summary.index.chunks.append(chunk)
 
 

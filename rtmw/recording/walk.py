@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import chain
 from typing import Final
 
 from rtmw.errors import RecordingDamaged
 from rtmw.recording import _mcap
 from rtmw.recording.checksum import crc32
 from rtmw.recording.chunk_reader import HEAD, check_facts, parse_head, scan_chunk
-from rtmw.recording.contents import Chunk
+from rtmw.recording.contents import Attachment, Chunk
 from rtmw.recording.damage import damaged
 from rtmw.recording.extras import attachment_at, read_metadata
 from rtmw.recording.fields import Fields
@@ -69,7 +70,8 @@ class Walk:
         self._searched: set[int] = set()
         self._has_runs = False
         self._is_behind_chunk = False
-        index.metadata, index.attachments = [], []
+        self._metadata = index.metadata = list[tuple[int, int]]()
+        self._attachments = index.attachments = list[Attachment]()
 
     def advance(self) -> bool:
         """Enters what has become whole. False: nothing has. Raises RecordingDamaged."""
@@ -131,11 +133,11 @@ class Walk:
                 content = self._file.read(position + HEAD, length - HEAD)
                 self._index.define(opcode, content, position + HEAD)  # which fails if it is longer than its record
             case Opcode.METADATA:
-                self._index.metadata = [*(self._index.metadata or ()), (position, length)]
+                self._metadata.append((position, length))
                 read_metadata(self._file, position, length, self._index.is_ours)  # so that its length is sure
             case Opcode.ATTACHMENT:
                 found = attachment_at(self._file, position, length)
-                self._index.attachments = [*(self._index.attachments or ()), found]
+                self._attachments.append(found)
             case Opcode.DATA_END | Opcode.FOOTER:
                 self._at_end(opcode, position)
             case _:
@@ -180,7 +182,7 @@ class Walk:
 
     def _search_definitions(self, chunk: Chunk) -> None:
         """Schemas and channels that lie in chunks are looked for only if a message is of them: here, or before."""
-        for candidate in (chunk, *reversed(self._index.chunks)):
+        for candidate in chain((chunk,), reversed(self._index.chunks)):
             if not self._index.lacks(chunk):
                 return
             if candidate.number not in self._searched and not candidate.is_run:
