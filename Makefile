@@ -12,7 +12,7 @@ INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.g
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: setup  ## set up, then show this machine's telemetry flowing between processes for ten seconds
+demo: setup  ## set up, then show this machine's telemetry flowing, recorded, in Spark, and replayed
 	@$(BIN)/rtmw demo
 
 test: setup  ## set up, then run every test

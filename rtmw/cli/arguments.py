@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import rtmw
@@ -73,12 +74,14 @@ def _add_demo(commands: Commands) -> None:
     )
     parser.set_defaults(run=_run_demo)
     parser.add_argument("--seconds", type=positive, default=10.0, help="how long to show it (default 10)")
+    parser.add_argument("--no-spark", action="store_true", help="read and replay the recording without Spark")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="for the recording and the plot (default rtmw-demo)")
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
-    from rtmw.demo import run  # psutil and the topics are only needed here
+    from rtmw.demo import FOLDER, run  # psutil and the topics are only needed here
 
-    return run(arguments.seconds)
+    return run(arguments.seconds, Path(arguments.output or FOLDER), spark=not arguments.no_spark)
 
 
 def _add_watching(commands: Commands) -> None:

@@ -1,11 +1,14 @@
 """`rtmw demo`: this machine's real telemetry between processes, with every kind of QoS, checked to the last message.
 
 Four processes publish and seven subscribe on one host; two subscribe on another, to which a node on either side carries
-the topics. Both hosts are domains of this machine, removed at the end, however it ends; the nodes meet over loopback.
-This process only looks on through the counters in the regions. The subscribers are up before the first message and
-drain their queues after the last, so that for each of them, here and there, exactly:
+the topics, and a recorder writes them down there. Both hosts are domains of this machine, removed at the end, however
+it ends; the nodes meet over loopback. This process only looks on through the counters in the regions. The subscribers
+are up before the first message and drain their queues after the last, so that for each of them, here and there, exactly
 
     published = received + missed + expired + thinned + unmatched
+
+Then Spark reads the recording, computes a table, draws a plot, and replays a part of it onto a third bus, where it is
+counted: published = recorded = rows in Spark, and replayed = counted. Without Spark, rtmw reads and replays by itself.
 """
 
 from __future__ import annotations
@@ -14,39 +17,83 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 from rtmw import observe
 from rtmw.demo import screen, summary
 from rtmw.demo.crew import Crew
 from rtmw.demo.nodes import node
+from rtmw.demo.offline import Offline, with_spark, without_spark
+from rtmw.demo.recording import arrive, complete, recorded, recorder
 from rtmw.demo.roles import FAR, PUBLISHERS, SUBSCRIBERS
 from rtmw.domain import Domain
-from rtmw.errors import DomainError, DomainNotFound, LimitReached
+from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled
 
 NUMBERS = range(50, 100)
 """Domains that a demonstration may take."""
+FOLDER = Path("rtmw-demo")
+"""Where the recording and the plot go: below the folder that one is in."""
+PICTURE = "processor.png"
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 """Asked to end, or its terminal was closed."""
 
 
-def run(seconds: float) -> int:
-    """Show it for so long; 0 if all numbers agree, else 1."""
+def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
+    """Show it for so long; 0 if all numbers agree, else 1. The recording and the plot lie in the folder afterwards."""
     before = {ending: signal.signal(ending, _exit) for ending in ENDINGS}
     try:
-        processes = len(PUBLISHERS) + len(SUBSCRIBERS) + len(FAR)
-        print(f"Starting {processes} processes on two hosts, and a node on each ...", flush=True)
-        with new_host() as here, new_host() as there, node(there.id, here.id), node(here.id, here.id), Crew() as crew:
-            crew.start(FAR, there.id)
-            crew.start(SUBSCRIBERS, here.id)
-            crew.start(PUBLISHERS, here.id)
-            screen.watch(here, there, crew, seconds)
-            publishers = crew.finish(PUBLISHERS)
-            subscribers = crew.finish([*SUBSCRIBERS, *FAR])
-            return summary.show(publishers, subscribers, [observe.examine(here), observe.examine(there)])
+        _tidy(folder)
+        published, path, status = _live(seconds, folder)
+        with new_host() as bus:
+            found = _offline(path, folder / PICTURE, bus, spark)
+        return summary.show_offline(published, recorded(path), found) or status
     finally:
         for ending, handler in before.items():
             signal.signal(ending, handler)
+
+
+def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
+    """What was published by topic, the recording of it, and 0 if the numbers of the live part agree."""
+    processes = len(PUBLISHERS) + len(SUBSCRIBERS) + len(FAR)
+    print(f"Starting {processes} processes on two hosts, and a node on each ...", flush=True)
+    with (
+        new_host() as here,
+        new_host() as there,
+        node(there.id, here.id),
+        node(here.id, here.id),
+        recorder(there, folder) as recording,
+        Crew() as crew,
+    ):
+        crew.introduce("recorder", recording.pid)
+        crew.start(FAR, there.id)
+        crew.start(SUBSCRIBERS, here.id)
+        crew.start(PUBLISHERS, here.id)
+        screen.watch(here, there, crew, seconds)
+        publishers = crew.finish(PUBLISHERS)
+        published = summary.totals(publishers, "published")
+        arrive(there, published)
+        subscribers = crew.finish([*SUBSCRIBERS, *FAR])
+        path = complete(recording, folder)
+        books = [observe.examine(here), observe.examine(there)]
+    return published, path, summary.show(publishers, subscribers, books)
+
+
+def _offline(path: Path, picture: Path, bus: Domain, spark: bool) -> Offline:
+    """The recording read and replayed, by Spark if that can be."""
+    if spark:
+        try:
+            return with_spark(path, picture, bus)
+        except NotInstalled as error:
+            print(f"{error}\nWithout Spark, rtmw reads and replays the recording by itself:", flush=True)
+    return without_spark(path, bus)
+
+
+def _tidy(folder: Path) -> None:
+    """Make the folder, and remove what the demonstration before this one has left there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob(f"{folder.name}_*.mcap"), folder / PICTURE):
+        old.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -89,6 +89,7 @@ class Crew:
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
+        self._others: dict[int, str] = {}
 
     def __enter__(self) -> Crew:
         return self
@@ -123,4 +124,9 @@ class Crew:
 
     def role(self, pid: int) -> str:
         """Which process this is; its number if it is none of ours."""
-        return next((name for name, member in self._members.items() if member.process.pid == pid), str(pid))
+        ours = next((name for name, member in self._members.items() if member.process.pid == pid), None)
+        return ours or self._others.get(pid, str(pid))
+
+    def introduce(self, role: str, pid: int) -> None:
+        """A process that takes part, and was started elsewhere."""
+        self._others[pid] = role

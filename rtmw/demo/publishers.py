@@ -52,7 +52,7 @@ def cpu(number: int) -> None:
     """Processor load, and an alarm when it rises above its mean."""
     meter, alarm, end = host.CpuMeter(), LoadAlarm(), ended()
     with Outlets(number) as out:
-        out.open(telemetry.CPU)
+        out.open(telemetry.CPU, readers=3)
         out.open(telemetry.ALARM, readers=2, priority=7)
         report("ready")
         meter.read()

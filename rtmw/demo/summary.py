@@ -7,6 +7,8 @@ from typing import Any
 
 from rtmw.cli.show import Table
 from rtmw.cli.show import show as show_table
+from rtmw.demo.offline import Offline
+from rtmw.demo.recording import TOPICS
 from rtmw.observe import Books
 
 Reports = Mapping[str, Mapping[str, Any]]
@@ -40,6 +42,25 @@ def show(publishers: Reports, subscribers: Reports, books: Sequence[Books]) -> i
     print(f"The numbers agree for all {pairs} subscribers: published = received + {' + '.join(CAUSES)}.")
     descriptors, pages = sum(one.descriptors for one in books), sum(one.pages for one in books)
     print(f"The books balance on both hosts: {descriptors} descriptors, {pages} pages, each in exactly one place.")
+    return 0
+
+
+def show_offline(published: Mapping[str, int], recorded: Mapping[str, int], found: Offline) -> int:
+    """Print what became of what was recorded; 0 if the numbers agree, else 1."""
+    rows = [(topic, published[topic], recorded[topic], found.rows.get(topic, 0)) for topic in TOPICS]
+    show_table(Table("From the bus to the recording, and read again", ("topic", "published", "recorded", "read"), rows))
+    problems = [
+        f"{published[topic]} messages of {topic} were published, but {recorded[topic]} were recorded."
+        for topic in TOPICS
+        if published[topic] != recorded[topic]
+    ]
+    problems += found.problems(recorded)
+    for problem in problems:
+        print(f"Problem: {problem}")
+    if problems:
+        return 1
+    print("The numbers agree for all topics: published = recorded = read.")
+    print(f"Replayed onto a third bus: {found.selected} messages, of which {found.counted} were counted there.")
     return 0
 
 

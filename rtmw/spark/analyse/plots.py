@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from importlib import import_module
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,18 +17,25 @@ WIDTH, HEIGHT = 9.0, 3.2
 
 def lines(result: DataFrame, x: str, y: str, *, by: str = "topic", title: str = "", unit: str = "") -> Figure:
     """A line for each value of the column `by`; `unit` is what the other axis says, else the column's name."""
+    dates: Any = import_module("matplotlib.dates")
     figure, axes = _axes(title, unit or y)
     groups: dict[Any, tuple[list[Any], list[Any]]] = {}
     for row in result.select(by, x, y).collect():
         xs, ys = groups.setdefault(row[0], ([], []))
-        xs.append(row[1])
+        xs.append(row[1].astimezone(UTC) if isinstance(row[1], datetime) else row[1])
         ys.append(row[2])
     for (name, (xs, ys)), colour in zip(groups.items(), cycle(COLOURS), strict=False):
         mark = "o" if len(xs) < 3 else None
         axes.plot(xs, ys, label=str(name), color=colour, linewidth=1.4, marker=mark)
-    if groups:
+    if len(groups) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
-    figure.autofmt_xdate(rotation=0, ha="center")
+    numbers = [value for _, ys in groups.values() for value in ys if value is not None]
+    if numbers and min(numbers) >= 0:
+        axes.set_ylim(bottom=0)
+    if any(isinstance(value, datetime) for xs, _ in groups.values() for value in xs):
+        locator = dates.AutoDateLocator(tz=UTC)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=UTC))
     return figure
 
 

@@ -1,0 +1,133 @@
+"""After the live part: the recording is read, analysed and replayed, by Spark, or by rtmw alone where Spark is not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rtmw
+import rtmw.spark
+from rtmw.cli.show import Table
+from rtmw.cli.show import show as show_table
+from rtmw.demo.recording import TOPICS
+from rtmw.domain import Domain
+from rtmw.recording import Recording
+from topics import telemetry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PART = 500
+"""Messages of memory that are replayed, if there are so many: the first ones."""
+PATIENCE_S = 30.0
+"""How long a reader waits for the last replayed message."""
+
+
+@dataclass(frozen=True)
+class Offline:
+    """What was found in the recording, and what became of the part that was replayed."""
+
+    rows: dict[str, int]
+    """Read, by topic."""
+    selected: int
+    """Messages to be replayed, and the sum of what they say."""
+    selected_sum: int
+    counted: int
+    """Messages that came from the bus, and the sum of what they say."""
+    counted_sum: int
+
+    def problems(self, recorded: Mapping[str, int]) -> list[str]:
+        """What does not add up, a sentence each."""
+        found = [
+            f"{recorded[topic]} messages of {topic} were recorded, but {self.rows.get(topic, 0)} were read."
+            for topic in TOPICS
+            if self.rows.get(topic, 0) != recorded[topic]
+        ]
+        if (self.selected, self.selected_sum) != (self.counted, self.counted_sum):
+            found.append(f"{self.selected} messages were to be replayed, but {self.counted} came, or others.")
+        if recorded[telemetry.MEMORY.name] and not self.counted:
+            found.append("Nothing was replayed.")
+        return found
+
+
+class Listener:
+    """On the bus of a replay: takes all messages of memory, none of which may be lost."""
+
+    def __init__(self, bus: Domain) -> None:
+        self._subscriber = telemetry.MEMORY.subscriber(
+            domain=bus, reliability=rtmw.Reliability.RELIABLE, depth=2 * PART, history=0
+        )
+
+    def count(self, expected: int) -> tuple[int, int]:
+        """Messages, and the sum of the memory that they say is used, when so many have come, or nothing comes."""
+        number = total = 0
+        while number < expected:
+            try:
+                total += self._subscriber.receive(PATIENCE_S).value.used
+            except TimeoutError:
+                break
+            number += 1
+        while (sample := self._subscriber.take()) is not None:  # more than there should be
+            number, total = number + 1, total + sample.value.used
+        self._subscriber.close()
+        return number, total
+
+
+def with_spark(path: Path, picture: Path, bus: Domain) -> Offline:
+    """Counted, shown, drawn and replayed by Spark. NotInstalled: without Java, or without PySpark."""
+    print("Spark starts, which takes some seconds ...", flush=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the newest pandas
+        spark = rtmw.spark.session("local[2]", name="rtmw demo", memory="1g")
+        try:
+            return in_spark(spark, path, picture, bus)
+        finally:
+            spark.stop()
+
+
+def in_spark(spark: SparkSession, path: Path, picture: Path, bus: Domain) -> Offline:
+    """What `with_spark` does, in a session that runs."""
+    from rtmw.spark import analyse
+
+    messages = spark.read.format("rtmw").option("typed", "false").load(str(path))
+    rows = {row[0]: row[1] for row in messages.groupBy("topic").count().collect()}
+    show_frame("Computed by Spark: from publishing on one host to the recorder on the other", analyse.latency(messages))
+    cpu = spark.read.format("rtmw").option("topic", telemetry.CPU.name).load(str(path))
+    means = analyse.resample(cpu, 0.5, ["percent"], how="mean")
+    figure: Any = analyse.lines(means, "time", "percent", title="Processor load, as recorded", unit="%")
+    figure.savefig(picture, dpi=120)
+    print(f"Spark has drawn {picture}, and replays a part of the recording ...", flush=True)
+    first = messages.where(f"topic = '{telemetry.MEMORY.name}'").orderBy("log_time_ns", "sequence").limit(PART)
+    listener, part = Listener(bus), first.select("topic", "log_time", "sequence", "file", "payload")
+    replayed = rtmw.spark.replay(part, rate=0.0, domain=bus.id, subscribers=1)
+    memory = spark.read.format("rtmw").option("topic", telemetry.MEMORY.name).load(str(path))
+    typed = memory.orderBy("log_time_ns", "sequence").limit(PART).selectExpr("bigint(sum(used))", "count(*)").first()
+    assert typed is not None
+    return Offline(rows, replayed.messages, typed[0] or 0, *listener.count(typed[1]))
+
+
+def show_frame(title: str, result: DataFrame) -> None:
+    """Print a small DataFrame as a table; microseconds without fractions."""
+    found: list[Any] = result.collect()
+    rows = [[round(cell) if isinstance(cell, float) else cell for cell in row] for row in found]
+    show_table(Table(title, result.columns, rows))
+
+
+def without_spark(path: Path, bus: Domain) -> Offline:
+    """Counted and replayed by rtmw alone."""
+    rows: dict[str, int] = {}
+    used: list[int] = []
+    with Recording(path) as recording:
+        for message in recording.messages():
+            rows[message.channel.topic] = rows.get(message.channel.topic, 0) + 1
+            if message.channel.topic == telemetry.MEMORY.name:
+                used.append(telemetry.Memory.deserialize(message.payload).used)
+    listener = Listener(bus)
+    with rtmw.Replay(path, topics=[telemetry.MEMORY.name], rate=None, domain=bus, max_blocking=PATIENCE_S) as replay:
+        replay.wait_for_subscribers(timeout=PATIENCE_S)
+        replay.play()
+        counted = listener.count(len(used))
+    return Offline(rows, len(used), sum(used), *counted)

@@ -1,0 +1,53 @@
+"""`rtmw.demo.offline`: what was recorded is read and replayed, and each disagreement is a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.demo import offline, summary
+from rtmw.demo.recording import TOPICS, recorded
+from tests.demo.telemetry import write
+
+AGREED = offline.Offline(dict.fromkeys(TOPICS, 7), 5, 50, 5, 50)
+RECORDED = dict.fromkeys(TOPICS, 7)
+
+
+def test_a_recording_is_read_and_replayed_without_spark(tmp_path: Path, domain: rtmw.Domain) -> None:
+    path = write(tmp_path / "telemetry.mcap", 40)
+    found = offline.without_spark(path, domain)
+    assert recorded(path) == found.rows == dict.fromkeys(TOPICS, 40)
+    assert (found.selected, found.counted) == (40, 40)
+    assert found.selected_sum == found.counted_sum == sum(range(40))
+    assert found.problems(recorded(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rows": {TOPICS[0]: 6, TOPICS[1]: 7, TOPICS[2]: 7}}, f"7 messages of {TOPICS[0]} were recorded, but 6 were"),
+        ({"counted": 4}, "5 messages were to be replayed, but 4 came, or others"),
+        ({"counted_sum": 51}, "5 messages were to be replayed, but 5 came, or others"),
+        ({"selected": 0, "selected_sum": 0, "counted": 0, "counted_sum": 0}, "Nothing was replayed"),
+    ],
+)
+def test_what_does_not_agree_is_said(changes: dict[str, Any], words: str) -> None:
+    assert AGREED.problems(RECORDED) == []
+    (problem,) = replace(AGREED, **changes).problems(RECORDED)
+    assert words in problem
+
+
+def test_numbers_that_agree_to_the_end_give_status_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert summary.show_offline(RECORDED, RECORDED, AGREED) == 0
+    shown = capsys.readouterr().out
+    assert "The numbers agree for all topics: published = recorded = read." in shown
+    assert "5 messages, of which 5 were counted there" in shown
+
+
+def test_what_was_published_and_is_not_in_the_recording_gives_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert summary.show_offline(RECORDED | {TOPICS[0]: 8}, RECORDED, AGREED) == 1
+    assert f"8 messages of {TOPICS[0]} were published, but 7 were recorded" in capsys.readouterr().out
