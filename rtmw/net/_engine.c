@@ -284,7 +284,8 @@ static PyObject *Route_counters(PyObject *object, PyObject *unused)
     if (i)
         return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
                              load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired",
-                             load_relaxed(&i->expired), "malformed", load_relaxed(&i->malformed), "no_memory",
+                             load_relaxed(&i->expired), "malformed",
+                             load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "no_memory",
                              load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
                              load_relaxed(&i->overflowed));
     return PyDict_New();

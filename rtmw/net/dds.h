@@ -2,7 +2,7 @@
  *
  * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
  * and stable in Cyclone DDS 11, but for `struct ddsi_serdata`, of which the engine sets the time stamp, and which it fills
- * itself for messages that are lent: a node does not start with a library that lays it out differently (fit.c).
+ * itself for messages that are lent, and the tables of functions of samples: a node does not start with a library that lays it out differently (fit.c).
  */
 #ifndef RTMW_NET_DDS_H
 #define RTMW_NET_DDS_H
@@ -40,9 +40,12 @@ typedef struct {
     dds_qos_t *qos;
 } dds_endpoint_t;
 
-struct ddsi_sertype;
 struct ddsi_rdata;
 struct ddsi_serdata_ops;
+struct ddsi_sertype { /* its head */
+    const void *operations;
+    const struct ddsi_serdata_ops *samples;
+};
 struct ddsi_serdata {
 #ifdef RTMW_MISFIT /* as if a later release had put something before it; only tests build this */
     uint64_t misfit;
@@ -85,6 +88,8 @@ dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **, uint32_t m
 
 struct ddsi_serdata *ddsi_serdata_from_ser_iov(const struct ddsi_sertype *, int kind, size_t parts,
                                                const struct iovec *, size_t bytes);
+struct ddsi_serdata *ddsi_serdata_from_ser(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *,
+                                           size_t bytes);
 struct ddsi_serdata *ddsi_serdata_to_ser_ref(const struct ddsi_serdata *, size_t offset, size_t bytes, struct iovec *);
 void ddsi_serdata_to_ser_unref(struct ddsi_serdata *, const struct iovec *);
 struct ddsi_serdata *ddsi_serdata_ref(const struct ddsi_serdata *);

@@ -88,7 +88,9 @@ struct backlog {
 
 struct inbound {
     struct engine *engine;
-    struct inbound *next;
+    struct inbound *next, *next_watched;
+    const struct ddsi_sertype *type;
+    uint64_t unreadable; /* samples that the library could make nothing of; any thread, atomically */
     pthread_mutex_t lock;
     rtmw_publisher *publisher;
     bool reliable;
@@ -163,6 +165,10 @@ struct source *inbound_source(struct inbound *, dds_instance_handle_t publicatio
 bool inbound_is_next(struct inbound *, const struct sample *); /* no gap between it and what its source sent before */
 bool inbound_is_past(struct inbound *, const struct sample *); /* it is delivered already */
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
+
+/* watch.c: counts samples that are not of the type of a route. From opening to closing; not by several threads */
+void watch(struct inbound *);
+void unwatch(struct inbound *);
 
 /* backlog.c */
 bool backlog_add(struct backlog *, struct sample); /* false: no memory */

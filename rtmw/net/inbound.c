@@ -329,6 +329,7 @@ int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void 
 int inbound_open(struct inbound *i)
 {
     pthread_mutex_init(&i->lock, NULL);
+    watch(i);
     pthread_mutex_lock(&i->engine->lock);
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
@@ -341,6 +342,7 @@ int inbound_open(struct inbound *i)
 void inbound_close(struct inbound *i)
 {
     listen_to(i->reader, NULL, NULL); /* returns when no callback is running */
+    unwatch(i);
     pthread_mutex_lock(&i->engine->lock);
     struct inbound **link = &i->engine->inbounds;
     while (*link != i) link = &(*link)->next;

@@ -32,7 +32,7 @@ def test_a_type_that_nobody_describes_is_refused_until_a_program_here_knows_it(
     assert host.said.count(words) == 1
 
 
-def test_what_is_no_message_of_its_type_does_not_arrive_and_what_is_does(host: Host, peer: Peer, topic: str) -> None:
+def test_what_is_no_message_of_its_type_is_counted_and_what_is_one_arrives(host: Host, peer: Peer, topic: str) -> None:
     if peer.vendor != "fastdds":
         pytest.skip("only Fast DDS lets a program lie about its type")
     peer.open("writer", topic, DelayAlarm, alias="river::Station")
@@ -48,3 +48,5 @@ def test_what_is_no_message_of_its_type_does_not_arrive_and_what_is_does(host: H
         assert good.receive(timeout=PATIENCE).value == READING
         assert subscriber.take() is None
         wait_until(lambda: f"deserialization {topic}/river::Station failed" in host.said, "the log does not say it")
+        wait_until(lambda: host.crossed("in", topic)["malformed"] == 1, "it is not counted")
+        assert host.crossed("in", f"{topic}/good")["malformed"] == 0
