@@ -52,16 +52,24 @@ def _lz4(data: bytes | memoryview, size: int) -> bytes:
     return made
 
 
-def _zstd(data: bytes | memoryview, size: int) -> memoryview:
+def _zstd(data: bytes | memoryview, size: int) -> bytes | memoryview:
     library: Any = import_module("zstandard")
-    into = bytearray(size + 1)
-    filled = 0
     try:
-        with library.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            while filled <= size and (count := reader.readinto(memoryview(into)[filled:])):
-                filled += count
+        if library.frame_content_size(data) != size:
+            return _zstd_stream(library, data, size)
+        made: bytes = library.ZstdDecompressor().decompress(data, allow_extra_data=False)
+        return made
     except library.ZstdError as error:
         raise ValueError(f"it cannot be decompressed: {error}") from error
+
+
+def _zstd_stream(library: Any, data: bytes | memoryview, size: int) -> memoryview:
+    """Of several frames, or of one that does not say its size."""
+    into = bytearray(size + 1)
+    filled = 0
+    with library.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+        while filled <= size and (count := reader.readinto(memoryview(into)[filled:])):
+            filled += count
     if filled > size:
         raise ValueError(f"it becomes more than {size} bytes")
     return memoryview(into)[:filled].toreadonly()

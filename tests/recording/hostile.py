@@ -45,6 +45,10 @@ def zstd_chunk(content: bytes, claim: int | None = None) -> bytes:
     return chunk(content, compression="zstd", claim=claim, pack=zstandard.compress)
 
 
+def zstd_tail(content: bytes) -> bytes:
+    return chunk(content, compression="zstd", pack=lambda content: zstandard.compress(content) + b"tail")
+
+
 def write_hostile(path: Path, *parts: bytes) -> Path:
     """A file of others with these records, complete, and without a summary."""
     footer = records.footer_head(0, 0) + bytes(4)

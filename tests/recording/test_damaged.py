@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 import rtmw
 from rtmw.recording import Recording, RecordingWriter, records
 from rtmw.recording.records import MAGIC, Opcode
 from tests.recording.foreign import START, write_foreign
-from tests.recording.hostile import CHANNEL, MESSAGE, chunk, lz4_chunk, message, write_hostile, zstd_chunk
+from tests.recording.hostile import CHANNEL, MESSAGE, chunk, lz4_chunk, message, write_hostile, zstd_chunk, zstd_tail
 from tests.recording.test_recording import write_ours
 
 MESSAGES = 60
@@ -47,6 +48,7 @@ HOSTILE = {
     "a claim of more than lz4 can do": [CHANNEL, lz4_chunk(MESSAGE, claim=1 << 30)],
     "a bomb of lz4": [CHANNEL, lz4_chunk(bytes(1 << 26), claim=1000)],
     "a bomb of zstd": [CHANNEL, zstd_chunk(bytes(1 << 26), claim=1000)],
+    "something behind what is compressed": [CHANNEL, zstd_tail(MESSAGE)],
     "text that is not UTF-8": [records.record(Opcode.CHANNEL, struct.pack("<HHI", 1, 0, 2), b"\xff\xfe" + bytes(8))],
     "a text longer than its record": [records.record(Opcode.CHANNEL, struct.pack("<HHI", 1, 0, 1 << 31))],
     "a record of kind 0": [b"\0" + struct.pack("<Q", 3) + b"abc"],
@@ -132,6 +134,17 @@ def test_a_file_made_to_harm_is_refused_with_file_and_position(tmp_path: Path, n
 def test_the_same_file_without_the_lie_is_read(tmp_path: Path, make: Any) -> None:
     path = write_hostile(tmp_path / "good.mcap", CHANNEL, CHANNEL, make(CHANNEL + MESSAGE))
     assert [row[4] for row in content_of(path)[0]] == [b"payload"]
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_zstd_is_read_that_does_not_say_its_size(tmp_path: Path, frames: int) -> None:
+    content = CHANNEL + MESSAGE * 3
+    compressor = zstandard.ZstdCompressor(write_content_size=False)
+    step = len(content) // frames + 1
+    pieces = [compressor.compress(content[at : at + step]) for at in range(0, len(content), step)]
+    packed = chunk(content, compression="zstd", pack=lambda _: b"".join(pieces))
+    path = write_hostile(tmp_path / "good.mcap", CHANNEL, packed)
+    assert len(content_of(path)[0]) == 3
 
 
 def test_records_of_the_future_are_stepped_over(tmp_path: Path) -> None:
