@@ -65,6 +65,9 @@ static struct chunk *chunk_for(struct collector *c, uint64_t size)
     return c->open;
 }
 
+/* What others call their times need not be any. Readers know those until the year 2262, as signed nanoseconds. */
+static bool is_time(uint64_t ns) { return ns <= INT64_MAX; }
+
 /* false: it cannot be kept now. */
 static bool keep(struct collector *c, struct source *s, const rtmw_message *m, uint16_t channel)
 {
@@ -74,10 +77,11 @@ static bool keep(struct collector *c, struct source *s, const rtmw_message *m, u
     struct chunk_row row = {.log_time = now,
                             .sequence = m->sequence,
                             .publisher = m->publisher,
-                            .expires = (int64_t)m->expires_ns,
+                            .expires = is_time(m->expires_ns) ? (int64_t)m->expires_ns : INT64_MAX,
                             .channel = channel,
                             .priority = m->priority};
-    if (!chunk_append(chunk, &row, m->source_time_ns, m->data, m->size)) return false;
+    uint64_t published = is_time(m->source_time_ns) ? m->source_time_ns : now;
+    if (!chunk_append(chunk, &row, published, m->data, m->size)) return false;
     count_up(&s->taken, 1);
     count_up(&s->bytes, m->size);
     return true;

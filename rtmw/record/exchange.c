@@ -41,10 +41,12 @@ void exchange_give(struct collector *c, struct chunk *chunk)
 bool exchange_charge(struct collector *c, struct chunk *chunk, uint64_t bytes)
 {
     pthread_mutex_lock(&c->lock);
-    bool done = !c->charged || c->charged + bytes <= c->budget;
+    uint64_t others =
+        c->charged - chunk->charged; /* it may have been charged for a message that did not fit after all */
+    bool done = !others || others + bytes <= c->budget;
     if (done) {
         chunk->charged = bytes;
-        c->charged += bytes;
+        c->charged = others + bytes;
     }
     pthread_mutex_unlock(&c->lock);
     return done;

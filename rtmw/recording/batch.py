@@ -28,7 +28,7 @@ class Batch:
     channel: Column
     """u2, channel id"""
     sequence: Column
-    """u8, of its topic; in recordings of others the 32 bits that they have"""
+    """u8, dense within topic and priority; in recordings of others the 32 bits that they have"""
     log_time: Column
     """i8, nanoseconds"""
     publish_time: Column

@@ -83,7 +83,7 @@ class Missed:
 
     channel: int
     cause: int
-    """1: missed, 2: expired, 3: of a type unknown to the recorder."""
+    """A `Cause` (causes.py)."""
     count: int
 
 

@@ -142,7 +142,9 @@ class RecordingWriter:
 
     def write_chunk(self, chunk: Chunk) -> None:
         """Messages that were collected in a chunk elsewhere; the open chunk goes before it, and this one is cleared."""
-        self.flush()
+        self._require_open()
+        if len(self._chunk):
+            self.flush()
         self._append(chunk)
 
     def missed(self, channel: int, cause: int, count: int) -> None:
