@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -9,7 +10,9 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from rtmw.spark.sink import BusStreamWriter, BusWriter
     from rtmw.spark.source import RecordingReader
+    from rtmw.spark.stream import RecordingStream
 
 
 class RtmwDataSource(DataSource):
@@ -22,11 +25,28 @@ class RtmwDataSource(DataSource):
     def schema(self) -> StructType:
         from rtmw.spark.options import read_options
         from rtmw.spark.source import schema_of
+        from rtmw.spark.stream import STREAM_OPTIONS
 
-        return schema_of(read_options(self.options))
+        options = read_options(self.options, STREAM_OPTIONS)  # Spark does not say which of the two will be made
+        return schema_of(replace(options, incomplete="read"))
 
     def reader(self, schema: StructType) -> RecordingReader:
         from rtmw.spark.options import read_options
         from rtmw.spark.source import reader_of
 
         return reader_of(read_options(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> RecordingStream:
+        from rtmw.spark.stream import RecordingStream, following, stream_options
+
+        return RecordingStream(stream_options(self.options), following(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BusWriter:
+        from rtmw.spark.sink import BusWriter, writable
+
+        return BusWriter(writable(schema, overwrite, self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> BusStreamWriter:
+        from rtmw.spark.sink import BusStreamWriter, writable
+
+        return BusStreamWriter(writable(schema, overwrite, self.options))

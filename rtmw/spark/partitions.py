@@ -62,7 +62,7 @@ def partitions_of(surveyed: list[Surveyed], selection: Selection, target: int | 
     """At least one partition. `target`: bytes of messages in each."""
     chosen = [(one, [*wanted_chunks(one, selection)]) for one in surveyed]
     total = sum(chunk.uncompressed_size for _, found in chosen for chunk, _ in found)
-    runs = [run for one, found in chosen for run in _runs(one, found, selection, target or sensible(total))]
+    runs = [run for one, found in chosen for run in runs_of(one, found, selection, target or sensible(total))]
     skipped = extent_of(chunk for one, found in chosen for chunk in _others(one, found))
     return [Partition(tuple(runs[:1]), skipped), *(Partition((run,)) for run in runs[1:])]
 
@@ -95,7 +95,7 @@ def _others(one: Surveyed, found: list[tuple[Chunk, int]]) -> Iterator[Chunk]:
     return (chunk for chunk in one.chunks if chunk.number not in read)
 
 
-def _runs(one: Surveyed, found: list[tuple[Chunk, int]], selection: Selection, target: int) -> Iterator[Run]:
+def runs_of(one: Surveyed, found: list[tuple[Chunk, int]], selection: Selection, target: int) -> Iterator[Run]:
     streams, run, size = wanted_streams(one, selection), list[tuple[Chunk, int]](), 0
     for chunk, first in found:
         if run and size + chunk.uncompressed_size > target:

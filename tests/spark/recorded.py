@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
 from rtmw.recording import RecordingWriter
 from rtmw.types import resolve
@@ -26,9 +27,9 @@ def payload(number: int) -> bytes:
 class Recorder:
     """Writes messages `first` to `last` of a flow to a file, by turns to its topics, in chunks of few."""
 
-    def __init__(self, path: Path, topics: tuple[str, ...] = ("river",)) -> None:
+    def __init__(self, path: Path, topics: tuple[str, ...] = ("river",), kind: Any = Reading) -> None:
         self.writer = RecordingWriter(path, chunk_bytes=512)
-        described = {"rtmw.type": base64.b64encode(resolve(Reading).description).decode()}
+        described = {"rtmw.type": base64.b64encode(resolve(kind).description).decode()}
         self.channels = [self.writer.channel(topic, 0, "cdr", described) for topic in topics]
 
     def write(self, first: int, last: int) -> None:
@@ -38,8 +39,8 @@ class Recorder:
         self.writer.flush()
 
 
-def record(path: Path, first: int, last: int, topics: tuple[str, ...] = ("river",)) -> None:
-    """A complete recording of these messages."""
-    recorder = Recorder(path, topics)
+def record(path: Path, first: int, last: int, *, kind: Any = Reading) -> None:
+    """A complete recording of these messages. `kind`: what they are said to be."""
+    recorder = Recorder(path, kind=kind)
     recorder.write(first, last)
     recorder.writer.close()
