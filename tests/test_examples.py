@@ -34,6 +34,7 @@ TESTED = {
     "qos.py",
     "asyncio_subscriber.py",
     "waitset.py",
+    "record_replay.py",
     "flights.py",
 }
 
@@ -87,6 +88,15 @@ def test_a_waitset_waits_for_whichever_has_something(domain_id: int) -> None:
         "wait/pressure 1013",
         "wait/temperature 21.6",
         "wait/stop now",
+    ]
+
+
+def test_what_is_recorded_flows_again(domain_id: int) -> None:
+    assert output("record_replay.py") == [
+        "5 messages on pump/speed",
+        "5 published again",
+        "speed 0, speed 1, speed 2, speed 3, speed 4",
+        "speed 4",
     ]
 
 

@@ -16,6 +16,7 @@ NAMES = (
     "fan_out",
     "typed",
     "attach",
+    "replay",
     "between_rate",
     "between_trip",
     "recording",
