@@ -45,6 +45,10 @@ def zstd_chunk(content: bytes, claim: int | None = None) -> bytes:
     return chunk(content, compression="zstd", claim=claim, pack=zstandard.compress)
 
 
+def lz4_tail(content: bytes) -> bytes:
+    return chunk(content, compression="lz4", pack=lambda content: lz4.frame.compress(content) + b"tail")
+
+
 def zstd_tail(content: bytes) -> bytes:
     return chunk(content, compression="zstd", pack=lambda content: zstandard.compress(content) + b"tail")
 

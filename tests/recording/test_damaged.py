@@ -16,7 +16,17 @@ import rtmw
 from rtmw.recording import Recording, RecordingWriter, records
 from rtmw.recording.records import MAGIC, Opcode
 from tests.recording.foreign import START, write_foreign
-from tests.recording.hostile import CHANNEL, MESSAGE, chunk, lz4_chunk, message, write_hostile, zstd_chunk, zstd_tail
+from tests.recording.hostile import (
+    CHANNEL,
+    MESSAGE,
+    chunk,
+    lz4_chunk,
+    lz4_tail,
+    message,
+    write_hostile,
+    zstd_chunk,
+    zstd_tail,
+)
 from tests.recording.test_recording import write_ours
 
 MESSAGES = 60
@@ -48,7 +58,8 @@ HOSTILE = {
     "a claim of more than lz4 can do": [CHANNEL, lz4_chunk(MESSAGE, claim=1 << 30)],
     "a bomb of lz4": [CHANNEL, lz4_chunk(bytes(1 << 26), claim=1000)],
     "a bomb of zstd": [CHANNEL, zstd_chunk(bytes(1 << 26), claim=1000)],
-    "something behind what is compressed": [CHANNEL, zstd_tail(MESSAGE)],
+    "something behind what lz4 compressed": [CHANNEL, lz4_tail(MESSAGE)],
+    "something behind what zstd compressed": [CHANNEL, zstd_tail(MESSAGE)],
     "text that is not UTF-8": [records.record(Opcode.CHANNEL, struct.pack("<HHI", 1, 0, 2), b"\xff\xfe" + bytes(8))],
     "a text longer than its record": [records.record(Opcode.CHANNEL, struct.pack("<HHI", 1, 0, 1 << 31))],
     "a record of kind 0": [b"\0" + struct.pack("<Q", 3) + b"abc"],
@@ -151,6 +162,16 @@ def test_records_of_the_future_are_stepped_over(tmp_path: Path) -> None:
     unknown = records.record(0x42, b"what this is nobody knows yet")  # type: ignore[arg-type]
     path = write_hostile(tmp_path / "future.mcap", unknown, CHANNEL, chunk(unknown + MESSAGE), unknown)
     assert len(content_of(path)[0]) == 1
+
+
+def test_after_what_could_not_be_decompressed_the_next_is_read(tmp_path: Path) -> None:
+    bad = lz4_chunk(bytes(1 << 20), claim=1000)
+    bad_path = write_hostile(tmp_path / "bad.mcap", CHANNEL, bad)
+    good_path = write_hostile(tmp_path / "good.mcap", CHANNEL, lz4_chunk(MESSAGE))
+    for _ in range(3):
+        with pytest.raises(rtmw.RecordingDamaged):
+            content_of(bad_path)
+        assert len(content_of(good_path)[0]) == 1
 
 
 def test_a_crc_of_zero_is_none(tmp_path: Path) -> None:
