@@ -49,18 +49,18 @@ class _Search:
     def __init__(self, plan: Plan, at_ns: int) -> None:
         self._plan, self._at_ns = plan, at_ns
         self._kept = {number: track.qos.history for number, track in enumerate(plan.tracks) if track.qos.history}
+        self._channels = plan.channels_of(self._kept)
         self._times: dict[int, list[int]] = {number: [] for number in self._kept}
         """Of each track: when what has been found came."""
         self._parts: list[Part] = []
 
     def wants(self, recording: int, chunk: Chunk) -> bool:
         """Whether the chunk may have a message that is missing: all that end later have been looked into."""
-        tracks = self._plan.numbers(recording, np.fromiter(chunk.counts, np.uint16)).tolist()
-        return any(self._lacks(track, chunk.end_ns) for track in tracks)
+        wanted = self._channels[recording]
+        here = [wanted[number] for number in wanted.keys() & chunk.counts.keys()]
+        return any(self._lacks(track, chunk.end_ns) for track in here)
 
     def _lacks(self, track: int, end_ns: int) -> bool:
-        if track not in self._kept:
-            return False
         return sum(time > end_ns for time in self._times[track]) < self._kept[track]
 
     def look_into(self, recording: int, batch: Batch) -> None:

@@ -155,8 +155,8 @@ class Replay(Closing):
         while True:
             left = LOOK_S if end is None else min(LOOK_S, end - time.monotonic())
             over = self._open_player().wait(max(left, 0.0))
-            if self._feeder is not None and self._feeder.error is not None:
-                raise self._feeder.error
+            if over and self._feeder is not None and self._feeder.error is not None:
+                raise self._feeder.error  # all that is whole before the damage has been played
             if over or left <= 0:
                 return over
 

@@ -97,6 +97,12 @@ class Plan:
         found: NDArray[np.int32] = self._table[recording, channels]
         return found
 
+    def channels_of(self, tracks: Iterable[int]) -> list[dict[int, int]]:
+        """For each recording, the channels of these tracks, with their track."""
+        wanted = [*tracks]
+        found = [(row, np.flatnonzero(np.isin(row, wanted)).tolist()) for row in self._table]
+        return [{channel: int(row[channel]) for channel in channels} for row, channels in found]
+
     def selection(self, start_ns: int | None, end_ns: int | None) -> Selection:
         """All messages of the tracks in this time."""
         channels = [frozenset(np.flatnonzero(row != NONE).tolist()) for row in self._table]
