@@ -108,7 +108,7 @@ def check_facts(file: File, chunk: Chunk, scanned: Scanned, is_ours: bool) -> No
     Others may give a chunk more time than its messages take.
     """
     claimed, real = (chunk.start_ns, chunk.end_ns), (scanned.start_ns, scanned.end_ns)
-    covers = not scanned.counts or (claimed[0] <= real[0] and real[1] <= claimed[1])
+    covers = not len(scanned.columns[0]) or (claimed[0] <= real[0] and real[1] <= claimed[1])
     if not covers or (is_ours and claimed != real):
         what = f"log times {real[0]} to {real[1]} in a chunk of {claimed[0]} to {claimed[1]}"
         raise damaged(file.path, chunk.position, what)

@@ -27,6 +27,8 @@ from rtmw.types import MessageType
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from numpy.typing import NDArray
+
 Topics = str | Collection[str] | None
 
 
@@ -264,13 +266,13 @@ class Recording:
 
 def chosen(batch: Batch, wanted: set[int] | None, start_ns: int | None, end_ns: int | None) -> Batch:
     """The rows of these channels with start_ns <= log time < end_ns."""
-    mask = np.ones(len(batch), bool)
+    masks: list[NDArray[np.bool_]] = []
     if wanted is not None and not wanted.issuperset(batch.chunk.counts):
         is_wanted = np.zeros(1 << 16, bool)
         is_wanted[list(wanted)] = True
-        mask &= is_wanted[batch.channel]
+        masks.append(is_wanted[batch.channel])
     if start_ns is not None and batch.chunk.start_ns < start_ns:
-        mask &= batch.log_time >= start_ns
+        masks.append(batch.log_time >= start_ns)
     if end_ns is not None and batch.chunk.end_ns >= end_ns:
-        mask &= batch.log_time < end_ns
-    return batch.where(mask)
+        masks.append(batch.log_time < end_ns)
+    return batch.where(np.logical_and.reduce(masks)) if masks else batch
