@@ -141,7 +141,7 @@ static int tell(PyObject *list, struct source *s)
         int failed = row ? PyList_Append(list, row) : -1;
         Py_XDECREF(row);
         if (failed) return -1;
-        s->told[cause] = count;
+        store_relaxed(&s->told[cause], count);
     }
     return 0;
 }

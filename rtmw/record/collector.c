@@ -133,9 +133,9 @@ static uint32_t take_round(struct collector *c)
     return taken;
 }
 
-static void close_what_is_due(struct collector *c)
+/* `cuts`: demands that were there before the last round, so that it has taken what was published before them. */
+static void close_what_is_due(struct collector *c, uint32_t cuts)
 {
-    uint32_t cuts = load_acquire(&c->cuts);
     bool is_old = c->open && c->open->count && monotonic_now() - c->opened_ns >= c->chunk_age_ns;
     if (is_old || cuts != c->cuts_seen) close_chunk(c);
     store_release(&c->cuts_seen, cuts);
@@ -166,9 +166,10 @@ static void wait(struct collector *c, uint64_t round_ns)
 static void work(struct collector *c)
 {
     uint64_t began = monotonic_now();
+    uint32_t cuts = load_acquire(&c->cuts);
     sources_adopt(c); /* without memory: the next time */
     uint32_t taken = take_round(c);
-    close_what_is_due(c);
+    close_what_is_due(c, cuts);
     if (taken)
         c->has_found = true;
     else

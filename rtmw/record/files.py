@@ -69,12 +69,12 @@ class Files:
         self.paths.append(path)
         return self._writer
 
-    def write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int]) -> None:
-        """A chunk, into a new file if it is time; it is cleared."""
+    def write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int], latched: set[int]) -> None:
+        """A chunk, into a new file if it is time; it is cleared. `latched`: channels to be carried into new files."""
         writer = self._writer or self.open()
         if writer.message_count and self._is_due(writer, chunk):
             writer = self.split(chunk.start_ns)
-        self.latched.see(chunk)
+        self.latched.see(chunk, latched)
         self.missed(missed)
         writer.write_chunk(chunk)
         self._sync(writer)

@@ -20,14 +20,11 @@ class Latched:
     """By channel and publisher, the latest last."""
 
     def __init__(self) -> None:
-        self.channels: set[int] = set()
-        """Those that are to be remembered."""
         self._kept: dict[int, dict[int, Kept]] = {}
 
-    def see(self, chunk: Chunk) -> None:
-        """Remember the last messages of a chunk."""
-        present = {number for number, _, _ in chunk.channels()}
-        for channel in present & self.channels:
+    def see(self, chunk: Chunk, channels: set[int]) -> None:
+        """Remember the last messages that a chunk has of these channels."""
+        for channel in channels & {number for number, _, _ in chunk.channels()}:
             kept = self._kept.setdefault(channel, {})
             for message in chunk.latest(channel):
                 kept.pop(message[5], None)

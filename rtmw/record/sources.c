@@ -166,7 +166,7 @@ static void count_unmatched(struct source *s, uint64_t explained)
 static bool has_untold(const struct source *s)
 {
     for (int cause = 1; cause < CAUSES; cause++)
-        if (s->missing[cause] != s->told[cause]) return true;
+        if (s->missing[cause] != load_relaxed(&s->told[cause])) return true;
     return false;
 }
 

@@ -44,6 +44,10 @@ class Sources:
 
     def __init__(self, domain: Domain, collector: Collector, topics: Topics, reliable: bool) -> None:
         self._domain, self._collector, self._topics, self._reliable = domain, collector, topics, reliable
+        self.latched: set[int] = set()
+        """Channels whose publishers keep messages for late subscribers."""
+        self._channels: dict[tuple[str, int], int] = {}
+        """By topic and type."""
         self._names: list[str] = []
         self._known: set[str] = set()
         self._skipped: dict[str, str] = {}
@@ -98,10 +102,8 @@ class Sources:
             self._adapted_to = len(self._publishers)
             self._adapt()
 
-    def define(self, channels: Iterable[int], definitions: Definitions, latched: set[int]) -> None:
-        """Makes the definitions of channels that have none yet. Those whose publishers keep messages for late
-        subscribers are added to `latched`.
-        """
+    def define(self, channels: Iterable[int], definitions: Definitions) -> None:
+        """Makes the definitions of channels that have none yet."""
         new = [number for number in channels if number not in definitions.channels]
         if not new:
             return
@@ -110,11 +112,11 @@ class Sources:
         for number in new:
             source, type = self._collector.channel(number)
             topic = self._names[source]
+            self._channels[topic, type] = number
             publishers = [p for p in by_topic.get(topic, ()) if p.type == type]
-            if any(p.history for p in publishers):
-                latched.add(number)
             kind = types[type][1] if type in types else resolve(bytes)
             define(definitions, topic, kind, _qos(publishers), number)
+        self._latch(by_topic)
 
     def _has_new_topics(self) -> bool:
         return any(name not in self._known and self._topics.take(name) for _, name, *_ in self._domain.region.topics())
@@ -146,12 +148,17 @@ class Sources:
     def _adapt(self) -> None:
         """To publishers that have come. Who asks for RELIABLE no longer does not do so again."""
         by_topic = self._publishers_by_topic()
+        self._latch(by_topic)
         for name, (number, asked) in self._asked.items():
             publishers = by_topic.get(name)
             wish = self._wish(publishers) if publishers else asked
             if wish not in (asked, Reliability.RELIABLE):
                 self._collector.adapt(number, DEPTHS[wish])
                 self._asked[name] = number, wish
+
+    def _latch(self, by_topic: dict[str, list[Publishing]]) -> None:
+        keeping = {(name, p.type) for name, publishers in by_topic.items() for p in publishers if p.history}
+        self.latched |= {self._channels[key] for key in keeping & self._channels.keys()}
 
     def _publishers_by_topic(self) -> dict[str, list[Publishing]]:
         """Publishers of each topic that there is."""

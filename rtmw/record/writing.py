@@ -106,7 +106,7 @@ class Writing:
         path = self._files.current
         self._files.latched.carry(writer, kept[0].chunk.start_ns)
         for chunk, missed, _ in kept:
-            self._files.write(chunk, missed)
+            self._files.write(chunk, missed, self._sources.latched)
             self._collector.give(chunk.address)
         self._files.close()
         return path
@@ -158,16 +158,16 @@ class Writing:
         missed = self._missed()
         self._define({number for number, _, _ in chunk.channels()})
         if self._ring is None:
-            self._files.write(chunk, missed)
+            self._files.write(chunk, missed, self._sources.latched)
             self._collector.give(chunk.address)
             return
         for kept in self._ring.add(Kept(chunk, missed, time.monotonic())):
-            self._files.latched.see(kept.chunk)
+            self._files.latched.see(kept.chunk, self._sources.latched)
             kept.chunk.clear()
             self._collector.give(kept.chunk.address)
 
     def _define(self, channels: set[int]) -> None:
-        self._sources.define(channels, self._files.definitions, self._files.latched.channels)
+        self._sources.define(channels, self._files.definitions)
 
     def _missed(self) -> Counter[tuple[int, int]]:
         """By channel and cause, since the last time. Of a topic without a channel it is told when it has one."""

@@ -30,6 +30,7 @@ class Output:
         self.path = Path(path)
         self.end = End(0, 0)
         """Set back, it makes undone what was appended since."""
+        self._is_named = False
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
     def append(self, *parts: Part) -> None:
@@ -66,8 +67,15 @@ class Output:
                 os.ftruncate(self._file, self.end.position)
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns."""
+        """What was appended is on the disk when this returns, and so is the name of the file."""
         os.fdatasync(self._file)
+        if not self._is_named:
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._is_named = True
 
     def close(self) -> None:
         if self._file >= 0:

@@ -1,15 +1,31 @@
-"""What is in the files of a recorder."""
+"""What is in the files of a recorder, and waiting for it."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import rtmw
 from rtmw.recording.contents import Message
+
+LONG_S = 60.0
+"""Within which everything happens that has to."""
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def taken(recorder: rtmw.Recorder, count: int) -> None:
+    """Wait until so many messages were taken from the bus."""
+    until(lambda: recorder.stats().messages >= count)
 
 
 def messages_of(paths: Iterable[Path], topic: str | None = None) -> list[Message]:

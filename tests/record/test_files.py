@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import rtmw
-from tests.record.files import messages_of, payloads_of, table_of
-
-LONG_S = 60.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
+from tests.record.files import messages_of, payloads_of, table_of, until
 
 
 def names(paths: tuple[Path, ...]) -> list[str]:
@@ -90,7 +80,6 @@ def test_a_split_on_demand_takes_all_that_was_published_before(domain: rtmw.Doma
         rtmw.Publisher("a", domain=domain) as publisher,
     ):
         publisher.publish(b"before")
-        until(lambda: recorder.stats().messages == 1)
         assert recorder.split() == recorder.folder / "run_1.mcap"
         publisher.publish(b"after")
     assert [payloads_of([path]) for path in recorder.paths] == [[b"before"], [b"after"]]
@@ -119,6 +108,24 @@ def test_what_is_latched_is_carried_into_every_file(domain: rtmw.Domain, tmp_pat
     for field in ("publish_time", "sequence", "priority", "publisher"):
         assert getattr(carried, field) == getattr(original, field)
     assert original.log_time < carried.log_time <= second[-1].log_time
+
+
+def test_a_publisher_that_keeps_messages_and_comes_late_is_latched_too(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("map", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("map", domain=domain) as plain,
+    ):
+        plain.publish(b"plain")
+        until(lambda: recorder.stats().messages == 1)
+        recorder.split()
+        with rtmw.Publisher("map", domain=domain, history=1) as keeping:
+            carried: list[bytes] = []
+            while not carried:
+                keeping.publish(b"map")
+                recorder.split()
+                carried = [message.payload for message in messages_of(recorder.paths[-2:-1]) if message.flags]
+                assert len(recorder.paths) < 10_000
+    assert b"map" in carried
 
 
 def test_what_has_expired_is_not_carried(domain: rtmw.Domain, tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""What a recorder does not record is counted, by its cause; and with `reliable` there is nothing of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import rtmw
+from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Message
+from tests.record.files import LONG_S, missed_of, payloads_of, taken, until
+
+
+def test_what_a_new_topic_had_before_it_was_found_is_recorded_or_counted(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("*", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("new", domain=domain, depth=1) as publisher,
+    ):
+        for _ in range(300):
+            publisher.publish(bytes(10_000))
+        until(lambda: recorder.stats().messages + sum(recorder.stats().missing.values()) >= 300)
+    assert recorder.stats().missing.keys() <= {Cause.EARLY, Cause.MISSED}
+    assert recorder.stats().messages + sum(recorder.stats().missing.values()) == 300
+    told = Counter({("new", cause): count for cause, count in recorder.stats().missing.items()})
+    assert missed_of(recorder.paths) == told
+
+
+def test_what_comes_while_it_is_paused_is_not_recorded_but_counted(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Publisher("a", domain=domain) as publisher,
+    ):
+        publisher.publish(b"before")
+        taken(recorder, 1)
+        recorder.pause()
+        publisher.publish(b"meanwhile")
+        until(lambda: recorder.stats().missing == {Cause.PAUSED: 1})
+        assert recorder.stats().is_paused
+        recorder.resume()
+        publisher.publish(b"after")
+    assert payloads_of(recorder.paths) == [b"before", b"after"]
+    assert missed_of(recorder.paths) == {("a", Cause.PAUSED): 1}
+
+
+def test_a_message_that_expired_on_the_way_is_counted(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Publisher("a", domain=domain, history=1) as publisher:
+        publisher.publish(b"gone", lifetime=1e-6)
+        time.sleep(0.01)
+        with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
+            publisher.publish(b"here")
+            taken(recorder, 1)
+    assert payloads_of(recorder.paths) == [b"here"]
+    assert recorder.stats().missing == {Cause.EXPIRED: 1}
+
+
+def test_a_topic_that_cannot_be_recorded_is_told_and_the_others_are_recorded(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    with rtmw.Recorder(["a", "no\nname"], tmp_path / "run", domain=domain) as recorder:
+        with rtmw.Publisher("a", domain=domain) as publisher:
+            publisher.publish(b"1")
+        assert recorder.skipped.keys() == {"no\nname"}
+    assert payloads_of(recorder.paths) == [b"1"]
+
+
+def test_a_reliable_publisher_waits_for_a_reliable_recorder(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder(
+            "a", tmp_path / "run", domain=domain, reliable=True, chunk_bytes=2000, buffer_bytes=8000
+        ) as recorder,
+        rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=LONG_S) as publisher,
+    ):
+        for i in range(5000):
+            assert publisher.publish(b"%05d" % i * 20)
+    assert payloads_of(recorder.paths) == [b"%05d" % i * 20 for i in range(5000)]
+    assert not recorder.stats().missing
+
+
+def test_a_reliable_recorder_asks_for_less_when_less_is_offered(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with (
+        rtmw.Recorder("a", tmp_path / "run", domain=domain, reliable=True) as recorder,
+        rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE) as strong,
+        rtmw.Publisher("a", domain=domain) as weak,
+    ):
+        published = 0
+        strong.publish(b"strong")
+        taken(recorder, 1)
+        while b"weak" not in {m.payload for m in _so_far(recorder)}:
+            weak.publish(b"weak")
+            strong.publish(b"strong")
+            published += 2
+            assert published < 10**5
+            time.sleep(0.01)
+    found = Counter(payloads_of(recorder.paths))
+    assert found.total() + sum(recorder.stats().missing.values()) == 1 + published
+    assert found[b"strong"] == 1 + published // 2
+
+
+def _so_far(recorder: rtmw.Recorder) -> list[Message]:
+    with rtmw.Recording(recorder.paths[0]) as recording:
+        return list(recording.messages())
