@@ -15,8 +15,13 @@ COLOURS: Final = ("#2a6f97", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#5c677
 WIDTH, HEIGHT = 9.0, 3.2
 
 
-def lines(result: DataFrame, x: str, y: str, *, by: str = "topic", title: str = "", unit: str = "") -> Figure:
-    """A line for each value of the column `by`; `unit` is what the other axis says, else the column's name."""
+def lines(
+    result: DataFrame, x: str, y: str, *, by: str = "topic", title: str = "", unit: str = "", from_zero: bool = True
+) -> Figure:
+    """A line for each value of the column `by`; `unit` is what the other axis says, else the column's name.
+
+    `from_zero`: the axis begins there, if nothing is below.
+    """
     dates: Any = import_module("matplotlib.dates")
     figure, axes = _axes(title, unit or y)
     groups: dict[Any, tuple[list[Any], list[Any]]] = {}
@@ -30,7 +35,7 @@ def lines(result: DataFrame, x: str, y: str, *, by: str = "topic", title: str = 
     if len(groups) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
     numbers = [value for _, ys in groups.values() for value in ys if value is not None]
-    if numbers and min(numbers) >= 0:
+    if from_zero and numbers and min(numbers) >= 0:
         axes.set_ylim(bottom=0)
     if any(isinstance(value, datetime) for xs, _ in groups.values() for value in xs):
         locator = dates.AutoDateLocator(tz=UTC)
