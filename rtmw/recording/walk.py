@@ -94,7 +94,7 @@ class Walk:
 
     def _step(self, at: int, size: int) -> tuple[int, int, End]:
         window = self._file.window(at, size)
-        if len(window) < min(size, self._file.size - at):
+        if self._file.size < at or len(window) < min(size, self._file.size - at):
             raise damaged(self._file.path, at, "somebody cut the file while it was read")
         packed, at, needed, end, wrong = _mcap.walk(window, at, self._file.size, self._index.is_ours)
         opcode = 0

@@ -86,3 +86,16 @@ def test_a_chunk_that_is_not_yet_on_the_disk_is_not_there_yet(tmp_path: Path) ->
         torn.write_bytes((tmp_path / "whole.mcap").read_bytes()[: chunks[4].position])
         assert recording.refresh()
         assert recording.chunks == chunks[:4]
+
+
+def test_a_growing_recording_that_somebody_cuts_is_an_error(tmp_path: Path) -> None:
+    path = write_ours(tmp_path / "cut.mcap")
+    with Recording(path) as recording:
+        data = path.read_bytes()[: recording.chunks[-1].position]
+    path.write_bytes(data)
+    with Recording(path) as recording:
+        chunks = len(recording.chunks)
+        path.write_bytes(data[: len(data) // 2])
+        with pytest.raises(rtmw.RecordingDamaged, match="cut"):
+            recording.refresh()
+        assert len(recording.chunks) == chunks
