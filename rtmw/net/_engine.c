@@ -214,17 +214,17 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
 static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"topic", "type",    "reader", "octets",    "reliability", "priority",
-                            "depth", "history", "lane",   "wants_old", NULL};
+                            "depth", "history", "lane",   "wants_old", "may_land",    NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
-    int reader, octets, reliability, priority, lane, wants_old;
+    int reader, octets, reliability, priority, lane, wants_old, may_land;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIip", names, &topic, &given, &reader, &octets,
-                                              &reliability, &priority, &depth, &history, &lane, &wants_old))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIipp", names, &topic, &given, &reader, &octets,
+                                              &reliability, &priority, &depth, &history, &lane, &wants_old, &may_land))
         return NULL;
     struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
     if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -237,6 +237,7 @@ static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywor
     in->reliable = reliability == RTMW_RELIABLE;
     in->lane = (uint8_t)lane;
     in->wants_old = (uint32_t)wants_old;
+    in->may_land = may_land;
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);
@@ -269,10 +270,11 @@ static PyObject *outbound_counters(struct outbound *o)
 {
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(o->subscriber, &bus);
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
                          "expired", load_relaxed(&o->expired) + bus.expired, "thinned", bus.thinned, "missed",
                          bus.missed, "lapses", bus.lapses, "refused", load_relaxed(&o->refused), "blocked",
-                         load_relaxed(&o->blocked), "packs", load_relaxed(&o->packs));
+                         load_relaxed(&o->blocked), "packs", load_relaxed(&o->packs), "uncopied",
+                         load_relaxed(&o->uncopied));
 }
 
 static PyObject *Route_counters(PyObject *object, PyObject *unused)
@@ -282,12 +284,12 @@ static PyObject *Route_counters(PyObject *object, PyObject *unused)
     (void)unused;
     if (o) return outbound_counters(o);
     if (i)
-        return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
+        return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
                              load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired",
                              load_relaxed(&i->expired), "malformed",
                              load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "no_memory",
                              load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
-                             load_relaxed(&i->overflowed));
+                             load_relaxed(&i->overflowed), "uncopied", load_relaxed(&i->uncopied));
     return PyDict_New();
 }
 

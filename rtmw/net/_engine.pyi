@@ -38,8 +38,13 @@ class Engine:
         history: int,
         lane: int,
         wants_old: bool,
+        may_land: bool,
     ) -> Route:
-        """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane)."""
+        """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane).
+
+        `may_land`: large messages go from datagrams to the pool; only with a DDS library whose datagrams are laid out
+        as dds.h says.
+        """
 
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""

@@ -1,8 +1,10 @@
 /* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
  *
  * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
- * and stable in Cyclone DDS 11, but for `struct ddsi_serdata`, of which the engine sets the time stamp, and which it fills
- * itself for messages that are lent, and the tables of functions of samples: a node does not start with a library that lays it out differently (fit.c).
+ * and stable in Cyclone DDS 11, but for two things. `struct ddsi_serdata`, of which the engine sets the time stamp, and
+ * which it fills itself for messages that are lent or land: a node does not start with a library that lays it, or the
+ * tables of functions of samples, out differently (fit.c). And datagrams, `struct ddsi_rdata`: that cannot be tried, so
+ * messages land only with the releases that are known to lay them out so (library.py).
  */
 #ifndef RTMW_NET_DDS_H
 #define RTMW_NET_DDS_H
@@ -40,7 +42,6 @@ typedef struct {
     dds_qos_t *qos;
 } dds_endpoint_t;
 
-struct ddsi_rdata;
 struct ddsi_serdata_ops;
 struct ddsi_sertype { /* its head */
     const void *operations;
@@ -58,6 +59,21 @@ struct ddsi_serdata {
     uint32_t status;
     dds_time_t written;
     void *loan;
+};
+
+/* A datagram, and the part of a sample that is in it: bytes from `begin` to `end`, `payload` behind the head. */
+struct ddsi_rmsg {
+    uint32_t references;
+    void *last_chunk;
+    bool is_traced;
+    void *buffer, *next_chunk;
+    uint64_t size;
+};
+struct ddsi_rdata {
+    struct ddsi_rmsg *message;
+    struct ddsi_rdata *next;
+    uint32_t begin, end;
+    uint16_t submessage, payload, keyhash;
 };
 
 /* What a sample is asked for. Those that are left out are of use to samples of other kinds. */

@@ -30,7 +30,7 @@ enum {
     PAUSES = 256,           /* topics that others may have paused at a time */
     RETRY_NS = 200000,
     HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
-    LENT_LEAST = 16 << 10,    /* bytes of a message that is sent from where it lies: a smaller one is copied as fast */
+    LENT_LEAST = 16 << 10,    /* bytes of a message that is lent, or lands: a smaller one is copied as fast */
     AFTER_MOST = 3 + sizeof(struct trailer),
 };
 
@@ -59,7 +59,7 @@ struct outbound {
         uint32_t first, count;
         rtmw_message message[LOOKAHEAD];
     } queue[BANDS];
-    uint64_t sent, bytes, expired, refused, blocked, packs; /* the sender thread only */
+    uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
 };
 
 struct source {
@@ -92,8 +92,9 @@ struct inbound {
     const struct ddsi_sertype *type;
     uint64_t unreadable; /* samples that the library could make nothing of; any thread, atomically */
     pthread_mutex_t lock;
-    rtmw_publisher *publisher;
-    bool reliable;
+    rtmw_publisher *publisher; /* closed with the landing */
+    struct landing *landing;
+    bool reliable, may_land;   /* may_land: the DDS library is one whose datagrams we know (library.py) */
     dds_entity_t reader, heir; /* heir: the reader that is to take over; 0: none */
     struct backlog early;      /* what `heir` has received */
     enum framing framing;
@@ -106,7 +107,7 @@ struct inbound {
     bool is_stuck; /* the engine counts it */
     bool pausing;  /* others have been told to */
     uint64_t told_ns;
-    uint64_t received, bytes, lost, expired, malformed, no_memory, delayed, overflowed; /* under the lock */
+    uint64_t received, bytes, lost, expired, malformed, no_memory, delayed, overflowed, uncopied; /* under the lock */
 };
 
 struct pause {
@@ -122,6 +123,7 @@ struct engine {
     struct outbound *unflushed;         /* written to last */
     uint32_t stop, stuck;               /* stuck: inbound routes with something waiting */
     uint64_t lend_most, lent;           /* bytes that may be, and are, lent to DDS (lent.c) */
+    uint32_t landings;                  /* routes whose publishers are not closed (landing.c) */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
@@ -152,6 +154,15 @@ bool lend_may(const struct outbound *, const rtmw_message *);
  * sample's from here on. NULL: no memory. */
 struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count);
 void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS did not take the sample */
+
+/* landing.c */
+struct landing *landing_open(struct inbound *); /* NULL: no memory */
+void landing_begin(struct landing *);           /* from here on messages may land */
+void landing_close(struct landing *);
+/* A sample of a message that landed; NULL: it did not. */
+struct ddsi_serdata *land(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *, size_t bytes);
+rtmw_loan *landed_loan(const struct ddsi_serdata *);   /* of a sample that has landed; NULL: it is another one */
+struct iovec landed_tail(const struct ddsi_serdata *); /* padding and trailer */
 
 /* inbound.c */
 int inbound_open(struct inbound *);

@@ -122,23 +122,30 @@ static struct trailer trailer_of(const struct source *s, const struct sample *sa
                             .sequence = (uint64_t)sample->info.source_timestamp};
 }
 
+static bool find_trailer(const struct sample *sample, struct trailer *trailer)
+{
+    struct iovec bytes = landed_tail(sample->data);
+    if (landed_loan(sample->data)) return read_trailer(bytes.iov_base, &bytes.iov_len, trailer);
+    size_t size = ddsi_serdata_size(sample->data);
+    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
+    bool found = read_trailer(bytes.iov_base, &size, trailer);
+    ddsi_serdata_to_ser_unref(held, &bytes);
+    return found;
+}
+
 static struct trailer look_into(struct inbound *i, const struct sample *sample)
 {
-    struct iovec bytes;
     const struct source *s = inbound_source(i, sample->info.publication_handle);
     struct trailer trailer = trailer_of(s, sample), found;
-    size_t size = ddsi_serdata_size(sample->data);
-    if (!sample->info.valid_data || !s->is_node) return trailer;
-    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
-    if (read_trailer(bytes.iov_base, &size, &found)) trailer = found;
-    ddsi_serdata_to_ser_unref(held, &bytes);
+    if (sample->info.valid_data && s->is_node && find_trailer(sample, &found)) trailer = found;
     return trailer;
 }
 
-/* A message as it came, about to be published. */
+/* A message as it came, about to be published. `loan`: it lies in the pool already; else NULL. */
 struct arrived {
     const uint8_t *data;
     size_t size;
+    rtmw_loan *loan;
     uint64_t publisher, source_time_ns, lifetime_ns; /* lifetime: left when it was sent; 0: no limit */
 };
 
@@ -160,7 +167,12 @@ static bool publish(struct inbound *i, const struct source *s, uint8_t priority,
                             .expires_ns = expires,
                             .source_time_ns = m->source_time_ns,
                             .publisher = identity_of(s, m->publisher)};
-    int code = rtmw_publish(i->publisher, m->data, m->size, &qos);
+    int code =
+        m->loan ? rtmw_loan_publish(i->publisher, m->loan, &qos) : rtmw_publish(i->publisher, m->data, m->size, &qos);
+    if (m->loan && code == RTMW_OK) {
+        m->loan->data = NULL;
+        count_up(&i->uncopied, 1);
+    }
     if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
     if (code == RTMW_OK) count_up(&i->bytes, m->size);
     count_up(code == RTMW_OK ? &i->received : &i->no_memory, 1);
@@ -180,7 +192,7 @@ static bool publish_pack(struct inbound *i, struct sample *sample, const struct 
         return true;
     }
     for (uint32_t n = 0; pack_next(&pack, &payload, &entry); n++) {
-        struct arrived m = {payload, entry.size, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
+        struct arrived m = {payload, entry.size, NULL, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
         if (n < sample->done) continue;
         if (!publish(i, s, trailer->priority, &m)) return false;
         sample->done = n + 1;
@@ -202,8 +214,8 @@ static bool publish_sample(struct inbound *i, struct sample *sample, struct sour
         done = publish_pack(i, sample, s, &trailer, (struct iovec){bytes.iov_base, size});
     } else {
         if (!unframe(i->framing, &data, &size)) return count_up(&i->malformed, 1), true;
-        struct arrived m = {data, size, trailer.publisher, (uint64_t)sample->info.source_timestamp,
-                            trailer.lifetime_ns};
+        struct arrived m = {
+            data, size, NULL, trailer.publisher, (uint64_t)sample->info.source_timestamp, trailer.lifetime_ns};
         done = publish(i, s, trailer.priority, &m);
     }
     if (done) remember(i, s, &trailer);
@@ -222,6 +234,29 @@ bool inbound_is_past(struct inbound *i, const struct sample *sample)
     return look_into(i, sample).sequence <= inbound_source(i, sample->info.publication_handle)->sequence;
 }
 
+/* Only a node's single messages land; what looks like one and is another's counts as malformed. */
+static bool publish_landed(struct inbound *i, struct sample *sample, struct source *s, rtmw_loan *loan)
+{
+    struct iovec tail = landed_tail(sample->data);
+    struct trailer trailer;
+    if (!s->is_node || !read_trailer(tail.iov_base, &tail.iov_len, &trailer)) return count_up(&i->malformed, 1), true;
+    if (!loan->data || (s->sequence && trailer.sequence <= s->sequence)) return true; /* another reader had it */
+    struct arrived m = {
+        NULL, loan->size, loan, trailer.publisher, (uint64_t)sample->info.source_timestamp, trailer.lifetime_ns};
+    bool done = publish(i, s, trailer.priority, &m);
+    if (done) remember(i, s, &trailer);
+    return done;
+}
+
+static bool publish_bytes(struct inbound *i, struct sample *sample, struct source *s)
+{
+    struct iovec bytes;
+    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, ddsi_serdata_size(sample->data), &bytes);
+    bool done = publish_sample(i, sample, s, bytes);
+    ddsi_serdata_to_ser_unref(held, &bytes);
+    return done;
+}
+
 /* Messages and bytes of plain writers that wait here at most: nobody can tell those to pause. */
 enum { PLAIN_COUNT_MOST = 1 << 16, PLAIN_BYTES_MOST = 64 << 20 };
 
@@ -231,10 +266,8 @@ static bool deliver(struct inbound *i, struct sample *s)
     bool done = true;
     struct source *source = inbound_source(i, s->info.publication_handle);
     if (s->info.valid_data && (source->lane == i->lane || source->lane == LANE_UNKNOWN)) {
-        struct iovec bytes;
-        struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(s->data, 0, ddsi_serdata_size(s->data), &bytes);
-        done = publish_sample(i, s, source, bytes);
-        ddsi_serdata_to_ser_unref(held, &bytes);
+        rtmw_loan *loan = landed_loan(s->data);
+        done = loan ? publish_landed(i, s, source, loan) : publish_bytes(i, s, source);
     }
     if (done) ddsi_serdata_unref(s->data);
     return done;
@@ -330,13 +363,16 @@ int inbound_open(struct inbound *i)
 {
     pthread_mutex_init(&i->lock, NULL);
     watch(i);
+    i->landing = landing_open(i);
     pthread_mutex_lock(&i->engine->lock);
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
     pthread_mutex_unlock(&i->engine->lock);
     int code = listen_to(i->reader, inbound_on_data, i);
-    if (code == DDS_OK) inbound_on_data(i->reader, i); /* what came before there was a listener */
-    return code;
+    if (code != DDS_OK) return code;
+    inbound_on_data(i->reader, i); /* what came before there was a listener */
+    if (i->may_land && i->landing) landing_begin(i->landing);
+    return DDS_OK;
 }
 
 void inbound_close(struct inbound *i)
@@ -352,6 +388,9 @@ void inbound_close(struct inbound *i)
     backlog_clear(&i->early);
     inbound_tell_stuck(i);
     flow_tell(i);
-    rtmw_publisher_close(i->publisher);
+    if (i->landing)
+        landing_close(i->landing);
+    else
+        rtmw_publisher_close(i->publisher);
     pthread_mutex_destroy(&i->lock);
 }

@@ -12,9 +12,11 @@ from typing import Any
 
 from rtmw.errors import RtmwError
 
-__all__ = ["Bell", "Engine", "Route", "dds", "misfit"]
+__all__ = ["KNOWS_DATAGRAMS", "Bell", "Engine", "Route", "dds", "misfit"]
 
 MADE_FOR = "11.0"
+KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
+"""Does the DDS library lay received datagrams out as dds.h says? That cannot be tried; other releases do without."""
 
 
 def misfit(what: str) -> RtmwError:

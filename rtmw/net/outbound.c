@@ -102,10 +102,12 @@ static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_messag
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)m->source_time_ns;
     dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));
-    if (code == DDS_OK)
+    if (code == DDS_OK) {
         m->descriptor = LENT;
-    else
+        count_up(&o->uncopied, 1);
+    } else {
         lend_undo(sample);
+    }
     ddsi_serdata_unref(sample);
     return code;
 }

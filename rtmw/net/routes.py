@@ -12,7 +12,7 @@ from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import idl_class, is_opaque
 from rtmw.net.lanes import Lane, lane_of
-from rtmw.net.library import Engine, Route
+from rtmw.net.library import KNOWS_DATAGRAMS, Engine, Route
 from rtmw.net.names import Names
 from rtmw.net.note import make_note
 from rtmw.net.wire import BatchingWriter, Offer, Request
@@ -208,6 +208,7 @@ class Incoming:
             history=offered.history,
             lane=lane.code,
             wants_old=request.history > 0,
+            may_land=KNOWS_DATAGRAMS,
         )
 
     def _make_reader(self, request: Request) -> Any:

@@ -175,7 +175,8 @@ bool engine_stop(struct engine *e)
 {
     store_release(&e->stop, 1u);
     pthread_join(e->sender, NULL);
-    for (uint64_t end = now_monotonic_ns() + END_NS; load_acquire(&e->lent); sleep_until(now_monotonic_ns() + RETRY_NS))
+    for (uint64_t end = now_monotonic_ns() + END_NS; load_acquire(&e->lent) || load_acquire(&e->landings);
+         sleep_until(now_monotonic_ns() + RETRY_NS))
         if (now_monotonic_ns() > end) return false;
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->flow_lock);

@@ -24,11 +24,13 @@ CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
 """Counters of what had to wait, and was not dropped."""
+HOW: Final = ("packs", "uncopied")
+"""Counters of how messages travelled."""
 
 
 def drops(row: dict[str, Any]) -> dict[str, int]:
     """What a topic has dropped in one direction, by cause; of a row of `out` or `in`."""
-    others = {"bytes", "packs", *CARRIED.values(), *ENDS.values(), *WAITS}
+    others = {"bytes", *HOW, *CARRIED.values(), *ENDS.values(), *WAITS}
     return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
 
 

@@ -1,6 +1,7 @@
 /* Samples that are not of their type never come as far as a route: the DDS library refuses them where it makes samples
  * of what it received, and says so in its log alone. So it is watched there: the types of inbound routes get a table of
- * functions (dds.h) that is the library's own but for one function, which counts what that returns nothing for.
+ * functions (dds.h) that is the library's own but for one function, which counts what that returns nothing for. Large
+ * messages of nodes it does not get: they land (landing.c).
  *
  * cyclonedds makes a type of its own for each Topic, so a type tells the route.
  */
@@ -22,7 +23,8 @@ static void count(const struct ddsi_sertype *type)
 static struct ddsi_serdata *from_ser(const struct ddsi_sertype *type, int kind, const struct ddsi_rdata *data,
                                      size_t bytes)
 {
-    struct ddsi_serdata *sample = usual->from_ser(type, kind, data, bytes);
+    struct ddsi_serdata *sample = land(type, kind, data, bytes);
+    if (!sample) sample = usual->from_ser(type, kind, data, bytes);
     if (!sample) count(type);
     return sample;
 }

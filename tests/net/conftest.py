@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rtmw.net.cyclone import DomainParticipant
+from rtmw.net.settings import Settings
+from rtmw.net.wire import join
 from tests.conftest import free_number
 from tests.net.hosts import Host
 
@@ -33,3 +36,11 @@ def pair(hosts: tuple[Host, Host]) -> tuple[Host, Host]:
     for host in hosts:
         host.start()
     return hosts
+
+
+@pytest.fixture
+def participant(dds_domain: int) -> Iterator[DomainParticipant]:
+    """Of this process, in the DDS domain of the hosts; it says that it is a node, and nothing of packs."""
+    kept, made = join(Settings(domain=dds_domain), b'{"domain": 99}')
+    yield made
+    del kept, made

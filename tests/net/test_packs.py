@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.cyclone import DataReader, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.discovery import Program
-from rtmw.net.idl_class import idl_class
-from rtmw.net.lanes import Lane
-from rtmw.net.library import dds
-from rtmw.net.note import make_note
-from rtmw.net.settings import Settings
-from rtmw.net.wire import MARK, join
-from rtmw.types import resolve
+from rtmw.net.wire import MARK
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
+from tests.net.raw import OCTETS, octets, octets_writer, trailer, write_bytes
 
 Pair = tuple[Host, Host]
 RELIABLE = Reliability.RELIABLE
@@ -118,17 +111,6 @@ def test_a_bus_that_is_full_in_the_middle_of_a_pack_gets_the_rest_later(pair: Pa
         examine(host.domain)
 
 
-@pytest.fixture
-def participant(dds_domain: int) -> Iterator[DomainParticipant]:
-    """Of this process, in the DDS domain of the hosts; it says that it is a node, and nothing of packs."""
-    kept, made = join(Settings(domain=dds_domain), b'{"domain": 99}')
-    yield made
-    del kept, made
-
-
-OCTETS: Any = idl_class(resolve(bytes))
-
-
 def test_a_plain_reader_that_comes_while_packs_are_sent_misses_nothing_from_its_first_message_on(
     pair: Pair, participant: DomainParticipant
 ) -> None:
@@ -149,25 +131,7 @@ def test_a_plain_reader_that_comes_while_packs_are_sent_misses_nothing_from_its_
 
 # ---- what is no pack ----
 
-TRAILER = struct.Struct("<4sBBBBQQQ")
 ENTRY = struct.Struct("<QQQII")
-
-
-class Vector(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_char_p), ("length", ctypes.c_size_t))
-
-
-def write_bytes(writer: Any, sample: bytes) -> None:
-    """Hand a sample to DDS as it is."""
-    kind = ctypes.c_void_p()
-    assert dds.dds_get_entity_sertype(writer._ref, ctypes.byref(kind)) == 0
-    make = dds.ddsi_serdata_from_ser_iov
-    make.restype = ctypes.c_void_p
-    vector = Vector(sample, len(sample))
-    data = make(kind, 2, ctypes.c_size_t(1), ctypes.byref(vector), ctypes.c_size_t(len(sample)))
-    assert data, "DDS takes no such sample"
-    ctypes.c_int64.from_address(data + 32).value = time.time_ns()  # the time stamp (dds.h)
-    assert dds.dds_forwardcdr(writer._ref, ctypes.c_void_p(data)) == 0
 
 
 def pack(
@@ -175,11 +139,11 @@ def pack(
 ) -> bytes:
     """A pack of raw bytes. `sizes` and `messages`: what it says of itself."""
     sizes = [len(payload) for payload in payloads] if sizes is None else sizes
-    body = struct.pack("<4sI", b"\0\1\0\0", len(payloads[0])) + b"".join(payloads)
+    body = octets(payloads[0]) + b"".join(payloads[1:])
     body += b"".join(ENTRY.pack(7, 1, 0, size, 0) for size in sizes)
     padding = -len(body) % 4
     said = len(payloads) if messages is None else messages
-    return body + bytes(padding) + TRAILER.pack(b"rtmw", 2, 3, padding, said, 0, sequence, 0)
+    return body + bytes(padding) + trailer(version=2, padding=padding, messages=said, sequence=sequence)
 
 
 GOOD = [b"one", b"two", b"three"]
@@ -198,10 +162,7 @@ def test_a_spoiled_pack_is_counted_and_nothing_of_it_is_published(hosts: Pair, p
     host, _ = hosts
     host.start()
     subscriber = rtmw.Subscriber("many", domain=host.domain, reliability=RELIABLE)
-    note = MARK + make_note(Lane(RELIABLE, False), resolve(bytes))
-    quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll, Policy.Userdata(note))
-    writer: Any = DataWriter(participant, Topic(participant, "many", OCTETS), qos=quality)
-    wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "the node does not read")
+    writer = octets_writer(participant, "many", is_node=True)
     for sample in SPOILED.values():
         write_bytes(writer, sample)
     write_bytes(writer, pack(GOOD, sequence=3))

@@ -1,0 +1,60 @@
+"""Samples byte by byte, from a program that may say it is a node: what a node makes of them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from typing import Any
+
+from rtmw import Reliability
+from rtmw.net.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.idl_class import idl_class
+from rtmw.net.lanes import Lane
+from rtmw.net.library import dds
+from rtmw.net.note import make_note
+from rtmw.net.wire import MARK
+from rtmw.types import resolve
+from tests.net.hosts import PATIENCE, wait_until
+
+OCTETS: Any = idl_class(resolve(bytes))
+_TRAILER = struct.Struct("<4sBBBBQQQ")
+_STAMP = 32
+"""Where the time stamp lies in a sample (dds.h)."""
+
+
+class _Vector(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+
+def octets_writer(participant: DomainParticipant, topic: str, is_node: bool) -> Any:
+    """A RELIABLE writer of raw bytes that the node reads. `is_node`: it says it is one."""
+    policies: list[Any] = [Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll]
+    if is_node:
+        policies.append(Policy.Userdata(MARK + make_note(Lane(Reliability.RELIABLE, False), resolve(bytes))))
+    writer: Any = DataWriter(participant, Topic(participant, topic, OCTETS), qos=Qos(*policies))
+    wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "the node does not read")
+    return writer
+
+
+def write_bytes(writer: Any, sample: bytes) -> None:
+    """Hand a sample to DDS as it is."""
+    kind = ctypes.c_void_p()
+    assert dds.dds_get_entity_sertype(writer._ref, ctypes.byref(kind)) == 0
+    make = dds.ddsi_serdata_from_ser_iov
+    make.restype = ctypes.c_void_p
+    vector = _Vector(sample, len(sample))
+    data = make(kind, 2, ctypes.c_size_t(1), ctypes.byref(vector), ctypes.c_size_t(len(sample)))
+    assert data, "DDS takes no such sample"
+    ctypes.c_int64.from_address(data + _STAMP).value = time.time_ns()
+    assert dds.dds_forwardcdr(writer._ref, ctypes.c_void_p(data)) == 0
+
+
+def octets(payload: bytes) -> bytes:
+    """The beginning of a sample."""
+    return struct.pack("<4sI", b"\0\1\0\0", len(payload)) + payload
+
+
+def trailer(version: int = 1, padding: int = 0, messages: int = 0, sequence: int = 1, magic: bytes = b"rtmw") -> bytes:
+    """The end of a sample of a node (trailer.h)."""
+    return _TRAILER.pack(magic, version, 3, padding, messages, 0, sequence, 0)
