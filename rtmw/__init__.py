@@ -4,9 +4,11 @@
     for sample in rtmw.Subscriber("pump/speed", Speed, deadline=0.5):
         print(sample.value)
 
+    rtmw.Recorder("pump/*", "monday/")      # rtmw.Recording reads what it wrote, rtmw.Replay plays it again
+
 Layers, each importing only from those before it:
-    errors qos profiles latency realtime  ·  shm types
-    domain publisher subscriber waitset listener aio observe  ·  cli demo
+    errors qos profiles latency realtime  ·  shm types  ·  columns recording
+    domain publisher subscriber waitset listener aio observe  ·  net record replay  ·  spark  ·  cli demo
 """
 
 from importlib import import_module
