@@ -300,12 +300,12 @@ static PyObject *Player_wait(PyObject *self, PyObject *given)
     struct player *core = running(self);
     double seconds = core ? PyFloat_AsDouble(given) : 0;
     bool over;
+    int failure;
     if (!core || PyErr_Occurred()) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    over = player_wait(core, (uint64_t)(seconds * 1e9));
+    over = player_wait(core, (uint64_t)(seconds * 1e9), &failure);
     Py_END_ALLOW_THREADS
-    if (core->failure != RTMW_OK)
-        return PyErr_Format(error_of(self), "the replay has stopped: %s", rtmw_describe(core->failure));
+    if (failure != RTMW_OK) return PyErr_Format(error_of(self), "the replay has stopped: %s", rtmw_describe(failure));
     return PyBool_FromLong(over);
 }
 

@@ -187,13 +187,14 @@ void player_end(struct player *p, uint32_t take)
 
 static bool is_over(const struct player *p) { return p->stop || p->failure != RTMW_OK || (p->ended && !p->first); }
 
-bool player_wait(struct player *p, uint64_t timeout_ns)
+bool player_wait(struct player *p, uint64_t timeout_ns, int *failure)
 {
     struct timespec until = timespec_of(now_ns() + timeout_ns);
     int late = 0;
     pthread_mutex_lock(&p->lock);
     while (!is_over(p) && !late) late = pthread_cond_timedwait(&p->changed, &p->lock, &until);
     bool over = is_over(p);
+    *failure = p->failure;
     pthread_mutex_unlock(&p->lock);
     return over;
 }

@@ -98,8 +98,8 @@ void player_pause(struct player *, bool); /* nothing is published any more when 
 void player_step(struct player *);
 void player_rate(struct player *, double rate);
 int64_t player_position(struct player *); /* now, on the recording's clock */
-/* Everything of the take that ended has been played, or dropped; or the thread gave up. */
-bool player_wait(struct player *, uint64_t timeout_ns);
+/* Everything of the take that ended has been played, or dropped; or the thread gave up, and why. */
+bool player_wait(struct player *, uint64_t timeout_ns, int *failure);
 struct batch *player_over(struct player *); /* a list, for its owner to free */
 
 #endif
