@@ -74,9 +74,20 @@ class Walk:
         self._attachments = index.attachments = list[Attachment]()
 
     def advance(self) -> bool:
-        """Enters what has become whole. False: nothing has. Raises RecordingDamaged."""
+        """Enters what has become whole. False: nothing has. Raises RecordingDamaged, and then has entered nothing."""
         before, chunks = self.position, len(self._index.chunks)
+        extras, was_behind_chunk = (len(self._metadata), len(self._attachments)), self._is_behind_chunk
         self.why_not = ""
+        try:
+            self._advance(chunks)
+        except BaseException:
+            del self._index.chunks[chunks:], self._metadata[extras[0] :], self._attachments[extras[1] :]
+            self._searched = {number for number in self._searched if number < chunks}
+            self.position, self._unit, self._is_behind_chunk, self.is_at_end = before, None, was_behind_chunk, False
+            raise
+        return self.position > before
+
+    def _advance(self, chunks: int) -> None:
         at, size, end = self.position, _SMALL, End.FULL
         while end in (End.NEEDS_MORE, End.FULL):
             at, size, end = self._step(at, size)
@@ -85,7 +96,6 @@ class Walk:
         self._finish(at)
         if not self.is_at_end:
             self._drop_torn(chunks)
-        return self.position > before
 
     def lost(self) -> RecordingDamaged:
         """Of a file that has its end, although nothing leads there."""

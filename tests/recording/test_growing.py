@@ -99,3 +99,21 @@ def test_a_growing_recording_that_somebody_cuts_is_an_error(tmp_path: Path) -> N
         with pytest.raises(rtmw.RecordingDamaged, match="cut"):
             recording.refresh()
         assert len(recording.chunks) == chunks
+
+
+def test_who_goes_on_after_an_error_gets_each_chunk_once(tmp_path: Path) -> None:
+    path = write_ours(tmp_path / "damaged.mcap")
+    data = path.read_bytes()
+    with Recording(path) as recording:
+        chunks = recording.chunks
+    path.write_bytes(data[: chunks[2].position])
+    with Recording(path) as recording:
+        garbage = b"\xff" * 50
+        path.write_bytes(data[: chunks[5].position] + garbage)
+        for _ in range(2):
+            with pytest.raises(rtmw.RecordingDamaged):
+                recording.refresh()
+            assert recording.chunks == chunks[:2]
+        path.write_bytes(data)
+        assert recording.refresh()
+        assert recording.chunks == chunks
