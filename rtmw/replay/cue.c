@@ -8,6 +8,8 @@
 
 enum { ROOM_SLICE_NS = 2000000 };
 
+static const double FAR_NS = 1e18; /* thirty years: nobody waits so long */
+
 uint64_t now_ns(void)
 {
     struct timespec now;
@@ -107,7 +109,8 @@ static uint64_t due_ns(const struct pace *pace, int64_t log_ns)
 {
     if (pace->rate == 0) return 0;
     double ahead = (double)(log_ns - pace->log_ns) / pace->rate;
-    return ahead > 0 ? (uint64_t)pace->mono_ns + (uint64_t)ahead : (uint64_t)pace->mono_ns;
+    if (!(ahead > 0)) return (uint64_t)pace->mono_ns;
+    return (uint64_t)pace->mono_ns + (ahead < FAR_NS ? (uint64_t)ahead : (uint64_t)FAR_NS);
 }
 
 int play_some(struct player *p, struct batch *b, const struct pace *pace, uint32_t word, uint64_t most)

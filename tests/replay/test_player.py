@@ -150,6 +150,17 @@ def test_a_new_rate_is_heeded_in_the_middle_of_a_long_wait(player: Player) -> No
     assert published(player) == 2
 
 
+def test_a_rate_so_low_that_nobody_lives_to_see_the_next_message_is_only_slow(player: Player) -> None:
+    track(player)
+    fill(player, 2, apart_ns=3600 * SECOND)
+    player.rate(1e-300)
+    player.pause(False)
+    wait_until(lambda: published(player) == 1)
+    assert not player.wait(0.05)
+    player.pause(True)
+    assert (published(player), player.position()) == (1, BEGIN)
+
+
 def test_a_step_plays_the_next_message_and_no_other(player: Player) -> None:
     track(player)
     fill(player, 3, apart_ns=3600 * SECOND)

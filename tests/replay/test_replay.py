@@ -264,6 +264,17 @@ def test_what_cannot_be_played_is_listed_with_the_reason_and_the_rest_is_played(
         assert replay.run().published == 1
 
 
+def test_a_topic_whose_type_changed_is_played_with_both(tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.channel("t"), 0, b"bytes")
+        maker.write(maker.channel("t", np.dtype("u1")), 1, b"\x07")
+    with listener("t", rtmw.ANY) as taker, rtmw.Replay(maker.path) as replay:
+        assert replay.topics == ("t",)
+        assert replay.run().topics["t"].published == 2
+        assert taker.receive(PATIENCE).value == b"bytes"
+        assert taker.receive(PATIENCE).value.tolist() == [7]
+
+
 def test_several_files_are_played_as_one_in_the_order_of_their_times(tmp_path: Path) -> None:
     for name, numbers in (("a.mcap", (0, 2, 5)), ("b.mcap", (1, 3, 4))):
         with Maker(tmp_path / name, chunk_bytes=1) as maker:
