@@ -26,9 +26,7 @@ def named_type(name: str) -> MessageType:
     try:
         return resolve(getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError) as error:
-        raise UnsupportedType(
-            f"type {name!r} is not here: {error}; its module must be where workers find it"
-        ) from error
+        raise UnsupportedType(f"type {name!r} cannot be had: {error}; workers have to find its module") from error
 
 
 class Outlets(Closing):
@@ -66,7 +64,8 @@ class Outlets(Closing):
             self._recordings[path] = Recording(path)
         recording = self._recordings[path]
         found: dict[str, MessageType] = {}
-        for channel in recording.topics().get(source.topic, ()):
+        others = () if source.type is None else recording.channels.values()  # a topic that got another name
+        for channel in recording.topics().get(source.topic, others):
             kind = recording.message_type(channel) or resolve(bytes)
             found[kind.name] = kind
         if source.type in found:

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rtmw.spark.delivery import Delivery
+from rtmw.spark.schema import METADATA
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PAYLOAD = "payload"
+
+
+def field_names(names: Sequence[str]) -> list[str]:
+    """Columns that are fields of the message; none if rows carry the payload itself."""
+    return [] if PAYLOAD in names else [name for name in names if name not in METADATA]
 
 
 class Source(NamedTuple):
@@ -34,14 +40,19 @@ class Rows:
     """Time in ns, if rows are paced."""
     priority: Sequence[int] | None
 
+    def of(self, index: int) -> tuple[list[int], pa.RecordBatch]:
+        """The rows of one source: their numbers, and they themselves."""
+        numbers = [row for row, source in enumerate(self.source) if source == index]
+        return numbers, self.batch if len(self.sources) == 1 else self.batch.take(numbers)
+
 
 def check_columns(names: Sequence[str], delivery: Delivery) -> None:
     """ValueError: these columns do not make a message."""
     found = f"found {', '.join(names)}"
     if delivery.topic is None and "topic" not in names:
         raise ValueError(f"no topic: rows need a column `topic`, or the write an option of this name; {found}")
-    if PAYLOAD not in names:
-        raise ValueError(f"no content: rows need a column `payload`; {found}")
+    if PAYLOAD not in names and not field_names(names):
+        raise ValueError(f"no content: rows need a column `payload`, or the fields of the message; {found}")
     if delivery.rate and clock_of(names, delivery) is None:
         raise ValueError(f"rate={delivery.rate} needs the column `{delivery.time}`; {found}")
 

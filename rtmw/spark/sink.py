@@ -10,13 +10,16 @@ from uuid import uuid4
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from rtmw.errors import RtmwError
+from rtmw.columns import arrow_schema, encode
+from rtmw.errors import RtmwError, UnsupportedType
 from rtmw.publisher import Publisher
 from rtmw.spark.delivery import Delivery, delivery_of
 from rtmw.spark.ledger import Ledger
 from rtmw.spark.outlets import Outlets
 from rtmw.spark.pace import Pace
-from rtmw.spark.rows import PAYLOAD, Rows, check_columns, rows_of
+from rtmw.spark.rows import PAYLOAD, Rows, check_columns, field_names, rows_of
+from rtmw.spark.schema import METADATA, free_name
+from rtmw.types import MessageType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +56,7 @@ def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, led
 def publish_rows(rows: Rows, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
     open_now = [outlets.of(source) for source in rows.sources]
     count = ledger.count
-    for row, payload in enumerate(payloads_of(rows)):
+    for row, payload in enumerate(payloads_of(rows, outlets)):
         outlet = open_now[rows.source[row]]
         if rows.recorded is not None:
             pace.wait(rows.recorded[row])
@@ -71,12 +74,46 @@ def refused(outlet: Publisher[Any], delivery: Delivery) -> RtmwError:
     )
 
 
-def payloads_of(rows: Rows) -> list[Any]:
-    """A payload a row, in the form of the topic's type."""
+def payloads_of(rows: Rows, outlets: Outlets) -> list[Any]:
+    """A payload a row: the column of this name, or the fields in the form of the topic's type."""
+    if field_names(rows.batch.schema.names):
+        return encoded(rows, outlets)
     payloads: list[Any] = rows.batch.column(PAYLOAD).to_pylist()
     if None in payloads:
         raise ValueError("a row has no payload: its column `payload` is null")
     return payloads
+
+
+def encoded(rows: Rows, outlets: Outlets) -> list[Any]:
+    """Encoded in bulk, and lent from there."""
+    payloads: list[Any] = [None] * rows.batch.num_rows
+    for index, source in enumerate(rows.sources):
+        kind = outlets.type_of(source)
+        if kind.kind == "bytes":
+            raise UnsupportedType(
+                f"topic {source.topic!r}: of which type are messages with these fields? Give the option "
+                "type='package.module:Class', a recording, or a column `file` that names one"
+            )
+        numbers, batch = rows.of(index)
+        data, positions, sizes = encode(members_of(batch, kind), kind)
+        memory = memoryview(data)
+        for row, position, size in zip(numbers, positions.tolist(), sizes.tolist(), strict=True):
+            payloads[row] = memory[position : position + size]
+    return payloads
+
+
+def members_of(batch: pa.RecordBatch, kind: MessageType) -> pa.RecordBatch:
+    """The members of a type, by their own names: a read gives another one where its own columns have it already."""
+    import pyarrow as pa
+
+    taken: dict[str, Any] = dict(METADATA)
+    members: dict[str, Any] = {}
+    for member in arrow_schema(kind).names:
+        name = free_name(member, taken)
+        taken[name] = None
+        if name in batch.schema.names:
+            members[member] = batch.column(name)
+    return pa.RecordBatch.from_arrays([*members.values()], [*members])
 
 
 def here() -> TaskContext:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 import rtmw.spark
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 COLUMNS = "payload binary, log_time long, topic string, file string"
+
+
+@dataclass
+class Headline(IdlStruct, typename="Headline"):
+    """Has members that are called as columns are."""
+
+    topic: str
+    offset: types.int64
 
 
 def flow(spark: SparkSession, count: int, topics: int = 1) -> DataFrame:
@@ -76,11 +86,42 @@ def test_payloads_of_a_type_reach_its_subscribers_as_values(spark: SparkSession,
 def test_the_type_of_a_topic_is_looked_up_in_the_recording_that_a_row_comes_from(
     spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
 ) -> None:
+    from pyspark.sql.functions import lit
+
     record(tmp_path / "a.mcap", 0, 1)
     rows = spark.createDataFrame([(payload(n), n, "river", str(tmp_path / "a.mcap")) for n in range(50)], COLUMNS)
+    renamed = rows.selectExpr("payload", "log_time", "'lake' topic", "file", "'Reading' type")
+    with (
+        rtmw.Subscriber("river", Reading, domain=domain, depth=1000) as river,
+        rtmw.Subscriber("lake", Reading, domain=domain, depth=1000) as lake,
+    ):
+        rtmw.spark.replay(rows.withColumn("type", lit(None).cast("string")).unionByName(renamed), rate=0)
+        for subscriber in (river, lake):
+            assert [sample.value for sample in subscriber.take_many(1000)] == [reading(number) for number in range(50)]
+
+
+def test_recorded_topics_are_read_changed_and_replayed_to_the_last_value(
+    spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    record(tmp_path / "a.mcap", 0, 400)
+    rows = spark.read.format("rtmw").option("topic", "river").load(str(tmp_path))
+    changed = rows.where("station != 'A3'").selectExpr("*", "value * 2 doubled").drop("value")
     with rtmw.Subscriber("river", Reading, domain=domain, depth=1000) as subscriber:
-        rtmw.spark.replay(rows, rate=0)
-        assert [sample.value for sample in subscriber.take_many(1000)] == [reading(number) for number in range(50)]
+        done = rtmw.spark.replay(changed.withColumnRenamed("doubled", "value"), rate=4.0)
+        heard = [sample.value for sample in subscriber.take_many(1000)]
+    kept = [reading(number) for number in range(400) if number % 7 != 3]
+    assert heard == [Reading(each.station, each.value * 2) for each in kept]
+    assert done.topics == {"river": len(kept)}
+    assert done.bytes == sum(len(payload(number)) for number in range(400) if number % 7 != 3)
+
+
+def test_a_member_with_the_name_of_a_column_finds_its_way_back(spark: SparkSession, domain: rtmw.Domain) -> None:
+    rows = spark.createDataFrame(
+        [("news", 1, "weather", 7)], "topic string, log_time long, topic_ string, offset_ long"
+    )
+    with rtmw.Subscriber("news", Headline, domain=domain) as subscriber:
+        rtmw.spark.replay(rows, rate=0, type=Headline)
+        assert subscriber.receive(60).value == Headline("weather", 7)
 
 
 def test_a_topic_that_its_recording_does_not_have_is_refused(

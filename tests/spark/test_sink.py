@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import rtmw
-from tests.bus import eventually, taken
+from tests.bus import Reading, eventually, taken
+from tests.spark.recorded import reading, record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-LONG = 60.0
+LONG = 60
 """Seconds after which a test gives up."""
 
 
@@ -70,8 +72,10 @@ def test_nothing_is_lost_when_the_reader_is_slower_than_spark(spark: SparkSessio
     ("columns", "options", "said"),
     [
         (["payload"], {}, "no topic: rows need a column `topic`"),
-        (["'a' topic"], {}, "no content: rows need a column `payload`; found topic"),
+        (["'a' topic"], {}, "no content: rows need a column `payload`, or the fields of the message; found topic"),
         (["payload", "'a' topic"], {"rate": "1"}, "rate=1.0 needs the column `log_time`; found payload, topic"),
+        (["id"], {"topic": "a"}, "topic 'a': of which type are messages with these fields? Give the option"),
+        (["id"], {"topic": "a", "type": "tests.bus:Missing"}, "type 'tests.bus:Missing' cannot be had"),
         (["payload"], {"topik": "a"}, "option 'topik' is not known; there are domain, topic, type"),
         (["payload"], {"topic": "a", "rate": "fast"}, "option rate='fast' is not possible; it must be a number"),
         (["payload", "string(null) topic"], {}, "a row has no topic: its column `topic` is null"),
@@ -92,6 +96,25 @@ def test_a_reader_that_stands_still_fails_the_write_and_is_named(spark: SparkSes
         writer = numbered(spark, 100).drop("id").write.format("rtmw").mode("append").option("domain", domain.id)
         with pytest.raises(Exception, match=r"a RELIABLE subscriber has taken nothing for 0\.2 s"):
             writer.option("topic", "numbers").option("max_blocking", 0.2).save()
+
+
+def test_a_batch_of_a_stream_that_failed_half_way_goes_on_where_it_was(
+    spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    record(tmp_path / "run_0.mcap", 0, 100)
+    rows = spark.readStream.format("rtmw").option("topic", "river").load(str(tmp_path / "run_0.mcap"))
+    writer = rows.writeStream.format("rtmw").option("domain", domain.id).option("max_blocking", 0.2)
+    writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+    heard: list[Reading] = []
+    with rtmw.Subscriber(
+        "river", Reading, domain=domain, depth=10, reliability=rtmw.Reliability.RELIABLE
+    ) as subscriber:
+        with pytest.raises(Exception, match="a RELIABLE subscriber has taken nothing"):
+            writer.start().awaitTermination(LONG)
+        with rtmw.Listener(subscriber, lambda sample: heard.append(sample.value)):
+            assert writer.option("max_blocking", LONG).start().awaitTermination(LONG)
+            eventually(lambda: len(heard) >= 100, LONG)
+    assert heard == [reading(number) for number in range(100)]
 
 
 def test_subscribers_that_are_asked_for_and_do_not_come_are_told(spark: SparkSession, domain: rtmw.Domain) -> None:
