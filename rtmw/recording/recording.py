@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,8 @@ class Recording:
             raise
         self._walk: Walk | None = None
         self._why_not = ""
+        self._loaded: Index | None = None
+        self._lock = threading.Lock()
         self._types: dict[int, tuple[MessageType | None, str | None]] = {}
 
     def __enter__(self) -> Self:
@@ -71,9 +74,15 @@ class Recording:
 
     # ---- what is in it ----
 
-    @cached_property
+    @property
     def _index(self) -> Index:
         """Read when it is first asked for: who has chunks already, of another process, needs none."""
+        if self._loaded is None:
+            with self._lock:
+                self._loaded = self._loaded or self._load()
+        return self._loaded
+
+    def _load(self) -> Index:
         if is_finished(self._file):
             try:
                 summary = read_summary(self._file)
@@ -257,10 +266,12 @@ class Recording:
     def refresh(self) -> bool:
         """Looks at a growing file again: are there more whole chunks now?"""
         chunks = len(self._index.chunks)
-        self._file.measure()
-        if self._walk is None or self._walk.is_at_end:
-            return False
-        self._walk.advance()
+        with self._lock:
+            self._file.measure()
+            if self._walk is None or self._walk.is_at_end:
+                return False
+            self._walk.advance()
+            self.__dict__.pop("metadata", None)  # it may have grown, too
         return len(self._index.chunks) > chunks
 
 

@@ -226,6 +226,8 @@ class Walk:
                 read_side(self._file, chunks[-1], len(scanned.columns[0]), self._index.is_ours)
             except RecordingDamaged as error:
                 self.position, self.why_not = chunks.pop().position, str(error)
+                self._metadata[:] = [place for place in self._metadata if place[0] < self.position]
+                self._attachments[:] = [found for found in self._attachments if found.position < self.position]
             else:
                 return
 

@@ -66,6 +66,8 @@ def test_refresh_finds_each_chunk_once(tmp_path: Path, who: str, step: int) -> N
             assert more == (len(recording.chunks) > chunks)
             rows += [row for chunk in recording.chunks[chunks:] for row in recording.read(chunk).sequence.tolist()]
             chunks = len(recording.chunks)
+            seen = recording.metadata
+        assert seen[0][0] == "who"
         assert rows == [row[1] for row in written(first_sequence=sequence)]
         assert recording.complete, recording.incomplete_because
         assert not recording.refresh()
@@ -83,6 +85,7 @@ def test_a_chunk_that_is_not_yet_on_the_disk_is_not_there_yet(tmp_path: Path) ->
     with Recording(torn) as recording:
         assert recording.chunks == chunks[:3]
         assert f"byte {chunks[3].position}" in recording.incomplete_because
+        assert recording.metadata == ()
         torn.write_bytes((tmp_path / "whole.mcap").read_bytes()[: chunks[4].position])
         assert recording.refresh()
         assert recording.chunks == chunks[:4]

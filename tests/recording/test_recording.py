@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,9 @@ def test_who_has_a_chunk_reads_it_without_an_index(ours: Path) -> None:
     with Recording(ours) as again:
         assert again.read(chunk).sequence.tolist() == expected.sequence.tolist()
         assert again.bytes_read < 3 * chunk.length
+
+
+def test_many_threads_read_one_recording(ours: Path) -> None:
+    with Recording(ours) as recording, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda number: recording.read(recording.chunks[number]).sequence.tolist(), range(8)))
+    assert [sequence - (1 << 40) for part in found for sequence in part] == list(range(sum(map(len, found))))
