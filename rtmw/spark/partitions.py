@@ -96,6 +96,7 @@ def _others(one: Surveyed, found: list[tuple[Chunk, int]]) -> Iterator[Chunk]:
 
 
 def runs_of(one: Surveyed, found: list[tuple[Chunk, int]], selection: Selection, target: int) -> Iterator[Run]:
+    """Chunks, each with the number of its first message, in runs of about `target` bytes."""
     streams, run, size = wanted_streams(one, selection), list[tuple[Chunk, int]](), 0
     for chunk, first in found:
         if run and size + chunk.uncompressed_size > target:
