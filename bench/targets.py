@@ -131,6 +131,36 @@ TARGETS = (
         1.0,
         over=(("typed", "8 fields: 6 numbers, str, array of 16 doubles", MSGSPEC),),
     ),
+    Target(
+        "64 B from host to host, node to node, nothing lost: at least 4 × cyclonedds from program to program",
+        ours("between_rate", "nothing lost"),
+        4.0,
+        over=(("between_rate", "nothing lost", "cyclonedds"),),
+        at_least=True,
+    ),
+    Target(
+        "the same: at least 1 × zenoh",
+        ours("between_rate", "nothing lost"),
+        1.0,
+        over=(("between_rate", "nothing lost", "eclipse-zenoh"),),
+        at_least=True,
+        limited_by="by CPU time, the four processes take 1.5 µs of the two processors a message: program 0.35, node "
+        "0.45 (half of it in the kernel, sending), node 0.39, program 0.32",
+    ),
+    Target(
+        "half round trip from host to host, 64 B: at most 1.5 × cyclonedds",
+        ours("between_trip", "64 B"),
+        1.5,
+        over=(("between_trip", "64 B", "cyclonedds"),),
+    ),
+    Target(
+        "the same, 1 MiB: at most 1/3 of cyclonedds",
+        ours("between_trip", "1 MiB"),
+        1 / 3,
+        over=(("between_trip", "1 MiB", "cyclonedds"),),
+        limited_by="perf: copies; 40 % of the sending node is the kernel's into datagrams, 22 % of the receiving one "
+        "the kernel's out of them, and 29 % its own into the pool; two more are the programs'",
+    ),
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
     Target(
