@@ -17,10 +17,15 @@ NAMES: Final = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "
 Pressed = Callable[[], list[str]]
 
 
+def can_press() -> bool:
+    """Whether a person sits at a terminal."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+
+
 @contextmanager
 def keys() -> Generator[Pressed]:
     """A function that gives the keys pressed since its last call, and never waits; none where nobody can press any."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+    if not can_press():
         yield list
         return
     descriptor = sys.stdin.fileno()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -13,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.keys import keys
+from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, summary
 from rtmw.record import Recorder
 
@@ -81,7 +80,7 @@ def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace)
     """Until the end: show how it goes, and do what is demanded."""
     until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
     with keys() as pressed, Progress(arguments.quiet, arguments.json) as progress:
-        progress.say(f"recording to {recorder.folder}; {HELP_KEYS if sys.stdin.isatty() else HELP_SIGNALS}")
+        progress.say(f"recording to {recorder.folder}; {HELP_KEYS if can_press() else HELP_SIGNALS}")
         told: set[str] = set()
         while not demands.end.wait(_left(until)):
             if (until is not None and time.monotonic() >= until) or recorder.wait(0):

@@ -56,12 +56,11 @@ struct collector {
     rtmw_region *region;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a chunk is full, or the thread has ended */
-    uint64_t chunk_age_ns;  /* an open chunk is closed at latest then */
-    uint64_t budget;        /* bytes that messages larger than a chunk may take together */
-    uint32_t stopping, paused,
-        cuts;            /* written by anyone, read by the thread: cuts counts the demands to close a chunk */
-    int64_t clock_shift; /* likewise: tests move the wall clock by so many nanoseconds */
+    pthread_cond_t changed;          /* a chunk is full, or the thread has ended */
+    uint64_t chunk_age_ns;           /* an open chunk is closed at latest then */
+    uint64_t budget;                 /* bytes that messages larger than a chunk may take together */
+    uint32_t stopping, paused, cuts; /* anyone; cuts counts the demands to close a chunk */
+    int64_t clock_shift;             /* anyone: tests move the wall clock by so many nanoseconds */
 
     /* The thread's own. */
     struct source **taken_from; /* those of `sources` that it has seen */

@@ -56,4 +56,4 @@ def test_a_disk_that_stands_still_slows_no_publisher_and_what_it_did_not_take_is
     assert messages + sum(missing.values()) == BATCH * BATCHES
     assert missing["OVERFLOWED"] > 0
     assert len(payloads_of([tmp_path / "run" / "run_0.mcap"])) == messages
-    assert beside < 3 * alone
+    assert beside < 5 * alone  # beside any subscriber that keeps up it is twice
