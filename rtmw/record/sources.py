@@ -46,6 +46,8 @@ class Sources:
         self._domain, self._collector, self._topics, self._reliable = domain, collector, topics, reliable
         self.latched: set[int] = set()
         """Channels whose publishers keep messages for late subscribers."""
+        self._offered: dict[tuple[str, int], list[Publishing]] = {}
+        """By topic and type, its publishers when it last had any: they may leave before a chunk is written."""
         self._channels: dict[tuple[str, int], int] = {}
         """By topic and type."""
         self._names: list[str] = []
@@ -113,10 +115,10 @@ class Sources:
             source, type = self._collector.channel(number)
             topic = self._names[source]
             self._channels[topic, type] = number
-            publishers = [p for p in by_topic.get(topic, ()) if p.type == type]
+            publishers = [p for p in by_topic.get(topic, ()) if p.type == type] or self._offered.get((topic, type), [])
             kind = types[type][1] if type in types else resolve(bytes)
             define(definitions, topic, kind, _qos(publishers), number)
-        self._latch(by_topic)
+        self._latch()
 
     def _has_new_topics(self) -> bool:
         return any(name not in self._known and self._topics.take(name) for _, name, *_ in self._domain.region.topics())
@@ -148,7 +150,7 @@ class Sources:
     def _adapt(self) -> None:
         """To publishers that have come. Who asks for RELIABLE no longer does not do so again."""
         by_topic = self._publishers_by_topic()
-        self._latch(by_topic)
+        self._latch()
         for name, (number, asked) in self._asked.items():
             publishers = by_topic.get(name)
             wish = self._wish(publishers) if publishers else asked
@@ -156,8 +158,8 @@ class Sources:
                 self._collector.adapt(number, DEPTHS[wish])
                 self._asked[name] = number, wish
 
-    def _latch(self, by_topic: dict[str, list[Publishing]]) -> None:
-        keeping = {(name, p.type) for name, publishers in by_topic.items() for p in publishers if p.history}
+    def _latch(self) -> None:
+        keeping = {key for key, publishers in self._offered.items() if any(p.history for p in publishers)}
         self.latched |= {self._channels[key] for key in keeping & self._channels.keys()}
 
     def _publishers_by_topic(self) -> dict[str, list[Publishing]]:
@@ -166,7 +168,11 @@ class Sources:
         by_slot: dict[int, list[Publishing]] = {}
         for slot, _, type, reliability, priority, depth, history, *_, lifetime_ns in region.publishers():
             by_slot.setdefault(slot, []).append(Publishing(type, reliability, priority, depth, history, lifetime_ns))
-        return {name: by_slot.get(slot, []) for slot, name, *_ in region.topics()}
+        found = {name: by_slot.get(slot, []) for slot, name, *_ in region.topics()}
+        for name, publishers in found.items():
+            for type in {p.type for p in publishers}:
+                self._offered[name, type] = [p for p in publishers if p.type == type]
+        return found
 
     def _remember_publishers(self) -> None:
         region = self._domain.region

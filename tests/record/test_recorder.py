@@ -83,6 +83,16 @@ def test_the_qos_of_the_publisher_is_in_the_channel(domain: rtmw.Domain, tmp_pat
     }
 
 
+def test_so_is_that_of_a_publisher_that_left_before_anything_was_written(domain: rtmw.Domain, tmp_path: Path) -> None:
+    publisher = rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, history=3)
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
+        publisher.publish(b"1")
+        publisher.close()
+    with rtmw.Recording(recorder.paths[0]) as recording:
+        ((channel,),) = recording.topics().values()
+    assert (channel.metadata["rtmw.reliability"], channel.metadata["rtmw.history"]) == ("RELIABLE", "3")
+
+
 def test_patterns_find_topics_that_are_there_and_topics_that_come(domain: rtmw.Domain, tmp_path: Path) -> None:
     with (
         rtmw.Publisher("plant/old", domain=domain) as old,
