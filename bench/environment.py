@@ -18,7 +18,8 @@ PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 def requirements() -> list[str]:
     lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
-    return [line for line in lines if line] + tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    return [line for line in lines if line] + project["dependencies"] + project["optional-dependencies"]["spark"]
 
 
 def install(python: Path, *wanted: str) -> bool:

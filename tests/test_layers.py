@@ -41,8 +41,8 @@ LATE = {"rtmw.record", "rtmw.replay", "rtmw.spark"}
 
 OUTSIDE = ("topics", "examples", "bench")
 
-MEASURED = {"rtmw.types"}
-"""What bench/questions/typed.py measures by itself, although users only meet it through Publisher and Subscriber."""
+MEASURED = {"rtmw.types", "rtmw.recording"}
+"""What benches measure or make their data with by itself, although users meet it through Publisher and Recorder."""
 
 
 def part(module: str) -> str:

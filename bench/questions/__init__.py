@@ -20,6 +20,8 @@ NAMES = (
     "between_rate",
     "between_trip",
     "recording",
+    "scan",
+    "scan_slice",
 )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Payloads = tuple[Buffer, Integers, Integers]
     """Memory, and in it the position and the size of each payload."""
 
-__all__ = ["Decoder", "arrow_schema", "decode", "decoder", "encode", "payload_array"]
+__all__ = ["Decoder", "arrow_schema", "decode", "decoder", "described_decoder", "encode", "payload_array"]
 
 
 class Decoder(Protocol):
@@ -52,11 +52,12 @@ def decoder(kind: MessageType, unsigned: Unsigned = "keep") -> Decoder:
 
     Raises UnsupportedType for types that no columns can hold: mutable ones, those that contain themselves, maps.
     """
-    return _decoder(kind.description, unsigned)
+    return described_decoder(kind.description, unsigned)
 
 
 @lru_cache(maxsize=256)
-def _decoder(description: bytes, unsigned: Unsigned) -> Decoder:
+def described_decoder(description: bytes, unsigned: Unsigned = "keep") -> Decoder:
+    """The same, of a type's description."""
     document = read_document(description)
     if document["kind"] == "cdr":
         from rtmw.columns.cdr_decoder import CdrDecoder

@@ -18,7 +18,6 @@ from rtmw.spark.filters import Selection
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, Run
 from rtmw.spark.schema import Column, unsigned_of
-from rtmw.types import from_description
 
 if TYPE_CHECKING:
     Rowset = np.ndarray[Any, np.dtype[Any]]
@@ -84,7 +83,7 @@ class Scan:
         if self.description is None or all(column.member is None for column in self.columns):
             yield None, None
             return
-        decoder = columns.decoder(from_description(self.description), unsigned_of(self.options))
+        decoder = columns.described_decoder(self.description, unsigned_of(self.options))
         try:
             yield from decoder.decode(Rows(batch.data, batch.position, batch.size), self.options.mode != "FAILFAST")
         except ValueMismatch as error:

@@ -1,0 +1,111 @@
+"""How fast does Spark read a recording? All messages of a topic, with typed columns, summed up column by column.
+
+The same rows lie in Parquet, which Spark reads in the same session by turns. The reader of the MCAP project reads
+them in a loop of plain Python, where each message is decoded by its class. Sums have to agree. What counts is a query
+from `load` to its result; starting Spark does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import rtmw
+from bench.cases import MCAP, ONE_PROCESSOR, PARQUET, RTMW, Case, Figures
+from bench.role import Role
+from bench.stage import ROOT, Part, Stage
+from bench.telemetry import NAMES, TOPIC, Telemetry, as_parquet, recorded
+
+TITLE = "Spark reads a recording"
+UNIT = "M messages/s"
+SYSTEMS = (RTMW, PARQUET, ONE_PROCESSOR, MCAP)
+FOLDER = ROOT / "build" / "bench"
+LIMIT = 120.0
+TURNS = 2
+LOOPED = 20_000
+"""Messages that the loop in Python reads."""
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    return [Case("eight fields", (RTMW,), {"count": 1_000_000 if quick else 10_000_000})]
+
+
+def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
+    """All systems by turns."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    parts = ("files", "two_processors", "one_processor", "loop")
+    rates: dict[str, float] = {}
+    for part in parts:
+        rates |= stage.play("scan", system, [Part(part, case.options)], limit=LIMIT)[0]
+    return {name: Figures(value) for name, value in rates.items()}
+
+
+def files(role: Role) -> dict[str, float]:
+    """Made in the first round, and kept."""
+    count = role.options["count"]
+    recorded(FOLDER, count), as_parquet(FOLDER, count)
+    return {}
+
+
+def session(processors: int) -> Any:
+    return rtmw.spark.session(f"local[{processors}]", memory="2g")
+
+
+def recording(spark: Any, path: Path, **options: Any) -> Any:
+    return spark.read.format("rtmw").load(str(path), topic=TOPIC, columns=",".join(NAMES), **options)
+
+
+def sums(frame: Any) -> list[float]:
+    from pyspark.sql import functions
+
+    row = frame.agg(*[functions.sum(name) for name in NAMES]).collect()[0]
+    return [float(value) for value in row]
+
+
+def rate(count: int, ask: Callable[[], Any]) -> tuple[float, list[float]]:
+    """Million messages a second, and the sums."""
+    began = time.perf_counter()
+    found = sums(ask())
+    return count / (time.perf_counter() - began) / 1e6, found
+
+
+def two_processors(role: Role) -> dict[str, float]:
+    """The best of a few turns, behind one that warms up."""
+    count, spark = role.options["count"], session(2)
+    path, parquet = recorded(FOLDER, count), as_parquet(FOLDER, count)
+    asks = {RTMW: lambda: recording(spark, path), PARQUET: lambda: spark.read.parquet(str(parquet))}
+    best: dict[str, float] = {}
+    for turn in range(TURNS + 1):
+        found = {name: rate(count, ask) for name, ask in asks.items()}
+        check(found[RTMW][1], found[PARQUET][1])
+        if turn:
+            best = {name: max(best.get(name, 0.0), speed) for name, (speed, _) in found.items()}
+    return best
+
+
+def check(ours: list[float], theirs: list[float]) -> None:
+    """Sums of floats depend on the order in which partitions come; nothing else may differ."""
+    if any(abs(a - b) > 1e-9 * abs(b) for a, b in zip(ours, theirs, strict=True)):
+        raise ValueError(f"the sums differ: {ours} and {theirs}")
+
+
+def one_processor(role: Role) -> dict[str, float]:
+    count, spark = role.options["count"], session(1)
+    path = recorded(FOLDER, count)
+    return {ONE_PROCESSOR: [rate(count, lambda: recording(spark, path))[0] for _ in range(2)][1]}
+
+
+def loop(role: Role) -> dict[str, float]:
+    from mcap.reader import make_reader
+
+    total, count, began = [0.0] * len(NAMES), 0, time.perf_counter()
+    with recorded(FOLDER, role.options["count"]).open("rb") as file:
+        for _, _, message in make_reader(file).iter_messages(log_time_order=False):
+            value = Telemetry.deserialize(message.data)
+            total = [sum + getattr(value, name) for sum, name in zip(total, NAMES, strict=True)]
+            count += 1
+            if count == LOOPED:
+                break
+    return {MCAP: count / (time.perf_counter() - began) / 1e6}
