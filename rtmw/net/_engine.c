@@ -213,18 +213,21 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
 
 static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic", "type",    "reader", "octets",    "reliability", "priority",
-                            "depth", "history", "lane",   "wants_old", "may_land",    NULL};
+    static char *names[] = {"topic",   "type", "reader",    "octets",   "reliability", "priority", "depth",
+                            "history", "lane", "wants_old", "may_land", "known",       NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
     int reader, octets, reliability, priority, lane, wants_old, may_land;
+    const char *known;
+    Py_ssize_t known_size;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIipp", names, &topic, &given, &reader, &octets,
-                                              &reliability, &priority, &depth, &history, &lane, &wants_old, &may_land))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIippy#", names, &topic, &given, &reader, &octets,
+                                              &reliability, &priority, &depth, &history, &lane, &wants_old, &may_land,
+                                              &known, &known_size))
         return NULL;
     struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
     if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -238,6 +241,11 @@ static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywor
     in->lane = (uint8_t)lane;
     in->wants_old = (uint32_t)wants_old;
     in->may_land = may_land;
+    in->history = history;
+    if (known_size == sizeof in->known) {
+        memcpy(in->known_before, known, sizeof in->known);
+        memcpy(in->known, known, sizeof in->known);
+    }
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);
@@ -378,6 +386,17 @@ static PyObject *Route_want_old(PyObject *object, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_known(PyObject *object, PyObject *unused)
+{
+    struct inbound *i = ((Route *)object)->inbound;
+    (void)unused;
+    if (!i) return PyBytes_FromString("");
+    pthread_mutex_lock(&i->lock);
+    PyObject *known = PyBytes_FromStringAndSize((const char *)i->known, sizeof i->known);
+    pthread_mutex_unlock(&i->lock);
+    return known;
+}
+
 static PyObject *Route_hand_over(PyObject *object, PyObject *args)
 {
     Route *self = (Route *)object;
@@ -417,6 +436,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
                                       {"pack", Route_pack, METH_O, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
+                                      {"known", Route_known, METH_NOARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"hand_over", Route_hand_over, METH_VARARGS, NULL},
                                       {"close", Route_close, METH_NOARGS, NULL},

@@ -39,11 +39,12 @@ class Engine:
         lane: int,
         wants_old: bool,
         may_land: bool,
+        known: bytes,
     ) -> Route:
         """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane).
 
         `may_land`: large messages go from datagrams to the pool; only with a DDS library whose datagrams are laid out
-        as dds.h says.
+        as dds.h says. `known`: of the last route of this lane; empty, if there was none.
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
@@ -82,6 +83,9 @@ class Route:
 
     def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
         """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
+
+    def known(self) -> bytes:
+        """Inbound: what it has brought of which publishers, for the next route of its lane (known.c)."""
 
     def want_old(self, wanted: bool, /) -> None:
         """Inbound: should messages come that nodes had kept from before anybody read?"""

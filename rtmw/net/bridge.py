@@ -40,6 +40,8 @@ class Bridge:
         engine.watch(self.discovery.reader_news)
         self.outgoing: dict[OutKey, Outgoing] = {}
         self.incoming: dict[InKey, Incoming] = {}
+        self._known: dict[InKey, bytes] = {}
+        """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
         self.refused: dict[str, str] = {}
         """What cannot cross, by topic, and why."""
         self._lookup = Lookup(participant, self._names)
@@ -136,6 +138,8 @@ class Bridge:
                     if takers:
                         wanted[name, identity, lane] = (kind, takers, writers)
         for key in [*self.incoming.keys() - wanted.keys()]:
+            if key[2].keeps:
+                self._known[key] = self.incoming[key].known()
             self._forget(self.incoming, key)
         for key, (kind, takers, writers) in wanted.items():
             before = self.incoming.get(key)
@@ -148,8 +152,9 @@ class Bridge:
     def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
         def make() -> None:
             self.incoming[key] = Incoming(
-                self._engine, self._participant, self._names, key[0], kind, key[2], request, offered
-            )
+                self._engine, self._participant, self._names, key[0], kind, key[2], request, offered,
+                self._known.get(key, b""),
+            )  # fmt: skip
             self.refused.pop(key[0], None)
 
         self._try(key[0], "received", make)

@@ -27,6 +27,7 @@ enum {
     BURST_BYTES = 64 << 10, /* the same, in bytes */
     BATCH = 32,             /* samples taken from a reader in one call */
     SOURCES = 64,           /* remote writers that a route remembers */
+    KNOWN = 64,             /* remote publishers of which a lane remembers what it has brought */
     PAUSES = 256,           /* topics that others may have paused at a time */
     RETRY_NS = 200000,
     HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
@@ -71,6 +72,12 @@ struct source {
     bool is_node;
     bool is_joined;    /* the reader that takes over has all that is still to come from it */
     uint64_t sequence; /* of the last sample from a node; of a plain writer: its source time. 0: none yet */
+    uint64_t brought;  /* messages of a lane that keeps some */
+};
+
+/* A publisher elsewhere, and the source time of the newest message of it that routes of a lane have brought. */
+struct known {
+    uint64_t publisher, newest_ns;
 };
 
 struct sample {
@@ -102,7 +109,9 @@ struct inbound {
     uint32_t wants_old; /* 1: kept messages too, which were there before who reads */
     uint64_t topic;     /* what flow.c calls it */
     struct source sources[SOURCES];
-    uint32_t forgotten; /* the next source to replace */
+    uint32_t forgotten;                             /* the next source to replace */
+    struct known known_before[KNOWN], known[KNOWN]; /* by the routes before this one; by this one, too */
+    uint32_t known_next, history;                   /* history: messages that the bus keeps of this lane */
     struct backlog backlog;
     bool is_stuck; /* the engine counts it */
     bool pausing;  /* others have been told to */
@@ -176,6 +185,10 @@ struct source *inbound_source(struct inbound *, dds_instance_handle_t publicatio
 bool inbound_is_next(struct inbound *, const struct sample *); /* no gap between it and what its source sent before */
 bool inbound_is_past(struct inbound *, const struct sample *); /* it is delivered already */
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
+
+/* known.c: lock held */
+bool known_is(struct inbound *, const struct source *, uint64_t publisher, uint64_t source_time_ns);
+void known_add(struct inbound *, struct source *, uint64_t publisher, uint64_t source_time_ns);
 
 /* watch.c: counts samples that are not of the type of a route. From opening to closing; not by several threads */
 void watch(struct inbound *);

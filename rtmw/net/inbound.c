@@ -156,9 +156,10 @@ static uint64_t expiry(const struct source *s, const struct arrived *m, uint64_t
 }
 
 /* false: it has to wait. */
-static bool publish(struct inbound *i, const struct source *s, uint8_t priority, const struct arrived *m)
+static bool publish(struct inbound *i, struct source *s, uint8_t priority, const struct arrived *m)
 {
-    uint64_t now = now_realtime_ns(), expires = expiry(s, m, now);
+    uint64_t now = now_realtime_ns(), expires = expiry(s, m, now), publisher = identity_of(s, m->publisher);
+    if (known_is(i, s, publisher, m->source_time_ns)) return true;
     if (expires && expires <= now) {
         count_up(&i->expired, 1);
         return true;
@@ -166,7 +167,7 @@ static bool publish(struct inbound *i, const struct source *s, uint8_t priority,
     rtmw_message_qos qos = {.priority = priority,
                             .expires_ns = expires,
                             .source_time_ns = m->source_time_ns,
-                            .publisher = identity_of(s, m->publisher)};
+                            .publisher = publisher};
     int code =
         m->loan ? rtmw_loan_publish(i->publisher, m->loan, &qos) : rtmw_publish(i->publisher, m->data, m->size, &qos);
     if (m->loan && code == RTMW_OK) {
@@ -174,14 +175,15 @@ static bool publish(struct inbound *i, const struct source *s, uint8_t priority,
         count_up(&i->uncopied, 1);
     }
     if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
+    if (code == RTMW_OK) known_add(i, s, publisher, m->source_time_ns);
     if (code == RTMW_OK) count_up(&i->bytes, m->size);
     count_up(code == RTMW_OK ? &i->received : &i->no_memory, 1);
     return true;
 }
 
 /* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
-static bool publish_pack(struct inbound *i, struct sample *sample, const struct source *s,
-                         const struct trailer *trailer, struct iovec bytes)
+static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
+                         struct iovec bytes)
 {
     struct pack pack;
     struct packed entry;

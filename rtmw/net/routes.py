@@ -189,7 +189,7 @@ class Incoming:
 
     def __init__(
         self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
-        lane: Lane, request: Request, offered: Offer,
+        lane: Lane, request: Request, offered: Offer, known: bytes,
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
         self._participant = participant
@@ -209,6 +209,7 @@ class Incoming:
             lane=lane.code,
             wants_old=request.history > 0,
             may_land=KNOWS_DATAGRAMS,
+            known=known,
         )
 
     def _make_reader(self, request: Request) -> Any:
@@ -234,6 +235,10 @@ class Incoming:
         self._route.want_old(request.history > 0)
         if self._route.hand_over(heir._ref, at_once):
             self._reader, self.request, self._heir = heir, request, None
+
+    def known(self) -> bytes:
+        """What its lane has brought; for the route that comes after it."""
+        return self._route.known()
 
     def heard(self) -> set[str]:
         """The writers that it hears, by guid."""

@@ -10,9 +10,12 @@ import pytest
 
 import rtmw
 from rtmw import Reliability, observe
+from rtmw.net.cyclone import DataReader, Policy, Qos, Topic
 from rtmw.net.discovery import Discovery, Endpoint
+from rtmw.net.idl_class import idl_class
 from rtmw.net.settings import Settings
 from rtmw.net.wire import join
+from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 ADAPTIVE, RELIABLE, TIMELY = Reliability.ADAPTIVE, Reliability.RELIABLE, Reliability.TIMELY
@@ -24,11 +27,17 @@ Pair = tuple[Host, Host]
 
 
 @pytest.fixture
-def wire(dds_domain: int) -> Iterator[Discovery]:
-    """What a participant of the test sees of the nodes' endpoints."""
+def participant(dds_domain: int) -> Iterator[Any]:
+    """A plain DDS program beside the nodes."""
     kept, participant = join(Settings(domain=dds_domain), b"{}")
-    yield Discovery(participant)
+    yield participant
     del kept, participant
+
+
+@pytest.fixture
+def wire(participant: Any) -> Discovery:
+    """What it sees of the nodes' endpoints."""
+    return Discovery(participant)
 
 
 def readers(wire: Discovery) -> list[Endpoint]:
@@ -89,10 +98,10 @@ def takes(subscriber: rtmw.Subscriber[bytes]) -> Any:
     "wishes",
     [
         {"min_interval": 0.3},
-        {"deadline": 5.0},
+        {"deadline": 60.0},
         {"history": 5},
         {"reliability": TIMELY, "depth": 1},
-        {"reliability": TIMELY, "deadline": 3.0, "history": 3, "min_interval": 0.1},
+        {"reliability": TIMELY, "deadline": 60.0, "history": 3, "min_interval": 0.1},
     ],
     ids=lambda wishes: ", ".join(wishes),
 )
@@ -138,6 +147,22 @@ def test_a_minimum_interval_that_all_want_is_told_to_the_other_host_and_taken_ba
         stream.flow_for(0.5)
         stream.assert_whole()
         stream.close()
+
+
+@pytest.mark.parametrize("reliability", [RELIABLE, ADAPTIVE])
+def test_a_plain_reader_asks_for_a_deadline_that_nobody_offered_before(
+    pair: Pair, participant: Any, wire: Discovery, reliability: Reliability
+) -> None:
+    stream = Stream(pair, reliability)
+    stream.flow_for(0.2)
+    topic = Topic(participant, TOPIC, idl_class(resolve(bytes)))
+    asked = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll, Policy.Deadline(60_000_000_000))
+    plain: Any = DataReader(participant, topic, qos=asked)
+    stream.flow_until(lambda: plain.take(1000), "it hears nothing")
+    stream.flow_until(lambda: [one.deadline_ns for one in writers(wire)] == [60_000_000_000], "it is not offered")
+    stream.flow_for(0.5)
+    stream.assert_whole()
+    stream.close()
 
 
 def interval_of_the_node(host: Host) -> float:

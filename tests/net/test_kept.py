@@ -12,12 +12,16 @@ Pair = tuple[Host, Host]
 ALL = pytest.mark.parametrize("reliability", [*Reliability])
 
 
+DEPTH = 10_000
+"""So that nothing has to give way, however slow the machine is."""
+
+
 def publisher(host: Host, topic: str, reliability: Reliability, history: int) -> rtmw.Publisher[bytes]:
-    return rtmw.Publisher(topic, domain=host.domain, reliability=reliability, history=history)
+    return rtmw.Publisher(topic, domain=host.domain, reliability=reliability, history=history, depth=DEPTH)
 
 
 def subscriber(host: Host, topic: str, reliability: Reliability, history: int) -> rtmw.Subscriber[bytes]:
-    return rtmw.Subscriber(topic, domain=host.domain, reliability=reliability, history=history)
+    return rtmw.Subscriber(topic, domain=host.domain, reliability=reliability, history=history, depth=DEPTH)
 
 
 def receive(source: rtmw.Subscriber[bytes], count: int) -> list[int]:
@@ -98,3 +102,35 @@ def test_who_asks_for_nothing_old_gets_nothing_old(pair: Pair, reliability: Reli
         assert source.wait_for_subscribers(1, timeout=PATIENCE)
         source.publish(b"5")
         assert receive(only, 1) == [5]
+
+
+@ALL
+def test_messages_that_were_published_together_all_arrive(pair: Pair, reliability: Reliability) -> None:
+    here, there = pair
+    with publisher(here, "together", reliability, history=20) as source:
+        only = subscriber(there, "together", reliability, history=0)
+        assert source.wait_for_subscribers(1, timeout=PATIENCE)
+        source.publish_many([b"%d" % number for number in range(20)])
+        assert receive(only, 20) == [*range(20)]
+
+
+@ALL
+def test_who_comes_after_another_gets_them_once_and_then_what_was_published_since(
+    pair: Pair, reliability: Reliability
+) -> None:
+    here, there = pair
+    with publisher(here, "again", reliability, history=2) as source:
+        for number in range(4):
+            source.publish(b"%d" % number)
+        with subscriber(there, "again", reliability, history=2) as late:
+            assert receive(late, 2) == [2, 3]
+        wait_until(lambda: source.stats().subscribers == 0, "the node goes on reading for nobody")
+        source.publish(b"4")
+        with subscriber(there, "again", reliability, history=2) as late:
+            assert receive(late, 3) == [2, 3, 4]  # the first two from the bus of its own host, which does not know yet
+        wait_until(lambda: source.stats().subscribers == 0, "the node goes on reading for nobody")
+        with subscriber(there, "again", reliability, history=2) as late:
+            assert receive(late, 2) == [3, 4]
+            assert source.wait_for_subscribers(1, timeout=PATIENCE)
+            source.publish(b"5")
+            assert receive(late, 1) == [5]

@@ -76,7 +76,12 @@ def test_everybody_hears_each_publisher_that_he_is_matched_with_once_and_in_orde
     def has_arrived() -> bool:
         for listener in listeners:
             listener.take()
-        return all(listener.heard[RELIABLE][-1:] == [COUNT - 1] for listener in listeners)
+        matched = [
+            (each, offered) for each, offered in product(listeners, Reliability) if each.is_matched_with(offered)
+        ]
+        return all(each.heard[offered] for each, offered in matched) and all(
+            each.heard[RELIABLE][-1:] == [COUNT - 1] for each in listeners
+        )
 
     wait_until(has_arrived, "the last RELIABLE message does not arrive")
     for listener, offered in product(listeners, Reliability):
