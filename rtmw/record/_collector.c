@@ -6,12 +6,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collector.h"
 
 typedef struct {
     PyObject_HEAD
     struct collector *core; /* until closed */
+    pid_t owner;            /* the process that has the thread: a child of it has not */
 } Collector;
 
 static PyObject *error_of(PyObject *self) { return *(PyObject **)PyType_GetModuleState(Py_TYPE(self)); }
@@ -38,6 +40,7 @@ static bool start(PyObject *self, uint32_t domain, uint64_t chunk_age_ns, uint64
     int code = rtmw_attach(domain, &core->region);
     if (code != RTMW_OK) return free(core), fail(self, "the recorder cannot attach", code), false;
     code = collector_start(core);
+    ((Collector *)self)->owner = getpid();
     if (!code) return ((Collector *)self)->core = core, true;
     rtmw_detach(core->region);
     free(core);
@@ -240,7 +243,7 @@ static PyObject *Collector_close(PyObject *self, PyObject *unused)
     struct collector *core = ((Collector *)self)->core;
     (void)unused;
     ((Collector *)self)->core = NULL;
-    if (core) {
+    if (core && ((Collector *)self)->owner == getpid()) {
         Py_BEGIN_ALLOW_THREADS
         rtmw_region *region = core->region;
         collector_stop(core);

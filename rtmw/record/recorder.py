@@ -218,6 +218,7 @@ class Recorder(Closing):
 
 
 _open: set[Recorder] = set()
+os.register_at_fork(after_in_child=_open.clear)  # its threads stay with the parent
 
 
 @atexit.register

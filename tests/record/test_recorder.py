@@ -256,3 +256,24 @@ rtmw.Publisher("a").publish(b"1")
 def test_a_program_that_forgets_to_close_its_recorder_leaves_a_complete_file(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORGETFUL, str(tmp_path / "run")], timeout=LONG_S, check=True)
     assert payloads_of([tmp_path / "run" / "run_0.mcap"]) == [b"1"]
+
+
+FORKED = """
+import os, sys, rtmw
+recorder = rtmw.Recorder("a", sys.argv[1])
+publisher = rtmw.Publisher("a")
+publisher.publish(b"1")
+child = os.fork()
+if not child:
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+publisher.publish(b"2")
+recorder.close()
+"""
+
+
+@pytest.mark.usefixtures("domain")
+def test_a_child_of_the_process_that_records_ends_as_it_would_otherwise(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "run")]
+    subprocess.run(command, timeout=LONG_S, check=True)
+    assert payloads_of([tmp_path / "run" / "run_0.mcap"]) == [b"1", b"2"]
