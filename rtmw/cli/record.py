@@ -14,6 +14,7 @@ from typing import Any
 from rtmw.cli.common import CommandError
 from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, summary
+from rtmw.domain import Domain
 from rtmw.record import Recorder
 
 STEP_S = 0.2
@@ -62,11 +63,11 @@ def record(arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.topics):
         raise CommandError("say which topics to record: names and patterns, or --all")
     demands = _Demands()
-    with demands.listening():
+    with demands.listening(), Domain(arguments.domain) as domain:
         try:
             given = {name: getattr(arguments, name) for name in _OPTIONS}
             options: Any = {name: value for name, value in given.items() if value is not None}
-            recorder = Recorder(topics, arguments.output, exclude=arguments.exclude, domain=arguments.domain, **options)
+            recorder = Recorder(topics, arguments.output, exclude=arguments.exclude, domain=domain, **options)
         except ValueError as error:
             raise CommandError(str(error)) from None
         with recorder:

@@ -18,7 +18,7 @@ from rtmw.recording import Recording
 from topics import telemetry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PART = 500
 """Messages of memory that are replayed, if there are so many: the first ones."""
@@ -93,8 +93,11 @@ def in_spark(spark: SparkSession, path: Path, picture: Path, bus: Domain) -> Off
     from rtmw.spark import analyse
 
     messages = spark.read.format("rtmw").option("typed", "false").load(str(path))
-    rows = {row[0]: row[1] for row in messages.groupBy("topic").count().collect()}
-    show_frame("Computed by Spark: from publishing on one host to the recorder on the other", analyse.latency(messages))
+    latency = analyse.latency(messages)
+    found: list[Any] = latency.collect()
+    rows = {row.topic: row.messages for row in found}
+    title = "Computed by Spark: from publishing on one host to the recorder on the other"
+    show_table(Table(title, latency.columns, [[_whole(cell) for cell in row] for row in found]))
     cpu = spark.read.format("rtmw").option("topic", telemetry.CPU.name).load(str(path))
     means = analyse.resample(cpu, 0.5, ["percent"], how="mean")
     figure: Any = analyse.lines(means, "time", "percent", title="Processor load, as recorded", unit="%")
@@ -103,28 +106,29 @@ def in_spark(spark: SparkSession, path: Path, picture: Path, bus: Domain) -> Off
     first = messages.where(f"topic = '{telemetry.MEMORY.name}'").orderBy("log_time_ns", "sequence").limit(PART)
     listener, part = Listener(bus), first.select("topic", "log_time", "sequence", "file", "payload")
     replayed = rtmw.spark.replay(part, rate=0.0, domain=bus.id, subscribers=1)
-    memory = spark.read.format("rtmw").option("topic", telemetry.MEMORY.name).load(str(path))
-    typed = memory.orderBy("log_time_ns", "sequence").limit(PART).selectExpr("bigint(sum(used))", "count(*)").first()
-    assert typed is not None
-    return Offline(rows, replayed.messages, typed[0] or 0, *listener.count(typed[1]))
+    used = used_bytes(path)[:PART]
+    return Offline(rows, replayed.messages, sum(used), *listener.count(len(used)))
 
 
-def show_frame(title: str, result: DataFrame) -> None:
-    """Print a small DataFrame as a table; microseconds without fractions."""
-    found: list[Any] = result.collect()
-    rows = [[round(cell) if isinstance(cell, float) else cell for cell in row] for row in found]
-    show_table(Table(title, result.columns, rows))
+def _whole(cell: Any) -> Any:
+    """Microseconds without fractions."""
+    return round(cell) if isinstance(cell, float) else cell
+
+
+def used_bytes(path: Path) -> list[int]:
+    """What each message of memory says, in the order in which they were recorded."""
+    with Recording(path) as recording:
+        found = recording.messages(telemetry.MEMORY.name)
+        return [telemetry.Memory.deserialize(message.payload).used for message in found]
 
 
 def without_spark(path: Path, bus: Domain) -> Offline:
     """Counted and replayed by rtmw alone."""
     rows: dict[str, int] = {}
-    used: list[int] = []
     with Recording(path) as recording:
         for message in recording.messages():
             rows[message.channel.topic] = rows.get(message.channel.topic, 0) + 1
-            if message.channel.topic == telemetry.MEMORY.name:
-                used.append(telemetry.Memory.deserialize(message.payload).used)
+    used = used_bytes(path)
     listener = Listener(bus)
     with rtmw.Replay(path, topics=[telemetry.MEMORY.name], rate=None, domain=bus, max_blocking=PATIENCE_S) as replay:
         replay.wait_for_subscribers(timeout=PATIENCE_S)
