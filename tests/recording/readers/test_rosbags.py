@@ -9,12 +9,13 @@ from rosbags.highlevel import AnyReader
 from rosbags.interfaces import ConnectionExtRosbag2, QosDurability, QosReliability
 from rosbags.typesys import Stores, get_typestore
 
+import rtmw
 from rtmw.recording import Recording, RecordingWriter
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
 from rtmw.types import resolve
 from tests.recording.readers import made
-from topics.river import Reading
+from topics.river import Quality, Reading
 
 
 def test_rosbags_opens_our_recording_as_a_bag_and_decodes_each_message(tmp_path: Path) -> None:
@@ -58,3 +59,18 @@ def test_what_ros_2_cannot_hold_is_in_the_bag_too_and_comes_back_by_our_descript
             kind = recording.message_type(channel)
             assert kind is not None
             assert kind.identity == resolve(kinds[channel.topic]).identity
+
+
+def test_what_a_recorder_writes_for_ros_2_is_a_bag(tmp_path: Path, domain: rtmw.Domain) -> None:
+    values = [Reading("A1", "ph", number / 4, Quality.GOOD, number) for number in range(50)]
+    with (
+        rtmw.Recorder("river/reading", tmp_path / "bag", domain=domain, ros2=True, reliable=True) as recorder,
+        rtmw.Publisher("river/reading", Reading, domain=domain, reliability=rtmw.Reliability.RELIABLE) as publisher,
+    ):
+        assert publisher.wait_for_subscribers(timeout=60)
+        assert all(publisher.publish(value) for value in values)
+    with AnyReader([*recorder.paths], default_typestore=get_typestore(Stores.EMPTY)) as reader:
+        found = [reader.deserialize(raw, connection.msgtype) for connection, _, raw in reader.messages()]
+    assert [(one.station, one.value, one.quality, one.measured_ns) for one in found] == [
+        (value.station, value.value, value.quality.value, value.measured_ns) for value in values
+    ]
