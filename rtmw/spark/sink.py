@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -35,9 +36,9 @@ class Delivered(WriterCommitMessage):
     worst_late_ns: int = 0
     """How far the most belated message was behind its time."""
 
-    def add(self, topic: str, size: int) -> None:
-        messages, bytes = self.topics.get(topic, (0, 0))
-        self.topics[topic] = messages + 1, bytes + size
+    def add(self, topic: str, messages: int, size: int) -> None:
+        before = self.topics.get(topic, (0, 0))
+        self.topics[topic] = before[0] + messages, before[1] + size
 
 
 def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, ledger: Ledger) -> Delivered:
@@ -55,15 +56,17 @@ def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, led
 
 def publish_rows(rows: Rows, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
     open_now = [outlets.of(source) for source in rows.sources]
-    count = ledger.count
-    for row, payload in enumerate(payloads_of(rows, outlets)):
-        outlet = open_now[rows.source[row]]
+    publish = [outlet.publish for outlet in open_now]
+    payloads, priority, count = payloads_of(rows, outlets), rows.priority, ledger.count
+    for row, (at, payload) in enumerate(zip(rows.source, payloads, strict=True)):
         if rows.recorded is not None:
             pace.wait(rows.recorded[row])
-        if not outlet.publish(payload, priority=None if rows.priority is None else rows.priority[row]):
-            raise refused(outlet, outlets.delivery)
+        if not (publish[at](payload, priority=priority[row]) if priority else publish[at](payload)):
+            raise refused(open_now[at], outlets.delivery)
         count[0] += 1
-        done.add(outlet.topic, len(payload))
+    sizes = np.bincount(rows.source, [*map(len, payloads)], len(rows.sources))
+    for source, messages, size in zip(rows.sources, np.bincount(rows.source), sizes, strict=True):
+        done.add(source.topic, int(messages), int(size))
 
 
 def refused(outlet: Publisher[Any], delivery: Delivery) -> RtmwError:

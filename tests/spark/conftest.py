@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 # These JVMs live for seconds: without their second compiler and collector they need a third less of the processors.
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test of each run also waits for its JVM, which takes most of a minute on a machine that is busy."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(145))
 
 
 @pytest.fixture(scope="session")
