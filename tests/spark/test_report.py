@@ -17,6 +17,8 @@ from tests.spark.analyse.rows import time_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.timeout(145)  # a busy machine takes a minute for the JVM alone
+
 
 def tables(page: str) -> dict[str, list[list[str]]]:
     """The cells of each table by the heading before it. Fails where the page is not well formed."""
@@ -31,7 +33,6 @@ def tables(page: str) -> dict[str, list[list[str]]]:
     return found
 
 
-@pytest.mark.timeout(300)
 def test_a_report_is_one_page_with_all_that_is_known(spark: SparkSession, tmp_path: Path) -> None:
     from rtmw.spark.report import report
 
