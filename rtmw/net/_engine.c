@@ -386,6 +386,16 @@ static PyObject *Route_want_old(PyObject *object, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_stop(PyObject *object, PyObject *unused)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    if (o) outbound_stop(o);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *Route_known(PyObject *object, PyObject *unused)
 {
     struct inbound *i = ((Route *)object)->inbound;
@@ -436,6 +446,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
                                       {"pack", Route_pack, METH_O, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
+                                      {"stop", Route_stop, METH_NOARGS, NULL},
                                       {"known", Route_known, METH_NOARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"hand_over", Route_hand_over, METH_VARARGS, NULL},

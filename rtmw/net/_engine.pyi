@@ -84,6 +84,9 @@ class Route:
     def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
         """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
 
+    def stop(self) -> None:
+        """Outbound: send nothing more. The counters, which change no more, can be read until it is closed."""
+
     def known(self) -> bytes:
         """Inbound: what it has brought of which publishers, for the next route of its lane (known.c)."""
 

@@ -150,7 +150,8 @@ bool engine_stop(struct engine *); /* false: DDS holds messages yet, and the eng
 
 /* outbound.c: called by the sender, but for open and close */
 int outbound_open(struct outbound *);
-void outbound_close(struct outbound *); /* waits for the sender to let go of it */
+void outbound_stop(struct outbound *);  /* waits for the sender to let go of it: from then on it counts nothing more */
+void outbound_close(struct outbound *); /* stops it, too */
 bool outbound_is_delivered(struct outbound *);
 void outbound_gather(struct outbound *);
 /* Sends from one band until `most` messages have left, or the route is blocked. Returns the bytes sent. */

@@ -230,14 +230,22 @@ int outbound_open(struct outbound *o)
 
 void outbound_forget(struct outbound *o)
 {
+    rtmw_message m; /* a lapse that nobody has come to yet is counted by taking */
+    if (rtmw_take(o->subscriber, &m) == RTMW_OK) rtmw_release(o->engine->region, m.descriptor);
     for (uint32_t band = 0; band < BANDS; band++)
         while (o->queue[band].count) drop_first(o, band);
 }
 
-void outbound_close(struct outbound *o)
+void outbound_stop(struct outbound *o)
 {
     struct timespec pause = {.tv_nsec = 1000000};
+    if (load_acquire(&o->closing) == 2) return;
     store_release(&o->closing, 1u);
     while (load_acquire(&o->closing) != 2) nanosleep(&pause, NULL);
+}
+
+void outbound_close(struct outbound *o)
+{
+    outbound_stop(o);
     rtmw_subscriber_close(o->subscriber);
 }

@@ -123,6 +123,7 @@ class Outgoing:
     def _stop(self) -> None:
         """What is kept is the bus' again: the next reader gets it from there."""
         assert self._route is not None
+        self._route.stop()
         self._before.update(self._route.counters())
         self._route.close()
         self._route, self._keeping = None, []
