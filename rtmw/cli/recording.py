@@ -15,18 +15,18 @@ from typing import IO, Any, Final
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import line
 from rtmw.cli.show import Cell, Table, duration, show, show_json, size
-from rtmw.recording.check import Checked
-from rtmw.recording.check import check as check_recording
-from rtmw.recording.copying import Progress
-from rtmw.recording.cut import Section
-from rtmw.recording.cut import cut as cut_recording
-from rtmw.recording.info import RecordingInfo, TopicInfo
-from rtmw.recording.info import info as info_of
-from rtmw.recording.merge import merge as merge_recordings
 from rtmw.recording.paths import find_recordings
-from rtmw.recording.recover import SUFFIX, Lost, Recovered
-from rtmw.recording.recover import recover as recover_recording
-from rtmw.recording.whole import written_whole
+from rtmw.recording.tools.check import Checked
+from rtmw.recording.tools.check import check as check_recording
+from rtmw.recording.tools.copying import Progress
+from rtmw.recording.tools.cut import Section
+from rtmw.recording.tools.cut import cut as cut_recording
+from rtmw.recording.tools.info import RecordingInfo, TopicInfo
+from rtmw.recording.tools.info import info as info_of
+from rtmw.recording.tools.merge import merge as merge_recordings
+from rtmw.recording.tools.recover import SUFFIX, Lost, Recovered
+from rtmw.recording.tools.recover import recover as recover_recording
+from rtmw.recording.tools.whole import written_whole
 
 STANDARD_OUTPUT: Final = "-"
 TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
@@ -85,7 +85,7 @@ def merge(arguments: argparse.Namespace) -> int:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from rtmw.recording.export import export_lines, export_parquet  # which needs pyarrow
+    from rtmw.recording.tools.export import export_lines, export_parquet  # which needs pyarrow
 
     with _working("exported") as (found, progress):
         paths, section = found(arguments.paths), section_of(arguments)

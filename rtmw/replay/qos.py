@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict, cast
 
 from rtmw.publisher import LONGEST_QUEUE, check_count
 from rtmw.qos import PRIORITIES, Reliability
-from rtmw.recording.ros2_qos import QOS_KEY
+from rtmw.recording.schemas.ros2_qos import QOS_KEY
 
 _DEPTH: Final = 64
 _LINE: Final = re.compile(r"^[ -]*(history|depth|reliability|durability): *(\w+)", re.MULTILINE)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rosbags.typesys import Stores, get_typestore
 
-from rtmw.recording.ros2 import PLACEHOLDER
+from rtmw.recording.schemas.ros2 import PLACEHOLDER
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 

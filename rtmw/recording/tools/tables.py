@@ -12,7 +12,7 @@ import pyarrow as pa
 from rtmw import columns
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
-from rtmw.recording.cut import Section
+from rtmw.recording.tools.cut import Section
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

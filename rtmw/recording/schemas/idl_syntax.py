@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rtmw.recording.idl_tokens import Tokens
+from rtmw.recording.schemas.idl_tokens import Tokens
 
 PRIMITIVES: Final[dict[tuple[str, ...], str]] = {
     ("unsigned", "long", "long"): "uint64",

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rtmw.errors import RecordingError
-from rtmw.recording.copying import Copier, Progress, compression_of, no_progress
 from rtmw.recording.recording import Recording
-from rtmw.recording.whole import written_whole
+from rtmw.recording.tools.copying import Copier, Progress, compression_of, no_progress
+from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
 
 

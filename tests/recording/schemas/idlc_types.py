@@ -16,7 +16,7 @@ from typing import Any
 
 from rtmw.types import resolve
 
-COMPILER = Path(__file__).parents[1] / "idl_compiler.py"
+COMPILER = Path(__file__).parents[2] / "idl_compiler.py"
 
 
 def made(number: int, name: str, idl: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rtmw.errors import UnsupportedType
-from rtmw.recording.idl_reader import python_name
+from rtmw.recording.schemas.idl_reader import python_name
 from rtmw.types.schema import (
     Array,
     Bitmask,

@@ -11,8 +11,8 @@ import pytest
 
 from rtmw.errors import RecordingError
 from rtmw.recording import Recording
-from rtmw.recording.check import check
-from rtmw.recording.recover import Recovered, recover
+from rtmw.recording.tools.check import check
+from rtmw.recording.tools.recover import Recovered, recover
 from tests.recordings import Maker, numbered
 
 COUNT = 8

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.recording.contents import TYPE_KEY, Channel, Schema
 from rtmw.recording.definitions import Definitions
-from rtmw.recording.idl import to_idl
-from rtmw.recording.idl_reader import from_idl
-from rtmw.recording.ros2 import from_ros2msg, full_name, to_ros2msg
-from rtmw.recording.ros2_qos import QOS_KEY, qos_profiles
+from rtmw.recording.schemas.idl import to_idl
+from rtmw.recording.schemas.idl_reader import from_idl
+from rtmw.recording.schemas.ros2 import from_ros2msg, full_name, to_ros2msg
+from rtmw.recording.schemas.ros2_qos import QOS_KEY, qos_profiles
 from rtmw.types import MessageType, description, from_description, resolve
 from rtmw.types.message_type import read_document
 from rtmw.types.schema import Schema as Structure

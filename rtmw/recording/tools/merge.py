@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rtmw.recording.batch import COLUMNS
-from rtmw.recording.copying import Copier, Progress, compression_of, no_progress
 from rtmw.recording.ordered import CarriedOver, Selection, Stretch, in_order
 from rtmw.recording.recording import Recording
-from rtmw.recording.whole import written_whole
+from rtmw.recording.tools.copying import Copier, Progress, compression_of, no_progress
+from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording import Recording
-from rtmw.recording.check import check
-from rtmw.recording.cut import Section, cut
-from rtmw.recording.info import info
-from rtmw.recording.merge import merge
+from rtmw.recording.tools.check import check
+from rtmw.recording.tools.cut import Section, cut
+from rtmw.recording.tools.info import info
+from rtmw.recording.tools.merge import merge
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.recording import Recording
-from rtmw.recording.check import check
+from rtmw.recording.tools.check import check
 from tests.recordings import Maker, numbered
 
 COUNT = 12

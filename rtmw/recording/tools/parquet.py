@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from rtmw.recording.tables import TopicTable
+    from rtmw.recording.tools.tables import TopicTable
 
 _HOUR_NS: Final = 3600 * 10**9
 _BUFFERED: Final = 64 << 20

@@ -14,7 +14,6 @@ import numpy as np
 
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.batch import Batch, batch_of
-from rtmw.recording.copying import Copier, Progress, no_progress
 from rtmw.recording.damage import reason_of
 from rtmw.recording.extras import read_metadata
 from rtmw.recording.file import File
@@ -22,9 +21,10 @@ from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
 from rtmw.recording.records import MAGIC, Opcode
-from rtmw.recording.salvage import Definition, Found, Gap, Salvage
 from rtmw.recording.side import no_side, read_side
-from rtmw.recording.whole import written_whole
+from rtmw.recording.tools.copying import Copier, Progress, no_progress
+from rtmw.recording.tools.salvage import Definition, Found, Gap, Salvage
+from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
 
 SUFFIX: Final = ".recovered.mcap"

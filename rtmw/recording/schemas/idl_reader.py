@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any, Final
 
 from rtmw.errors import UnsupportedType
-from rtmw.recording.idl_syntax import Declaration, Member, Notes, Operation, Ref, Spec, parse
+from rtmw.recording.schemas.idl_syntax import Declaration, Member, Notes, Operation, Ref, Spec, parse
 from rtmw.types.schema import (
     Array,
     Bitmask,

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rtmw.errors import NotInstalled, RecordingError
-from rtmw.recording.copying import Progress, no_progress
-from rtmw.recording.cut import Section
 from rtmw.recording.recording import Recording
-from rtmw.recording.whole import written_whole
+from rtmw.recording.tools.copying import Progress, no_progress
+from rtmw.recording.tools.cut import Section
+from rtmw.recording.tools.whole import written_whole
 
 try:
-    from rtmw.recording.parquet import ParquetFolder
-    from rtmw.recording.tables import TopicTable, tables
+    from rtmw.recording.tools.parquet import ParquetFolder
+    from rtmw.recording.tools.tables import TopicTable, tables
 except ImportError as error:
     raise NotInstalled(
         f"to export recordings, pyarrow is needed, and cannot be imported ({error}): pip install 'rtmw[spark]'"

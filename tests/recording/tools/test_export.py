@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 
 from rtmw.errors import RecordingDamaged, RecordingError, ValueMismatch
 from rtmw.recording import Recording
-from rtmw.recording.cut import Section
-from rtmw.recording.export import export_lines, export_parquet
-from rtmw.recording.parquet import ParquetFolder
+from rtmw.recording.tools.cut import Section
+from rtmw.recording.tools.export import export_lines, export_parquet
+from rtmw.recording.tools.parquet import ParquetFolder
 from rtmw.types import resolve
 from tests.recordings import BEGIN_NS, SECOND, Maker, numbered
 

@@ -1,4 +1,4 @@
-"""`rtmw.recording.idl`, `idl_syntax` and `idl_reader`: schemas as IDL, and IDL as schemas."""
+"""`rtmw.recording.schemas.idl`, `idl_syntax` and `idl_reader`: schemas as IDL, and IDL as schemas."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rtmw.errors import UnsupportedType
-from rtmw.recording.idl import KEYWORDS, to_idl
-from rtmw.recording.idl_reader import from_idl
+from rtmw.recording.schemas.idl import KEYWORDS, to_idl
+from rtmw.recording.schemas.idl_reader import from_idl
 from rtmw.types import resolve
 from rtmw.types.schema import (
     Array,
