@@ -1,4 +1,7 @@
-"""The four publishing processes: each reads the machine a hundred times a second."""
+"""The four publishing processes: each reads the machine a hundred times a second.
+
+What is recorded on the other host has no lifetime, and is RELIABLE or rare: nothing of it may be missing.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def cpu(number: int) -> None:
     """Processor load, and an alarm when it rises above its mean."""
     meter, alarm, end = host.CpuMeter(), LoadAlarm(), ended()
     with Outlets(number) as out:
-        out.open(telemetry.CPU, readers=3)
+        out.open(telemetry.CPU, readers=3, reliability=Reliability.RELIABLE, lifetime=None)
         out.open(telemetry.ALARM, readers=2, priority=7)
         report("ready")
         meter.read()
@@ -68,7 +71,7 @@ def memory(number: int) -> None:
     """Memory, RELIABLE: it waits a little for the slow reader, and then knows that the message was refused."""
     end = ended()
     with Outlets(number) as out:
-        out.open(telemetry.MEMORY, readers=2, reliability=Reliability.RELIABLE, max_blocking=0.002)
+        out.open(telemetry.MEMORY, readers=2, reliability=Reliability.RELIABLE, lifetime=None, max_blocking=0.002)
         report("ready")
         for _ in ticks(end):
             out.publish(telemetry.MEMORY, host.memory())
