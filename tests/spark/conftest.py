@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The first test of each run also waits for its JVM, which takes most of a minute on a machine that is busy."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.timeout(145))
+            item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture(scope="session")

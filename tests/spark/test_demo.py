@@ -15,8 +15,6 @@ from tests.demo.telemetry import write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(145)  # a busy machine takes a minute for the JVM alone
-
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of PySpark, about the newest pandas
 def test_spark_reads_what_was_recorded_and_replays_a_part_of_it(

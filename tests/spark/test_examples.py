@@ -29,6 +29,6 @@ def test_every_example_of_spark_is_tested_here() -> None:
 def test_an_example_prints_what_it_promises(name: str, domain_id: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, env=environment, timeout=110
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, env=environment, timeout=350
     )
     assert (done.returncode, done.stdout.splitlines()) == (0, PROMISED[name]), done.stderr

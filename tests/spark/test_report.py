@@ -17,8 +17,6 @@ from tests.spark.analyse.rows import time_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(145)  # a busy machine takes a minute for the JVM alone
-
 
 def tables(page: str) -> dict[str, list[list[str]]]:
     """The cells of each table by the heading before it. Fails where the page is not well formed."""

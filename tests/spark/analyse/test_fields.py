@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.spark.analyse.rows import BEGIN, collected, frame, groups, rank, time_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(145)  # a busy machine takes a minute for the JVM alone
 
 S = 1_000_000_000
 HOUR = 3600 * S

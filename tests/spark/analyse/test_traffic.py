@@ -13,7 +13,6 @@ from tests.spark.analyse.rows import BEGIN, Sent, collected, frame, gaps, groups
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(145)  # a busy machine takes a minute for the JVM alone
 
 MS = 1_000_000
 ROWS = traffic()
