@@ -114,7 +114,7 @@ class Recorder(Closing):
         return self._writing.demand(self._writing.split)
 
     def snapshot(self) -> Path | None:
-        """Write the last seconds into a file, whose path this is; None when nothing came since the last time."""
+        """Write what came in the last seconds, and since the last snapshot, into a file: its path; None: nothing."""
         self._require_open()
         if not self.settings.snapshot:
             raise ValueError("this recorder keeps no snapshot; make it with snapshot=SECONDS")

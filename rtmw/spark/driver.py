@@ -157,7 +157,7 @@ def started(chosen: Mapping[str, str], submitted: bool) -> SparkSession:
 
 
 def register(session: SparkSession) -> SparkSession:
-    """Make the format "rtmw" known to a session that was made elsewhere; its filters are pushed down, its times UTC."""
+    """Make the format "rtmw" known to a session that was made elsewhere; its times are UTC, and `pushdown` works."""
     require_pyspark()
     from rtmw.spark.datasource import RtmwDataSource
 
