@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rtmw.cli.show import show_json, size
+from rtmw.cli.show import counted, show_json, size
 
 if TYPE_CHECKING:
     from rtmw.record import RecorderStats
@@ -71,9 +71,9 @@ def line(stats: RecorderStats, before: RecorderStats, seconds: float) -> str:
     """How it stands, with rates since `before`, so many seconds ago."""
     rate, volume = (stats.messages - before.messages) / seconds, (stats.bytes - before.bytes) / seconds
     parts = [
-        f"{stats.messages} messages of {stats.topics} topics",
+        f"{counted(stats.messages, 'message')} of {counted(stats.topics, 'topic')}",
         f"{rate:.0f}/s, {size(volume)}/s",
-        f"{size(stats.written)} in {stats.files} file{'s' if stats.files != 1 else ''}",
+        f"{size(stats.written)} in {counted(stats.files, 'file')}",
     ]
     parts += [f"missing: {causes(stats.missing)}"] if stats.missing else []
     parts += [f"disk behind: {100 * stats.backlog:.0f} % of the buffer"] if stats.backlog > 0.02 else []
@@ -89,6 +89,7 @@ def causes(missing: Mapping[Cause, int]) -> str:
 
 def summary(stats: RecorderStats, paths: Sequence[Path]) -> str:
     """What came of it."""
-    lines = [f"recorded {stats.messages} messages ({size(stats.bytes)}) of {stats.topics} topics"]
+    messages, topics = counted(stats.messages, "message"), counted(stats.topics, "topic")
+    lines = [f"recorded {messages} ({size(stats.bytes)}) of {topics}"]
     lines += [f"missing: {causes(stats.missing)}"] if stats.missing else []
     return "\n".join([*lines, *map(str, paths)])

@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import line
-from rtmw.cli.show import Cell, Table, duration, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
 from rtmw.recording.paths import find_recordings
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
@@ -119,7 +119,7 @@ def _say_written(arguments: argparse.Namespace, messages: int) -> int:
     if arguments.json:
         show_json({"path": arguments.output, "messages": messages})
     else:
-        print(f"{arguments.output} has {messages} messages")
+        print(f"{arguments.output} has {counted(messages, 'message')}")
     return 0
 
 
@@ -148,17 +148,18 @@ def _sentence(error: OSError) -> str:
 
 def _show_info(facts: RecordingInfo) -> None:
     began = datetime.fromtimestamp(facts.start_ns / 1e9, UTC).isoformat(sep=" ", timespec="milliseconds")
+    messages = counted(facts.messages, "message")
     ratio = f", {facts.uncompressed / facts.size:.1f} : 1" if facts.size and facts.uncompressed else ""
     lines = [
-        f"{facts.path}: {size(facts.size)}, {facts.messages} messages, {len(facts.topics)} topics",
+        f"{facts.path}: {size(facts.size)}, {messages}, {counted(len(facts.topics), 'topic')}",
         f"recorded by {facts.library or 'nobody knows what'}" + (f" on {facts.host}" if facts.host else ""),
         f"from {began}, for {duration(facts.seconds)}" if facts.messages else "without a message",
-        f"{facts.chunks} chunks, {facts.compression}{ratio}",
+        f"{counted(facts.chunks, 'chunk')}, {facts.compression}{ratio}",
     ]
     if not facts.complete:
         lines.append(f"not complete: {facts.incomplete_because}")
     if facts.attachments:
-        lines.append(f"{facts.attachments} attachments")
+        lines.append(f"{counted(facts.attachments, 'attachment')}")
     rows: list[list[Cell]] = [[t.topic, t.type, t.messages, t.rate, _missing(t)] for t in facts.topics]
     show(Table("\n".join(lines), TOPIC_COLUMNS, rows))
     for topic in facts.topics:
@@ -172,13 +173,14 @@ def _missing(topic: TopicInfo) -> str | None:
 
 def _show_checked(checked: Checked) -> None:
     verdict = "whole" if checked.is_whole else "damaged"
-    print(f"{checked.path}: {verdict}, {checked.messages} messages in {checked.chunks} chunks read")
+    messages, chunks = counted(checked.messages, "message"), counted(checked.chunks, "chunk")
+    print(f"{checked.path}: {verdict}, {messages} in {chunks} read")
     for problem in checked.problems:
         print(f"  {problem}")
     for topic, count in checked.gaps.items():
-        print(f"  {topic}: {count} messages were published and not recorded")
+        print(f"  {topic}: {counted(count, 'message')} published and not recorded")
     for topic, count in checked.missed.items():
-        print(f"  {topic}: {count} messages were missed, says the recorder")
+        print(f"  {topic}: {counted(count, 'message')} missed, says the recorder")
 
 
 def _show_recovered(recovered: Recovered, in_place: bool) -> None:
@@ -186,11 +188,11 @@ def _show_recovered(recovered: Recovered, in_place: bool) -> None:
         done = "nothing was changed" if in_place else f"{recovered.target} is a copy"
         print(f"{recovered.source} was whole: {done}")
         return
-    print(f"{recovered.target}: {recovered.messages} messages in {recovered.chunks} chunks")
+    print(f"{recovered.target}: {counted(recovered.messages, 'message')} in {counted(recovered.chunks, 'chunk')}")
     for lost in recovered.lost:
         print(f"  lost: {_loss(lost)}")
     if recovered.without_side:
-        print(f"  {recovered.without_side} messages are without their priority, publisher and lifetime")
+        print(f"  without priority, publisher and lifetime: {counted(recovered.without_side, 'message')}")
     if not recovered.lost:
         print("  nothing was lost but the index, which is there again")
 
@@ -198,6 +200,6 @@ def _show_recovered(recovered: Recovered, in_place: bool) -> None:
 def _loss(lost: Lost) -> str:
     messages: Any = "nobody knows which messages" if lost.messages is None else ""
     if lost.messages:
-        messages = ", ".join(f"{count} messages of {topic}" for topic, count in lost.messages.items())
-    where = f"{lost.size} bytes at byte {lost.position}" if lost.size else f"at byte {lost.position}"
+        messages = ", ".join(f"{counted(count, 'message')} of {topic}" for topic, count in lost.messages.items())
+    where = f"{counted(lost.size, 'byte')} at byte {lost.position}" if lost.size else f"at byte {lost.position}"
     return f"{where}{', ' if messages else ''}{messages}: {lost.reason}"

@@ -11,7 +11,7 @@ from typing import Final
 from rtmw.cli.common import CommandError
 from rtmw.cli.keys import keys
 from rtmw.cli.line import Line, line
-from rtmw.cli.show import duration, show_json, size
+from rtmw.cli.show import counted, duration, show_json, size
 from rtmw.replay import Replay, ReplayStats
 
 LOOK_S: Final = 0.1
@@ -59,9 +59,8 @@ def _opened(arguments: argparse.Namespace) -> Replay:
 
 def _await_subscribers(playing: Replay, arguments: argparse.Namespace) -> None:
     if arguments.wait is not None and not playing.wait_for_subscribers(arguments.wait, arguments.timeout):
-        raise CommandError(
-            f"Not every topic has {arguments.wait} subscribers after {arguments.timeout:g} s; nothing was published."
-        )
+        wanted = counted(arguments.wait, "subscriber")
+        raise CommandError(f"Not every topic has {wanted} after {arguments.timeout:g} s; nothing was published.")
 
 
 def _follow(playing: Replay) -> None:
@@ -100,7 +99,7 @@ class _Session:
         rate = "as fast as taken" if playing.rate is None else f"× {playing.rate:g}"
         state = "paused" if playing.paused else rate
         where = f"{playing.position:.1f} of {playing.duration:.1f} s, {state}"
-        shown(f"{where}, {stats.published} messages, {size(stats.bytes)}   {HELP}")
+        shown(f"{where}, {counted(stats.published, 'message')}, {size(stats.bytes)}   {HELP}")
 
     def _toggle(self) -> None:
         if self._playing.paused:
@@ -127,7 +126,7 @@ def _report(stats: ReplayStats, seconds: float, as_json: bool) -> None:
         return
     late = duration(stats.lateness.percentile(99))
     print(
-        f"published {stats.published} messages, {size(stats.bytes)}, in {seconds:.1f} s"
+        f"published {counted(stats.published, 'message')}, {size(stats.bytes)}, in {seconds:.1f} s"
         + (f"; 99 % within {late} of their time" if late else "")
         + "".join(f"; {count} {cause.replace('_', ' ')}" for cause, count in dropped.items())
     )

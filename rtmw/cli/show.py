@@ -197,6 +197,11 @@ def size(number: float) -> str:
     return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of these: 1 topic, 2 topics."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def duration(seconds: float | None) -> str | None:
     """A time with three figures and its unit: 1.25 µs. None for none."""
     if seconds is None:

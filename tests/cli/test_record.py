@@ -165,3 +165,6 @@ def test_the_summary_names_the_files() -> None:
         "run/run_0.mcap",
     ]
     assert json.dumps(STATS.missing)
+    one = RecorderStats(1, 1, 8, 0, 1, {}, 0.0, 0, False)
+    assert summary(one, []) == "recorded 1 message (8 B) of 1 topic"
+    assert line(one, one, 1.0) == "1 message of 1 topic · 0/s, 0 B/s · 0 B in 1 file"

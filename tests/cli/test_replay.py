@@ -54,7 +54,7 @@ def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
     [
         (("{}/none.mcap",), "no recording"),
         (("{}/a.mcap", "--topics", "nothing"), "has no topic nothing"),
-        (("{}/a.mcap", "--wait", "1", "--timeout", "0.01"), "subscribers"),
+        (("{}/a.mcap", "--wait", "1", "--timeout", "0.01"), "1 subscriber after"),
         (("{}/a.mcap", "--end", "-1"), "no moment"),
     ],
 )
@@ -141,7 +141,7 @@ def test_keys_pause_and_jump_and_end(tmp_path: Path) -> None:
         terminal = Terminal(str(path), "--paused")
         terminal.wait_for("paused, 0 messages")
         terminal.press(".")
-        terminal.wait_for("paused, 1 messages")
+        terminal.wait_for("paused, 1 message,")
         terminal.press("\x1b[C")
         terminal.wait_for("10.0 of 95.0 s")
         terminal.press("\x1b[A")
@@ -156,7 +156,7 @@ def test_keys_pause_and_jump_and_end(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_with_what_it_has_done(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 2, apart_ns=3600 * SECOND)
     terminal = Terminal(str(path))
-    terminal.wait_for("1 messages")
+    terminal.wait_for("1 message,")
     terminal.process.send_signal(signal.SIGINT)
-    terminal.wait_for("published 1 messages")
+    terminal.wait_for("published 1 message,")
     assert terminal.end() == 130

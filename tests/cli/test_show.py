@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, duration, program, size, text
+from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, counted, duration, program, size, text
 
 TABLE = Table("Topics", ("topic", "published"), [("cpu", 5), ("memory", 1200)])
 
@@ -79,3 +79,7 @@ def test_a_program_is_named_without_its_interpreter_and_arguments() -> None:
     assert [program(name) for name in ("python3 -u panel.py --wide", "pump -v", "python", "")] == [
         "panel.py", "pump", "python", "",
     ]  # fmt: skip
+
+
+def test_one_of_a_thing_is_no_plural() -> None:
+    assert [counted(number, "topic") for number in (0, 1, 2)] == ["0 topics", "1 topic", "2 topics"]
