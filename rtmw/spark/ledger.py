@@ -31,6 +31,11 @@ def ledgers() -> Path:
     return folder
 
 
+def forget_job(job: str) -> None:
+    """Nobody will ask for any of its tasks again."""
+    shutil.rmtree(ledgers() / job, ignore_errors=True)
+
+
 class Ledger(Closing):
     """The count of one task's rows that are on the bus.
 

@@ -15,7 +15,7 @@ from rtmw.columns import arrow_schema, encode
 from rtmw.errors import RtmwError, UnsupportedType
 from rtmw.publisher import Publisher
 from rtmw.spark.delivery import Delivery, delivery_of
-from rtmw.spark.ledger import Ledger
+from rtmw.spark.ledger import Ledger, forget_job
 from rtmw.spark.outlets import Outlets
 from rtmw.spark.pace import Pace
 from rtmw.spark.rows import PAYLOAD, Rows, check_columns, field_names, rows_of
@@ -148,6 +148,10 @@ class BusWriter(DataSourceArrowWriter):
             done = deliver(iterator, outlets, Pace(self._delivery.rate), ledger)
             ledger.forget()
         return done
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The job is given up: no task of it is run again, and what was counted on this host is of no use."""
+        forget_job(self._job)
 
 
 class BusStreamWriter(DataSourceStreamArrowWriter):

@@ -41,12 +41,19 @@ def java() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(java: None) -> Iterator[SparkSession]:
+def workers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Python workers of these tests take for TMPDIR: nobody else writes there."""
+    return tmp_path_factory.mktemp("workers")
+
+
+@pytest.fixture(scope="session")
+def spark(java: None, workers_folder: Path) -> Iterator[SparkSession]:
     """A session that knows the format "rtmw": two workers, loopback only, little memory."""
     from pyspark import SparkContext
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        patch.setenv("TMPDIR", str(workers_folder))
         session = rtmw.spark.session("local[2]", memory="1g", **{"spark.sql.shuffle.partitions": 2})
     gateway = SparkContext._gateway
     yield session

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.spark.ledger import Ledger
+from rtmw.spark.ledger import Ledger, forget_job
 from tests.child import Spawn
 
 
@@ -60,6 +60,16 @@ def test_a_task_that_is_done_for_good_leaves_nothing_behind(temporary: Path) -> 
     with Ledger("job", 0, 3) as ledger:
         ledger.forget()
     assert [*next(temporary.iterdir()).iterdir()] == []
+
+
+def test_a_job_that_is_given_up_leaves_nothing_behind_and_others_stay(temporary: Path) -> None:
+    for job in ("failed", "other"):
+        for part in range(2):
+            with Ledger(job, 0, part) as ledger:
+                ledger.count[0] = 1
+    forget_job("failed")
+    forget_job("failed")
+    assert [folder.name for folder in next(temporary.iterdir()).iterdir()] == ["other"]
 
 
 def test_batches_that_are_committed_are_forgotten(temporary: Path) -> None:

@@ -98,6 +98,22 @@ def test_a_reader_that_stands_still_fails_the_write_and_is_named(spark: SparkSes
             writer.option("topic", "numbers").option("max_blocking", 0.2).save()
 
 
+def test_a_write_that_failed_leaves_nothing_behind(
+    spark: SparkSession, domain: rtmw.Domain, workers_folder: Path
+) -> None:
+    def ledgers() -> set[str]:
+        return {path.name for path in workers_folder.glob("rtmw-spark-*/*")}
+
+    before = ledgers()
+    with rtmw.Subscriber("numbers", domain=domain, depth=8, reliability=rtmw.Reliability.RELIABLE) as subscriber:
+        writer = numbered(spark, 100).drop("id").write.format("rtmw").mode("append").option("domain", domain.id)
+        with pytest.raises(Exception, match="has taken nothing"):
+            writer.option("topic", "numbers").option("max_blocking", 0.2).save()
+        assert len(subscriber.take_many(100)) == 8
+    assert [*workers_folder.glob("rtmw-spark-*")]
+    assert ledgers() == before
+
+
 def test_a_batch_of_a_stream_that_failed_half_way_goes_on_where_it_was(
     spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
 ) -> None:
