@@ -9,7 +9,7 @@ import termios
 import tty
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 NAMES: Final = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left", " ": "space"}
 """What terminals send for keys that have no letter."""
@@ -18,23 +18,62 @@ Pressed = Callable[[], list[str]]
 
 
 def can_press() -> bool:
-    """Whether a person sits at a terminal."""
-    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+    """Whether a person sits at a terminal, and what is typed there is meant for us."""
+    return _has_terminal() and _is_in_front(sys.stdin.fileno())
 
 
 @contextmanager
 def keys() -> Generator[Pressed]:
-    """A function that gives the keys pressed since its last call, and never waits; none where nobody can press any."""
-    if not can_press():
+    """A function that gives the keys pressed since its last call, and never waits; none where nobody can press any.
+
+    In the background of a shell (`&`, or Ctrl-Z and `bg`) the terminal is left alone: to touch it would stop us.
+    """
+    if not _has_terminal():
         yield list
         return
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    tty.setcbreak(descriptor)
+    terminal = _Terminal(sys.stdin.fileno())
     try:
-        yield lambda: _read(descriptor)
+        yield terminal.pressed
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        terminal.restore()
+
+
+class _Terminal:
+    """Gives keys while we are in front; each time asked anew, since a shell moves us there and back."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._before: list[Any] | None = None
+        """How the shell had set it up."""
+        self._is_ours()
+
+    def pressed(self) -> list[str]:
+        return _read(self._descriptor) if self._is_ours() else []
+
+    def _is_ours(self) -> bool:
+        """Whether we may touch it; then it gives keys without Enter."""
+        if not _is_in_front(self._descriptor):
+            return False
+        found = termios.tcgetattr(self._descriptor)
+        if found[tty.LFLAG] & termios.ICANON:  # also when a shell has set it back
+            self._before = found
+            tty.setcbreak(self._descriptor, termios.TCSANOW)
+        return True
+
+    def restore(self) -> None:
+        if self._before is not None and _is_in_front(self._descriptor):
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+
+
+def _has_terminal() -> bool:
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def _is_in_front(descriptor: int) -> bool:
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # a terminal that does not control us stops nobody
+        return True
 
 
 def _read(descriptor: int) -> list[str]:

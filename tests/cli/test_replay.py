@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.cli.keys import split_keys
 from rtmw.cli.replay_arguments import moment, quality, rate, renaming
 from tests.cli.command import Run
 from tests.recordings import SECOND, Maker, numbered
@@ -93,10 +92,6 @@ def test_arguments_are_read_as_they_are_meant() -> None:
 def test_arguments_that_mean_nothing_are_refused(read: type, text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=text.partition("=")[0].partition(":")[2] or text):
         read(text)
-
-
-def test_keys_have_names() -> None:
-    assert split_keys(" q\x1b[C\x1b[A.") == ["space", "q", "right", "up", "."]
 
 
 class Terminal:
