@@ -150,7 +150,10 @@ class Recorder(Closing):
         if self._is_closed:
             return self._last_topics
         rows = self._collector.counters()
-        return [recorded_topic(name, row) for name, row in zip(self._sources.names, rows, strict=False)]
+        return [
+            recorded_topic(name, row, self._writing.unwritten(source, row[0]))
+            for source, (name, row) in enumerate(zip(self._sources.names, rows, strict=False))
+        ]
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until the recording has ended by itself, as when the disk fails, which is raised. False: the time is up."""
@@ -192,8 +195,10 @@ class Recorder(Closing):
             return
         if not isinstance(error, OSError):
             raise error
+        unwritten = self.stats().missing.get(Cause.UNWRITTEN, 0)
         raise RecordingFailed(
-            f"the recording ended: {error.strerror}; what was written before is in {self.folder}"
+            f"the recording ended: {error.strerror}; what was written before is in {self.folder},"
+            f" messages that were taken and could not be written: {unwritten}"
             " (`rtmw recording check` looks at it, `rtmw recording recover` completes it)"
         ) from error
 
@@ -213,6 +218,8 @@ class Recorder(Closing):
             "missing": json.dumps(_named(self.stats().missing)),
             "settings": json.dumps(asdict(self.settings)),
         }
+        if self._writing.error is not None:
+            about["failed"] = getattr(self._writing.error, "strerror", None) or repr(self._writing.error)
         publishers = {str(identity): program for identity, program in self._sources.publishers.items()}
         return {"rtmw.recorder": about, "rtmw.publishers": publishers}
 

@@ -16,9 +16,9 @@ class RecordedTopic:
 
     name: str
     messages: int
-    """Taken from it, also those that are not in the file yet."""
+    """Taken from it, also those that are not in the file yet; without those that the disk will not take any more."""
     bytes: int
-    """Of these, without what the file adds."""
+    """Of all that were taken, without what the file adds."""
     missing: Mapping[Cause, int]
     """Messages that are not recorded, by cause; only causes that there were."""
 
@@ -29,9 +29,9 @@ class RecorderStats:
 
     topics: int
     messages: int
-    """Taken from them."""
+    """Taken from them; when the disk has failed, those that are written."""
     bytes: int
-    """Payload bytes of these."""
+    """Payload bytes of all that were taken."""
     written: int
     """Bytes in its files."""
     files: int
@@ -44,7 +44,8 @@ class RecorderStats:
     is_paused: bool
 
 
-def recorded_topic(name: str, row: tuple[int, ...]) -> RecordedTopic:
-    """Of a row of the collector's counters."""
+def recorded_topic(name: str, row: tuple[int, ...], unwritten: int) -> RecordedTopic:
+    """Of a row of the collector's counters; `unwritten`: how many of the messages the disk did not take."""
     messages, volume, *missing = row
-    return RecordedTopic(name, messages, volume, {cause: n for cause, n in zip(Cause, missing, strict=True) if n})
+    causes = zip(Cause, (*missing, unwritten), strict=True)
+    return RecordedTopic(name, messages - unwritten, volume, {cause: count for cause, count in causes if count})

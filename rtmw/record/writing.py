@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -77,6 +77,8 @@ class Writing:
         self._ring = Ring(settings.snapshot, most, settings.buffer_bytes // 2) if settings.snapshot else None
         self._untold: Counter[tuple[int, int]] = Counter()
         """What is missing, by source and cause."""
+        self._settled: Counter[int] = Counter()
+        """Messages by source that are written, or that a snapshot has let go."""
         self._channel_of: dict[int, int] = {}
         self._demands: list[Demand] = []
         self._lock = threading.Lock()
@@ -97,6 +99,10 @@ class Writing:
             self._demands.append(demand)
         return demand.wait(timeout)
 
+    def unwritten(self, source: int, taken: int) -> int:
+        """Of so many that were taken, those that will not be written, because the recording has failed."""
+        return 0 if self.error is None else max(0, taken - self._settled[source])
+
     def snapshot(self) -> Path | None:
         """In the thread: write what the ring holds into a file of its own. None when it is empty."""
         kept = self._ring.take() if self._ring else []
@@ -106,7 +112,7 @@ class Writing:
         path = self._files.current
         self._files.latched.carry(writer, kept[0].chunk.start_ns)
         for chunk, missed, _ in kept:
-            self._files.write(chunk, missed, self._sources.latched)
+            self._write(chunk, missed)
             self._collector.give(chunk.address)
         self._files.close()
         return path
@@ -158,13 +164,26 @@ class Writing:
         missed = self._missed()
         self._define({number for number, _, _ in chunk.channels()})
         if self._ring is None:
-            self._files.write(chunk, missed, self._sources.latched)
+            self._write(chunk, missed)
             self._collector.give(chunk.address)
             return
         for kept in self._ring.add(Kept(chunk, missed, time.monotonic())):
             self._files.latched.see(kept.chunk, self._sources.latched)
+            self._settled.update(self._counts(kept.chunk))
             kept.chunk.clear()
             self._collector.give(kept.chunk.address)
+
+    def _write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int]) -> None:
+        counts = self._counts(chunk)
+        self._files.write(chunk, missed, self._sources.latched)
+        self._settled.update(counts)
+
+    def _counts(self, chunk: Chunk) -> Counter[int]:
+        """Its messages by source."""
+        counts: Counter[int] = Counter()
+        for channel, count, _ in chunk.channels():
+            counts[self._collector.channel(channel)[0]] += count
+        return counts
 
     def _define(self, channels: set[int]) -> None:
         self._sources.define(channels, self._files.definitions)

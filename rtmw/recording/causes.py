@@ -22,3 +22,5 @@ class Cause(IntEnum):
     """The recorder was told to pause."""
     EARLY = 6
     """Published on a new topic before the recorder had found it."""
+    UNWRITTEN = 7
+    """Taken, but not in a file: the disk failed."""

@@ -17,7 +17,7 @@ import rtmw
 from rtmw.cli.progress import line, summary
 from rtmw.record import RecorderStats
 from rtmw.recording.causes import Cause
-from tests.record.files import payloads_of
+from tests.record.files import payloads_of, table_of
 
 ROOT = Path(__file__).parents[2]
 LONG_S = 60.0
@@ -145,6 +145,26 @@ def test_wrong_wishes_are_refused(domain: rtmw.Domain, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LONG_S, check=False)
         assert (done.returncode, said in done.stderr) == (status, True), done.stderr
     assert files(tmp_path) == []
+
+
+def test_totals_say_what_is_in_the_file_what_a_full_disk_did_not_take_and_why(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", FULL, "record", "a", "-o", str(tmp_path / "run"), "--compression", "none"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ})
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish_many([b"small"] * 3)
+        publisher.publish(bytes(200_000))
+        _, err = process.communicate(timeout=LONG_S)
+    (path,) = files(tmp_path)
+    written = len(payloads_of([path]))
+    table = table_of(path, "rtmw.recorder")
+    assert table["topics"] == {"a": {"messages": written, "unwritten": 4 - written}}
+    assert table["missing"] == {"unwritten": 4 - written}
+    assert table["failed"] == "File too large"
+    assert written < 4
+    assert f"could not be written: {4 - written} (" in err
 
 
 STATS = RecorderStats(3, 1000, 1 << 20, 1 << 19, 1, {Cause.OVERFLOWED: 7, Cause.EARLY: 9}, 0.25, 0, True)

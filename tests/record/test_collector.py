@@ -39,7 +39,10 @@ class Fixture:
 
     def seen(self, source: int = 0) -> dict[str, int]:
         taken, _, *missing = self.core.counters()[source]
-        return {"taken": taken, **{cause.name: count for cause, count in zip(Cause, missing, strict=True) if count}}
+        return {
+            "taken": taken,
+            **{cause.name: count for cause, count in zip(Cause, (*missing, 0), strict=True) if count},
+        }
 
     def until(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + LONG_S
