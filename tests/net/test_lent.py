@@ -56,7 +56,7 @@ def test_a_node_far_away_that_stands_still_leaves_the_pool_to_the_programs_here(
     for _ in range(2000):
         publisher.publish(bytes(60_000))
     wait_until(lambda: here.crossed("out", "large")["sent"] > 0, "nothing leaves")
-    assert other.publish(bytes(200_000))
+    wait_until(lambda: other.publish(bytes(200_000)), "the pool stays full")
     assert len(near.receive(timeout=PATIENCE).data) == 200_000
     go_on(there)
     wait_until(lambda: publisher.publish(b"go on") and far.receive(timeout=PATIENCE).value == b"go on", "it does not")
