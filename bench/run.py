@@ -64,14 +64,14 @@ def measure(plan: Plan) -> Results:
 
 def one_round(all_turns: Sequence[Turn], round: int, stage: Stage, results: Results) -> None:
     for at, (name, asked, case, system) in enumerate(all_turns):
-        head = f"round {round + 1}, {at + 1:2} of {len(all_turns)}: {asked.TITLE}, {case.name}, {system}"
+        head = f"round {round + 1}, {at + 1:2} of {len(all_turns)}: {asked.TITLE}, {case.name}"
         try:
             for measured, figures in asked.measure(stage, system, case).items():
                 results.add((name, case.name, measured), round, figures)
-                progress(f"{head}: {shown(figures.value)} {asked.UNIT} {figures.note}")
+                progress(f"{head}, {measured}: {shown(figures.value)} {asked.UNIT} {figures.note}")
         except Exception as error:  # one system that fails does not stop the others
             results.add_failure((name, case.name, system), round, str(error))
-            progress(f"{head}: not run: {error}")
+            progress(f"{head}, {system}: not run: {error}")
 
 
 def progress(line: str) -> None:
