@@ -18,6 +18,7 @@ NAMES = (
     "attach",
     "replay",
     "between_rate",
+    "between_bulk",
     "between_trip",
     "recording",
     "scan",

@@ -48,12 +48,12 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     return {system: Figures(median(rates) if rates else 0.0, note=note)}
 
 
-def body(stamp: int) -> bytes:
-    return STAMP.pack(stamp) + bytes(SIZE - STAMP.size)
+def body(stamp: int, size: int = SIZE) -> bytes:
+    return STAMP.pack(stamp) + bytes(size - STAMP.size)
 
 
-def channel(role: Role, listens: bool) -> Channel:
-    return Channel(role.name, SIZE, role.place, role.domain, listens, reliable=True)
+def channel(role: Role, listens: bool, size: int = SIZE) -> Channel:
+    return Channel(role.name, size, role.place, role.domain, listens, reliable=True)
 
 
 def source(role: Role) -> int:

@@ -95,22 +95,25 @@ static bool send_burst(struct engine *e, uint64_t now)
     return false;
 }
 
-/* When to look again at what could not go on; UINT64_MAX: nothing waits. */
-static uint64_t retry(struct engine *e, uint64_t now)
+/* Whose time has come may go on. */
+static void retry(struct engine *e, uint64_t now)
 {
-    uint64_t at = load_relaxed(&e->stuck) ? now + RETRY_NS : UINT64_MAX;
     if (load_relaxed(&e->stuck))
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
-    if (e->free_ns > now && e->free_ns < at) at = e->free_ns;
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
         if (o->reliable && flow_is_paused(e, o->topic, now)) o->retry_ns = now + RETRY_NS;
-        if (!o->retry_ns) continue;
-        if (o->retry_ns <= now)
-            o->retry_ns = 0;
-        else if (o->retry_ns < at)
-            at = o->retry_ns;
+        if (o->retry_ns <= now) o->retry_ns = 0;
     }
+}
+
+/* When to look again at what could not go on; UINT64_MAX: nothing waits. */
+static uint64_t next_try(const struct engine *e, uint64_t now)
+{
+    uint64_t at = load_relaxed(&e->stuck) ? now + RETRY_NS : UINT64_MAX;
+    if (e->free_ns > now && e->free_ns < at) at = e->free_ns;
+    for (const struct outbound *o = e->outbounds; o; o = o->next)
+        if (o->retry_ns && o->retry_ns < at) at = o->retry_ns;
     return at;
 }
 
@@ -142,11 +145,13 @@ static void *run(void *argument)
     while (subscribers && !load_acquire(&e->stop)) {
         pthread_mutex_lock(&e->lock);
         forget_closing(e);
-        uint64_t now = now_monotonic_ns(), at = retry(e, now);
+        uint64_t now = now_monotonic_ns();
+        retry(e, now);
         for (struct outbound *o = e->outbounds; o; o = o->next) outbound_gather(o);
         bool sent = send_burst(e, now);
         if (!sent) flush(e);
         size_t count = sent ? 0 : list_waiting(e, subscribers);
+        uint64_t at = next_try(e, now);
         pthread_mutex_unlock(&e->lock);
         if (!sent) wait_for_work(subscribers, count, at);
     }

@@ -1,0 +1,59 @@
+"""How much goes from host to host in large messages? 1 MiB each, flat out for a fixed time, nothing lost.
+
+The hosts are those of between_rate. The rate is of what arrived, from the first message to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.cases import RTMW, Case, Figures
+from bench.peers import peer
+from bench.questions.one_way import FLOW, HELLO, awaited, body, channel, clock, greeted
+from bench.role import Role
+from bench.stage import Part, Stage
+
+TITLE = "1 MiB messages from host to host"
+UNIT = "MiB/s"
+SIZE = 1 << 20
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    return [Case("nothing lost", (RTMW, "cyclonedds", "eclipse-zenoh"), {"seconds": 0.7 if quick else 1.5})]
+
+
+def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
+    parts = [Part(name, case.options) for name in ("source", "sink")]
+    sent, (seen, rate) = stage.play("between_bulk", system, parts, nodes=system == RTMW)
+    return {system: Figures(rate, note=f"{sent - seen} of {sent} lost" if sent > seen else "")}
+
+
+def source(role: Role) -> int:
+    """How many were sent."""
+    send = peer(role.peer).sender(channel(role, listens=True, size=SIZE)).send
+    role.tell("open")
+    while role.hear() != "found":
+        send(body(HELLO, SIZE))
+        role.tell("hello")
+    sent, message, end = 0, body(FLOW, SIZE), clock() + int(role.options["seconds"] * 1e9)
+    while clock() < end:
+        send(message)
+        sent += 1
+    role.hear()  # what is still on its way would be lost if this process ended
+    return sent
+
+
+def sink(role: Role) -> tuple[int, float]:
+    """How many arrived, and MiB/s."""
+    role.hear()
+    receiver = peer(role.peer).receiver(channel(role, listens=False, size=SIZE))
+    greeted(role, receiver.take)
+    role.tell("found")
+    marks: list[int] = []
+    while (message := awaited(receiver.take)) is not None:
+        receiver.read(message)
+        del message
+        marks.append(clock())
+    role.tell("over")
+    span = marks[-1] - marks[0] if marks else 0
+    return len(marks), (len(marks) - 1) * SIZE / 2**20 / span * 1e9 if span else 0.0
