@@ -150,7 +150,7 @@ class Outgoing:
 
     def counters(self) -> dict[str, int]:
         now = self._route.counters() if self._route is not None else {}
-        return {name: self._before[name] + now.get(name, 0) for name in self._before.keys() | now.keys()}
+        return {name: self._before[name] + now.get(name, 0) for name in {**now, **self._before}}
 
     def is_delivered(self) -> bool:
         """All that was published here has left, and what is RELIABLE has been acknowledged."""
