@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from rtmw.recording._mcap import Chunk
+from rtmw.recording.batch import CARRIED
 from rtmw.recording.writer import RecordingWriter
 
 __all__ = ["Latched"]
 
-CARRIED = 1
-"""Flag of the side record: not new, but carried into this file."""
 MOST = 16
 """Publishers of a channel that are remembered."""
 

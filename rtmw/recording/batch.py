@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rtmw.recording.side import Side
 
     Column = NDArray[Any]
+
+CARRIED: Final = 1
+"""Flag of a message that was carried over from an earlier file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Batch:
     expires: Column
     """i8, nanoseconds; 0: never"""
     flags: Column
-    """u1; 1: carried over from an earlier file"""
+    """u1; see CARRIED"""
     missed: tuple[Missed, ...] = ()
     """What the recorder did not get since the chunk before."""
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-CARRIED: Final = 1
-"""Flag of a message that was carried over from an earlier file."""
+from rtmw.recording.batch import CARRIED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rtmw.recording.ordered import CARRIED, Part, Stretch
+from rtmw.recording.batch import CARRIED
+from rtmw.recording.ordered import Part, Stretch
 from rtmw.replay.tracks import Plan
 
 if TYPE_CHECKING:

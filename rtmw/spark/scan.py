@@ -14,6 +14,7 @@ from rtmw.columns import payload_array
 from rtmw.columns.rows import Rows
 from rtmw.errors import ValueMismatch
 from rtmw.recording import Batch, Recording
+from rtmw.recording.batch import CARRIED
 from rtmw.spark.filters import Selection
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, Run
@@ -22,8 +23,6 @@ from rtmw.spark.schema import Column, unsigned_of
 if TYPE_CHECKING:
     Rowset = np.ndarray[Any, np.dtype[Any]]
 
-CARRIED = 1
-"""Flag of a message that the recorder carried over from the file before."""
 DAMAGED = '{where}: {error}. With .option("mode", "PERMISSIVE") it is a row without members, with "DROPMALFORMED" none'
 
 

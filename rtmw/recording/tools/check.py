@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rtmw.errors import RecordingError
+from rtmw.recording.batch import CARRIED
 from rtmw.recording.checksum import crc32
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
 from rtmw.recording.footer import is_finished
-from rtmw.recording.ordered import CARRIED
 from rtmw.recording.recording import Recording
 from rtmw.recording.records import MAGIC, Opcode
 from rtmw.recording.tools.copying import Progress, no_progress
