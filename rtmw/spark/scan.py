@@ -13,7 +13,7 @@ from rtmw import columns
 from rtmw.columns import payload_array
 from rtmw.columns.rows import Rows
 from rtmw.errors import ValueMismatch
-from rtmw.recording import Batch, Recording
+from rtmw.recording import Batch, Recording, arrow
 from rtmw.recording.batch import CARRIED
 from rtmw.spark.filters import Selection
 from rtmw.spark.options import ReadOptions
@@ -114,22 +114,14 @@ def metadata(name: str, batch: Batch, numbers: Rowset, run: Run) -> pa.Array:
             return named(batch, {number: stream.topic for number, stream in run.streams.items()})
         case "type":
             return named(batch, {number: stream.type_name for number, stream in run.streams.items()})
-        case "log_time" | "publish_time":
-            return times(getattr(batch, name))
-        case "log_time_ns" | "publish_time_ns":
-            return pa.array(getattr(batch, name.removesuffix("_ns")))
-        case "expires":
-            return times(batch.expires, batch.expires == 0)
-        case "sequence" | "publisher":
-            return pa.array(getattr(batch, name).view(np.int64))
-        case "priority":
-            return pa.array(batch.priority.astype(np.int8))
         case "file":
             return pa.repeat(str(run.path), len(batch))
         case "offset":
             return pa.array(numbers)
-        case _:
+        case "payload":
             return payload_array(Rows(batch.data, batch.position, batch.size))
+        case _:
+            return arrow.metadata(name, batch)
 
 
 def named(batch: Batch, names: dict[int, str]) -> pa.Array:
@@ -139,8 +131,3 @@ def named(batch: Batch, names: dict[int, str]) -> pa.Array:
     known = np.array(sorted(names), np.uint16)
     places = np.searchsorted(known, batch.channel)
     return pa.array([names[int(number)] for number in known]).take(pa.array(places))
-
-
-def times(stamps: Rowset, missing: Rowset | None = None) -> pa.Array:
-    """Nanoseconds, cut to the microseconds that Spark has."""
-    return pa.array(stamps // 1000, pa.int64(), mask=missing).cast(pa.timestamp("us", tz="UTC"))

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rtmw import columns
 from rtmw.errors import UnsupportedType
+from rtmw.recording import arrow
 from rtmw.spark.options import ReadOptions
 from rtmw.types import MessageType, from_description
 
@@ -19,22 +20,20 @@ if TYPE_CHECKING:
 
     from rtmw.columns.program import Unsigned
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
-
 METADATA: Final = {
     field.name: field
     for field in (
         pa.field("topic", pa.string(), False),
-        pa.field("log_time", _TIME, False),
-        pa.field("publish_time", _TIME, False),
-        pa.field("sequence", pa.int64(), False),
-        pa.field("priority", pa.int8(), False),
-        pa.field("publisher", pa.int64(), False),
-        pa.field("expires", _TIME, True),
+        arrow.METADATA["log_time"],
+        arrow.METADATA["publish_time"],
+        arrow.METADATA["sequence"],
+        arrow.METADATA["priority"],
+        arrow.METADATA["publisher"],
+        arrow.METADATA["expires"],
         pa.field("file", pa.string(), False),
         pa.field("offset", pa.int64(), False),
-        pa.field("log_time_ns", pa.int64(), False),
-        pa.field("publish_time_ns", pa.int64(), False),
+        arrow.METADATA["log_time_ns"],
+        arrow.METADATA["publish_time_ns"],
         pa.field("type", pa.string(), False),
         pa.field("payload", pa.binary(), False),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from rtmw import columns
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
+from rtmw.recording.arrow import METADATA, metadata
 from rtmw.recording.tools.cut import Section
 
 if TYPE_CHECKING:
@@ -20,19 +21,6 @@ if TYPE_CHECKING:
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Channel
     from rtmw.recording.recording import Recording
-
-_TIME: Final = pa.timestamp("us", tz="UTC")
-METADATA: Final = (
-    pa.field("log_time", _TIME, False),
-    pa.field("publish_time", _TIME, False),
-    pa.field("sequence", pa.int64(), False),
-    pa.field("priority", pa.int8(), False),
-    pa.field("publisher", pa.int64(), False),
-    pa.field("expires", _TIME, True),
-    pa.field("log_time_ns", pa.int64(), False),
-    pa.field("publish_time_ns", pa.int64(), False),
-)
-"""As in rtmw.spark: to the microsecond, which every reader knows, and to the nanosecond as numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +64,11 @@ class _Reader:
         self._topic, self._type = topic, type
 
     def read(self, batch: Batch) -> Iterator[TopicTable]:
-        yield self._table(batch, [_payloads(batch)], [pa.field("payload", pa.binary(), False)])
+        yield self._table(batch, [columns.payload_array(_rows(batch))], [pa.field("payload", pa.binary(), False)])
 
     def _table(self, batch: Batch, members: list[Any], fields: list[pa.Field]) -> TopicTable:
-        arrays = [*_metadata(batch), *members]
-        made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*METADATA, *fields]))
+        arrays = [*[metadata(name, batch) for name in METADATA], *members]
+        made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*METADATA.values(), *fields]))
         return TopicTable(self._topic, self._type, made, batch.log_time)
 
 
@@ -90,12 +78,12 @@ class _Typed(_Reader):
     def __init__(self, topic: str, type: str, decoder: columns.Decoder) -> None:
         super().__init__(topic, type)
         self._decoder = decoder
-        taken = {field.name for field in METADATA}
+        taken = {*METADATA}
         self._fields = [field.with_name(_free(field.name, taken)) for field in decoder.schema(False)]
 
     def read(self, batch: Batch) -> Iterator[TopicTable]:
         done = 0
-        for decoded, _ in self._decoder.decode(Rows(batch.data, batch.position, batch.size), False):
+        for decoded, _ in self._decoder.decode(_rows(batch), False):
             end: int = done + decoded.num_rows
             rows = batch.where(np.arange(done, end))
             yield self._table(rows, decoded.columns, self._fields)
@@ -110,27 +98,5 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _metadata(batch: Batch) -> list[pa.Array]:
-    expires = pa.array(batch.expires // 1000, pa.int64(), mask=batch.expires == 0)
-    return [
-        _time(batch.log_time),
-        _time(batch.publish_time),
-        pa.array(batch.sequence.view(np.int64)),
-        pa.array(batch.priority.astype(np.int8)),
-        pa.array(batch.publisher.view(np.int64)),
-        expires.cast(_TIME),
-        pa.array(batch.log_time),
-        pa.array(batch.publish_time),
-    ]
-
-
-def _time(nanoseconds: NDArray[Any]) -> pa.Array:
-    return pa.array(nanoseconds // 1000, pa.int64()).cast(_TIME)
-
-
-def _payloads(batch: Batch) -> pa.Array:
-    data = memoryview(batch.data)
-    places = zip(batch.position.tolist(), batch.size.tolist(), strict=True)
-    joined = b"".join([data[begin : begin + size] for begin, size in places])
-    ends = np.concatenate([[0], np.cumsum(batch.size)]).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(batch), [None, pa.py_buffer(ends), pa.py_buffer(joined)])
+def _rows(batch: Batch) -> Rows:
+    return Rows(batch.data, batch.position, batch.size)
