@@ -158,6 +158,13 @@ void outbound_gather(struct outbound *);
 uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most);
 void outbound_forget(struct outbound *);
 
+/* keyless.c */
+/* A sample of our own, `bytes` long with its head; zeros behind it. NULL: no memory. */
+void *keyless_new(size_t bytes, const struct ddsi_serdata_ops *, const struct ddsi_sertype *, int kind);
+bool keyless_are_equal(const struct ddsi_serdata *, const struct ddsi_serdata *);
+size_t keyless_print(const struct ddsi_sertype *, const struct ddsi_serdata *, char *text, size_t bytes);
+void keyless_hash(const struct ddsi_serdata *, void *hash, bool force_md5);
+
 /* lent.c */
 bool lend_may(const struct outbound *, const rtmw_message *);
 /* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on). The hold on the message is the

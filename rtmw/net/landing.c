@@ -13,7 +13,6 @@
 #include "engine.h"
 
 enum {
-    HASH = 0x646E616C,                      /* of all of them alike: topics of octets have no keys */
     TAIL_MOST = 3 + sizeof(struct trailer), /* what a node puts behind the octets */
     TAIL_LEAST = sizeof(struct trailer),
 };
@@ -64,23 +63,6 @@ static void give_back(struct ddsi_serdata *d)
     free(s);
 }
 
-static struct landed *new_landed(const struct ddsi_sertype *type, int kind)
-{
-    struct landed *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    ddsi_serdata_init(&s->head, type, kind);
-    s->head.operations = &operations;
-    s->head.hash = HASH;
-    return s;
-}
-
-static bool have_equal_keys(const struct ddsi_serdata *a, const struct ddsi_serdata *b)
-{
-    (void)a;
-    (void)b;
-    return true;
-}
-
 static uint32_t get_size(const struct ddsi_serdata *d)
 {
     return (uint32_t)(OCTETS_HEADER + landed_of(d)->loan.size + landed_of(d)->tail_size);
@@ -89,33 +71,18 @@ static uint32_t get_size(const struct ddsi_serdata *d)
 /* The instance that all of them belong to. */
 static struct ddsi_serdata *to_untyped(const struct ddsi_serdata *d)
 {
-    struct landed *s = new_landed(d->type, DDS_KEY);
+    struct landed *s = keyless_new(sizeof *s, &operations, d->type, DDS_KEY);
     if (!s) abort(); /* the library has no way to hear of it, and does the same */
     return &s->head;
 }
 
-static size_t print(const struct ddsi_sertype *type, const struct ddsi_serdata *d, char *text, size_t size)
-{
-    (void)type;
-    (void)d;
-    if (size) *text = 0;
-    return 0;
-}
-
-static void get_keyhash(const struct ddsi_serdata *d, void *hash, bool force_md5)
-{
-    (void)d;
-    (void)force_md5;
-    memset(hash, 0, 16);
-}
-
 static const struct ddsi_serdata_ops operations = {
-    .eqkey = have_equal_keys,
+    .eqkey = keyless_are_equal,
     .get_size = get_size,
     .to_untyped = to_untyped,
     .free = give_back,
-    .print = print,
-    .get_keyhash = get_keyhash,
+    .print = keyless_print,
+    .get_keyhash = keyless_hash,
 };
 
 /* ---- out of datagrams ---- */
@@ -165,7 +132,7 @@ static struct landing *find(const struct ddsi_sertype *type)
 /* Gives the reference of `l` to the sample, or back. */
 static struct ddsi_serdata *make(struct landing *l, const struct ddsi_rdata *parts, size_t size, size_t octets)
 {
-    struct landed *s = new_landed(l->type, DDS_DATA);
+    struct landed *s = keyless_new(sizeof *s, &operations, l->type, DDS_DATA);
     if (!s) return let_go(l), NULL;
     s->landing = l;
     s->tail_size = size - OCTETS_HEADER - octets;

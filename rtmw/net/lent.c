@@ -13,10 +13,7 @@
 
 #include "engine.h"
 
-enum {
-    NOBODYS = UINT32_MAX, /* a descriptor that is not (or no longer) the sample's to give back */
-    HASH = 0x746E656C,    /* of all of them alike */
-};
+enum { NOBODYS = UINT32_MAX }; /* a descriptor that is not (or no longer) the sample's to give back */
 
 struct lent {
     struct ddsi_serdata head;
@@ -74,22 +71,12 @@ static void to_ser_unref(struct ddsi_serdata *d, const struct iovec *part)
     ddsi_serdata_unref(d);
 }
 
-static bool have_equal_keys(const struct ddsi_serdata *a, const struct ddsi_serdata *b) /* there are none */
-{
-    (void)a;
-    (void)b;
-    return true;
-}
-
 static uint32_t get_size(const struct ddsi_serdata *d) { return (uint32_t)size_of(lent_of(d)); }
 
 static struct lent *new_lent(struct engine *e, const struct ddsi_sertype *type, int kind)
 {
-    struct lent *l = calloc(1, sizeof *l);
+    struct lent *l = keyless_new(sizeof *l, &operations, type, kind);
     if (!l) return NULL;
-    ddsi_serdata_init(&l->head, type, kind);
-    l->head.operations = &operations;
-    l->head.hash = HASH;
     l->engine = e;
     l->descriptor = NOBODYS;
     return l;
@@ -115,31 +102,16 @@ static void give_back(struct ddsi_serdata *d)
     free(l);
 }
 
-static size_t print(const struct ddsi_sertype *type, const struct ddsi_serdata *d, char *text, size_t size)
-{
-    (void)type;
-    (void)d;
-    if (size) *text = 0;
-    return 0;
-}
-
-static void get_keyhash(const struct ddsi_serdata *d, void *hash, bool force_md5)
-{
-    (void)d;
-    (void)force_md5;
-    memset(hash, 0, 16);
-}
-
 static const struct ddsi_serdata_ops operations = {
-    .eqkey = have_equal_keys,
+    .eqkey = keyless_are_equal,
     .get_size = get_size,
     .to_ser = to_ser,
     .to_ser_ref = to_ser_ref,
     .to_ser_unref = to_ser_unref,
     .to_untyped = to_untyped,
     .free = give_back,
-    .print = print,
-    .get_keyhash = get_keyhash,
+    .print = keyless_print,
+    .get_keyhash = keyless_hash,
 };
 
 static void append(struct lent *l, struct iovec part)
