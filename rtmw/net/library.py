@@ -1,6 +1,6 @@
 """Loads the node's engine: C that calls the DDS library of the cyclonedds wheel, and our own core, by name.
 
-Neither brings a file to link with. So both are loaded with their names made global, and the engine finds them there.
+Neither brings a file to link with. So the names of both are made global, and the engine finds them there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from rtmw.errors import RtmwError
+from rtmw.shm import make_linkable
 
 __all__ = ["KNOWS_DATAGRAMS", "Bell", "Engine", "Route", "dds", "misfit"]
 
@@ -27,17 +28,12 @@ def misfit(what: str) -> RtmwError:
     )
 
 
-def _load(path: str) -> ctypes.CDLL:
-    return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-
-
-_core: Any = import_module("rtmw.shm._core")
 _wheel: Any = import_module("cyclonedds.__library__")
 import_module("cyclonedds.internal")  # checks the library, and says what is wrong with it
 
-dds = _load(str(_wheel.library_path))
+dds = ctypes.CDLL(str(_wheel.library_path), mode=ctypes.RTLD_GLOBAL)
 """Cyclone DDS."""
-_load(_core.__file__)
+make_linkable()
 
 try:
     from rtmw.net._engine import Bell, Engine, Route

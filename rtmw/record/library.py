@@ -1,14 +1,11 @@
-"""Loads the collector, which calls our own core by name: that comes without a file to link with."""
+"""Loads the collector: C that calls our own core by name."""
 
 from __future__ import annotations
 
-import ctypes
-from importlib import import_module
-from typing import Any
+from rtmw.shm import make_linkable
 
 __all__ = ["Collector"]
 
-_core: Any = import_module("rtmw.shm._core")
-ctypes.CDLL(_core.__file__, mode=ctypes.RTLD_GLOBAL)
+make_linkable()
 
-from rtmw.record._collector import Collector  # noqa: E402
+from rtmw.record._collector import Collector  # noqa: E402  the names have to be there first

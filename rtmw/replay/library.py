@@ -1,14 +1,11 @@
-"""Loads the player: C that calls our own core by name; the core brings no file to link with (rtmw/net/library.py)."""
+"""Loads the player: C that calls our own core by name."""
 
 from __future__ import annotations
 
-import ctypes
-from importlib import import_module
-from typing import Any
+from rtmw.shm import make_linkable
 
 __all__ = ["CUE", "Player"]
 
-_core: Any = import_module("rtmw.shm._core")
-ctypes.CDLL(_core.__file__, mode=ctypes.RTLD_GLOBAL)
+make_linkable()
 
-from rtmw.replay._player import CUE, Player  # noqa: E402  the names above have to be there first
+from rtmw.replay._player import CUE, Player  # noqa: E402  the names have to be there first

@@ -1,6 +1,7 @@
 """Shared memory: the C core and the regions it works in. The only importer of `_core`."""
 
 from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
+from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import create, domains, leftovers, parse_size, unlink, unlink_quietly
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "create",
     "domains",
     "leftovers",
+    "make_linkable",
     "parse_size",
     "unlink",
     "unlink_quietly",
