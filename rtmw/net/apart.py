@@ -41,6 +41,7 @@ def find_apart(topics: dict[str, LocalTopic], bridge: Bridge, names: Names) -> l
             found += (Apart(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))
         if topic.subscribers:
             found += (Apart(name, "in", *why) for why in _inbound(name, topic.subscribers, bridge, names))
+        found += (Apart(name, way, "type", f"a program here uses it as {type}") for way, type in topic.strange)
     return found
 
 

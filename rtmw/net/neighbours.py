@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from rtmw import shm
 from rtmw.domain import Domain
+from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
 from rtmw.types import ANY, AnyType, MessageType, from_description, resolve
 
@@ -45,15 +46,31 @@ class Subscribing:
 class LocalTopic:
     publishers: tuple[Publishing, ...]
     subscribers: tuple[Subscribing, ...]
+    strange: tuple[tuple[str, str], ...] = ()
+    """Types of programs here that cannot be read: the direction, and which type and why. A C program describes its
+    types as it likes, and another version of rtmw in a way of its own."""
 
 
 _kind_of = lru_cache(maxsize=4096)(from_description)
 
 
-def _resolve(types: dict[int, tuple[str, bytes]], index: int) -> MessageType | AnyType:
-    if index == shm.TYPE_ANY:
-        return ANY
-    return resolve(bytes) if index == shm.TYPE_RAW else _kind_of(types[index][1])
+class _Types:
+    """The types of a region, by their number there."""
+
+    def __init__(self, rows: dict[int, tuple[str, bytes]]) -> None:
+        self._rows = rows
+        self.strange: dict[str, None] = {}
+        """What could not be read, in the order it was met."""
+
+    def __call__(self, index: int) -> MessageType | AnyType | None:
+        if index in (shm.TYPE_ANY, shm.TYPE_RAW):
+            return ANY if index == shm.TYPE_ANY else resolve(bytes)
+        name, description = self._rows[index]
+        try:
+            return _kind_of(description)
+        except RtmwError as error:
+            self.strange[f"{name}, which cannot be read: {error}"] = None
+            return None
 
 
 def look(domain: Domain) -> dict[str, LocalTopic]:
@@ -64,17 +81,19 @@ def look(domain: Domain) -> dict[str, LocalTopic]:
     used = {row[0] for row in publishers} | {row[0] for row in subscribers}
     if not used:
         return {}
-    types, topics = region.types(), dict[str, LocalTopic]()
+    rows, topics = region.types(), dict[str, LocalTopic]()
     for slot, name, *_ in region.topics():
         if slot not in used:
             continue
-        sending, taking = list[Publishing](), list[Subscribing]()
+        out, into, sending, taking = _Types(rows), _Types(rows), list[Publishing](), list[Subscribing]()
         for at, _, type, reliability, priority, depth, history, *_, lifetime_ns in publishers:
-            kind = _resolve(types, type)
-            if at == slot and not isinstance(kind, AnyType):
+            kind = out(type) if at == slot else None
+            if isinstance(kind, MessageType):
                 sending.append(Publishing(kind, Reliability(reliability), priority, depth, history, lifetime_ns))
         for row in subscribers:
-            if row[0] == slot:
-                taking.append(Subscribing(_resolve(types, row[2]), Reliability(row[3]), row[4], *row[8][:3]))
-        topics[name] = LocalTopic(tuple(sending), tuple(taking))
+            kind = into(row[2]) if row[0] == slot else None
+            if kind is not None:
+                taking.append(Subscribing(kind, Reliability(row[3]), row[4], *row[8][:3]))
+        strange = [("out", type) for type in out.strange] + [("in", type) for type in into.strange]
+        topics[name] = LocalTopic(tuple(sending), tuple(taking), tuple(strange))
     return topics

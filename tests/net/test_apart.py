@@ -8,9 +8,10 @@ from cyclonedds.idl.annotations import final
 from cyclonedds.idl.types import int32
 
 import rtmw
+from rtmw import shm
 from rtmw.cli.node_status import node_status
 from tests.child import Spawn
-from tests.net.hosts import Host, wait_until
+from tests.net.hosts import PATIENCE, Host, wait_until
 from topics.river import Reading
 
 PLAIN = """
@@ -85,6 +86,23 @@ def test_types_that_do_not_fit_are_named_on_both_sides(pair: tuple[Host, Host]) 
         words = f"the node of domain {here.number}"
         wait_for(there, ("mixed", "in", "type"), words)
         wait_for(there, ("mixed", "in", "type"), "Reading; rtmw::Octets is wanted here")
+
+
+def test_a_type_that_cannot_be_read_is_named_and_stops_no_other_topic(pair: tuple[Host, Host]) -> None:
+    """Such as that of a C program, which describes its types as it likes."""
+    here, there = pair
+    unreadable = ("its::Own", 5, b"no description of rtmw")
+    odd = shm.Publisher(here.domain.region, "odd", unreadable, bytes, None, 0, 0, 1, 0, None, None)
+    asking = shm.Subscriber(here.domain.region, "odder", unreadable, None, 0, 1, 0, 0.0, None, None, None)
+    with rtmw.Publisher("t", domain=here.domain) as publisher, rtmw.Subscriber("t", domain=there.domain) as subscriber:
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        publisher.publish(b"crosses")
+        assert subscriber.receive(timeout=PATIENCE).value == b"crosses"
+        wait_for(here, ("odd", "out", "type"), "its::Own")
+        wait_for(here, ("odder", "in", "type"), "its::Own")
+    odd.close()
+    asking.close()
+    wait_until(lambda: not reasons(here), "what has gone is still shown")
 
 
 def test_a_plain_reader_that_asks_for_more_than_is_offered_is_named(
