@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from rtmw.domain import Domain
@@ -29,6 +29,7 @@ from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine
 from rtmw.net.metrics import ADDRESS, Metrics
+from rtmw.net.peers import addresses
 from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import make_status, members
@@ -107,7 +108,7 @@ class Node:
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
         described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
         try:
-            kept, participant = wire.join(self.settings, described)
+            kept, participant = wire.join(replace(self.settings, peers=addresses(self.settings.peers)), described)
         except DDSException as error:
             raise NodeError(f"DDS domain {self.settings.wire_domain} cannot be joined: {error}") from error
         self._interfaces = interfaces.used(self.settings)

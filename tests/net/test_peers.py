@@ -1,0 +1,31 @@
+"""Hosts that a node is told to look for."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmw.errors import RtmwError
+from rtmw.net.peers import addresses
+from tests.net.hosts import PATIENCE, Host
+
+
+def test_names_become_addresses_and_ports_stay() -> None:
+    assert addresses(("localhost", "10.0.0.7", "10.0.0.7:7410")) == ("127.0.0.1", "10.0.0.7", "10.0.0.7:7410")
+
+
+@pytest.mark.parametrize("peer", ["::1", "[::1]", "a b", "10.0.0.7:x", "10.0.0.7:70000", ""])
+def test_what_is_no_host_is_named(peer: str) -> None:
+    with pytest.raises(RtmwError, match="is no host; it must be a name or an IPv4 address"):
+        addresses((peer,))
+
+
+@pytest.mark.parametrize("peer", ["999.1.1.1", "host.invalid", "." * 300, "a" * 300])
+def test_a_host_that_cannot_be_found_is_named(peer: str) -> None:
+    with pytest.raises(RtmwError, match="cannot be found: .*; name its IPv4 address instead"):
+        addresses(("127.0.0.1", peer))
+
+
+def test_a_host_that_cannot_be_found_ends_the_node_in_words(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    assert host.launch("--peers", "127.0.0.1", "host.invalid").wait(PATIENCE) == 1
+    assert "the host 'host.invalid' cannot be found" in host.said
