@@ -171,9 +171,10 @@ class Node:
         late = [name for name in changed if name not in _CHANGEABLE]
         if late:
             log.warning("%s: takes effect when the node is started again", ", ".join(late))
-        self._bridge.settings = self.settings = new
-        self._engine.limit(new.max_rate)
-        log.info("settings read again; changed: %s", ", ".join(changed) or "nothing")
+        taken = {name: getattr(new, name) for name in changed if name in _CHANGEABLE}
+        self._bridge.settings = self.settings = replace(self.settings, **taken)
+        self._engine.limit(self.settings.max_rate)
+        log.info("settings read again; changed: %s", ", ".join(taken) or "nothing")
 
     def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
         """How the node is, for everybody who asks."""

@@ -26,6 +26,8 @@ def _address(peer: str) -> str:
         found = socket.getaddrinfo(match[1], None, socket.AF_INET, socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise RtmwError(f"peers: the host {match[1]!r} cannot be found: {why}; name its IPv4 address instead") from error
+        raise RtmwError(
+            f"peers: the host {match[1]!r} cannot be found: {why}; name its IPv4 address instead"
+        ) from error
     address = str(found[0][4][0])
     return f"{address}:{match[2]}" if match[2] else address

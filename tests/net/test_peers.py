@@ -21,7 +21,7 @@ def test_what_is_no_host_is_named(peer: str) -> None:
 
 @pytest.mark.parametrize("peer", ["999.1.1.1", "host.invalid", "." * 300, "a" * 300])
 def test_a_host_that_cannot_be_found_is_named(peer: str) -> None:
-    with pytest.raises(RtmwError, match="cannot be found: .*; name its IPv4 address instead"):
+    with pytest.raises(RtmwError, match=r"cannot be found: .*; name its IPv4 address instead"):
         addresses(("127.0.0.1", peer))
 
 
