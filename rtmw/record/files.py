@@ -77,13 +77,19 @@ class Files:
         self.latched.see(chunk, latched)
         self.missed(missed)
         writer.write_chunk(chunk)
-        self._sync(writer)
 
     def missed(self, missed: Mapping[tuple[int, int], int]) -> None:
         """Messages that are missing in this file, by channel and cause."""
         if self._writer is not None:
             for (channel, cause), count in missed.items():
                 self._writer.missed(channel, cause, count)
+
+    def sync_if_due(self) -> None:
+        """Have the disk take what was written, if the settings want that now."""
+        every = self._settings.sync_every
+        if every is not None and self._writer is not None and time.monotonic() - self._synced_s >= every:
+            self._writer.sync()
+            self._synced_s = time.monotonic()
 
     def split(self, log_time: int, why: str = "split") -> RecordingWriter:
         """The next file, which begins with what was latched at that time."""
@@ -110,12 +116,6 @@ class Files:
         if size is not None and writer.position + chunk.size + ROW_BYTES * len(chunk) + LEAST_ROOM > size:
             return True
         return every is not None and time.monotonic() - self._began_s >= every
-
-    def _sync(self, writer: RecordingWriter) -> None:
-        every = self._settings.sync_every
-        if every is not None and time.monotonic() - self._synced_s >= every:
-            writer.sync()
-            self._synced_s = time.monotonic()
 
     def _remove_old(self) -> None:
         while self._settings.keep is not None and len(self.paths) > self._settings.keep:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -111,14 +111,14 @@ class Recorder(Closing):
         self._require_open()
         if self.settings.snapshot:
             raise ValueError("this recorder keeps a snapshot; it writes no file to split")
-        return self._writing.demand(self._writing.split)
+        return self._demand(self._writing.split)
 
     def snapshot(self) -> Path | None:
         """Write what came in the last seconds, and since the last snapshot, into a file: its path; None: nothing."""
         self._require_open()
         if not self.settings.snapshot:
             raise ValueError("this recorder keeps no snapshot; make it with snapshot=SECONDS")
-        return self._writing.demand(self._writing.snapshot)
+        return self._demand(self._writing.snapshot)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -175,6 +175,11 @@ class Recorder(Closing):
         self._is_closed = True
         self._collector.close()
         self._raise_error()
+
+    def _demand(self, what: Callable[[], Path | None]) -> Path | None:
+        path = self._writing.demand(what)
+        self._raise_error()
+        return path
 
     def _open_files(self) -> Files:
         try:

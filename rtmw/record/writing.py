@@ -52,10 +52,9 @@ class Demand:
         return self._before is not None and self._before <= 0
 
     def serve(self) -> None:
-        try:
-            self._result = self._what()
-        finally:
-            self._done.set()
+        """An exception ends the thread, which drops the demand when it has said why."""
+        self._result = self._what()
+        self._done.set()
 
     def drop(self) -> None:
         self._done.set()
@@ -91,7 +90,7 @@ class Writing:
         self._thread.join()
 
     def demand(self, what: Callable[[], Path | None], timeout: float | None = None) -> Path | None:
-        """Have the thread do this when what was taken until now has come to it; what it answers."""
+        """Have the thread do this when what was taken until now has come to it; what it answers, None at its end."""
         with self._lock:
             if self.ended.is_set():
                 return None
@@ -136,6 +135,7 @@ class Writing:
         except Exception as error:
             self.error = error
             self._collector.stop()
+            self._let_go()
             with suppress(OSError):
                 self._files.close()
         finally:
@@ -154,11 +154,19 @@ class Writing:
             if self._demands:
                 self._serve(state)
 
+    def _let_go(self) -> None:
+        """Of what the collector still takes, until it has ended: then all numbers are the last ones."""
+        while not State(*self._collector.state()).has_ended:
+            address = self._collector.next(WAIT_NS)
+            if address is not None:
+                self._chunks[address].clear()
+                self._collector.give(address)
+
     def _serve(self, state: State) -> None:
         for demand in list(self._demands):
             if demand.is_due(state):
-                self._demands.remove(demand)
                 demand.serve()
+                self._demands.remove(demand)
 
     def _take(self, chunk: Chunk) -> None:
         missed = self._missed()
@@ -177,6 +185,7 @@ class Writing:
         counts = self._counts(chunk)
         self._files.write(chunk, missed, self._sources.latched)
         self._settled.update(counts)
+        self._files.sync_if_due()
 
     def _counts(self, chunk: Chunk) -> Counter[int]:
         """Its messages by source."""

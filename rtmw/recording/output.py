@@ -68,6 +68,13 @@ class Output:
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns, and so is the name of the file."""
+        try:
+            self._sync()
+        except OSError as error:
+            what = f"{error.strerror} at a sync, so what was written since the one before may not be on the disk"
+            raise OSError(error.errno, what, str(self.path)) from None
+
+    def _sync(self) -> None:
         os.fdatasync(self._file)
         if not self._is_named:
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
