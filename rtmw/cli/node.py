@@ -29,15 +29,16 @@ def run(arguments: argparse.Namespace) -> int:
     from rtmw.net.unit import systemd_unit
 
     path = Path(arguments.config) if arguments.config else None
+    given: dict[str, Any] = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
     if arguments.systemd_unit:
-        print(systemd_unit(path), end="")
+        make_settings(None, given)
+        print(systemd_unit(path, given, json=arguments.json), end="")
         return 0
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines() if arguments.json else logging.Formatter("rtmw node: %(message)s"))
     logger = logging.getLogger("rtmw.node")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    given: dict[str, Any] = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
     base = Settings(domain=environment_domain())
     node = Node(make_settings(path, given, base), (lambda: make_settings(path, given, base)) if path else None)
     uvloop.run(node.run())

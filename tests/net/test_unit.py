@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import signal
@@ -14,16 +15,20 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.cli import main
+from rtmw.cli.arguments import build_parser
 from rtmw.net.unit import systemd_unit
 from tests.net.hosts import PATIENCE
 
 ROOT = Path(rtmw.__file__).parents[1]
 
 
-def unit(config: Path) -> str:
-    """As `rtmw node --systemd-unit` prints it."""
-    command = [sys.executable, "-m", "rtmw", "node", "--systemd-unit", "--config", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+def unit(config: Path, *more: str, domain: str | None = None) -> str:
+    """As `rtmw node --systemd-unit` prints it. `domain`: what the environment says."""
+    command = [sys.executable, "-m", "rtmw", "node", "--systemd-unit", "--config", str(config), *more]
+    env = {name: value for name, value in os.environ.items() if name != "RTMW_DOMAIN"}
+    env |= {"RTMW_DOMAIN": domain} if domain else {}
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=env).stdout
 
 
 def parsed(text: str) -> RawConfigParser:
@@ -38,10 +43,29 @@ def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path) -> None:
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["ExecStart"] == f"{sys.executable} -m rtmw node --config {tmp_path / 'node.toml'}"
     assert "$" not in service["User"] + service["ExecStart"]
+    assert "Environment" not in service
 
 
-def test_a_folder_with_a_space_or_a_percent_sign_is_quoted() -> None:
-    assert "--config '/etc/my 5%%/node.toml'" in systemd_unit(Path("/etc/my 5%/node.toml"))
+def test_it_starts_the_node_with_every_setting_that_was_given(tmp_path: Path) -> None:
+    given = "--domain 7 --dds-domain 8 --interface lo --peers ::1 10.0.0.7 --topics-out a/* b --topics-in c"
+    given += " --max-rate 10M --lease 2.5 --ros2 --metrics-port 0 --json"
+    service = parsed(unit(tmp_path / "node.toml", *given.split(), domain="9"))["Service"]
+    assert service["Environment"] == "RTMW_DOMAIN=9"
+    started = shlex.split(service["ExecStart"])[3:]
+    same = build_parser().parse_args(["node", "--config", str(tmp_path / "node.toml"), *given.split()])
+    assert build_parser().parse_args(started) == same
+
+
+def test_a_setting_that_cannot_be_used_makes_no_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "--systemd-unit", "--max-rate", "fast"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--max-rate: max_rate cannot be used" in said.err
+
+
+def test_what_systemd_would_replace_is_quoted() -> None:
+    text = systemd_unit(Path("/etc/my 5%/$HOME.toml"), {})
+    assert "--config '/etc/my 5%%/$$HOME.toml'" in text
 
 
 def test_its_command_is_ready_reports_being_alive_and_ends_as_systemd_expects(domain_id: int, tmp_path: Path) -> None:
