@@ -6,11 +6,17 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from rtmw.cli.common import CommandError
 from rtmw.domain import environment_domain
+from rtmw.errors import RtmwError
+from rtmw.net.settings import Settings, make_settings
+from rtmw.net.unit import systemd_unit
 
 
 class _Lines(logging.Formatter):
@@ -22,24 +28,47 @@ class _Lines(logging.Formatter):
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGINT or SIGTERM."""
-    import uvloop
-
-    from rtmw.net.node import Node
-    from rtmw.net.settings import Settings, make_settings
-    from rtmw.net.unit import systemd_unit
-
     path = Path(arguments.config) if arguments.config else None
     given: dict[str, Any] = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
     if arguments.systemd_unit:
-        make_settings(None, given)
+        make_settings(None, given, _base())
         print(systemd_unit(path, given, json=arguments.json), end="")
         return 0
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines() if arguments.json else logging.Formatter("rtmw node: %(message)s"))
-    logger = logging.getLogger("rtmw.node")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    base = Settings(domain=environment_domain())
+    with _logging(_Lines() if arguments.json else logging.Formatter("rtmw node: %(message)s")) as log:
+        try:
+            _serve(path, given)
+        except RtmwError as error:
+            if not arguments.json:
+                raise
+            log.critical("%s", error)
+            return 1
+    return 0
+
+
+def _base() -> Settings:
+    try:
+        return Settings(domain=environment_domain())
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+@contextmanager
+def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
+    log, handler = logging.getLogger("rtmw.node"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(form)
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield log
+    finally:
+        log.removeHandler(handler)
+
+
+def _serve(path: Path | None, given: dict[str, Any]) -> None:
+    import uvloop
+
+    from rtmw.net.node import Node
+
+    base = _base()
     node = Node(make_settings(path, given, base), (lambda: make_settings(path, given, base)) if path else None)
     uvloop.run(node.run())
-    return 0

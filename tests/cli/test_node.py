@@ -1,0 +1,36 @@
+"""`rtmw node` on the command line: what it says when it cannot start."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.command import Run
+
+NOWHERE = ("node", "--interface", "nowhere0")
+
+
+def test_an_interface_that_does_not_exist_is_named_with_those_that_do(run: Run) -> None:
+    status, out, err = run(*NOWHERE)
+    assert (status, out) == (1, "")
+    assert err.startswith("rtmw: --interface: interface cannot be used: there is no interface 'nowhere0'")
+    assert "it has lo" in err
+
+
+def test_with_json_every_line_is_an_object_the_one_that_says_why_it_ends_too(run: Run) -> None:
+    status, out, err = run(*NOWHERE, "--json")
+    assert (status, out) == (1, "")
+    (line,) = (json.loads(line) for line in err.splitlines())
+    assert line["level"] == "critical"
+    assert "there is no interface 'nowhere0'" in line["message"]
+
+
+@pytest.mark.parametrize("more", [(), ("--systemd-unit",)])
+def test_an_environment_that_names_no_domain_is_said(
+    more: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTMW_DOMAIN", "x")
+    status, out, err = run("node", *more)
+    assert (status, out) == (1, "")
+    assert err == "rtmw: the environment says RTMW_DOMAIN='x'; it must be a number from 0 to 232\n"
