@@ -63,9 +63,9 @@ class Outlets(Closing):
         if path not in self._recordings:
             self._recordings[path] = Recording(path)
         recording = self._recordings[path]
-        found: dict[str, MessageType] = {}
+        topics, found = recording.topics(), dict[str, MessageType]()
         others = () if source.type is None else recording.channels.values()  # a topic that got another name
-        for channel in recording.topics().get(source.topic, others):
+        for channel in topics.get(source.recorded or "") or topics.get(source.topic) or others:
             kind = recording.message_type(channel) or resolve(bytes)
             found[kind.name] = kind
         if source.type in found:

@@ -21,11 +21,13 @@ def field_names(names: Sequence[str]) -> list[str]:
 
 
 class Source(NamedTuple):
-    """Where a row says that it comes from; what it does not say is None."""
+    """Where rows go, and where they say that they come from; what they do not say is None."""
 
     topic: str
     type: str | None
     file: str | None
+    recorded: str | None
+    """The topic that they come from."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,12 @@ def sources_of(batch: pa.RecordBatch, topic: str | None) -> tuple[list[Source], 
     def column(name: str) -> list[Any]:
         return batch.column(name).to_pylist() if name in batch.schema.names else [None] * batch.num_rows
 
-    topics = column("topic") if topic is None else [topic] * batch.num_rows
+    recorded = column("topic")
+    keys = zip(
+        recorded if topic is None else [topic] * batch.num_rows, column("type"), column("file"), recorded, strict=True
+    )
     known: dict[tuple[Any, ...], int] = {}
-    source = [known.setdefault(key, len(known)) for key in zip(topics, column("type"), column("file"), strict=True)]
+    source = [known.setdefault(key, len(known)) for key in keys]
     if any(key[0] is None for key in known):
         raise ValueError("a row has no topic: its column `topic` is null")
     return [Source(*key) for key in known], source

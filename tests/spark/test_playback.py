@@ -115,6 +115,17 @@ def test_recorded_topics_are_read_changed_and_replayed_to_the_last_value(
     assert done.bytes == sum(len(payload(number)) for number in range(400) if number % 7 != 3)
 
 
+def test_a_topic_that_is_replayed_under_another_name_keeps_its_type(
+    spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    record(tmp_path / "a.mcap", 0, 20)
+    rows = spark.read.format("rtmw").option("topic", "river").load(str(tmp_path))
+    with rtmw.Subscriber("lake", Reading, domain=domain) as subscriber:
+        done = rtmw.spark.replay(rows, topic="lake", rate=0)
+        assert [sample.value for sample in subscriber.take_many(100)] == [reading(number) for number in range(20)]
+    assert done.topics == {"lake": 20}
+
+
 def test_a_member_with_the_name_of_a_column_finds_its_way_back(spark: SparkSession, domain: rtmw.Domain) -> None:
     rows = spark.createDataFrame(
         [("news", 1, "weather", 7)], "topic string, log_time long, topic_ string, offset_ long"
