@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from shlex import quote
 from string import Template
-from typing import Any
+from typing import Any, cast
 
 
 def systemd_unit(config: Path | None, given: Mapping[str, Any], *, json: bool = False) -> str:
@@ -33,8 +33,10 @@ def _options(config: Path | None, given: Mapping[str, Any], json: bool) -> Itera
         if value is None:
             continue
         yield f"--{name.replace('_', '-')}"
-        if value is not True:
-            yield from map(str, value if isinstance(value, list | tuple) else [value])
+        if isinstance(value, list):
+            yield from cast("list[str]", value)
+        elif value is not True:
+            yield str(value)
     if json:
         yield "--json"
 
