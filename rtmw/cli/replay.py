@@ -51,6 +51,7 @@ def _opened(arguments: argparse.Namespace) -> Replay:
             stamps="fresh" if arguments.fresh else "original",
             qos=dict(arguments.qos or ()),
             max_blocking=arguments.max_blocking,
+            spin=arguments.spin,
             domain=arguments.domain,
         )
     except (OSError, ValueError) as error:
@@ -122,7 +123,8 @@ def _report(stats: ReplayStats, seconds: float, as_json: bool) -> None:
     dropped = {cause: count for cause, count in stats.dropped.items() if count}
     if as_json:
         facts = {"published": stats.published, "bytes": stats.bytes, "dropped": dropped}
-        show_json({**facts, "lateness": stats.lateness.summary()})
+        timing = {"lateness": stats.lateness.summary(), "overslept": stats.overslept.summary(), "spun": stats.spun}
+        show_json({**facts, **timing})
         return
     late = duration(stats.lateness.percentile(99))
     print(

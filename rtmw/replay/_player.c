@@ -108,13 +108,15 @@ static struct reel *reel_of(PyObject *cues, PyObject *buffers, uint32_t tracks)
 
 static PyObject *Player_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"domain", "max_blocking_ns", NULL};
+    static char *names[] = {"domain", "max_blocking_ns", "spin_ns", NULL};
     unsigned int domain;
     unsigned long long limit;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "IK", names, &domain, &limit)) return NULL;
+    long long spin_ns;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "IKL", names, &domain, &limit, &spin_ns)) return NULL;
     Player *self = (Player *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->core.max_blocking_ns = limit;
+    self->core.vigil.spin_ns = spin_ns;
     int code = rtmw_attach(domain, &self->core.region);
     if (code == RTMW_OK && player_start(&self->core)) {
         rtmw_detach(self->core.region);
@@ -127,18 +129,6 @@ static PyObject *Player_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return NULL;
 }
 
-static void close_tracks(struct player *core)
-{
-    for (uint32_t i = 0; i < core->track_count; i++) {
-        rtmw_publisher_close(core->tracks[i]->publisher);
-        free(core->tracks[i]);
-    }
-    free(core->tracks);
-    core->tracks = NULL;
-    core->track_count = 0;
-    rtmw_detach(core->region);
-}
-
 static PyObject *Player_close(PyObject *object, PyObject *unused)
 {
     Player *self = (Player *)object;
@@ -147,7 +137,8 @@ static PyObject *Player_close(PyObject *object, PyObject *unused)
     self->running = false;
     Py_BEGIN_ALLOW_THREADS
     player_stop(&self->core);
-    close_tracks(&self->core);
+    tracks_close(&self->core);
+    rtmw_detach(self->core.region);
     Py_END_ALLOW_THREADS
     free_what_is_over(&self->core);
     Py_RETURN_NONE;
@@ -177,19 +168,6 @@ static bool read_type(PyObject *given, rtmw_type *space, const rtmw_type **type)
     return true;
 }
 
-static int add_track(struct player *core, const char *topic, const rtmw_type *type, const rtmw_publisher_qos *qos)
-{
-    struct track **grown = realloc(core->tracks, (core->track_count + 1) * sizeof(struct track *));
-    struct track *t = grown ? calloc(1, sizeof *t) : NULL;
-    if (grown) core->tracks = grown;
-    if (!t) return RTMW_SYSTEM;
-    int code = rtmw_publisher_open(core->region, topic, type, qos, &t->publisher);
-    if (code != RTMW_OK) return free(t), code;
-    t->reliable = qos->reliability == RTMW_RELIABLE;
-    core->tracks[core->track_count++] = t;
-    return RTMW_OK;
-}
-
 static PyObject *Player_track(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"topic", "type", "reliability", "priority", "depth", "history", "lifetime_ns", NULL};
@@ -207,7 +185,7 @@ static PyObject *Player_track(PyObject *self, PyObject *args, PyObject *keywords
     if (core->first || !read_type(given, &space, &type))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "tracks come before the first message");
     rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, lifetime_ns};
-    int code = add_track(core, topic, type, &qos);
+    int code = track_open(core, topic, type, &qos);
     if (code == RTMW_OK) return PyLong_FromUnsignedLong(core->track_count - 1);
     return PyErr_Format(error_of(self), "%s: %s", topic, rtmw_describe(code));
 }
@@ -326,26 +304,31 @@ static PyObject *Player_counters(PyObject *self, PyObject *unused)
     return list;
 }
 
-static PyObject *Player_lateness(PyObject *self, PyObject *unused)
+static PyObject *rows_of(const struct histogram *h)
 {
-    struct player *core = running(self);
-    (void)unused;
-    PyObject *list = core ? PyList_New(0) : NULL;
+    PyObject *list = PyList_New(0);
     for (uint32_t bucket = 0; list && bucket < HISTOGRAM_BUCKETS; bucket++) {
-        uint64_t count = load_relaxed(&core->lateness.count[bucket]);
-        PyObject *row =
-            count ? Py_BuildValue("(KKK)", histogram_lowest_ns(bucket), histogram_lowest_ns(bucket + 1) - 1, count)
-                  : NULL;
-        if (count && (!row || PyList_Append(list, row))) Py_CLEAR(list);
+        uint64_t count = load_relaxed(&h->count[bucket]);
+        if (!count) continue;
+        PyObject *row = Py_BuildValue("(KKK)", histogram_lowest_ns(bucket), histogram_lowest_ns(bucket + 1) - 1, count);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }
     return list;
 }
 
-static PyMethodDef player_methods[] = {{"track", (PyCFunction)(void (*)(void))Player_track,
-                                        METH_VARARGS | METH_KEYWORDS, NULL},
-                                       {"feed", (PyCFunction)(void (*)(void))Player_feed, METH_VARARGS | METH_KEYWORDS,
-                                        NULL},
+static PyObject *Player_timing(PyObject *self, PyObject *unused)
+{
+    struct player *core = running(self);
+    (void)unused;
+    if (!core) return NULL;
+    const struct vigil *v = &core->vigil;
+    return Py_BuildValue("NNK", rows_of(&core->lateness), rows_of(&v->overslept), load_relaxed(&v->spun_ns));
+}
+
+#define NAMED(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
+static PyMethodDef player_methods[] = {{"track", NAMED(Player_track), NULL},
+                                       {"feed", NAMED(Player_feed), NULL},
                                        {"end", Player_end, METH_O, NULL},
                                        {"clear", Player_clear, METH_O, NULL},
                                        {"pause", Player_pause, METH_O, NULL},
@@ -354,7 +337,7 @@ static PyMethodDef player_methods[] = {{"track", (PyCFunction)(void (*)(void))Pl
                                        {"position", Player_position, METH_NOARGS, NULL},
                                        {"wait", Player_wait, METH_O, NULL},
                                        {"counters", Player_counters, METH_NOARGS, NULL},
-                                       {"lateness", Player_lateness, METH_NOARGS, NULL},
+                                       {"timing", Player_timing, METH_NOARGS, NULL},
                                        {"close", Player_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

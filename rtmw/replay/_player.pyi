@@ -8,7 +8,9 @@ CUE: Any
 class Player:
     """Attached to a domain, with a thread that publishes. Paused at first."""
 
-    def __new__(cls, domain: int, max_blocking_ns: int) -> Player: ...
+    def __new__(cls, domain: int, max_blocking_ns: int, spin_ns: int) -> Player:
+        """`spin_ns`: so much before a cue is due the thread wakes up, to spin the rest; below 0: learned."""
+
     def track(
         self,
         topic: str,
@@ -51,8 +53,11 @@ class Player:
     def counters(self) -> list[tuple[int, int, int, int, int, int, int]]:
         """For each track: published, bytes, expired, timed out, exhausted, too large, subscribers matched."""
 
-    def lateness(self) -> list[tuple[int, int, int]]:
-        """(shortest, longest, count): so many messages were published so many nanoseconds after they were due."""
+    def timing(self) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]], int]:
+        """How long after they were due messages were published; how much too late sleeps ended; nanoseconds spun.
+
+        The first two as (shortest, longest, count), in nanoseconds.
+        """
 
     def close(self) -> None:
         """Stop at once, and detach."""

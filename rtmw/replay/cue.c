@@ -1,8 +1,5 @@
-/* One cue: waiting until it is due, and publishing it. The player's thread alone runs this. See player.h. */
-#include <linux/futex.h>
-#include <sys/syscall.h>
+/* One cue: publishing it, when it is due. The player's thread alone runs this. See player.h. */
 #include <time.h>
-#include <unistd.h>
 
 #include "player.h"
 
@@ -20,36 +17,6 @@ uint64_t now_ns(void)
 struct timespec timespec_of(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-}
-
-/* ---- waiting ---- */
-
-static bool is_current(struct player *p, uint32_t word) { return load_acquire(&p->word) == word; }
-
-/* How late the last sleep ended says how early the next one has to. */
-static void learn(struct player *p, uint64_t overslept)
-{
-    uint64_t wanted = overslept + overslept / 2;
-    if (wanted > p->early_ns) p->early_ns = wanted < EARLY_MOST_NS ? wanted : EARLY_MOST_NS;
-    p->early_ns -= p->early_ns / 64;
-    if (p->early_ns < EARLY_LEAST_NS) p->early_ns = EARLY_LEAST_NS;
-}
-
-/* Sleeps until shortly before, spins the rest. false: a command came. */
-static bool wait_until(struct player *p, uint64_t due, uint32_t word)
-{
-    for (uint64_t now; is_current(p, word);) {
-        if ((now = now_ns()) >= due) return true;
-        uint64_t end = due - p->early_ns;
-        if (due - now > p->early_ns) {
-            struct timespec until = timespec_of(end);
-            syscall(SYS_futex, &p->word, FUTEX_WAIT_BITSET_PRIVATE, word, &until, NULL, FUTEX_BITSET_MATCH_ANY);
-            if ((now = now_ns()) >= end) learn(p, now - end);
-        } else {
-            cpu_relax();
-        }
-    }
-    return false;
 }
 
 /* ---- publishing ---- */
@@ -118,7 +85,7 @@ int play_some(struct player *p, struct batch *b, const struct pace *pace, uint32
     for (int code; most && b->at < b->count; most--) {
         const struct cue *c = &b->cues[b->at];
         uint64_t due = due_ns(pace, c->log_ns);
-        if (!(due ? wait_until(p, due, word) : is_current(p, word))) return RTMW_INTERRUPTED;
+        if (!(due ? vigil_wait(p, due, word) : is_current(p, word))) return RTMW_INTERRUPTED;
         if ((code = play(p, b, c, due, word)) != RTMW_OK) return code;
         store_relaxed(&b->at, b->at + 1);
     }

@@ -66,7 +66,7 @@ static void *run(void *argument)
 {
     struct player *p = argument;
     prctl(PR_SET_NAME, "rtmw replay");
-    prctl(PR_SET_TIMERSLACK, 1);
+    vigil_begin(&p->vigil);
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
         if (has_work(p))
@@ -216,7 +216,6 @@ int player_start(struct player *p)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&p->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    p->early_ns = 4 * EARLY_LEAST_NS;
     p->paused = true;
     return pthread_create(&p->thread, NULL, run, p);
 }

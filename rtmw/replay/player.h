@@ -16,9 +16,7 @@
 #include "../shm/rtmw.h"
 
 enum {
-    QUEUED_MOST = 2,        /* batches: one that plays, and the next */
-    EARLY_LEAST_NS = 20000, /* how much before a cue the thread wakes up, to spin the rest */
-    EARLY_MOST_NS = 250000,
+    QUEUED_MOST = 2, /* batches: one that plays, and the next */
 };
 
 struct cue {
@@ -56,12 +54,22 @@ struct pace {
     int64_t log_ns, mono_ns; /* one moment on both */
 };
 
+/* How the thread is on time (vigil.c). The counters only grow, and others read them; all else is the thread's own. */
+struct vigil {
+    int64_t spin_ns;            /* so much before each cue it wakes up, to spin the rest; below 0: learned */
+    uint64_t early_ns;          /* what it has learned */
+    uint64_t credit_ns;         /* of what it has learned: what it may spin by now */
+    uint64_t earned_ns;         /* until when the credit is reckoned */
+    uint64_t spun_ns;           /* in all */
+    struct histogram overslept; /* waking up after the time that was asked for */
+};
+
 struct player {
     rtmw_region *region;
     struct track **tracks;
     uint32_t track_count;
-    uint64_t max_blocking_ns;  /* how long a full RELIABLE subscriber is waited for; UINT64_MAX: no limit */
-    uint64_t early_ns;         /* within these limits, learned; the thread's own */
+    uint64_t max_blocking_ns; /* how long a full RELIABLE subscriber is waited for; UINT64_MAX: no limit */
+    struct vigil vigil;
     struct histogram lateness; /* publishing after the time that was due; written by the thread alone */
 
     pthread_t thread;
@@ -80,11 +88,22 @@ struct player {
     int failure;       /* why the thread gave up; RTMW_OK: it did not */
 };
 
+/* No command has come since the word was that. */
+static inline bool is_current(struct player *p, uint32_t word) { return load_acquire(&p->word) == word; }
+
+/* vigil.c */
+void vigil_begin(struct vigil *); /* by the thread itself: what the kernel is told of it */
+bool vigil_wait(struct player *, uint64_t due_ns, uint32_t word); /* false: a command came */
+
 /* cue.c */
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 struct timespec timespec_of(uint64_t ns);
 /* Plays from one batch, at most so many cues. RTMW_INTERRUPTED: a command came; else not RTMW_OK: why it gave up. */
 int play_some(struct player *, struct batch *, const struct pace *, uint32_t word, uint64_t most);
+
+/* track.c: before the thread has anything to play, and when it has ended */
+int track_open(struct player *, const char *topic, const rtmw_type *, const rtmw_publisher_qos *);
+void tracks_close(struct player *);
 
 /* player.c */
 int player_start(struct player *); /* 0, or the errno of what failed */

@@ -23,6 +23,7 @@ from rtmw.replay.stats import ReplayStats, by_topic
 from rtmw.replay.tracks import Choice, Plan, Track
 
 NO_LIMIT_NS = 2**64 - 1
+LEARNED = -1
 LOOK_S = 0.05
 """How often a wait looks up, so that Ctrl-C ends it."""
 
@@ -41,7 +42,8 @@ class Replay(Closing):
     fast as readers take it, RELIABLE. `start`, `end`: seconds since it began, or a datetime. `loop`: again and again.
     `topics`: names or patterns; None: all but rtmw's own. `remap`: recorded name to played name. `stamps`: `original`
     or `fresh` source times. `qos`: by name or pattern, keywords of Publisher that differ from what was recorded.
-    `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None: no limit.
+    `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None: no limit. `spin`: seconds to
+    spin before a message is due, 0: none, None: learned from how late its sleeps end, a quarter of the time at most.
 
     What is left of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
@@ -63,6 +65,7 @@ class Replay(Closing):
         stamps: Literal["original", "fresh"] = "original",
         qos: Mapping[str, QosOptions] | None = None,
         max_blocking: float | None = None,
+        spin: float | None = None,
         domain: int | Domain | None = None,
     ) -> None:
         if stamps not in ("original", "fresh"):
@@ -85,7 +88,7 @@ class Replay(Closing):
                 stamps == "fresh",
             )
             self._domain = domain_of(domain)
-            self._player = _open_player(self._domain, self._plan.tracks, max_blocking)
+            self._player = _open_player(self._domain, self._plan.tracks, max_blocking, spin)
             opened.callback(self._player.close)
             self._player.rate(self._rate or 0.0)
             self._opened = opened.pop_all()
@@ -195,7 +198,8 @@ class Replay(Closing):
         """What it has done, and how punctually."""
         counters = self._open_player().counters()
         topics = by_topic(zip((track.topic for track in self._plan.tracks), counters, strict=True))
-        return ReplayStats(topics, Latency.of(self._player.lateness()))
+        lateness, overslept, spun_ns = self._player.timing()
+        return ReplayStats(topics, Latency.of(lateness), Latency.of(overslept), spun_ns / 1e9)
 
     def close(self) -> None:
         """Stop at once. What was published stays with its subscribers."""
@@ -240,10 +244,17 @@ def _span(recordings: Iterable[Recording]) -> tuple[int, int]:
     return min((r.start_ns for r in filled), default=0), max((r.end_ns for r in filled), default=0)
 
 
-def _open_player(domain: Domain, tracks: Iterable[Track], max_blocking: float | None) -> Player:
-    if max_blocking is not None and not 0 <= max_blocking < 1e9:
-        raise ValueError(f"max_blocking={max_blocking!r} is not possible; it must be seconds from 0, or None")
-    player = Player(domain.id, NO_LIMIT_NS if max_blocking is None else int(max_blocking * 1e9))
+def _checked_ns(name: str, seconds: float | None, otherwise: int) -> int:
+    if seconds is None:
+        return otherwise
+    if not 0 <= seconds < 1e9:
+        raise ValueError(f"{name}={seconds!r} is not possible; it must be seconds from 0, or None")
+    return int(seconds * 1e9)
+
+
+def _open_player(domain: Domain, tracks: Iterable[Track], max_blocking: float | None, spin: float | None) -> Player:
+    waiting_ns, spin_ns = _checked_ns("max_blocking", max_blocking, NO_LIMIT_NS), _checked_ns("spin", spin, LEARNED)
+    player = Player(domain.id, waiting_ns, spin_ns)
     try:
         for track in tracks:
             qos = track.qos

@@ -34,6 +34,10 @@ class ReplayStats:
     topics: Mapping[str, TopicReplayed]
     lateness: Latency
     """How long after the time that was due messages were published; without those that were due at once."""
+    overslept: Latency
+    """How much too late its sleeps between messages ended. It wakes up so much earlier, and spins the rest."""
+    spun: float
+    """Seconds for which it was awake before messages were due."""
 
     @property
     def published(self) -> int:

@@ -39,6 +39,14 @@ def test_the_same_in_json(run: Run, tmp_path: Path) -> None:
     assert (status, facts["published"], facts["dropped"], facts["lateness"]["count"]) == (0, 10, {}, 10)
 
 
+def test_without_a_spin_it_sleeps_until_each_message_is_due(run: Run, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["a"], 20)
+    status, out, _ = run("replay", str(path), "--spin", "0", "--json")
+    facts = json.loads(out)
+    assert (status, facts["published"], facts["spun"]) == (0, 20, 0.0)
+    assert facts["overslept"]["count"] <= 19
+
+
 def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
     with Maker(tmp_path / "a.mcap") as maker:
         maker.write(maker.writer.channel("plan", 0, "json"), 0, b"{}")

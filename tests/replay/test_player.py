@@ -13,6 +13,7 @@ import rtmw
 from rtmw.replay.library import CUE, Player
 
 NO_LIMIT = 2**64 - 1
+LEARNED = -1
 BEGIN = 10**18
 SECOND = 10**9
 RELIABLE = int(rtmw.Reliability.RELIABLE)
@@ -21,7 +22,7 @@ AT_ONCE = 0.0
 
 @pytest.fixture
 def player(domain: rtmw.Domain) -> Iterator[Player]:
-    made = Player(domain.id, NO_LIMIT)
+    made = Player(domain.id, NO_LIMIT, LEARNED)
     yield made
     made.close()
 
@@ -112,7 +113,7 @@ def test_how_late_each_message_was_is_counted(player: Player) -> None:
     player.rate(1.0)
     player.pause(False)
     drain(player)
-    assert sum(count for _, _, count in player.lateness()) == 50
+    assert sum(count for _, _, count in player.timing()[0]) == 50
 
 
 def test_a_pause_is_heeded_in_the_middle_of_a_long_wait(player: Player) -> None:
@@ -208,7 +209,7 @@ def test_a_pause_is_heeded_while_a_reliable_subscriber_is_full_and_nothing_is_lo
 
 
 def test_a_limit_to_the_wait_is_kept_and_what_was_given_up_is_counted(domain: rtmw.Domain) -> None:
-    player = Player(domain.id, 1000)
+    player = Player(domain.id, 1000, LEARNED)
     track(player)
     with subscriber(depth=4):
         fill(player, 8)

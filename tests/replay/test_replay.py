@@ -226,6 +226,7 @@ def test_qos_can_be_another_one_than_the_recorded(tmp_path: Path) -> None:
         {"end": float("nan")},
         {"stamps": "new"},
         {"max_blocking": -1.0},
+        {"spin": -1.0},
         {"qos": {"t": {"spin": 1.0}}},
         {"qos": {"t": {"priority": 8}}},
         {"qos": {"t": {"depth": 0}}},

@@ -1,0 +1,108 @@
+/* Being on time: who sleeps is woken up late, so the thread sleeps until shortly before a cue is due, and spins the rest.
+ *
+ *   ── sleeps ──► asked for ── overslept ──► awake ── spins ──► due ── publishes ──►
+ *                     ◄─────────────── early ───────────────────►
+ *
+ * How early is learned: a sleep that ended too late makes it a tenth more, any other a thousandth less. So one of a hundred
+ * ends too late, and a few that were off by milliseconds change little. A quarter of the time is spun at most, whatever was
+ * learned: where others want to run, too, the scheduler runs at once who has taken less than its share, and lets wait who
+ * has taken more.
+ */
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "player.h"
+
+enum {
+    EARLY_LEAST_NS = 20000,
+    EARLY_MOST_NS = 250000,
+    MORE = 10,   /* one part of so many */
+    LESS = 1000, /* likewise */
+    SHARE = 4,   /* one part of so many of the time may be spun */
+    CREDIT_MOST_NS = 10000000,
+    TURN_NS = 200000,
+};
+
+/* As sched_setattr(2) has it; C libraries before glibc 2.41 do not. */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t turn_ns, deadline_ns, period_ns;
+};
+
+/* An ordinary thread that asks for short turns need not wait for the end of another's. Kernels before 6.12 have none to ask
+ * for, and that is no error: it wakes up later, that is all. A real-time thread stays one. */
+static void take_short_turns(void)
+{
+    struct attributes own;
+    if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) || own.policy != SCHED_OTHER) return;
+    own.turn_ns = TURN_NS;
+    syscall(SYS_sched_setattr, 0, &own, 0);
+}
+
+void vigil_begin(struct vigil *v)
+{
+    prctl(PR_SET_TIMERSLACK, 1);
+    take_short_turns();
+    v->early_ns = EARLY_MOST_NS / 2;
+    v->credit_ns = CREDIT_MOST_NS;
+    v->earned_ns = now_ns();
+}
+
+static void learn(struct vigil *v, uint64_t overslept)
+{
+    histogram_record(&v->overslept, overslept);
+    v->early_ns = overslept > v->early_ns ? v->early_ns + v->early_ns / MORE : v->early_ns - v->early_ns / LESS;
+    if (v->early_ns > EARLY_MOST_NS) v->early_ns = EARLY_MOST_NS;
+    if (v->early_ns < EARLY_LEAST_NS) v->early_ns = EARLY_LEAST_NS;
+}
+
+/* How much before a cue the thread is to wake up. */
+static uint64_t early(struct vigil *v, uint64_t now)
+{
+    if (v->spin_ns >= 0) return (uint64_t)v->spin_ns;
+    v->credit_ns += (now - v->earned_ns) / SHARE;
+    v->earned_ns = now;
+    if (v->credit_ns > CREDIT_MOST_NS) v->credit_ns = CREDIT_MOST_NS;
+    return v->early_ns < v->credit_ns ? v->early_ns : v->credit_ns;
+}
+
+static void spend(struct vigil *v, uint64_t spun)
+{
+    count_up(&v->spun_ns, spun);
+    v->credit_ns -= spun < v->credit_ns ? spun : v->credit_ns;
+}
+
+/* Gives the time at which it ended: at `end` or later, but for a command. */
+static uint64_t sleep_until(struct player *p, uint64_t now, uint64_t end, uint32_t word)
+{
+    struct timespec until = timespec_of(end);
+    while (now < end && is_current(p, word)) {
+        syscall(SYS_futex, &p->word, FUTEX_WAIT_BITSET_PRIVATE, word, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+        if ((now = now_ns()) >= end) learn(&p->vigil, now - end);
+    }
+    return now;
+}
+
+static void spin_until(struct player *p, uint64_t now, uint64_t due, uint32_t word)
+{
+    uint64_t since = now;
+    for (; now < due && is_current(p, word); now = now_ns()) cpu_relax();
+    if (since < due) spend(&p->vigil, (now < due ? now : due) - since);
+}
+
+bool vigil_wait(struct player *p, uint64_t due, uint32_t word)
+{
+    uint64_t now = now_ns();
+    if (now < due) {
+        uint64_t before = early(&p->vigil, now);
+        now = sleep_until(p, now, before < due ? due - before : 0, word);
+        spin_until(p, now, due, word);
+    }
+    return is_current(p, word);
+}
