@@ -35,6 +35,7 @@ from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import make_status, members
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
+from rtmw.shm import region_of
 
 log = logging.getLogger("rtmw.node")
 
@@ -86,6 +87,7 @@ class Node:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         with _claim(self.settings), self._measured(), Domain(self.settings.domain) as domain:
+            self._region = region_of(domain.id)
             self._engine = Engine(self.settings.domain, self.settings.max_rate, domain.pool // _LENT)
             try:
                 await self._serve(domain, loop)
@@ -148,6 +150,7 @@ class Node:
             self._bridge.step(topics)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
+                self._see_region(domain.id)
                 self._bridge.tell_missed()
                 self._beacons.send()
                 self._rosters.tell(domain, self.settings)
@@ -157,6 +160,13 @@ class Node:
                 await asyncio.wait_for(self._stopping.wait(), _STEP_S)
             except TimeoutError:
                 continue
+
+    def _see_region(self, domain: int) -> None:
+        """Who comes after the domain was removed meets in another one, which is to be carried instead."""
+        if region_of(domain) != self._region:
+            raise NodeError(
+                f"domain {domain} was removed from this host; start the node again for the one that follows"
+            )
 
     def _reload(self) -> None:
         if self._reread is None:

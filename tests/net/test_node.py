@@ -85,6 +85,19 @@ def test_without_a_node_info_says_how_to_start_one(hosts: tuple[Host, Host]) -> 
     assert f"No node runs for domain {hosts[0].number}; start one with: rtmw node" in done.stderr
 
 
+def test_it_ends_when_its_domain_is_removed_and_carries_the_next_one_when_it_is_back(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    rtmw.Domain.unlink(here.number)
+    here.domain = rtmw.Domain(here.number, pool="8M")
+    assert here.node.wait(PATIENCE) == 1
+    assert f"domain {here.number} was removed from this host; start the node again" in here.said
+    here.start()
+    with rtmw.Publisher("t", domain=here.domain) as publisher, rtmw.Subscriber("t", domain=there.domain) as subscriber:
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        publisher.publish(b"again")
+        assert subscriber.receive(timeout=PATIENCE).value == b"again"
+
+
 def test_it_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
     host = hosts[0]
     host.start()
