@@ -86,7 +86,7 @@ class Node:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        with _claim(self.settings), self._measured(), Domain(self.settings.domain) as domain:
+        with _claim(self.settings), self._measured(), Domain(self.settings.domain, pool=self.settings.pool) as domain:
             self._region = region_of(domain.id)
             self._engine = Engine(self.settings.domain, self.settings.max_rate, domain.pool // _LENT)
             try:

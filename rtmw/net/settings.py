@@ -1,6 +1,7 @@
 """What a node is told: on the command line, in a TOML file, or both; the command line wins.
 
 domain = 0
+pool = "256M"             # of the domain, if the node is the first there; default: 64M
 dds_domain = 0            # default: the domain
 interface = "eth0"        # default: loopback, which reaches this host only
 peers = ["10.0.0.7"]      # hosts to look for where multicast does not reach
@@ -26,6 +27,7 @@ from typing import Any, Final, cast
 
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
+from rtmw.shm import parse_size
 
 LOOPBACK: Final = "lo"
 OWN_PREFIX: Final = "rtmw/"
@@ -43,6 +45,8 @@ class Settings:
     """See the head of this file."""
 
     domain: int = 0
+    pool: int = 64 << 20
+    """Bytes; a domain that exists keeps its own."""
     dds_domain: int | None = None
     interface: str | None = None
     peers: tuple[str, ...] = ()
@@ -130,6 +134,7 @@ def _port(value: Any) -> int:
 
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "domain": _domain,
+    "pool": parse_size,
     "dds_domain": _domain,
     "interface": _interface,
     "peers": _texts,
@@ -147,6 +152,8 @@ def check(values: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]
     checked: dict[str, Any] = {}
     for key, value in values.items():
         if key not in _CHECKS:
+            if isinstance(value, dict):
+                raise SettingsError(f"{place(key)}: [{key}] is a table; settings stand at the top of the file, in none")
             raise SettingsError(f"{place(key)}: there is no setting {key}; there are {', '.join(_CHECKS)}")
         try:
             checked[key] = _CHECKS[key](value)
@@ -167,7 +174,9 @@ def read_file(path: Path) -> dict[str, Any]:
     lines = text.splitlines()
 
     def place(key: str) -> str:
-        at = (n for n, line in enumerate(lines, 1) if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]", line))
+        at = (
+            n for n, line in enumerate(lines, 1) if re.match(rf"\s*\[?\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]", line)
+        )
         number = next(at, None)
         return f"{path}, line {number}" if number else str(path)
 

@@ -98,6 +98,17 @@ def test_it_ends_when_its_domain_is_removed_and_carries_the_next_one_when_it_is_
         assert subscriber.receive(timeout=PATIENCE).value == b"again"
 
 
+def test_it_makes_the_domain_of_the_size_asked_for_if_it_is_the_first_there(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start("--pool", "3M")
+    assert host.domain.pool == 8 << 20  # of before
+    assert host.stop() == 0
+    rtmw.Domain.unlink(host.number)
+    host.start("--pool", "3M")
+    host.domain = rtmw.Domain(host.number)
+    assert host.domain.pool == 3 << 20
+
+
 def test_it_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
     host = hosts[0]
     host.start()

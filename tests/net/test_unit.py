@@ -47,7 +47,7 @@ def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path) -> None:
 
 
 def test_it_starts_the_node_with_every_setting_that_was_given(tmp_path: Path) -> None:
-    given = "--domain 7 --dds-domain 8 --interface lo --peers ::1 10.0.0.7 --topics-out a/* b --topics-in c"
+    given = "--domain 7 --pool 1G --dds-domain 8 --interface lo --peers ::1 10.0.0.7 --topics-out a/* b --topics-in c"
     given += " --max-rate 10M --lease 2.5 --ros2 --metrics-port 0 --json"
     service = parsed(unit(tmp_path / "node.toml", *given.split(), domain="9"))["Service"]
     assert service["Environment"] == "RTMW_DOMAIN=9"
