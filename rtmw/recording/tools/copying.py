@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.recording.batch import Batch
 from rtmw.recording.contents import Channel, Schema
+from rtmw.recording.definitions import Definitions
 from rtmw.recording.writer import RecordingWriter
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ class Copier:
             self.writer.metadata(name, values)
 
 
-def compression_of(recording: Recording) -> str:
-    """As its first chunk is compressed."""
-    return next((chunk.compression for chunk in recording.chunks if not chunk.is_run), "lz4") or "none"
+def writer_like(path: Path, recordings: Sequence[Recording]) -> RecordingWriter:
+    """For a new recording: compressed as the first chunk of the first one, and of the profile that all have."""
+    chunks = (chunk.compression for chunk in recordings[0].chunks if not chunk.is_run)
+    (profile, *others) = {recording.header.profile for recording in recordings}
+    definitions = Definitions("" if others else profile)
+    return RecordingWriter(path, compression=next(chunks, "lz4") or "none", definitions=definitions)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from rtmw.errors import RecordingError
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.copying import Copier, Progress, compression_of, no_progress
+from rtmw.recording.tools.copying import Copier, Progress, no_progress, writer_like
 from rtmw.recording.tools.whole import written_whole
-from rtmw.recording.writer import RecordingWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def cut(source: Path, target: Path, section: Section, progress: Progress = no_pr
         names, (start_ns, end_ns) = section.names(recording), section.span(recording)
         chosen = {n: c for n, c in recording.channels.items() if names is None or c.topic in names}
         chunks = recording.select(names, start_ns, end_ns)
-        with RecordingWriter(temporary, compression=compression_of(recording)) as writer:
+        with writer_like(temporary, [recording]) as writer:
             copier = Copier(writer)
             numbers = copier.define(recording.schemas, chosen)
             for done, batch in enumerate(recording.batches(names, start_ns, end_ns), 1):

@@ -13,7 +13,7 @@ import numpy as np
 from rtmw.recording.batch import COLUMNS
 from rtmw.recording.ordered import CarriedOver, Selection, Stretch, in_order
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.copying import Copier, Progress, compression_of, no_progress
+from rtmw.recording.tools.copying import Copier, Progress, no_progress, writer_like
 from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
 
@@ -50,7 +50,7 @@ def merge(sources: Sequence[Path], target: Path, progress: Progress = no_progres
     with ExitStack() as opened:
         recordings = [opened.enter_context(Recording(path)) for path in sources]
         temporary = opened.enter_context(written_whole(target))
-        with RecordingWriter(temporary, compression=compression_of(recordings[0])) as writer:
+        with writer_like(temporary, recordings) as writer:
             return _merge(recordings, writer, progress)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.batch import Batch, batch_of
 from rtmw.recording.damage import reason_of
+from rtmw.recording.definitions import Definitions
 from rtmw.recording.extras import read_metadata
 from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
@@ -81,7 +82,7 @@ class _NothingToDo(Exception):
 class _Recovery:
     def __init__(self, file: File, recovered: Recovered, progress: Progress) -> None:
         self._file, self._recovered, self._progress = file, recovered, progress
-        self._begin, self._is_ours = _beginning(file)
+        self._begin, self._is_ours, self._profile = _beginning(file)
         self._index = Index(file.path, self._is_ours)
         self._told: dict[int, Mapping[int, int]] = {}
         """What the summary says of the chunk at each position."""
@@ -116,7 +117,8 @@ class _Recovery:
 
     def _writer(self, path: Path, compression: str) -> Copier:
         if self._copier is None:
-            self._copier = Copier(RecordingWriter(path, compression=compression or "none"))
+            definitions = Definitions(self._profile)
+            self._copier = Copier(RecordingWriter(path, compression=compression or "none", definitions=definitions))
         return self._copier
 
     def _read_summary(self) -> bool:
@@ -191,14 +193,14 @@ class _Recovery:
         self._recovered.lost.append(Lost(gap.position, gap.size, gap.reason, told))
 
 
-def _beginning(file: File) -> tuple[int, bool]:
-    """Where the data begins, and whether rtmw wrote it. Raises RecordingError for what is no recording at all."""
+def _beginning(file: File) -> tuple[int, bool, str]:
+    """Where the data begins, whether rtmw wrote it, and its profile. Raises RecordingError for what is no recording."""
     try:
         header = read_header(file)
-        return header.end, header.is_ours
+        return header.end, header.is_ours, header.profile
     except RecordingDamaged:
-        return len(MAGIC), True
+        return len(MAGIC), True, ""
     except RecordingError:
         if file.size > len(MAGIC) and file.window(file.size - len(MAGIC), len(MAGIC)) == MAGIC:
-            return len(MAGIC), True  # only its beginning is damaged
+            return len(MAGIC), True, ""  # only its beginning is damaged
         raise

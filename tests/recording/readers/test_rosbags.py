@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,12 @@ import rtmw
 from rtmw.recording import Recording, RecordingWriter
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
+from rtmw.recording.tools.cut import Section, cut
+from rtmw.recording.tools.merge import merge
+from rtmw.recording.tools.recover import recover
 from rtmw.types import resolve
 from tests.recording.readers import made
+from tests.recording.test_bags import NAMES, write_bag
 from topics.river import Quality, Reading
 
 
@@ -74,3 +79,23 @@ def test_what_a_recorder_writes_for_ros_2_is_a_bag(tmp_path: Path, domain: rtmw.
     assert [(one.station, one.value, one.quality, one.measured_ns) for one in found] == [
         (value.station, value.value, value.quality.value, value.measured_ns) for value in values
     ]
+
+
+def test_what_is_made_of_a_bag_is_a_bag_again(tmp_path: Path) -> None:
+    """Of one that rosbags wrote itself."""
+    bag = write_bag(tmp_path / "bag")
+    made_of_it = [tmp_path / name for name in ("cut.mcap", "merged.mcap", "recovered.mcap")]
+    cut(bag, made_of_it[0], Section())
+    merge([bag, made_of_it[0]], made_of_it[1])
+    recover(bag, made_of_it[2])
+    for path, times in zip(made_of_it, (1, 2, 1), strict=True):
+        with AnyReader([path], default_typestore=get_typestore(Stores.EMPTY)) as reader:
+            found = Counter(reader.deserialize(raw, c.msgtype).__msgtype__ for c, _, raw in reader.messages())
+        assert found == {name: 3 * times for name in NAMES}
+
+
+def test_what_is_merged_of_a_bag_and_something_else_is_no_bag(tmp_path: Path) -> None:
+    bag, other = write_bag(tmp_path / "bag"), made.write(tmp_path / "other.mcap")
+    merge([bag, other], tmp_path / "merged.mcap")
+    with Recording(tmp_path / "merged.mcap") as recording:
+        assert recording.header.profile == ""
