@@ -18,7 +18,7 @@ from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
 from rtmw.recording.paths import find_recordings
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
-from rtmw.recording.tools.copying import Progress
+from rtmw.recording.tools.copying import Progress, Written
 from rtmw.recording.tools.cut import Section
 from rtmw.recording.tools.cut import cut as cut_recording
 from rtmw.recording.tools.info import RecordingInfo, TopicInfo
@@ -74,14 +74,14 @@ def recover(arguments: argparse.Namespace) -> int:
 
 def cut(arguments: argparse.Namespace) -> int:
     with _working("cut") as (_, progress):
-        messages = cut_recording(Path(arguments.path), Path(arguments.output), section_of(arguments), progress)
-    return _say_written(arguments, messages)
+        written = cut_recording(Path(arguments.path), Path(arguments.output), section_of(arguments), progress)
+    return _say_written(arguments, written)
 
 
 def merge(arguments: argparse.Namespace) -> int:
     with _working("merged") as (found, progress):
-        messages = merge_recordings(found(arguments.paths), Path(arguments.output), progress)
-    return _say_written(arguments, messages)
+        written = merge_recordings(found(arguments.paths), Path(arguments.output), progress)
+    return _say_written(arguments, written)
 
 
 def export(arguments: argparse.Namespace) -> int:
@@ -96,9 +96,11 @@ def export(arguments: argparse.Namespace) -> int:
             form, target = ("csv", arguments.csv) if arguments.csv else ("jsonl", arguments.jsonl)
             with _text_file(target) as file:
                 messages = export_lines(paths, file, form, section)
-    if target == STANDARD_OUTPUT:
-        return 0
-    return _say_written(argparse.Namespace(json=arguments.json, output=target), messages)
+    if arguments.json and target != STANDARD_OUTPUT:
+        show_json({"path": target, "messages": messages})
+    elif target != STANDARD_OUTPUT:
+        _say_has(target, Written(messages))
+    return 0
 
 
 @contextmanager
@@ -115,12 +117,22 @@ def section_of(arguments: argparse.Namespace) -> Section:
     return Section(tuple(arguments.topics) if arguments.topics else None, arguments.start, arguments.end)
 
 
-def _say_written(arguments: argparse.Namespace, messages: int) -> int:
+def _say_written(arguments: argparse.Namespace, written: Written) -> int:
     if arguments.json:
-        show_json({"path": arguments.output, "messages": messages})
-    else:
-        print(f"{arguments.output} has {counted(messages, 'message')}")
+        show_json({"path": arguments.output, **asdict(written)})
+        return 0
+    _say_has(arguments.output, written)
+    if written.attachments_left_out:
+        print(f"  left out, logged at another time: {counted(written.attachments_left_out, 'attachment')}")
     return 0
+
+
+def _say_has(target: str, written: Written) -> None:
+    print(f"{target} has {counted(written.messages, 'message')}{_and_attachments(written.attachments)}")
+
+
+def _and_attachments(count: int) -> str:
+    return f" and {counted(count, 'attachment')}" if count else ""
 
 
 Find = Callable[[list[str]], list[Path]]
@@ -188,7 +200,8 @@ def _show_recovered(recovered: Recovered, in_place: bool) -> None:
         done = "nothing was changed" if in_place else f"{recovered.target} is a copy"
         print(f"{recovered.source} was whole: {done}")
         return
-    print(f"{recovered.target}: {counted(recovered.messages, 'message')} in {counted(recovered.chunks, 'chunk')}")
+    messages, chunks = counted(recovered.messages, "message"), counted(recovered.chunks, "chunk")
+    print(f"{recovered.target}: {messages} in {chunks}{_and_attachments(recovered.attachments)}")
     for lost in recovered.lost:
         print(f"  lost: {_loss(lost)}")
     if recovered.without_side:

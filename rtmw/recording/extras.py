@@ -35,13 +35,14 @@ def read_attachment(file: File, attachment: Attachment) -> bytes:
     """Its data. Raises RecordingDamaged where it does not match its CRC."""
     length = int.from_bytes(file.read(attachment.position, _HEAD)[1:], "little") + _HEAD
     fields = _content(file, attachment.position, length, Opcode.ATTACHMENT)
-    fields.bytes(16)
+    times = fields.time(), fields.time()
     name, media_type = fields.text(), fields.text()
     data = fields.bytes(fields.number(8))
     covered = file.read(attachment.position + _HEAD, fields.taken())
     crc = fields.number(4)
-    if (name, media_type, len(data)) != (attachment.name, attachment.media_type, attachment.size):
-        fields.wrong(f"it is {name!r} of {len(data)} bytes, and {attachment.name!r} in the index")
+    said = (attachment.name, attachment.media_type, attachment.size)
+    if (name, media_type, len(data)) != said or times != (attachment.log_time, attachment.create_time):
+        fields.wrong(f"it is {name!r} of {len(data)} bytes, and {attachment.name!r} in the index, or of other times")
     if crc and crc32(covered) != crc:
         fields.wrong(f"the attachment {name!r} does not match its CRC")
     return bytes(data)

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from rtmw.recording.contents import Attachment
+
 __all__ = ["MAGIC", "ChunkEntry", "Opcode", "Packed", "Statistics", "record"]
+
+HEAD = 9
+"""Bytes of a record before its content: opcode and length."""
 
 MAGIC = b"\x89MCAP0\r\n"
 
@@ -66,6 +71,7 @@ class Statistics(NamedTuple):
     messages: int
     schemas: int
     channels: int
+    attachments: int
     metadata: int
     chunks: int
     start_ns: int
@@ -132,6 +138,23 @@ def chunk_index(entry: ChunkEntry) -> bytes:
     )
 
 
+def attachment_head(about: Attachment) -> bytes:
+    """All of an attachment's record but its data and, behind that, the CRC of its content."""
+    content = struct.pack("<QQ", about.log_time, about.create_time) + text(about.name) + text(about.media_type)
+    content += struct.pack("<Q", about.size)
+    return struct.pack("<BQ", Opcode.ATTACHMENT, len(content) + about.size + 4) + content
+
+
+def attachment_index(about: Attachment, length: int) -> bytes:
+    """`length`: of its record."""
+    return record(
+        Opcode.ATTACHMENT_INDEX,
+        struct.pack("<QQQQQ", about.position, length, about.log_time, about.create_time, about.size),
+        text(about.name),
+        text(about.media_type),
+    )
+
+
 def metadata(name: str, values: Mapping[str, str]) -> bytes:
     return record(Opcode.METADATA, text(name), text_map(values))
 
@@ -146,7 +169,7 @@ def statistics(facts: Statistics) -> bytes:
         facts.messages,
         facts.schemas,
         facts.channels,
-        0,  # attachments
+        facts.attachments,
         facts.metadata,
         facts.chunks,
         facts.start_ns,

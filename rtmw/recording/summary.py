@@ -15,7 +15,7 @@ __all__ = ["Group", "Summary"]
 
 
 class Group(NamedTuple):
-    """Records that were appended together: a chunk, or metadata."""
+    """Records that were appended together: a chunk, metadata, or an attachment."""
 
     opcode: Opcode
     entry: bytes
@@ -87,6 +87,7 @@ class Summary:
             (Opcode.CHANNEL, self._defined(Opcode.CHANNEL)),
             (Opcode.STATISTICS, [records.statistics(self._statistics())]),
             (Opcode.CHUNK_INDEX, self._indexes(Opcode.CHUNK)),
+            (Opcode.ATTACHMENT_INDEX, self._indexes(Opcode.ATTACHMENT)),
             (Opcode.METADATA_INDEX, self._indexes(Opcode.METADATA)),
         ]
         return [(opcode, group) for opcode, group in groups if group]
@@ -99,6 +100,7 @@ class Summary:
             messages=self.messages,
             schemas=len(self._defined(Opcode.SCHEMA)),
             channels=len(self._defined(Opcode.CHANNEL)),
+            attachments=len(self._indexes(Opcode.ATTACHMENT)),
             metadata=len(self._indexes(Opcode.METADATA)),
             chunks=len(self._indexes(Opcode.CHUNK)),
             start_ns=self._start_ns,

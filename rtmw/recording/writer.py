@@ -10,7 +10,9 @@ import numpy as np
 
 from rtmw.recording import records
 from rtmw.recording._mcap import Chunk
+from rtmw.recording.checksum import crc32
 from rtmw.recording.compression import compressor
+from rtmw.recording.contents import Attachment
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.output import End, Output
 from rtmw.recording.packing import Packing, pack
@@ -156,14 +158,27 @@ class RecordingWriter:
     def metadata(self, name: str, values: Mapping[str, str]) -> None:
         """A table of texts, at this place in the file."""
         self.flush()
-        self._require_open()
-        self._settle()
         entry = records.metadata(name, values)
-        position = self._output.end.position
-        self._undo = self._output.end, len(self._summary)
-        self._output.append(entry)
-        self._summary.add(Group(Opcode.METADATA, records.metadata_index(position, len(entry), name)))
-        self._undo = None
+        index = records.metadata_index(self._output.end.position, len(entry), name)
+        self._append_single(Group(Opcode.METADATA, index), entry)
+
+    def attachment(
+        self,
+        name: str,
+        data: Buffer,
+        *,
+        media_type: str = "application/octet-stream",
+        log_time: int = 0,
+        create_time: int = 0,
+    ) -> None:
+        """A file, at this place in the recording; times in nanoseconds since 1970. Several may have one name."""
+        self.flush()
+        with memoryview(data).cast("B") as content:
+            about = Attachment(name, media_type, log_time, create_time, len(content), self.position)
+            head = records.attachment_head(about)
+            crc = crc32(content, crc32(head[records.HEAD :])).to_bytes(4, "little")
+            index = records.attachment_index(about, len(head) + len(content) + len(crc))
+            self._append_single(Group(Opcode.ATTACHMENT, index), head, content, crc)
 
     def flush(self) -> None:
         """The open chunk is closed, and given to the system."""
@@ -223,6 +238,13 @@ class RecordingWriter:
         self._summary.add(Group(Opcode.CHUNK, index, entry.start_ns, entry.end_ns, counts, tuple(definitions)))
         self._done = chunk
         self._settle()
+
+    def _append_single(self, group: Group, *parts: bytes | memoryview) -> None:
+        """What is no chunk; the writer was flushed."""
+        self._undo = self._output.end, len(self._summary)
+        self._output.append(*parts)
+        self._summary.add(group)
+        self._undo = None
 
     def _settle(self) -> None:
         """A group is in the file and in the summary, or in neither, wherever an exception like Ctrl-C struck."""

@@ -59,7 +59,12 @@ def test_cut_and_merge_write_recordings(path: Path, tmp_path: Path, capsys: pyte
     one, two, both = tmp_path / "one", tmp_path / "two", tmp_path / "both.mcap"
     assert run(capsys, "cut", path, "--topics", "a", "-o", one) == (0, f"{one} has 5 messages\n", "")
     assert run(capsys, "cut", path, "--topics", "b", "--end", 4, "-o", two) == (0, f"{two} has 2 messages\n", "")
-    assert json.loads(run(capsys, "merge", one, two, "-o", both, "--json")[1]) == {"path": str(both), "messages": 7}
+    assert json.loads(run(capsys, "merge", one, two, "-o", both, "--json")[1]) == {
+        "path": str(both),
+        "messages": 7,
+        "attachments": 0,
+        "attachments_left_out": 0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def write_ours(path: Path, messages: int = 600, **options: Any) -> Path:
     options = {"chunk_bytes": 4000} | options
     with RecordingWriter(path, **options) as writer:
         channels = [writer.channel(topic, 0, "application/octet-stream", {"n": topic}) for topic in TOPICS]
+        writer.attachment("notes.txt", b"an attachment", media_type="text/plain", log_time=5, create_time=6)
         for row in range(messages):
             writer.write(
                 channels[row % 3],
@@ -93,6 +94,7 @@ def test_what_only_our_recordings_have_is_read(tmp_path: Path, compression: str,
     with Recording(path) as recording:
         assert recording.complete
         assert rows_of(recording) == written(first_sequence=1 << 40)
+        assert [recording.attachment(attachment) for attachment in recording.attachments] == [b"an attachment"]
         found = list(recording.messages())
         assert [m.priority for m in found] == [row % 8 for row in range(600)]
         assert [m.publisher for m in found] == [row % 5 for row in range(600)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.recording.batch import Batch
-from rtmw.recording.contents import Channel, Schema
+from rtmw.recording.contents import Attachment, Channel, Schema
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.writer import RecordingWriter
 
@@ -22,12 +23,26 @@ def no_progress(_done: int, _all: int) -> None:
     """Where nobody looks."""
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a new recording has of those that it was made of."""
+
+    messages: int
+    attachments: int = 0
+    attachments_left_out: int = 0
+    """Logged outside of the time that was asked for."""
+
+
 class Copier:
     """Writes what others hold."""
 
     def __init__(self, writer: RecordingWriter) -> None:
         self.writer = writer
-        self.messages = 0
+        self.messages = self.attachments = self.attachments_left_out = 0
+
+    def written(self) -> Written:
+        """All until now."""
+        return Written(self.messages, self.attachments, self.attachments_left_out)
 
     def define(self, schemas: Mapping[int, Schema], channels: Mapping[int, Channel]) -> dict[int, int]:
         """Enters channels with their schemas; from their numbers to the new ones."""
@@ -47,6 +62,20 @@ class Copier:
         for missed in batch.missed:
             if missed.channel in numbers:
                 self.writer.missed(numbers[missed.channel], missed.cause, missed.count)
+
+    def add_attachments(self, recording: Recording, start_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Those with start_ns <= log time < end_ns. Raises RecordingDamaged for one that does not match its CRC."""
+        for about in recording.attachments:
+            is_late = end_ns is not None and about.log_time >= end_ns
+            if is_late or (start_ns is not None and about.log_time < start_ns):
+                self.attachments_left_out += 1
+            else:
+                self.add_attachment(about, recording.attachment(about))
+
+    def add_attachment(self, about: Attachment, data: bytes) -> None:
+        times = {"log_time": about.log_time, "create_time": about.create_time}
+        self.writer.attachment(about.name, data, media_type=about.media_type, **times)
+        self.attachments += 1
 
     def add_metadata(self, recording: Recording) -> None:
         """All of its metadata records."""

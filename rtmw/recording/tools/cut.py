@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rtmw.errors import RecordingError
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.copying import Copier, Progress, no_progress, writer_like
+from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.whole import written_whole
 
 
@@ -40,8 +40,8 @@ class Section:
         return first, last
 
 
-def cut(source: Path, target: Path, section: Section, progress: Progress = no_progress) -> int:
-    """Writes a section of a recording as a new one; how many messages it has.
+def cut(source: Path, target: Path, section: Section, progress: Progress = no_progress) -> Written:
+    """Writes a section of a recording as a new one. Of its attachments those have to be logged within the time, too.
 
     Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
     """
@@ -55,6 +55,7 @@ def cut(source: Path, target: Path, section: Section, progress: Progress = no_pr
             for done, batch in enumerate(recording.batches(names, start_ns, end_ns), 1):
                 copier.add(batch, numbers)
                 progress(min(done, len(chunks)), len(chunks))
+            copier.add_attachments(recording, start_ns, end_ns)
             copier.add_metadata(recording)
             writer.metadata("rtmw.cut", {"from": source.name, "topics": ", ".join(names or ("*",))})
-    return copier.messages
+    return copier.written()

@@ -13,7 +13,7 @@ import numpy as np
 from rtmw.recording.batch import COLUMNS
 from rtmw.recording.ordered import CarriedOver, Selection, Stretch, in_order
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.copying import Copier, Progress, no_progress, writer_like
+from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
 
@@ -42,8 +42,8 @@ class _Joined:
         return _Joined(self.data, **{name: column[mask] for name, column in columns.items()})
 
 
-def merge(sources: Sequence[Path], target: Path, progress: Progress = no_progress) -> int:
-    """Writes all messages of several recordings as one; how many it has. What was carried over comes once.
+def merge(sources: Sequence[Path], target: Path, progress: Progress = no_progress) -> Written:
+    """Writes all messages and attachments of several recordings as one. What was carried over comes once.
 
     Raises FileExistsError, RecordingDamaged, OSError.
     """
@@ -54,7 +54,7 @@ def merge(sources: Sequence[Path], target: Path, progress: Progress = no_progres
             return _merge(recordings, writer, progress)
 
 
-def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: Progress) -> int:
+def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: Progress) -> Written:
     copier = Copier(writer)
     numbers = [copier.define(recording.schemas, recording.channels) for recording in recordings]
     topics = sorted({channel.topic for recording in recordings for channel in recording.channels.values()})
@@ -79,9 +79,10 @@ def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: P
         for chunk in recording.chunks:
             if not chunk.message_count and recording.header.is_ours:
                 copier.add(recording.read(chunk), mapping)  # it may say what was missed
+        copier.add_attachments(recording)
         copier.add_metadata(recording)
     writer.metadata("rtmw.merged", {"from": ", ".join(recording.path.name for recording in recordings)})
-    return copier.messages
+    return copier.written()
 
 
 def _miss(stretch: Stretch, numbers: Sequence[dict[int, int]], writer: RecordingWriter) -> None:

@@ -14,9 +14,10 @@ import numpy as np
 
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.batch import Batch, batch_of
+from rtmw.recording.contents import Attachment
 from rtmw.recording.damage import reason_of
 from rtmw.recording.definitions import Definitions
-from rtmw.recording.extras import read_metadata
+from rtmw.recording.extras import attachment_at, read_attachment, read_metadata
 from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
@@ -51,6 +52,7 @@ class Recovered:
     target: Path
     messages: int = 0
     chunks: int = 0
+    attachments: int = 0
     lost: list[Lost] = field(default_factory=list[Lost])
     without_side: int = 0
     """Messages without their priority, publisher and lifetime: their side record was damaged."""
@@ -87,6 +89,7 @@ class _Recovery:
         self._told: dict[int, Mapping[int, int]] = {}
         """What the summary says of the chunk at each position."""
         self._metadata: list[tuple[str, dict[str, str]]] = []
+        self._attachments: list[Attachment] = []
         self._copier: Copier | None = None
 
     def write(self, path: Path) -> None:
@@ -109,7 +112,11 @@ class _Recovery:
                     self._lose(part)
             self._progress(part.chunk.position if isinstance(part, Found) else part.position, self._file.size)
         self._recovered.was_complete = has_summary and salvage.is_at_end and not self._recovered.lost
-        writer = self._writer(path, "lz4").writer
+        copier = self._writer(path, "lz4")
+        for about in self._attachments:
+            copier.add_attachment(about, read_attachment(self._file, about))
+        self._recovered.attachments = copier.attachments
+        writer = copier.writer
         for name, values in self._metadata:
             writer.metadata(name, values)
         lost = [{"position": lost.position, "size": lost.size, "reason": lost.reason} for lost in self._recovered.lost]
@@ -173,6 +180,10 @@ class _Recovery:
         try:
             if part.opcode == Opcode.METADATA:
                 self._metadata.append(read_metadata(self._file, part.position, part.length, self._is_ours))
+            elif part.opcode == Opcode.ATTACHMENT:
+                found = attachment_at(self._file, part.position, part.length)
+                read_attachment(self._file, found)  # so that it is lost here, if it is damaged
+                self._attachments.append(found)
             else:
                 content = self._file.read(part.position + 9, part.length - 9)
                 self._index.define(part.opcode, content, part.position + 9)

@@ -22,7 +22,7 @@ _CHUNK: Final = re.compile(
 _CHUNK_HEAD: Final = HEAD + 40 + 64
 _WINDOW: Final = 4 << 20
 _OVERLAP: Final = 64
-_DEFINITIONS: Final = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA)
+_DEFINITIONS: Final = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA, Opcode.ATTACHMENT)
 _LATEST: Final = Opcode.DATA_END
 
 
@@ -36,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A schema, channel or metadata record outside of chunks."""
+    """A schema, channel, metadata record or attachment, outside of chunks."""
 
     opcode: int
     position: int

@@ -54,7 +54,7 @@ def test_info_of_a_cut_recording_says_that_it_is_not_complete(tmp_path: Path) ->
 
 def test_a_section_has_the_topics_and_the_time_that_were_asked_for(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["a/1", "a/2", "b"], 30, apart_ns=SECOND, chunk_bytes=100)
-    assert cut(path, tmp_path / "b.mcap", Section(("a/*",), 6.0, 12.0)) == 4
+    assert cut(path, tmp_path / "b.mcap", Section(("a/*",), 6.0, 12.0)).messages == 4
     assert numbers(tmp_path / "b.mcap") == [("a/1", 6), ("a/2", 7), ("a/1", 9), ("a/2", 10)]
     with Recording(tmp_path / "b.mcap") as recording:
         assert sorted(recording.topics()) == ["a/1", "a/2"]
@@ -90,7 +90,7 @@ def test_merged_messages_are_in_the_order_of_their_times_with_all_that_is_known_
             for number in range(odd, 40, 2):
                 maker.write(channel, number * MS, bytes([number]), priority=odd, publisher=odd, left=SECOND)
             maker.writer.missed(channel, 1, 2)
-    assert merge([tmp_path / "b.mcap", tmp_path / "a.mcap"], tmp_path / "c.mcap") == 40
+    assert merge([tmp_path / "b.mcap", tmp_path / "a.mcap"], tmp_path / "c.mcap").messages == 40
     assert numbers(tmp_path / "c.mcap") == [("t", number) for number in range(40)]
     with Recording(tmp_path / "c.mcap") as recording:
         found = [(m.priority, m.publisher, m.expires - m.log_time) for m in recording.messages()]
