@@ -21,7 +21,7 @@ from mcap.reader import SeekingReader, make_reader
 from mcap.records import Chunk, ChunkIndex
 
 from rtmw.recording._mcap import Chunk as Filling
-from rtmw.recording.compression import COMPRESSIONS
+from rtmw.recording.compression import COMPRESSIONS, compressor
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.records import MAGIC, Opcode
 from rtmw.recording.writer import RecordingWriter
@@ -187,6 +187,12 @@ def test_noise_is_not_compressed(tmp_path: Path) -> None:
             payload = np.random.default_rng(1).bytes(2_000_000) if i else bytes(2_000_000)
             writer.write(channel, payload, log_time=i, publish_time=i)
     assert [index.compression for index in reader_of(path).get_summary().chunk_indexes] == ["lz4", ""]
+
+
+def test_a_block_of_a_compressed_chunk_fits_into_a_cache() -> None:
+    compress = compressor("lz4")
+    assert compress is not None
+    assert lz4.frame.get_frame_info(compress(bytes(2_000_000)))["block_size"] == 1 << 18
 
 
 def test_without_an_index_the_messages_are_read_all_the_same(tmp_path: Path) -> None:
