@@ -29,6 +29,9 @@ ALWAYS = {
 
 GIB = 1 << 30
 
+UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Spark knows how many rows a batch has, and asks for a null before it asks for a value: Arrow need not look again."""
+
 
 def require_pyspark() -> None:
     """NotInstalled names what is missing, and the command that installs it."""
@@ -73,12 +76,16 @@ def local_settings() -> dict[str, str]:
 
 
 def settings(master: str, name: str, ui: bool) -> dict[str, str]:
-    """What a new session is made with, before the caller's own settings."""
+    """What a new session is made with, before the caller's own settings.
+
+    Options of Java go where Spark has its defaults, so that they add to the caller's `extraJavaOptions`.
+    """
     quiet = Path(__file__).with_name("log4j2.properties").as_uri()
     always = {
         "spark.master": master,
         "spark.app.name": name,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={quiet} {UNCHECKED_ARROW}",
+        "spark.executor.defaultJavaOptions": UNCHECKED_ARROW,
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         **ALWAYS,

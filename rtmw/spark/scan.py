@@ -19,6 +19,7 @@ from rtmw.spark.filters import Selection
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, Run
 from rtmw.spark.schema import Column, unsigned_of
+from rtmw.spark.worker import settle
 
 if TYPE_CHECKING:
     Rowset = np.ndarray[Any, np.dtype[Any]]
@@ -39,6 +40,7 @@ class Scan:
     selection: Selection = field(default_factory=Selection)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        settle()
         for run in partition.runs:
             yield from self.read_run(run)
 

@@ -54,7 +54,8 @@ def spark(java: None, workers_folder: Path) -> Iterator[SparkSession]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         patch.setenv("TMPDIR", str(workers_folder))
-        session = rtmw.spark.session("local[2]", memory="1g", **{"spark.sql.shuffle.partitions": 2})
+        own = {"spark.sql.shuffle.partitions": 2, "spark.driver.extraJavaOptions": "-Drtmw.kept=yes"}
+        session = rtmw.spark.session("local[2]", memory="1g", **own)
     gateway = SparkContext._gateway
     yield session
     session.stop()

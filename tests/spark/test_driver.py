@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -39,6 +39,18 @@ def test_everything_listens_on_loopback_only(spark: SparkSession) -> None:
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
+
+
+def test_arrow_does_not_check_again_what_spark_has_checked(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    assert jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED is False
+    assert jvm.org.apache.arrow.vector.NullCheckingForGet.NULL_CHECKING_ENABLED is False
+
+
+def test_java_options_of_the_caller_are_added_to_ours(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    assert jvm.System.getProperty("rtmw.kept") == "yes"
+    assert jvm.System.getProperty("log4j2.configurationFile").endswith("/rtmw/spark/log4j2.properties")
 
 
 def test_filters_are_pushed_down_and_times_are_utc(spark: SparkSession) -> None:

@@ -1,0 +1,32 @@
+"""What a worker sets aside."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rtmw.spark.worker import settle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+def set_aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        settle()
+        yield pa.record_batch([[gc.get_freeze_count()] * len(batch)], names=["objects"])
+
+
+def test_what_a_worker_has_imported_is_not_looked_through_behind_each_task(spark: SparkSession) -> None:
+    found = spark.range(4, numPartitions=2).mapInArrow(set_aside, "objects long").collect()
+    assert all(row.objects > 10_000 for row in found)
+
+
+def test_the_garbage_of_a_program_is_its_own_affair() -> None:
+    before = gc.get_freeze_count()
+    settle()
+    assert gc.get_freeze_count() == before
