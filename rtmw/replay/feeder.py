@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -67,6 +68,7 @@ class Feeder:
         self._thread.start()
 
     def _run(self) -> None:
+        _let_the_player_go_first()
         try:
             for begin, cues in self._score.read(self._at_ns):
                 if not self._player.feed(self._take, cues.cues, cues.buffers, begin):
@@ -83,3 +85,11 @@ class Feeder:
     def join(self) -> None:
         """Wait for it. The player has been given another take, or was closed."""
         self._thread.join()
+
+
+def _let_the_player_go_first() -> None:
+    """Both threads of a real-time program are real-time ones; this one works for milliseconds at a time."""
+    priority = os.sched_getparam(0).sched_priority
+    if priority:
+        policy = os.sched_getscheduler(0) if priority > 1 else os.SCHED_OTHER
+        os.sched_setscheduler(0, policy, os.sched_param(priority - 1))

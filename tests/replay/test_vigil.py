@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from tests.child import Spawn
 from tests.recordings import MS, numbered
 
 pytestmark = pytest.mark.usefixtures("domain")
@@ -43,3 +44,27 @@ def test_unless_told_otherwise_it_spins_a_quarter_of_its_time_at_most(tmp_path: 
         stats = replay.run()
     assert stats.published == 5000
     assert 0 < stats.spun <= (time.monotonic() - began) / 4 + CREDIT
+
+
+PRIORITIES = """
+    import os, sys, threading, time, rtmw
+    try:
+        rtmw.realtime.run_fifo(7)
+    except rtmw.NotPermitted as error:
+        sys.exit(print(error))
+    with rtmw.Replay({path!r}):
+        tasks = [int(task) for task in os.listdir("/proc/self/task")]
+        player = next(task for task in tasks if open(f"/proc/self/task/{{task}}/comm").read() == "rtmw replay\\n")
+        feeder = next(thread.native_id for thread in threading.enumerate() if thread.name == "rtmw replay feeder")
+        while os.sched_getparam(feeder).sched_priority == 7:
+            time.sleep(0.001)
+        print(*(os.sched_getparam(task).sched_priority for task in (player, feeder)))
+"""
+
+
+def test_of_a_real_time_program_what_reads_ahead_runs_below_what_publishes(tmp_path: Path, spawn: Spawn) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 50, chunk_bytes=1)
+    told = spawn(PRIORITIES.format(path=str(path))).line(60)
+    if "may go up to" in told:
+        pytest.skip(told)
+    assert told == "7 6"
