@@ -48,7 +48,7 @@ class Player:
         """Where it is now, on the recording's clock, in nanoseconds."""
 
     def wait(self, seconds: float, /) -> bool:
-        """Has all been played? RtmwError if it had to stop."""
+        """Has all been played? Also looked at when a signal comes. RtmwError if it had to stop."""
 
     def counters(self) -> list[tuple[int, int, int, int, int, int, int]]:
         """For each track: published, bytes, expired, timed out, exhausted, too large, subscribers matched."""

@@ -1,4 +1,6 @@
 /* The player's thread, and the commands that change things under its hands. See player.h. */
+#include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -6,6 +8,19 @@
 #include <unistd.h>
 
 #include "player.h"
+
+/* ---- being over ---- */
+
+static bool is_over(const struct player *p) { return p->stop || p->failure != RTMW_OK || (p->ended && !p->first); }
+
+/* Lock held. */
+static void announce(struct player *p)
+{
+    pthread_cond_broadcast(&p->changed);
+    if (!is_over(p)) return;
+    store_release(&p->ends, p->ends + 1);
+    syscall(SYS_futex, &p->ends, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
 
 /* ---- the thread ---- */
 
@@ -54,7 +69,7 @@ static void work(struct player *p)
     pthread_mutex_lock(&p->lock);
     p->playing = false;
     settle(p, b, began, code);
-    pthread_cond_broadcast(&p->changed);
+    announce(p);
 }
 
 static bool has_work(const struct player *p)
@@ -92,7 +107,7 @@ static void interrupt(struct player *p)
 
 static void tell(struct player *p)
 {
-    pthread_cond_broadcast(&p->changed);
+    announce(p);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -185,18 +200,21 @@ void player_end(struct player *p, uint32_t take)
     tell(p);
 }
 
-static bool is_over(const struct player *p) { return p->stop || p->failure != RTMW_OK || (p->ended && !p->first); }
-
 bool player_wait(struct player *p, uint64_t timeout_ns, int *failure)
 {
-    struct timespec until = timespec_of(now_ns() + timeout_ns);
-    int late = 0;
-    pthread_mutex_lock(&p->lock);
-    while (!is_over(p) && !late) late = pthread_cond_timedwait(&p->changed, &p->lock, &until);
-    bool over = is_over(p);
-    *failure = p->failure;
-    pthread_mutex_unlock(&p->lock);
-    return over;
+    uint64_t end = now_ns() + timeout_ns;
+    struct timespec until = timespec_of(end);
+    for (;;) {
+        pthread_mutex_lock(&p->lock);
+        bool over = is_over(p);
+        uint32_t ends = p->ends;
+        *failure = p->failure;
+        pthread_mutex_unlock(&p->lock);
+        if (over || now_ns() >= end) return over;
+        if (syscall(SYS_futex, &p->ends, FUTEX_WAIT_BITSET_PRIVATE, ends, &until, NULL, FUTEX_BITSET_MATCH_ANY) &&
+            errno == EINTR)
+            return false;
+    }
 }
 
 struct batch *player_over(struct player *p)
@@ -210,12 +228,8 @@ struct batch *player_over(struct player *p)
 
 int player_start(struct player *p)
 {
-    pthread_condattr_t monotonic;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&p->changed, NULL);
     p->paused = true;
     return pthread_create(&p->thread, NULL, run, p);
 }

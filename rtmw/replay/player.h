@@ -73,9 +73,10 @@ struct player {
     struct histogram lateness; /* publishing after the time that was due; written by the thread alone */
 
     pthread_t thread;
-    pthread_mutex_t lock;   /* guards everything below */
-    pthread_cond_t changed; /* with CLOCK_MONOTONIC */
-    uint32_t word;          /* only grows, under the lock; the thread sleeps on it without */
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t changed;
+    uint32_t word; /* only grows, under the lock; the thread sleeps on it without */
+    uint32_t ends; /* likewise; who waits for the end sleeps on it */
     struct batch *first, *last, *over;
     uint32_t queued, take; /* take: which of the feeds counts; grows when all that is queued is dropped */
     bool ended;            /* nothing will follow what is queued */
@@ -117,7 +118,8 @@ void player_pause(struct player *, bool); /* nothing is published any more when 
 void player_step(struct player *);
 void player_rate(struct player *, double rate);
 int64_t player_position(struct player *); /* now, on the recording's clock */
-/* Everything of the take that ended has been played, or dropped; or the thread gave up, and why. */
+/* Everything of the take that ended has been played, or dropped; or the thread gave up, and why. false: too long, or a
+ * signal came. */
 bool player_wait(struct player *, uint64_t timeout_ns, int *failure);
 struct batch *player_over(struct player *); /* a list, for its owner to free */
 

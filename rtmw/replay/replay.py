@@ -24,8 +24,8 @@ from rtmw.replay.tracks import Choice, Plan, Track
 
 NO_LIMIT_NS = 2**64 - 1
 LEARNED = -1
-LOOK_S = 0.05
-"""How often a wait looks up, so that Ctrl-C ends it."""
+LOOK_S = 0.5
+"""How often a wait looks up, for a Ctrl-C that came just before it slept; any other ends the sleep."""
 
 Moment = float | datetime
 """Seconds since the recording began, or a time of day."""

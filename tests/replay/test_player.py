@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -310,3 +311,30 @@ def test_it_can_be_closed_in_the_middle_of_a_long_wait(player: Player) -> None:
     player.pause(False)
     wait_until(lambda: published(player) == 1)
     player.close()
+
+
+class Told(Exception):
+    """By a signal."""
+
+
+def wait_for_a_signal(player: Player) -> None:
+    """A wait of ten minutes, with a signal each 0.2 s; the first one that is noticed raises Told."""
+
+    def tell(number: int, frame: object) -> None:
+        if signal.setitimer(signal.ITIMER_REAL, 0)[1]:
+            raise Told
+
+    before = signal.signal(signal.SIGALRM, tell)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    try:
+        player.wait(600.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_signal_ends_a_wait(player: Player) -> None:
+    began = time.monotonic()
+    with pytest.raises(Told):
+        wait_for_a_signal(player)
+    assert time.monotonic() - began < 300
