@@ -122,6 +122,8 @@ def _say_written(arguments: argparse.Namespace, written: Written) -> int:
         show_json({"path": arguments.output, **asdict(written)})
         return 0
     _say_has(arguments.output, written)
+    if written.carried:
+        print(f"  latched before that, and carried over: {counted(written.carried, 'message')}")
     if written.attachments_left_out:
         print(f"  left out, logged at another time: {counted(written.attachments_left_out, 'attachment')}")
     return 0

@@ -104,4 +104,4 @@ class Message:
     expires: int
     """When its lifetime ends; 0: never."""
     flags: int
-    """1: carried over from an earlier file, so that this one has the last value too."""
+    """1: carried over from an earlier file, or part of it, so that this one has the last value too."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, TypedDict
 
 from rtmw.publisher import LONGEST_QUEUE, check_count
 from rtmw.qos import PRIORITIES, Reliability
-from rtmw.recording.schemas.ros2_qos import QOS_KEY
+from rtmw.recording.schemas.ros2_qos import QOS_KEY, is_latched, offered
 
 _DEPTH: Final = 64
-_LINE: Final = re.compile(r"^[ -]*(history|depth|reliability|durability): *(\w+)", re.MULTILINE)
 _RELIABLE: Final = {"1", "reliable"}
-_TRANSIENT_LOCAL: Final = {"1", "transient_local"}
 
 
 class QosOptions(TypedDict, total=False):
@@ -81,11 +78,11 @@ def recorded_qos(metadata: Mapping[str, str]) -> TrackQos:
 
 
 def _ros2(profiles: str) -> TrackQos:
-    found = cast("list[tuple[str, str]]", _LINE.findall(profiles.lower()))
-    depths = [int(value) for name, value in found if name == "depth" and value.isdecimal()]
+    found = offered(profiles)
+    depths = [int(profile["depth"]) for profile in found if profile.get("depth", "").isdecimal()]
     depth = min(max(depths, default=0) or _DEPTH, LONGEST_QUEUE)
-    reliable = any(name == "reliability" and value in _RELIABLE for name, value in found)
-    latched = any(name == "durability" and value in _TRANSIENT_LOCAL for name, value in found)
+    reliable = any(profile.get("reliability") in _RELIABLE for profile in found)
+    latched = any(map(is_latched, found))
     return TrackQos(
         Reliability.RELIABLE if reliable else Reliability.TIMELY, depth=depth, history=depth if latched else 0
     )

@@ -64,6 +64,7 @@ def test_cut_and_merge_write_recordings(path: Path, tmp_path: Path, capsys: pyte
         "messages": 7,
         "attachments": 0,
         "attachments_left_out": 0,
+        "carried": 0,
     }
 
 

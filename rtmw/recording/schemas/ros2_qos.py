@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 QOS_KEY: Final = "offered_qos_profiles"
 _FOREVER: Final = "{sec: 9223372036, nsec: 854775807}"
 _NS: Final = 1_000_000_000
+_LINE: Final = re.compile(r"^[ -]*(history|depth|reliability|durability): *(\w+)", re.MULTILINE)
+_TRANSIENT_LOCAL: Final = {"1", "transient_local"}
 
 
 def qos_profiles(qos: Mapping[str, str]) -> str:
@@ -29,3 +32,14 @@ def qos_profiles(qos: Mapping[str, str]) -> str:
         "avoid_ros_namespace_conventions: false",
     )
     return "- " + "\n  ".join(lines) + "\n"
+
+
+def offered(profiles: str) -> list[dict[str, str]]:
+    """Of each publisher its history, depth, reliability and durability, as words or numbers in small letters."""
+    parts = re.split(r"^- ", profiles.lower(), flags=re.MULTILINE)
+    return [dict(cast("list[tuple[str, str]]", _LINE.findall(part))) for part in parts if part.strip()]
+
+
+def is_latched(profile: Mapping[str, str]) -> bool:
+    """Does this publisher keep messages for late subscribers?"""
+    return profile.get("durability") in _TRANSIENT_LOCAL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ class Written:
     attachments: int = 0
     attachments_left_out: int = 0
     """Logged outside of the time that was asked for."""
+    carried: int = 0
+    """Messages from before that time, that late subscribers would have got at its begin."""
 
 
 class Copier:
@@ -38,11 +40,11 @@ class Copier:
 
     def __init__(self, writer: RecordingWriter) -> None:
         self.writer = writer
-        self.messages = self.attachments = self.attachments_left_out = 0
+        self.messages = self.attachments = self.attachments_left_out = self.carried = 0
 
     def written(self) -> Written:
         """All until now."""
-        return Written(self.messages, self.attachments, self.attachments_left_out)
+        return Written(self.messages, self.attachments, self.attachments_left_out, self.carried)
 
     def define(self, schemas: Mapping[int, Schema], channels: Mapping[int, Channel]) -> dict[int, int]:
         """Enters channels with their schemas; from their numbers to the new ones."""
@@ -62,6 +64,13 @@ class Copier:
         for missed in batch.missed:
             if missed.channel in numbers:
                 self.writer.missed(numbers[missed.channel], missed.cause, missed.count)
+
+    def carry(self, batches: Iterable[Batch], numbers: Mapping[int, int]) -> None:
+        """What was latched before the first message."""
+        before = self.messages
+        for batch in batches:
+            self.add(batch, numbers)
+        self.carried += self.messages - before
 
     def add_attachments(self, recording: Recording, start_ns: int | None = None, end_ns: int | None = None) -> None:
         """Those with start_ns <= log time < end_ns. Raises RecordingDamaged for one that does not match its CRC."""

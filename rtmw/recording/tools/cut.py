@@ -9,6 +9,7 @@ from pathlib import Path
 from rtmw.errors import RecordingError
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
+from rtmw.recording.tools.latched import latched
 from rtmw.recording.tools.whole import written_whole
 
 
@@ -41,7 +42,7 @@ class Section:
 
 
 def cut(source: Path, target: Path, section: Section, progress: Progress = no_progress) -> Written:
-    """Writes a section of a recording as a new one. Of its attachments those have to be logged within the time, too.
+    """Writes a section of a recording as a new one, with what was latched at its start and attachments of its time.
 
     Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
     """
@@ -52,6 +53,8 @@ def cut(source: Path, target: Path, section: Section, progress: Progress = no_pr
         with writer_like(temporary, [recording]) as writer:
             copier = Copier(writer)
             numbers = copier.define(recording.schemas, chosen)
+            if start_ns is not None:
+                copier.carry(latched(recording, chosen, start_ns), numbers)
             for done, batch in enumerate(recording.batches(names, start_ns, end_ns), 1):
                 copier.add(batch, numbers)
                 progress(min(done, len(chunks)), len(chunks))
