@@ -97,6 +97,13 @@ static PyObject *Engine_fits(PyObject *unused, PyObject *args)
     return PyBool_FromLong(fits);
 }
 
+static PyObject *Engine_spread(PyObject *unused, PyObject *given)
+{
+    void *table = PyLong_AsVoidPtr(given);
+    (void)unused;
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(spread_types(table));
+}
+
 static PyObject *Engine_watch(PyObject *self, PyObject *readers)
 {
     struct engine *core = open_engine(self);
@@ -436,6 +443,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"limit", Engine_limit, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
+                                       {"spread", Engine_spread, METH_O | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},
                                        {"heard", Engine_heard, METH_NOARGS, NULL},
                                        {"looked", Engine_looked, METH_O, NULL},

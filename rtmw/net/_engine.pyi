@@ -57,6 +57,10 @@ class Engine:
     def fits(writer: int, sample: bytes, /) -> bool:
         """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
 
+    @staticmethod
+    def spread(table: int, /) -> bool:
+        """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
+
     def watch(self, readers: int, /) -> None:
         """The DDS reader that tells who reads what: when it has news, nothing is packed until `looked`."""
 

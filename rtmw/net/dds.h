@@ -43,6 +43,13 @@ typedef struct {
 } dds_endpoint_t;
 
 struct ddsi_serdata_ops;
+struct ddsi_sertype;
+struct ddsi_sertype_ops { /* its head */
+    void (*version)(void *);
+    void *argument;
+    void (*others[5])(void);
+    uint32_t (*hash)(const struct ddsi_sertype *);
+};
 struct ddsi_sertype { /* its head */
     const void *operations;
     const struct ddsi_serdata_ops *samples;
@@ -94,6 +101,7 @@ struct ddsi_serdata_ops {
     void (*of_loans[2])(void);
 };
 
+void ddsi_sertype_v0(void *); /* the version of ddsi_sertype_ops */
 dds_return_t dds_get_entity_sertype(dds_entity_t, const struct ddsi_sertype **);
 dds_return_t dds_forwardcdr(dds_entity_t writer, struct ddsi_serdata *); /* DDS_OK: the serdata is the library's now */
 dds_return_t dds_writecdr(dds_entity_t writer, struct ddsi_serdata *);   /* the same, with the time of the call */

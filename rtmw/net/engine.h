@@ -223,6 +223,9 @@ bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
 bool library_fits(dds_entity_t writer, const void *sample,
                   size_t size); /* writes the sample, CDR of the writer's type */
 
+/* spread.c: to be called before there is any Topic. false: cyclonedds' table of functions is not as dds.h declares it */
+bool spread_types(struct ddsi_sertype_ops *);
+
 /* packing.c */
 int packing_open(struct engine *, dds_entity_t readers);
 void packing_close(struct engine *);

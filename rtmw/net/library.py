@@ -13,7 +13,7 @@ from typing import Any
 from rtmw.errors import RtmwError
 from rtmw.shm import make_linkable
 
-__all__ = ["KNOWS_DATAGRAMS", "Bell", "Engine", "Route", "dds", "misfit"]
+__all__ = ["KNOWS_DATAGRAMS", "Bell", "Engine", "Route", "dds", "misfit", "spread_types"]
 
 MADE_FOR = "11.0"
 KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
@@ -39,3 +39,14 @@ try:
     from rtmw.net._engine import Bell, Engine, Route
 except ImportError as error:
     raise misfit(str(error)) from error
+
+
+def spread_types() -> None:
+    """Let there be more than 32 topics of one type (spread.c). To be called before there is any Topic."""
+    layer = ctypes.CDLL(import_module("cyclonedds._clayer").__file__)
+    try:
+        table = ctypes.addressof(ctypes.c_char.in_dll(layer, "ddspy_sertype_ops"))
+    except ValueError as error:
+        raise misfit("its table of functions of types is hidden") from error
+    if not Engine.spread(table):
+        raise misfit("it lays out struct ddsi_sertype_ops differently")

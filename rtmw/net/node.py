@@ -27,7 +27,7 @@ from rtmw.net.cyclone import DDSException
 from rtmw.net.discovery import describe_node
 from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
-from rtmw.net.library import Engine
+from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import ADDRESS, Metrics
 from rtmw.net.peers import addresses
 from rtmw.net.roster import Rosters
@@ -108,6 +108,7 @@ class Node:
             self._metrics.close()
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
+        spread_types()
         described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
         try:
             kept, participant = wire.join(replace(self.settings, peers=addresses(self.settings.peers)), described)
