@@ -209,6 +209,8 @@ static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywo
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
     out->may_lend = may_lend;
+    out->depth = out->depth_now = depth;
+    out->min_interval_ns = min_interval_ns;
     out->writer = writer;
     out->sent = sent;
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
@@ -379,7 +381,7 @@ static PyObject *Route_adjust(PyObject *object, PyObject *args)
     unsigned long long min_interval_ns;
     int may_lend;
     if (!PyArg_ParseTuple(args, "IKp", &depth, &min_interval_ns, &may_lend)) return NULL;
-    if (o) rtmw_subscriber_adjust(o->subscriber, depth, min_interval_ns);
+    if (o) outbound_adjust(o, depth, min_interval_ns);
     if (o) store_relaxed(&o->may_lend, (bool)may_lend);
     Py_RETURN_NONE;
 }

@@ -22,13 +22,15 @@
 
 enum {
     BANDS = 8,
-    LOOKAHEAD = 32,         /* messages of a route and band that the engine takes in advance */
-    BURST = 32,             /* messages sent between two looks at what came meanwhile */
-    BURST_BYTES = 64 << 10, /* the same, in bytes */
-    BATCH = 32,             /* samples taken from a reader in one call */
-    SOURCES = 64,           /* remote writers that a route remembers */
-    KNOWN = 64,             /* remote publishers of which a lane remembers what it has brought */
-    PAUSES = 256,           /* topics that others may have paused at a time */
+    LOOKAHEAD = 32,            /* messages of a route and band that the engine takes in advance */
+    LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
+    DEPTH_LEAST = 2,           /* messages that may wait on the bus, however large */
+    BURST = 32,                /* messages sent between two looks at what came meanwhile */
+    BURST_BYTES = 64 << 10,    /* the same, in bytes */
+    BATCH = 32,                /* samples taken from a reader in one call */
+    SOURCES = 64,              /* remote writers that a route remembers */
+    KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
+    PAUSES = 256,              /* topics that others may have paused at a time */
     RETRY_NS = 200000,
     HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
     LENT_LEAST = 16 << 10,    /* bytes of a message that is lent, or lands: a smaller one is copied as fast */
@@ -56,6 +58,11 @@ struct outbound {
     uint32_t may_pack;       /* 1: who reads it knows packs, as far as was looked (packing.c) */
     uint64_t retry_ns;       /* not before; 0: not blocked */
     uint32_t taken;          /* messages in all queues */
+    uint64_t taken_bytes;
+    uint32_t depth, adjusted; /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
+    uint64_t min_interval_ns;
+    uint32_t depth_now; /* it has, for messages of `weight` bytes. The sender only, as the weight */
+    uint64_t weight;
     struct {
         uint32_t first, count;
         rtmw_message message[LOOKAHEAD];
@@ -131,7 +138,7 @@ struct engine {
     struct inbound *inbounds;
     struct outbound *unflushed;         /* written to last */
     uint32_t stop, stuck;               /* stuck: inbound routes with something waiting */
-    uint64_t lend_most, lent;           /* bytes that may be, and are, lent to DDS (lent.c) */
+    uint64_t lend_most, lent;           /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
     uint32_t landings;                  /* routes whose publishers are not closed (landing.c) */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
@@ -153,7 +160,9 @@ int outbound_open(struct outbound *);
 void outbound_stop(struct outbound *);  /* waits for the sender to let go of it: from then on it counts nothing more */
 void outbound_close(struct outbound *); /* stops it, too */
 bool outbound_is_delivered(struct outbound *);
+bool outbound_may_take(const struct outbound *);
 void outbound_gather(struct outbound *);
+void outbound_adjust(struct outbound *, uint32_t depth, uint64_t min_interval_ns);
 /* Sends from one band until `most` messages have left, or the route is blocked. Returns the bytes sent. */
 uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most);
 void outbound_forget(struct outbound *);

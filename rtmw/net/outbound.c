@@ -14,6 +14,7 @@ struct octets {
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
 enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' now */
+enum { WEIGHED = 16 };      /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
 static bool is_full(const struct outbound *o)
 {
@@ -25,10 +26,49 @@ static bool is_full(const struct outbound *o)
 /* What has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
 
+/* How many messages of this weight may wait on the bus. */
+static uint32_t depth_for(const struct outbound *o)
+{
+    uint32_t depth = load_relaxed(&o->depth), least = depth < DEPTH_LEAST ? depth : DEPTH_LEAST;
+    uint64_t most = o->weight ? o->engine->lend_most / o->weight : depth;
+    return most >= depth ? depth : most > least ? (uint32_t)most : least;
+}
+
+static void set_depth(struct outbound *o, uint32_t depth)
+{
+    o->depth_now = depth;
+    rtmw_subscriber_adjust(o->subscriber, depth, load_relaxed(&o->min_interval_ns));
+}
+
+/* A RELIABLE publisher that is faster than the link waits sooner if its messages are large: what it would fill the pool
+ * with is memory that others here need, and no longer in a processor's cache by the time that it is sent. */
+static void weigh(struct outbound *o, uint64_t size)
+{
+    uint32_t depth = load_relaxed(&o->depth);
+    bool is_light = size * depth <= o->engine->lend_most;
+    if (!o->reliable || !o->engine->lend_most || (is_light && o->depth_now == depth)) return;
+    o->weight = size >= o->weight ? size : o->weight - (o->weight - size + WEIGHED - 1) / WEIGHED;
+    uint32_t fits = depth_for(o);
+    if (fits < o->depth_now || fits / 2 >= o->depth_now || (fits == depth && fits > o->depth_now)) set_depth(o, fits);
+}
+
+void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_ns)
+{
+    store_relaxed(&o->depth, depth);
+    store_relaxed(&o->min_interval_ns, min_interval_ns);
+    store_release(&o->adjusted, 1u);
+}
+
+bool outbound_may_take(const struct outbound *o)
+{
+    return o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+}
+
 void outbound_gather(struct outbound *o)
 {
     rtmw_message m;
-    while (o->taken < 2 * LOOKAHEAD && !is_full(o)) {
+    if (load_relaxed(&o->adjusted) && fetch_and(&o->adjusted, 0u)) set_depth(o, depth_for(o));
+    while (outbound_may_take(o)) {
         int code = rtmw_take(o->subscriber, &m);
         if (code == RTMW_LAPSED) continue;
         if (code != RTMW_OK) return;
@@ -39,6 +79,8 @@ void outbound_gather(struct outbound *o)
         uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
         o->queue[m.priority].message[at] = m;
         o->taken++;
+        o->taken_bytes += m.size;
+        weigh(o, m.size);
     }
 }
 
@@ -56,6 +98,7 @@ static void drop_first(struct outbound *o, uint32_t band)
     o->queue[band].first = (o->queue[band].first + 1) % LOOKAHEAD;
     o->queue[band].count--;
     o->taken--;
+    o->taken_bytes -= m->size;
 }
 
 static size_t before_payload(const struct outbound *o) { return o->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0; }

@@ -134,7 +134,7 @@ static size_t list_waiting(struct engine *e, rtmw_subscriber **subscribers)
 {
     size_t count = 0;
     for (struct outbound *o = e->outbounds; o && count < WAITED_MOST; o = o->next)
-        if (o->taken < LOOKAHEAD) subscribers[count++] = o->subscriber;
+        if (outbound_may_take(o)) subscribers[count++] = o->subscriber;
     return count;
 }
 
