@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from contextlib import AbstractContextManager, nullcontext
 
 from rtmw import shm
 from rtmw.closing import Closing
@@ -127,8 +128,7 @@ def domain_of(given: int | Domain | None) -> Domain:
     """The domain that `domain=` names: a Domain, a number, or None for the environment's RTMW_DOMAIN, else 0."""
     if isinstance(given, Domain):
         return given
-    number = given if given is not None else environment_domain()
-    _check_id(number)
+    number = _number(given)
     with _lock:
         kept = _own.get(number)
     if kept is not None:
@@ -137,6 +137,15 @@ def domain_of(given: int | Domain | None) -> Domain:
     with _lock:
         _own[number] = made
     return made
+
+
+def domain_until_closed(given: int | Domain | None) -> AbstractContextManager[Domain]:
+    """The same for who has an end of its own: at the end of the context, what was only a number is closed again."""
+    return nullcontext(given) if isinstance(given, Domain) else Domain(_number(given))
+
+
+def _number(given: int | None) -> int:
+    return _check_id(given if given is not None else environment_domain())
 
 
 def environment_domain() -> int:

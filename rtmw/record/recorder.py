@@ -10,13 +10,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 from rtmw.closing import Closing
-from rtmw.domain import Domain, domain_of
+from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
 from rtmw.record.files import Files
 from rtmw.record.library import Collector
@@ -73,14 +73,17 @@ class Recorder(Closing):
         **options: Unpack[RecorderOptions],
     ) -> None:
         wanted, self.settings = topics_of(topics, exclude), Settings(**options)
-        self._domain = domain_of(domain)
         self.folder = Path(folder)
         self._started_ns = time.time_ns()
         self._stopping = threading.Event()
         self._is_paused = self._is_closed = False
-        self._files = self._open_files()
-        self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
-        self._sources = Sources(self._domain, self._collector, wanted, self.settings.reliable)
+        with ExitStack() as opened:
+            self._domain = opened.enter_context(domain_until_closed(domain))
+            self._files = self._open_files()
+            self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
+            opened.callback(self._collector.close)
+            self._sources = Sources(self._domain, self._collector, wanted, self.settings.reliable)
+            self._opened = opened.pop_all()
         self._writing = Writing(self._collector, self._sources, self._files, self.settings)
         self._sources.begin()
         self._writing.start()
@@ -173,7 +176,7 @@ class Recorder(Closing):
         self._writing.join()
         self._last_topics, self._last_stats = self.topics(), self.stats()
         self._is_closed = True
-        self._collector.close()
+        self._opened.close()
         self._raise_error()
 
     def _demand(self, what: Callable[[], Path | None]) -> Path | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from rtmw.closing import Closing
-from rtmw.domain import Domain, domain_of
+from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RtmwError
 from rtmw.latency import Latency
 from rtmw.publisher import wire_type
@@ -87,7 +87,7 @@ class Replay(Closing):
                 loop,
                 stamps == "fresh",
             )
-            self._domain = domain_of(domain)
+            self._domain = opened.enter_context(domain_until_closed(domain))
             self._player = _open_player(self._domain, self._plan.tracks, max_blocking, spin)
             opened.callback(self._player.close)
             self._player.rate(self._rate or 0.0)

@@ -13,6 +13,8 @@ import pytest
 from cyclonedds.idl import IdlStruct, types
 
 import rtmw
+from tests.books import assert_usable, examine
+from tests.child import Spawn
 from tests.record.files import LONG_S, messages_of, payloads_of, table_of, taken, until
 
 
@@ -243,6 +245,31 @@ def test_bad_wishes_are_refused_in_words(domain: rtmw.Domain, tmp_path: Path) ->
         rtmw.Recorder([], tmp_path / "run", domain=domain)
     with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder, pytest.raises(ValueError, match="snapshot"):
         recorder.snapshot()
+
+
+LEAVING = """
+import os, rtmw
+recorder = rtmw.Recorder("a", {folder!r}, domain=int(os.environ["RTMW_DOMAIN"]))
+print("in")
+input()
+recorder.close()
+print("out")
+input()
+"""
+
+
+def test_told_a_number_it_leaves_the_domain_at_its_end(domain: rtmw.Domain, spawn: Spawn, tmp_path: Path) -> None:
+    child = spawn(LEAVING.format(folder=str(tmp_path / "run")))
+    assert child.line(LONG_S) == "in"
+    assert child.pid in {view.pid for view in examine(domain).participants}
+    child.send()
+    assert child.line(LONG_S) == "out"
+    assert child.pid not in {view.pid for view in examine(domain).participants}
+
+
+def test_a_domain_that_it_was_given_stays_open(domain: rtmw.Domain, tmp_path: Path) -> None:
+    rtmw.Recorder("a", tmp_path / "run", domain=domain).close()
+    assert_usable(domain)
 
 
 FORGETFUL = """

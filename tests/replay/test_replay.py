@@ -14,6 +14,8 @@ import pytest
 from cyclonedds.idl import IdlStruct, types
 
 import rtmw
+from tests.books import assert_usable, examine
+from tests.child import Spawn
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
 
 pytestmark = pytest.mark.usefixtures("domain")
@@ -42,6 +44,31 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+LEAVING = """
+import os, rtmw
+replay = rtmw.Replay({path!r}, domain=int(os.environ["RTMW_DOMAIN"]))
+print("in")
+input()
+replay.close()
+print("out")
+input()
+"""
+
+
+def test_told_a_number_it_leaves_the_domain_at_its_end(domain: rtmw.Domain, spawn: Spawn, tmp_path: Path) -> None:
+    child = spawn(LEAVING.format(path=str(numbered(tmp_path / "a.mcap", ["a"], 3))))
+    assert child.line(PATIENCE) == "in"
+    assert child.pid in {view.pid for view in examine(domain).participants}
+    child.send()
+    assert child.line(PATIENCE) == "out"
+    assert child.pid not in {view.pid for view in examine(domain).participants}
+
+
+def test_a_domain_that_it_was_given_stays_open(domain: rtmw.Domain, tmp_path: Path) -> None:
+    rtmw.Replay(numbered(tmp_path / "a.mcap", ["a"], 3), domain=domain).close()
+    assert_usable(domain)
 
 
 def test_all_messages_of_all_topics_come_in_order(tmp_path: Path) -> None:
