@@ -170,6 +170,8 @@ def _show_info(facts: RecordingInfo) -> None:
         f"from {began}, for {duration(facts.seconds)}" if facts.messages else "without a message",
         f"{counted(facts.chunks, 'chunk')}, {facts.compression}{ratio}",
     ]
+    if facts.failed:
+        lines.append(f"its recorder was ended by the disk: {facts.failed}")
     if not facts.complete:
         lines.append(f"not complete: {facts.incomplete_because}")
     if facts.attachments:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.cli import main
-from tests.recordings import numbered
+from tests.recordings import Maker, numbered
 
 Told = tuple[int, str, str]
 
@@ -33,6 +33,15 @@ def test_info_shows_topics_and_numbers(path: Path, capsys: pytest.CaptureFixture
     ]
     facts = json.loads(run(capsys, "info", path, "--json")[1])
     assert (facts["messages"], facts["complete"], facts["topics"][0]["topic"]) == (10, True, "a")
+
+
+def test_info_shows_that_the_disk_of_its_recorder_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.channel("t"), 0, b"x")
+        maker.writer.metadata("rtmw.recorder", {"topics": '{"t": {"unwritten": 4}}', "failed": "Input/output error"})
+    _, out, _ = run(capsys, "info", maker.path)
+    assert "its recorder was ended by the disk: Input/output error\n" in out
+    assert out.splitlines()[-1].split() == ["t", "bytes", "1", "-", "4", "unwritten"]
 
 
 def test_check_has_status_1_for_a_damaged_recording(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,8 @@ class RecordingInfo:
     attachments: int
     host: str
     """Where it was recorded; "" if nobody says."""
+    failed: str
+    """How the disk failed, as its recorder says; "" if it does not."""
 
     @property
     def seconds(self) -> float:
@@ -77,6 +79,7 @@ def info(path: Path) -> RecordingInfo:
             tuple(_topic(recording, channel, seconds, about) for channel in _by_topic(recording)),
             len(recording.attachments),
             about.get("host", ""),
+            about.get("failed", ""),
         )
 
 

@@ -44,6 +44,16 @@ def test_info_says_what_is_missing_as_the_recorder_told(tmp_path: Path) -> None:
     assert (facts.topics[0].missing, facts.host) == ({"missed": 4}, "pump-7")
 
 
+def test_info_says_how_the_disk_failed_as_the_recorder_told(tmp_path: Path) -> None:
+    told = {"t": {"messages": 1, "unwritten": 4}}
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.channel("t"), 0, b"x")
+        maker.writer.metadata("rtmw.recorder", {"topics": json.dumps(told), "failed": "Input/output error"})
+    facts = info(maker.path)
+    assert (facts.topics[0].missing, facts.failed) == ({"unwritten": 4}, "Input/output error")
+    assert info(numbered(tmp_path / "b.mcap", ["t"], 1)).failed == ""
+
+
 def test_info_of_a_cut_recording_says_that_it_is_not_complete(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 9, chunk_bytes=1)
     path.write_bytes(path.read_bytes()[:-300])
