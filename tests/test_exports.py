@@ -88,5 +88,10 @@ def test_a_first_message_of_bytes_needs_nothing_heavy_either() -> None:
     assert modules_after(f"import rtmw{FIRST_MESSAGE}").isdisjoint(HEAVY)
 
 
+def test_reading_a_command_line_loads_nothing_that_few_commands_need() -> None:
+    needed = "from rtmw.cli.arguments import build_parser; build_parser().parse_args(['topic', 'list'])"
+    assert modules_after(needed).isdisjoint(HEAVY - {"hashlib", "json", "logging", "zlib"} | {"email"})
+
+
 def test_a_heavy_import_would_be_seen() -> None:
     assert "asyncio" in modules_after("import asyncio")

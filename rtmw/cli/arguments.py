@@ -37,10 +37,17 @@ Run = Callable[[argparse.Namespace], int]
 Commands = Any  # what `add_subparsers` gives; argparse does not export its class
 
 
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: that takes as long as all else that a command imports."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.exit(message=f"rtmw {rtmw.__version__}\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `rtmw`; the namespace it gives has a `run` to call with it."""
     parser = argparse.ArgumentParser(prog="rtmw", description="Real-time publish/subscribe between programs.")
-    parser.add_argument("--version", action="version", version=f"rtmw {rtmw.__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_watching(commands)

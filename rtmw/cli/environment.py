@@ -8,7 +8,6 @@ import os
 import platform
 import sys
 from dataclasses import dataclass
-from importlib import metadata
 
 from rtmw.cli.show import size
 
@@ -64,6 +63,8 @@ def _futex_waitv() -> Check:
 
 
 def _package(name: str) -> Check:
+    from importlib import metadata  # half as much again as all else that a command imports
+
     try:
         return Check(name, metadata.version(name))
     except metadata.PackageNotFoundError:

@@ -19,7 +19,7 @@ Pressed = Callable[[], list[str]]
 
 def can_press() -> bool:
     """Whether a person sits at a terminal, and what is typed there is meant for us."""
-    return _has_terminal() and _is_in_front(sys.stdin.fileno())
+    return has_terminal() and _is_in_front(sys.stdin.fileno())
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def keys() -> Generator[Pressed]:
 
     In the background of a shell (`&`, or Ctrl-Z and `bg`) the terminal is left alone: to touch it would stop us.
     """
-    if not _has_terminal():
+    if not has_terminal():
         yield list
         return
     terminal = _Terminal(sys.stdin.fileno())
@@ -65,7 +65,8 @@ class _Terminal:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
+    """Whether there are keys at all; `can_press` says whether they are ours just now."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 

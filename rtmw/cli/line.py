@@ -17,10 +17,15 @@ class Line(Protocol):
     def __call__(self, text: str) -> None: ...
 
 
+def is_seen() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr.isatty()
+
+
 @contextmanager
 def line() -> Generator[Line]:
     """On standard error, so that what a command prints stays clean. It is gone when the work is over."""
-    if not sys.stderr.isatty():
+    if not is_seen():
         yield lambda text: None
         return
     try:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.keys import keys
-from rtmw.cli.line import Line, line
+from rtmw.cli.keys import has_terminal, keys
+from rtmw.cli.line import Line, is_seen, line
 from rtmw.cli.show import counted, duration, show_json, size
 from rtmw.replay import Replay, ReplayStats
 
@@ -65,7 +65,10 @@ def _await_subscribers(playing: Replay, arguments: argparse.Namespace) -> None:
 
 
 def _follow(playing: Replay) -> None:
-    """Show how far it is, and do what the keys say."""
+    """Show how far it is, and do what the keys say; where there is nobody, leave the processor to the player."""
+    if not (has_terminal() or is_seen()):
+        playing.wait()
+        return
     session = _Session(playing)
     with keys() as pressed, line() as shown:
         while not playing.wait(LOOK_S):
