@@ -26,6 +26,7 @@ LONGER = {
 
 GLUE = {
     "rtmw/shm/_core.c",
+    "rtmw/shm/type_argument.h",
     "rtmw/types/_cdr.c",
     "rtmw/net/_engine.c",
     "rtmw/recording/_mcap.c",

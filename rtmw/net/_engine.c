@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shm/type_argument.h"
 #include "engine.h"
 
 typedef struct {
@@ -154,22 +155,6 @@ static void Engine_dealloc(PyObject *self)
     Py_XDECREF(Engine_close(self, NULL));
     type->tp_free(self);
     Py_DECREF(type);
-}
-
-/* A type as (name, identity, description), or None for raw bytes. false: a Python error is set. */
-static bool read_type(PyObject *given, rtmw_type *space, const rtmw_type **type)
-{
-    unsigned long long identity;
-    Py_ssize_t bytes;
-    const char *description;
-    *type = NULL;
-    if (given == Py_None) return true;
-    if (!PyArg_ParseTuple(given, "sKy#", &space->name, &identity, &description, &bytes)) return false;
-    space->identity = identity;
-    space->description = description;
-    space->description_bytes = (size_t)bytes;
-    *type = space;
-    return true;
 }
 
 static PyObject *new_route(State *state, PyObject *engine, struct outbound *out, struct inbound *in)

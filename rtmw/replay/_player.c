@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shm/type_argument.h"
 #include "player.h"
 
 typedef struct {
@@ -150,22 +151,6 @@ static void Player_dealloc(PyObject *self)
     Py_XDECREF(Player_close(self, NULL));
     type->tp_free(self);
     Py_DECREF(type);
-}
-
-/* A type as (name, identity, description), or None for raw bytes. false: a Python error is set. */
-static bool read_type(PyObject *given, rtmw_type *space, const rtmw_type **type)
-{
-    unsigned long long identity;
-    Py_ssize_t bytes;
-    const char *description;
-    *type = NULL;
-    if (given == Py_None) return true;
-    if (!PyArg_ParseTuple(given, "sKy#", &space->name, &identity, &description, &bytes)) return false;
-    space->identity = identity;
-    space->description = description;
-    space->description_bytes = (size_t)bytes;
-    *type = space;
-    return true;
 }
 
 static PyObject *Player_track(PyObject *self, PyObject *args, PyObject *keywords)

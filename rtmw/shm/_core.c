@@ -13,6 +13,7 @@
 #include "books.h"
 #include "histogram.h"
 #include "region.h"
+#include "type_argument.h"
 
 enum { WRONG_TYPE = 100 }; /* beyond rtmw_code: the value has no buffer */
 enum { PUBLISH_AT_ONCE = 64, TAKE_AT_ONCE = 64 };
@@ -543,20 +544,11 @@ static PyType_Spec Region_spec = {"rtmw.shm._core.Region", sizeof(Region), 0, Py
 
 /* ---- what publishers and subscribers share ---- */
 
-/* A type as (name, identity, description), None for raw bytes, or `any` for RTMW_ANY. */
-static bool parse_type(PyObject *value, rtmw_type *space, const rtmw_type **type)
+/* The same as read_type, and `...` is RTMW_ANY. */
+static bool read_type_or_any(PyObject *given, rtmw_type *space, const rtmw_type **type)
 {
-    *type = NULL;
-    if (value == Py_None) return true;
-    if (value == Py_Ellipsis) return *type = RTMW_ANY, true;
-    const char *description;
-    Py_ssize_t length;
-    unsigned long long identity;
-    if (!PyArg_ParseTuple(value, "sKy#", &space->name, &identity, &description, &length)) return false;
-    space->identity = identity;
-    space->description = description;
-    space->description_bytes = (size_t)length;
-    *type = space;
+    if (given != Py_Ellipsis) return read_type(given, space, type);
+    *type = RTMW_ANY;
     return true;
 }
 
@@ -608,7 +600,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                      &max_blocking))
         return -1;
     qos.reliability = (rtmw_reliability)reliability;
-    if (!parse_type(type_tuple, &space, &type) || !seconds(lifetime, 0, &qos.lifetime_ns) ||
+    if (!read_type_or_any(type_tuple, &space, &type) || !seconds(lifetime, 0, &qos.lifetime_ns) ||
         !seconds(max_blocking, UINT64_MAX, &self->max_blocking_ns))
         return -1;
     const char *name = topic_name(object, topic);
@@ -1157,7 +1149,7 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                      &spin))
         return -1;
     qos.reliability = (rtmw_reliability)reliability;
-    if (!parse_type(type_tuple, &space, &type) || !seconds(min_interval, 0, &qos.min_interval_ns) ||
+    if (!read_type_or_any(type_tuple, &space, &type) || !seconds(min_interval, 0, &qos.min_interval_ns) ||
         !seconds(deadline, 0, &qos.deadline_ns) || !seconds(lease, 0, &qos.lease_ns) ||
         !seconds(spin, UINT64_MAX, &self->spin_ns))
         return -1;
