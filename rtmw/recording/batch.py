@@ -74,7 +74,7 @@ def batch_of(chunk: Chunk, scanned: Scanned, side: Side) -> Batch:
         chunk,
         scanned.data,
         channel,
-        sequence if side.sequence is None else side.sequence,
+        sequence if side.high is None else sequence | side.high,
         log_time,
         publish_time,
         position,

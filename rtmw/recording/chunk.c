@@ -164,10 +164,12 @@ size_t chunk_side_size(const struct chunk *c) { return c->count * SIDE_ROW; }
 
 void chunk_write_side(const struct chunk *c, uint8_t *to)
 {
+    const uint64_t without_low = ~(uint64_t)UINT32_MAX;
     uint8_t *sequence = to, *publisher = sequence + 8 * c->count, *expires = publisher + 8 * c->count;
     uint8_t *priority = expires + 8 * c->count, *flags = priority + c->count;
     for (size_t i = 0; i < c->count; i++) {
-        sequence = put(sequence, &c->rows[i].sequence, 8);
+        uint64_t high = c->rows[i].sequence & without_low;
+        sequence = put(sequence, &high, 8);
         publisher = put(publisher, &c->rows[i].publisher, 8);
         expires = put(expires, &c->rows[i].expires, 8);
         *priority++ = c->rows[i].priority;

@@ -51,7 +51,7 @@ size_t chunk_indexes_size(const struct chunk *);
 /* The message index records, in the order in which the channels appear; sets index_offset of each channel. */
 void chunk_write_indexes(struct chunk *, uint8_t *to);
 size_t chunk_side_size(const struct chunk *);
-/* The columns of the side record: sequence, publisher, expires, priority, flags. */
+/* The columns of the side record: sequence without its low 32 bits, publisher, expires, priority, flags. */
 void chunk_write_side(const struct chunk *, uint8_t *to);
 
 #endif

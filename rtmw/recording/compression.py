@@ -27,9 +27,9 @@ def compressor(name: str) -> Compress | None:
 def _lz4() -> Compress:
     frame: Any = import_module("lz4.frame")
 
-    # Of larger blocks no less is left, and those who decompress them go through memory instead of a cache.
+    # Of larger blocks no less is left, and whoever decompresses them needs more memory than fits into a cache.
     def compress(data: bytes | memoryview) -> bytes:
-        return frame.compress(data, block_size=frame.BLOCKSIZE_MAX256KB)  # type: ignore[no-any-return]
+        return frame.compress(data, block_size=frame.BLOCKSIZE_MAX64KB)  # type: ignore[no-any-return]
 
     return compress
 

@@ -26,8 +26,8 @@ _MOST_HEAD: Final = 9 + 36 + 64
 class Side:
     """One row a message, in the order of the chunk."""
 
-    sequence: NDArray[Any] | None
-    """None: a recording of others, which has no side records."""
+    high: NDArray[Any] | None
+    """The sequence without its low 32 bits; None: a recording of others, which has no side records."""
     publisher: NDArray[Any]
     expires: NDArray[Any]
     priority: NDArray[Any]
@@ -72,9 +72,9 @@ def _parse(file: File, position: int, length: int, rows: int) -> Side:
 
 
 def _columns(fields: Fields, rows: int) -> Side:
-    sequence = np.frombuffer(fields.bytes(8 * rows), "u8")
+    high = np.frombuffer(fields.bytes(8 * rows), "u8")
     publisher = np.frombuffer(fields.bytes(8 * rows), "u8")
     expires = np.frombuffer(fields.bytes(8 * rows), "i8")
     priority, flags = np.frombuffer(fields.bytes(rows), "u1"), np.frombuffer(fields.bytes(rows), "u1")
     missed = tuple(Missed(fields.number(2), fields.number(1), fields.number(8)) for _ in range(fields.number(4)))
-    return Side(sequence, publisher, expires, priority, flags, missed)
+    return Side(high, publisher, expires, priority, flags, missed)
