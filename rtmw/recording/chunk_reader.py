@@ -37,7 +37,10 @@ class Scanned:
 
     @property
     def counts(self) -> dict[int, int]:
-        found = np.bincount(self.columns[0])
+        channels = self.columns[0]
+        if len(channels) and (channels == channels[0]).all():  # as most chunks are, and soon seen
+            return {int(channels[0]): len(channels)}
+        found = np.bincount(channels)
         return {number: int(found[number]) for number in np.flatnonzero(found).tolist()}
 
     @property
