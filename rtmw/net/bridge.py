@@ -49,8 +49,7 @@ class Bridge:
     def step(self, topics: dict[str, LocalTopic]) -> None:
         """Take in what has changed, and open and close routes as it asks for."""
         heard = self._engine.heard()
-        self.discovery.poll()
-        self._send(topics)
+        self._send(topics, self.discovery.poll())
         self._engine.looked(heard)
         self._receive(topics)
 
@@ -71,7 +70,7 @@ class Bridge:
 
     # ---- out ----
 
-    def _send(self, topics: dict[str, LocalTopic]) -> None:
+    def _send(self, topics: dict[str, LocalTopic], is_news: bool) -> None:
         wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
         for name, topic in topics.items():
             for publisher in topic.publishers if self.settings.leaves(name) else ():
@@ -89,7 +88,7 @@ class Bridge:
                 before.stay()
                 self._try(key[0], "sent", before.change, offer)
         for (name, *_), route in self.outgoing.items():
-            route.refresh(all(map(self._knows_packs, self._readers(name))))
+            route.refresh(all(map(self._knows_packs, self._readers(name))), is_news)
 
     def _offer(self, topic: str, publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""
@@ -160,14 +159,12 @@ class Bridge:
         self._try(key[0], "received", make)
 
     def _readers(self, topic: str) -> list[Endpoint]:
-        return [one for one in self.discovery.readers.values() if self._names.local(one.topic) == topic]
+        return self.discovery.readers.of(self._names.topic(topic))
 
     def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
         """The writers of a topic elsewhere, by the identity of their type and their lane."""
         found: dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]] = {}
-        for writer in self.discovery.writers.values():
-            if self._names.local(writer.topic) != name:
-                continue
+        for writer in self.discovery.writers.of(self._names.topic(name)):
             kind = self._kind_of(writer, name, topic)
             if kind is not None:
                 found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)

@@ -24,8 +24,8 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
     """The shortest lifetime or deadline that anybody has announced here or elsewhere; None: there is none."""
     found = [taker.deadline_ns for topic in topics.values() for taker in topic.subscribers]
     found += [sender.lifetime_ns for topic in topics.values() for sender in topic.publishers]
-    found += [reader.deadline_ns for reader in bridge.discovery.readers.values()]
-    for writer in bridge.discovery.writers.values():
+    found += [reader.deadline_ns for reader in bridge.discovery.readers]
+    for writer in bridge.discovery.writers:
         given = writer.policy(Policy.Lifespan)
         found.append(0 if given is None or given.lifespan >= FOR_EVER_NS else given.lifespan)
     return min((ns for ns in found if ns > 0), default=None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from rtmw.net.cyclone import DomainParticipant, InstanceState, Policy, builtin
@@ -31,7 +32,7 @@ class Endpoint:
         """The policy of a kind, such as `Policy.Deadline`; None when it is the default."""
         return next((policy for policy in self.qos if isinstance(policy, kind)), None)
 
-    @property
+    @cached_property
     def note(self) -> bytes | None:
         """What a node's endpoint says of itself (wire.py); None for plain DDS programs."""
         given = self.policy(Policy.Userdata)
@@ -64,6 +65,34 @@ class Endpoint:
             return 0
         kept = self.policy(Policy.DurabilityService)
         return kept.history.depth if kept is not None and isinstance(kept.history, Policy.History.KeepLast) else 1
+
+
+class Endpoints:
+    """Writers, or readers, by topic."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, Endpoint] = {}
+        self._of: dict[str, dict[str, Endpoint]] = {}
+
+    def put(self, endpoint: Endpoint) -> None:
+        """In place of what it was before."""
+        self.drop(endpoint.guid)
+        self._all[endpoint.guid] = endpoint
+        self._of.setdefault(endpoint.topic, {})[endpoint.guid] = endpoint
+
+    def drop(self, guid: str) -> None:
+        gone = self._all.pop(guid, None)
+        if gone is not None:
+            self._of[gone.topic].pop(guid)
+            if not self._of[gone.topic]:
+                del self._of[gone.topic]
+
+    def of(self, topic: str) -> list[Endpoint]:
+        """Those of a DDS topic."""
+        return [*self._of.get(topic, {}).values()]
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._all.values())
 
 
 @dataclass(frozen=True)
@@ -125,8 +154,7 @@ class Discovery:
 
     def __init__(self, participant: DomainParticipant) -> None:
         self._own = str(participant.guid)
-        self.writers: dict[str, Endpoint] = {}
-        self.readers: dict[str, Endpoint] = {}
+        self.writers, self.readers = Endpoints(), Endpoints()
         self.participants: dict[str, Program] = {}
         subscriptions: Any = builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsSubscription)
         self.reader_news: int = subscriptions._ref
@@ -146,13 +174,15 @@ class Discovery:
                 on_sample(sample, sample.sample_info.instance_state == InstanceState.Alive)
         return changed
 
-    def _keep(self, kept: dict[str, Endpoint], sample: Any, is_alive: bool) -> None:
+    def _keep(self, kept: Endpoints, sample: Any, is_alive: bool) -> None:
         guid = str(sample.key)
         if not is_alive:
-            kept.pop(guid, None)
+            kept.drop(guid)
         elif str(sample.participant_key) != self._own:
-            kept[guid] = Endpoint(
-                guid, str(sample.participant_key), sample.topic_name, sample.type_name, sample.qos, sample.type_id
+            kept.put(
+                Endpoint(
+                    guid, str(sample.participant_key), sample.topic_name, sample.type_name, sample.qos, sample.type_id
+                )
             )
 
     def _on_writer(self, sample: Any, is_alive: bool) -> None:

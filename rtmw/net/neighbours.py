@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from rtmw import shm
 from rtmw.domain import Domain
@@ -51,21 +53,26 @@ class LocalTopic:
     types as it likes, and another version of rtmw in a way of its own."""
 
 
+Types = dict[int, tuple[str, bytes]]
+"""The types of a region: name and description, by number."""
+Row = tuple[Any, ...]
+"""Of an endpoint, as a region tells it; it begins with the number of its topic."""
+
 _kind_of = lru_cache(maxsize=4096)(from_description)
 
 
-class _Types:
-    """The types of a region, by their number there."""
+class _Kinds:
+    """What types of a region are, by their number there."""
 
-    def __init__(self, rows: dict[int, tuple[str, bytes]]) -> None:
-        self._rows = rows
+    def __init__(self, types: Types) -> None:
+        self._types = types
         self.strange: dict[str, None] = {}
         """What could not be read, in the order it was met."""
 
     def __call__(self, index: int) -> MessageType | AnyType | None:
         if index in (shm.TYPE_ANY, shm.TYPE_RAW):
             return ANY if index == shm.TYPE_ANY else resolve(bytes)
-        name, description = self._rows[index]
+        name, description = self._types[index]
         try:
             return _kind_of(description)
         except RtmwError as error:
@@ -76,24 +83,33 @@ class _Types:
 def look(domain: Domain) -> dict[str, LocalTopic]:
     """The topics of a domain that programs other than this one use, by name."""
     region, own = domain.region, os.getpid()
-    publishers = [row for row in region.publishers() if row[1] >> 32 != own]
-    subscribers = [row for row in region.subscribers() if row[1] >> 32 != own]
-    used = {row[0] for row in publishers} | {row[0] for row in subscribers}
-    if not used:
+    publishers = _by_topic(row for row in region.publishers() if row[1] >> 32 != own)
+    subscribers = _by_topic(row for row in region.subscribers() if row[1] >> 32 != own)
+    if not publishers and not subscribers:
         return {}
-    rows, topics = region.types(), dict[str, LocalTopic]()
+    types, topics = region.types(), dict[str, LocalTopic]()
     for slot, name, *_ in region.topics():
-        if slot not in used:
-            continue
-        out, into, sending, taking = _Types(rows), _Types(rows), list[Publishing](), list[Subscribing]()
-        for at, _, type, reliability, priority, depth, history, *_, lifetime_ns in publishers:
-            kind = out(type) if at == slot else None
-            if isinstance(kind, MessageType):
-                sending.append(Publishing(kind, Reliability(reliability), priority, depth, history, lifetime_ns))
-        for row in subscribers:
-            kind = into(row[2]) if row[0] == slot else None
-            if kind is not None:
-                taking.append(Subscribing(kind, Reliability(row[3]), row[4], *row[8][:3]))
-        strange = [("out", type) for type in out.strange] + [("in", type) for type in into.strange]
-        topics[name] = LocalTopic(tuple(sending), tuple(taking), tuple(strange))
+        if slot in publishers or slot in subscribers:
+            topics[name] = _topic(types, publishers.get(slot, ()), subscribers.get(slot, ()))
     return topics
+
+
+def _by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return found
+
+
+def _topic(types: Types, publishers: Sequence[Row], subscribers: Sequence[Row]) -> LocalTopic:
+    out, into, sending, taking = _Kinds(types), _Kinds(types), list[Publishing](), list[Subscribing]()
+    for _, _, type, reliability, priority, depth, history, *_, lifetime_ns in publishers:
+        kind = out(type)
+        if isinstance(kind, MessageType):
+            sending.append(Publishing(kind, Reliability(reliability), priority, depth, history, lifetime_ns))
+    for row in subscribers:
+        kind = into(row[2])
+        if kind is not None:
+            taking.append(Subscribing(kind, Reliability(row[3]), row[4], *row[8][:3]))
+    strange = [("out", type) for type in out.strange] + [("in", type) for type in into.strange]
+    return LocalTopic(tuple(sending), tuple(taking), tuple(strange))

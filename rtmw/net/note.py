@@ -5,6 +5,8 @@ So a node needs no type lookup for what comes from another node, and numpy array
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rtmw.net.lanes import Lane
 from rtmw.types import MessageType, from_description
 
@@ -13,6 +15,7 @@ def make_note(lane: Lane, kind: MessageType) -> bytes:
     return lane.letter + kind.description
 
 
+@lru_cache(maxsize=4096)
 def kind_in(note: bytes) -> MessageType:
     """Raises RegionDamaged or UnsupportedType when it is of another version."""
     return from_description(note[1:])

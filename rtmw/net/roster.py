@@ -81,7 +81,7 @@ def plain_members(bridge: Bridge, names: Names) -> list[Member]:
     """DDS programs without a node."""
     found: list[Member] = []
     for kept, publishes in ((bridge.discovery.writers, True), (bridge.discovery.readers, False)):
-        for endpoint in kept.values():
+        for endpoint in kept:
             topic = names.local(endpoint.topic)
             if topic is not None and not topic.startswith(OWN_PREFIX) and endpoint.note is None:
                 found.append(_plain(endpoint, bridge, topic, publishes, names))

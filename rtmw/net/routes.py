@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from rtmw.errors import RtmwError
@@ -51,6 +52,8 @@ class Outgoing:
         self._route: Route | None = None
         self._limits = (0, 0)
         self.readers: tuple[Endpoint, ...] = ()
+        self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
+        """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
         self._before: Counter[str] = Counter()
         """What routes counted that have been closed since."""
         self._told_missed = 0
@@ -74,11 +77,14 @@ class Outgoing:
             self._writer.set_qos(offer.changeable())
             self.offer = offer
 
-    def refresh(self, may_pack: bool) -> None:
+    def refresh(self, may_pack: bool, is_news: bool) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
 
         `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
+        `is_news`: what DDS shows has changed, such as what a reader asks for.
         """
+        if is_news:
+            self._matched.clear()
         self.readers = self._readers_of(self._writer, self.offer)
         if self._heir is not None:
             self._hand_over(*self._heir)
@@ -98,13 +104,11 @@ class Outgoing:
 
     def _readers_of(self, writer: Any, offer: Offer) -> tuple[Endpoint, ...]:
         """But for those by which nodes read another lane: DDS matches best-effort readers with every writer."""
-        lane = Lane(offer.reliability, offer.history > 0)
-        matched = [writer.get_matched_subscription_data(handle) for handle in writer.matched_sub]
-        readers = [
-            Endpoint(str(one.key), str(one.participant_key), one.topic_name, one.type_name, one.qos, one.type_id)
-            for one in matched
-            if one is not None
-        ]
+        lane, handles = Lane(offer.reliability, offer.history > 0), tuple(writer.matched_sub)
+        before, readers = self._matched.get(writer._ref, ((), ()))
+        if before != handles:
+            readers = tuple(_endpoints(writer, handles))
+            self._matched[writer._ref] = (handles, readers)
         return tuple(reader for reader in readers if reader.note is None or lane_of(reader) == lane)
 
     def _hand_over(self, offer: Offer, heir: Any) -> None:
@@ -181,6 +185,12 @@ class Outgoing:
         del self._route, self._writer, self._heir, self._keeping, self._entity
 
 
+def _endpoints(writer: Any, handles: tuple[int, ...]) -> Iterator[Endpoint]:
+    for one in map(writer.get_matched_subscription_data, handles):
+        if one is not None:
+            yield Endpoint(str(one.key), str(one.participant_key), one.topic_name, one.type_name, one.qos, one.type_id)
+
+
 def _who(reader: Endpoint) -> str:
     return reader.guid if reader.note is None else reader.participant
 
@@ -198,6 +208,8 @@ class Incoming:
         self._reader = self._make_reader(request)
         self._heir: tuple[Request, Any] | None = None
         """The reader that is to take over, and what it asks for."""
+        self._guids: dict[int, str] = {}
+        """Of the writers that it hears, by their handles."""
         self._route = engine.inbound(
             topic=topic,
             type=wire_type(kind),
@@ -243,8 +255,13 @@ class Incoming:
 
     def heard(self) -> set[str]:
         """The writers that it hears, by guid."""
-        matched = [self._reader.get_matched_publication_data(handle) for handle in self._reader.matched_pub]
-        return {str(writer.key) for writer in matched if writer is not None}
+        handles = self._reader.matched_pub
+        for handle in {*handles} - self._guids.keys():
+            writer = self._reader.get_matched_publication_data(handle)
+            if writer is not None:
+                self._guids[handle] = str(writer.key)
+        self._guids = {handle: guid for handle, guid in self._guids.items() if handle in handles}
+        return {*self._guids.values()}
 
     def counters(self) -> dict[str, int]:
         return self._route.counters()

@@ -42,12 +42,12 @@ def wire(participant: Any) -> Discovery:
 
 def readers(wire: Discovery) -> list[Endpoint]:
     wire.poll()
-    return [one for one in wire.readers.values() if one.topic == TOPIC]
+    return wire.readers.of(TOPIC)
 
 
 def writers(wire: Discovery) -> list[Endpoint]:
     wire.poll()
-    return [one for one in wire.writers.values() if one.topic == TOPIC]
+    return wire.writers.of(TOPIC)
 
 
 class Stream:
