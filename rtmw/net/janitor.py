@@ -1,51 +1,70 @@
-"""Learns of every death at once, and cleans up after it: nobody has to run into what the dead one held."""
+"""Learns of every death at once, and cleans up after it: nobody has to run into what the dead one held.
+
+In a thread of its own, so that no other work of the node comes before it.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import select
+import threading
 
 from rtmw.domain import Domain
 
 log = logging.getLogger("rtmw.node")
 
+_LOOK_S = 0.01
+"""A process that is gone before it was seen is found by the next look."""
+
 
 class Janitor:
-    """Watches the processes that are attached to a domain."""
+    """Watches the processes that are attached to a domain, until it is closed."""
 
-    def __init__(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
-        self._domain, self._loop = domain, loop
+    def __init__(self, domain: Domain) -> None:
+        self._region = domain.region
         self._watched: dict[int, int] = {}
-        """Process id: a descriptor that becomes readable when the process ends."""
+        """Process id, by a descriptor that becomes readable when the process ends."""
         self.swept = 0
+        self._events, self._end = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._events.register(self._end, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._work, name="rtmw janitor", daemon=True)
+        self._thread.start()
 
-    def look(self) -> None:
+    def _work(self) -> None:
+        while True:
+            self._look()
+            for descriptor, _ in self._events.poll(_LOOK_S):
+                if descriptor == self._end:
+                    return
+                self._sweep(self._unwatch(descriptor))
+
+    def _look(self) -> None:
         """Watch who has come since."""
-        for pid in self._domain.region.names().keys() - self._watched.keys() - {os.getpid()}:
+        for pid in self._region.names().keys() - {*self._watched.values()} - {os.getpid()}:
             try:
                 descriptor = os.pidfd_open(pid)
-            except ProcessLookupError:  # gone before it was seen, or of another pid namespace: the sweep can tell
+            except OSError:  # gone before it was seen, or of another pid namespace: the sweep can tell
                 self._sweep(pid)
                 continue
-            self._watched[pid] = descriptor
-            self._loop.add_reader(descriptor, self._on_end, pid)
-
-    def _on_end(self, pid: int) -> None:
-        self._unwatch(pid)
-        self._sweep(pid)
+            self._watched[descriptor] = pid
+            self._events.register(descriptor, select.EPOLLIN)
 
     def _sweep(self, pid: int) -> None:
-        swept = self._domain.region.sweep()
+        swept = self._region.sweep()
         self.swept += swept
         if swept:
             log.info("process %d died; what it held has been given back", pid)
 
-    def _unwatch(self, pid: int) -> None:
-        descriptor = self._watched.pop(pid)
-        self._loop.remove_reader(descriptor)
+    def _unwatch(self, descriptor: int) -> int:
+        self._events.unregister(descriptor)
         os.close(descriptor)
+        return self._watched.pop(descriptor)
 
     def close(self) -> None:
-        for pid in [*self._watched]:
-            self._unwatch(pid)
+        os.eventfd_write(self._end, 1)
+        self._thread.join()
+        for descriptor in [*self._watched]:
+            self._unwatch(descriptor)
+        self._events.close()
+        os.close(self._end)

@@ -117,7 +117,7 @@ class Node:
         self._interfaces = interfaces.used(self.settings)
         self._bridge = Bridge(self._engine, participant, self.settings)
         self._flow = FlowControl(self._engine, participant)
-        self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain, loop)
+        self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain)
         self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
@@ -146,7 +146,6 @@ class Node:
         assert self._stopping is not None
         told = 0.0
         while not self._stopping.is_set():
-            self._janitor.look()
             topics = neighbours.look(domain)
             self._bridge.step(topics)
             if time.monotonic() - told >= _STATUS_S:

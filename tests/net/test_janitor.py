@@ -1,0 +1,52 @@
+"""The node's janitor, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import rtmw
+from rtmw.net.janitor import Janitor
+from tests.books import examine
+from tests.child import Spawn
+from tests.net.hosts import PATIENCE, wait_until
+
+
+@pytest.fixture
+def janitor(domain: rtmw.Domain) -> Iterator[Janitor]:
+    made = Janitor(domain)
+    yield made
+    made.close()
+
+
+def test_what_the_dead_held_is_free_again_whatever_else_the_node_does(
+    janitor: Janitor, domain: rtmw.Domain, spawn: Spawn
+) -> None:
+    """Nothing runs here that would look for the dead."""
+    child = spawn(f"""
+        import rtmw
+        loan = rtmw.Publisher("t", domain={domain.id}).loan(100)
+        print("holds", flush=True)
+        input()
+    """)
+    assert child.line(PATIENCE) == "holds"
+    assert child.pid in domain.region.names()
+    child.kill()
+    wait_until(lambda: child.pid not in domain.region.names(), "it is not swept")
+    wait_until(lambda: janitor.swept == 1, "it is not counted")
+    examine(domain)
+
+
+def test_who_ends_in_order_is_no_death(janitor: Janitor, domain: rtmw.Domain, spawn: Spawn) -> None:
+    child = spawn(f"""
+        import rtmw
+        with rtmw.Publisher("t", domain={domain.id}):
+            print("here", flush=True)
+            input()
+    """)
+    assert child.line(PATIENCE) == "here"
+    child.send("go")
+    wait_until(lambda: not child.alive, "it does not end")
+    assert child.pid not in domain.region.names()
+    assert janitor.swept == 0
