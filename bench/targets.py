@@ -196,8 +196,8 @@ TARGETS = (
         "replay at rate 1: 99 % of the messages at most 200 µs late",
         ours("replay", "1 kHz, 64 B"),
         200.0,
-        limited_by="the scheduler: half of the messages are 20 µs late, and what is later waited for a processor, as a "
-        "loop that sleeps does in the same run; `rtmw.realtime.run_fifo` is the remedy",
+        limited_by="other programs on the same processors, for which the player waits, as a loop that sleeps does in "
+        "the same run; `rtmw.realtime.run_fifo` is the remedy. 20 µs of it are the waking up of the subscriber",
     ),
     Target(
         "Spark sums eight typed columns of a recording: at least 0.5 × the same rows in Parquet",

@@ -43,7 +43,7 @@ class Replay(Closing):
     `topics`: names or patterns; None: all but rtmw's own. `remap`: recorded name to played name. `stamps`: `original`
     or `fresh` source times. `qos`: by name or pattern, keywords of Publisher that differ from what was recorded.
     `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None: no limit. `spin`: seconds to
-    spin before a message is due, 0: none, None: learned from how late its sleeps end, a quarter of the time at most.
+    spin before a message is due, 0: none, None: learned from how late its sleeps end, an eighth of the time at most.
 
     What is left of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.

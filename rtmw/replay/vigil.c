@@ -3,10 +3,10 @@
  *   ── sleeps ──► asked for ── overslept ──► awake ── spins ──► due ── publishes ──►
  *                     ◄─────────────── early ───────────────────►
  *
- * How early is learned: a sleep that ended too late makes it a tenth more, any other a thousandth less. So one of a hundred
- * ends too late, and a few that were off by milliseconds change little. A quarter of the time is spun at most, whatever was
- * learned: where others want to run, too, the scheduler runs at once who has taken less than its share, and lets wait who
- * has taken more.
+ * How early is learned: a sleep that ended too late makes it a tenth more, any other a five-hundredth less. So one of fifty
+ * ends too late. Those that ended far too late teach nothing: they waited for a processor that others had. There the
+ * scheduler runs at once who has taken less than its share, and lets wait who has taken more; so an eighth of the time is
+ * spun at most, whatever was learned.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -19,9 +19,9 @@
 enum {
     EARLY_LEAST_NS = 20000,
     EARLY_MOST_NS = 250000,
-    MORE = 10,   /* one part of so many */
-    LESS = 1000, /* likewise */
-    SHARE = 4,   /* one part of so many of the time may be spun */
+    MORE = 10,  /* one part of so many */
+    LESS = 500, /* likewise */
+    SHARE = 8,  /* one part of so many of the time may be spun */
     CREDIT_MOST_NS = 10000000,
     TURN_NS = 200000,
 };
@@ -49,7 +49,7 @@ void vigil_begin(struct vigil *v)
 {
     prctl(PR_SET_TIMERSLACK, 1);
     take_short_turns();
-    v->early_ns = EARLY_MOST_NS / 2;
+    v->early_ns = EARLY_MOST_NS; /* the first messages are to be punctual, too */
     v->credit_ns = CREDIT_MOST_NS;
     v->earned_ns = now_ns();
 }
@@ -57,6 +57,7 @@ void vigil_begin(struct vigil *v)
 static void learn(struct vigil *v, uint64_t overslept)
 {
     histogram_record(&v->overslept, overslept);
+    if (overslept > EARLY_MOST_NS) return;
     v->early_ns = overslept > v->early_ns ? v->early_ns + v->early_ns / MORE : v->early_ns - v->early_ns / LESS;
     if (v->early_ns > EARLY_MOST_NS) v->early_ns = EARLY_MOST_NS;
     if (v->early_ns < EARLY_LEAST_NS) v->early_ns = EARLY_LEAST_NS;
