@@ -15,7 +15,8 @@ from typing import IO, Any, Final
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
-from rtmw.recording.paths import find_recordings
+from rtmw.errors import RecordingError
+from rtmw.recording.paths import find_recording, find_recordings
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
 from rtmw.recording.tools.copying import Progress, Written
@@ -33,15 +34,21 @@ TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 
 
 def info(arguments: argparse.Namespace) -> int:
-    """Show what is in each recording."""
+    """Show what is in each recording; status 1 if one of them is none."""
+    status = 0
     with _working("look into") as (found, _):
         for path in found(arguments.paths):
-            facts = info_of(path)
+            try:
+                facts = info_of(path)
+            except RecordingError as error:
+                print(f"rtmw: {error}", file=sys.stderr)
+                status = 1
+                continue
             if arguments.json:
                 show_json({**asdict(facts), "path": str(path), "seconds": facts.seconds})
             else:
                 _show_info(facts)
-    return 0
+    return status
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -60,10 +67,10 @@ def check(arguments: argparse.Namespace) -> int:
 
 def recover(arguments: argparse.Namespace) -> int:
     """Status 0 also when something was lost: what, is said."""
-    source = Path(arguments.path)
-    beside = source.with_name(source.name.removesuffix(".mcap") + SUFFIX)
-    chosen = Path(arguments.output) if arguments.output else beside
     with _working("recovered") as (_, progress):
+        source = find_recording(arguments.path)
+        beside = source.with_name(source.name.removesuffix(".mcap") + SUFFIX)
+        chosen = Path(arguments.output) if arguments.output else beside
         recovered = recover_recording(source, None if arguments.in_place else chosen, progress)
     if arguments.json:
         show_json({**asdict(recovered), "source": str(recovered.source), "target": str(recovered.target)})
@@ -74,7 +81,7 @@ def recover(arguments: argparse.Namespace) -> int:
 
 def cut(arguments: argparse.Namespace) -> int:
     with _working("cut") as (_, progress):
-        written = cut_recording(Path(arguments.path), Path(arguments.output), section_of(arguments), progress)
+        written = cut_recording(find_recording(arguments.path), Path(arguments.output), section_of(arguments), progress)
     return _say_written(arguments, written)
 
 
@@ -146,6 +153,8 @@ def _working(what: str) -> Generator[tuple[Find, Progress]]:
     with line() as shown:
         try:
             yield find_recordings, lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise CommandError(_sentence(error)) from error
 

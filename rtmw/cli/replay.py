@@ -25,7 +25,8 @@ def replay(arguments: argparse.Namespace) -> int:
         for topic, reason in playing.skipped.items():
             print(f"rtmw: {topic} is not played: {reason}", file=sys.stderr)
         if not playing.topics:
-            raise CommandError("There is nothing to play.")
+            why = "none of the topics can be played" if playing.skipped else "no topics, or only those of rtmw"
+            raise CommandError(f"There is nothing to play in {', '.join(arguments.paths)}: {why}.")
         _await_subscribers(playing, arguments)
         began = time.monotonic()
         if not arguments.paused:

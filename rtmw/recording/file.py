@@ -6,9 +6,10 @@ It is read, not mapped: to touch a mapped page that has been cut off ends the pr
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
-from rtmw.errors import ClosedError
+from rtmw.errors import ClosedError, RecordingError
 from rtmw.recording.damage import damaged
 
 
@@ -17,7 +18,12 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would be waited for
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            self.close()
+            raise RecordingError(
+                f"{path} is no recording: it is no file, but {'a folder' if path.is_dir() else 'a pipe or device'}"
+            )
         self.size = self.measure()
         """As of the last `measure`."""
         self.bytes_read = 0

@@ -8,6 +8,8 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
+from rtmw.errors import RecordingError
+
 SUFFIX: Final = ".mcap"
 
 Source = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -22,11 +24,19 @@ def find_recordings(source: Source) -> list[Path]:
     return list(dict.fromkeys(path for item in given for path in _find(Path(item))))
 
 
+def find_recording(source: str | os.PathLike[str]) -> Path:
+    """The only one that is meant. Raises FileNotFoundError, RecordingError for several."""
+    found = find_recordings(source)
+    if len(found) > 1:
+        raise RecordingError(f"{os.fspath(source)} has {len(found)} recordings: name one of them, such as {found[0]}")
+    return found[0]
+
+
 def _find(path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(item for item in path.iterdir() if item.suffix == SUFFIX)
         if not found:
-            raise FileNotFoundError(f"the folder {path} has no recording: no file whose name ends in {SUFFIX}")
+            raise FileNotFoundError(f"the folder {path} has no recording: {_what_is_in(path)}")
         return found
     if path.exists():
         return [path]
@@ -34,3 +44,10 @@ def _find(path: Path) -> list[Path]:
     if not found:
         raise FileNotFoundError(f"there is no recording {path}")
     return found
+
+
+def _what_is_in(folder: Path) -> str:
+    packed = sorted(item.name for item in folder.iterdir() if f"{SUFFIX}." in item.name)
+    if packed:
+        return f"{packed[0]} is compressed as a whole; decompress it first"
+    return f"no file whose name ends in {SUFFIX}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from rtmw.cli import main
 from tests.recordings import Maker, numbered
 
+ROOT = Path(__file__).parents[2]
 Told = tuple[int, str, str]
 
 
@@ -83,8 +86,10 @@ def test_cut_and_merge_write_recordings(path: Path, tmp_path: Path, capsys: pyte
         (("info", "{}/none.mcap"), "there is no recording"),
         (("info", "{}"), "has no recording"),
         (("check", "{}/none.mcap"), "there is no recording"),
-        (("recover", "{}/none.mcap"), "No such file"),
-        (("cut", "{}/none.mcap", "-o", "{}/x"), "No such file"),
+        (("recover", "{}/none.mcap"), "there is no recording"),
+        (("recover", "{}"), "has no recording"),
+        (("cut", "{}/none.mcap", "-o", "{}/x"), "there is no recording"),
+        (("cut", "{}", "-o", "{}/x"), "has no recording"),
         (("merge", "{}/none.mcap", "-o", "{}/x"), "there is no recording"),
     ],
 )
@@ -96,6 +101,44 @@ def test_what_cannot_be_is_told_in_one_sentence(
     assert word in err
     assert len(err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_one_recording_stands_for_it(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    assert run(capsys, "cut", ".", "-o", "b.mcap") == (0, "b.mcap has 10 messages\n", "")
+    told = f"rtmw: {path.parent} has 2 recordings: name one of them, such as {path}\n"
+    assert run(capsys, "cut", path.parent, "-o", "c.mcap") == (1, "", told)
+    assert run(capsys, "recover", path.parent) == (1, "", told)
+
+
+def test_one_file_that_is_no_recording_does_not_hide_what_is_in_the_others(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.with_name("0.mcap").write_bytes(b"")
+    status, out, err = run(capsys, "info", path.parent)
+    assert (status, "10 messages, 2 topics" in out) == (1, True)
+    assert err == f"rtmw: {path.with_name('0.mcap')} is empty: nothing has been recorded yet, or it is no recording\n"
+
+
+def test_a_section_without_time_is_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "rtmw: a section from 3.0 s to 2.0 s has no time in it\n"
+    assert run(capsys, "cut", path, "--start", 3, "--end", 2, "-o", path.with_name("b.mcap")) == (1, "", told)
+    assert not path.with_name("b.mcap").exists()
+
+
+def test_who_reads_only_the_first_lines_of_an_export_gets_no_complaint(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["a"], 50_000)
+    command = [sys.executable, "-m", "rtmw", "recording", "export", str(path), "--csv", "-"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("log_time,")
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait(60) == 141
 
 
 def test_a_full_disk_leaves_nothing_half_written(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,17 @@ def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
     assert err.startswith("rtmw: plan is not played: ")
 
 
+def test_where_there_is_nothing_to_play_it_says_why(run: Run, tmp_path: Path) -> None:
+    empty = Maker(tmp_path / "a.mcap").close()
+    told = f"rtmw: There is nothing to play in {empty}: no topics, or only those of rtmw.\n"
+    assert run("replay", str(empty)) == (1, "", told)
+    with Maker(tmp_path / "b.mcap") as maker:
+        maker.write(maker.writer.channel("plan", 0, "json"), 0, b"{}")
+    status, _, err = run("replay", str(maker.path))
+    assert status == 1
+    assert err.endswith(f"rtmw: There is nothing to play in {maker.path}: none of the topics can be played.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [

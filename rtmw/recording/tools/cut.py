@@ -35,7 +35,9 @@ class Section:
         return [name for name in known if any(fnmatchcase(name, pattern) for pattern in self.topics)]
 
     def span(self, recording: Recording) -> tuple[int | None, int | None]:
-        """In nanoseconds, of its log times."""
+        """In nanoseconds, of its log times. Raises RecordingError where it ends before it begins."""
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise RecordingError(f"a section from {self.start} s to {self.end} s has no time in it")
         moments = (None if s is None else recording.start_ns + round(s * 1e9) for s in (self.start, self.end))
         first, last = moments
         return first, last

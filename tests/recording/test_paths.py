@@ -1,0 +1,49 @@
+"""Which files are meant by a path; what is none is refused in words, and never waited for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rtmw.errors import RecordingError
+from rtmw.recording import Recording
+from rtmw.recording.paths import find_recording, find_recordings
+from tests.recordings import numbered
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two recordings, and something else."""
+    (tmp_path / "notes.txt").write_text("notes")
+    return numbered(tmp_path / "b.mcap", ["t"], 1).parent
+
+
+def test_a_folder_stands_for_its_recordings_and_each_is_meant_once(folder: Path) -> None:
+    one, two = numbered(folder / "a.mcap", ["t"], 1), folder / "b.mcap"
+    assert find_recordings(folder) == [one, two]
+    assert find_recordings([two, folder, folder / "?.mcap"]) == [two, one]
+    assert find_recordings(folder / "notes.txt") == [folder / "notes.txt"]
+
+
+def test_where_one_is_wanted_a_folder_with_one_will_do(folder: Path) -> None:
+    assert find_recording(folder) == folder / "b.mcap"
+    numbered(folder / "a.mcap", ["t"], 1)
+    with pytest.raises(RecordingError, match=r"has 2 recordings: name one of them, such as .*a\.mcap"):
+        find_recording(folder)
+
+
+def test_a_folder_without_a_recording_says_what_it_has_instead(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"has no recording: no file whose name ends in \.mcap"):
+        find_recordings(tmp_path)
+    (tmp_path / "bag_0.mcap.zstd").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"bag_0\.mcap\.zstd is compressed as a whole; decompress it first"):
+        find_recordings(tmp_path)
+
+
+def test_a_folder_a_pipe_and_a_device_are_no_recordings(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((tmp_path, "a folder"), (tmp_path / "pipe", "a pipe"), (Path("/dev/null"), "a pipe or device")):
+        with pytest.raises(RecordingError, match=f"{path} is no recording: it is no file, but {what}"):
+            Recording(path)
