@@ -115,8 +115,8 @@ struct inbound {
     uint8_t lane;       /* samples of others are passed over: another route has them */
     uint32_t wants_old; /* 1: kept messages too, which were there before who reads */
     uint64_t topic;     /* what flow.c calls it */
-    struct source sources[SOURCES];
-    uint32_t forgotten;                             /* the next source to replace */
+    struct source *sources;
+    uint32_t source_count, source_space;
     struct known known_before[KNOWN], known[KNOWN]; /* by the routes before this one; by this one, too */
     uint32_t known_next, history;                   /* history: messages that the bus keeps of this lane */
     struct backlog backlog;
@@ -198,10 +198,17 @@ void inbound_on_data(dds_entity_t reader, void *inbound);
 void inbound_move(struct inbound *); /* lock held, as for the next four */
 void inbound_tell_stuck(struct inbound *);
 void inbound_accept(struct inbound *, struct sample);
-struct source *inbound_source(struct inbound *, dds_instance_handle_t publication);
 bool inbound_is_next(struct inbound *, const struct sample *); /* no gap between it and what its source sent before */
 bool inbound_is_past(struct inbound *, const struct sample *); /* it is delivered already */
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
+
+/* sources.c: lock held, but for open */
+bool sources_open(struct inbound *); /* false: no memory */
+/* Valid until another writer is asked for. */
+struct source *inbound_source(struct inbound *, dds_instance_handle_t publication);
+/* The identity of a remote publisher: one of its host's and one of its own, never that of a process here. */
+uint64_t source_publisher(const struct source *, uint64_t publisher);
+bool is_matched(dds_entity_t reader, dds_instance_handle_t publication);
 
 /* known.c: lock held */
 bool known_is(struct inbound *, const struct source *, uint64_t publisher, uint64_t source_time_ns);

@@ -68,17 +68,10 @@ static void join_sources(struct inbound *i)
     }
 }
 
-static bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)
-{
-    dds_endpoint_t *endpoint = dds_get_matched_publication_data(reader, publication);
-    if (endpoint) dds_builtintopic_free_endpoint(endpoint);
-    return endpoint != NULL;
-}
-
 /* A source of which nothing has been delivered has nothing to be joined with, and one that has left will not be. */
 static bool all_are_joined(struct inbound *i)
 {
-    for (uint32_t n = 0; n < SOURCES; n++) {
+    for (uint32_t n = 0; n < i->source_count; n++) {
         struct source *s = &i->sources[n];
         if (s->sequence && s->lane == i->lane && !s->is_joined && is_matched(i->reader, s->publication)) return false;
     }
@@ -113,7 +106,7 @@ static void expect(struct inbound *i, dds_entity_t heir)
 {
     i->heir = heir;
     backlog_clear(&i->early);
-    for (uint32_t n = 0; n < SOURCES; n++) i->sources[n].is_joined = false;
+    for (uint32_t n = 0; n < i->source_count; n++) i->sources[n].is_joined = false;
 }
 
 /* Lock held. What waits for room on the bus goes first, or the order would be lost. */

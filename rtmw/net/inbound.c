@@ -1,71 +1,11 @@
 /* Inbound: samples of a DDS reader on their way to the bus, in the thread that received them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
 #include "pack.h"
 
-enum { HEADER = 4, LOWER_CASE = 32 }; /* HEADER: bytes before the data */
-
-static const char mark[] = "rtmw"; /* begins the user data of a node's writer */
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
-{
-    for (const uint8_t *b = bytes; count--; b++) hash = (hash ^ *b) * 1099511628211u;
-    return hash;
-}
-
-/* The letter that a node's writer has in its user data (lanes.py); 0: it is none of a node. */
-static uint8_t letter_of(const dds_qos_t *qos)
-{
-    void *bytes = NULL;
-    size_t count = 0;
-    uint8_t letter = 0;
-    if (dds_qget_userdata(qos, &bytes, &count) && count > sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0)
-        letter = ((const uint8_t *)bytes)[sizeof mark - 1];
-    dds_free(bytes);
-    return letter;
-}
-
-static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
-{
-    int reliability = 0, durability = 0;
-    int64_t max_blocking_ns;
-    dds_qget_reliability(qos, &reliability, &max_blocking_ns);
-    dds_qget_durability(qos, &durability);
-    uint8_t plain = reliability == DDS_RELIABLE ? 'r' : 't', said = letter ? letter | LOWER_CASE : plain;
-    uint8_t lane = said == 'r' ? RTMW_RELIABLE : said == 'a' ? RTMW_ADAPTIVE : RTMW_TIMELY;
-    return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
-}
-
-/* A remote writer: what its QoS says is asked for once. */
-static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)
-{
-    dds_endpoint_t *endpoint = dds_get_matched_publication_data(i->reader, publication);
-    if (!endpoint && i->heir) endpoint = dds_get_matched_publication_data(i->heir, publication);
-    int32_t priority = 0;
-    *s = (struct source){.publication = publication, .identity = publication, .lane = LANE_UNKNOWN};
-    if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
-    uint8_t letter = endpoint->qos ? letter_of(endpoint->qos) : 0;
-    s->is_node = letter != 0;
-    s->identity = s->is_node ? mix(14695981039346656037u, endpoint->participant_key.v, 16)
-                             : mix(14695981039346656037u, endpoint->key.v, 16);
-    if (endpoint->qos) s->lane = lane_of(endpoint->qos, letter);
-    if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
-        s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
-    if (s->is_node || !endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) ||
-        s->lifetime_ns == INT64_MAX)
-        s->lifetime_ns = 0;
-    dds_builtintopic_free_endpoint(endpoint);
-}
-
-struct source *inbound_source(struct inbound *i, dds_instance_handle_t publication)
-{
-    for (uint32_t n = 0; n < SOURCES; n++)
-        if (i->sources[n].publication == publication) return &i->sources[n];
-    struct source *s = &i->sources[i->forgotten++ % SOURCES];
-    look_up(i, s, publication);
-    return s;
-}
+enum { HEADER = 4 }; /* bytes before the data */
 
 /* Takes the trailer off the end. false: none is there, though a node sent it. */
 static bool read_trailer(const uint8_t *data, size_t *size, struct trailer *trailer)
@@ -92,12 +32,6 @@ static bool unframe(enum framing framing, const uint8_t **data, size_t *size)
     *data += OCTETS_HEADER;
     *size = length;
     return true;
-}
-
-/* The identity of a remote publisher: one of its host's and one of its own, never that of a process here. */
-static uint64_t identity_of(const struct source *s, uint64_t publisher)
-{
-    return (s->is_node ? mix(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
 }
 
 static uint32_t messages_of(const struct trailer *trailer)
@@ -158,7 +92,7 @@ static uint64_t expiry(const struct source *s, const struct arrived *m, uint64_t
 /* false: it has to wait. */
 static bool publish(struct inbound *i, struct source *s, uint8_t priority, const struct arrived *m)
 {
-    uint64_t now = now_realtime_ns(), expires = expiry(s, m, now), publisher = identity_of(s, m->publisher);
+    uint64_t now = now_realtime_ns(), expires = expiry(s, m, now), publisher = source_publisher(s, m->publisher);
     if (known_is(i, s, publisher, m->source_time_ns)) return true;
     if (expires && expires <= now) {
         count_up(&i->expired, 1);
@@ -370,7 +304,7 @@ int inbound_open(struct inbound *i)
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
     pthread_mutex_unlock(&i->engine->lock);
-    int code = listen_to(i->reader, inbound_on_data, i);
+    int code = sources_open(i) ? listen_to(i->reader, inbound_on_data, i) : -1;
     if (code != DDS_OK) return code;
     inbound_on_data(i->reader, i); /* what came before there was a listener */
     if (i->may_land && i->landing) landing_begin(i->landing);
@@ -394,5 +328,6 @@ void inbound_close(struct inbound *i)
         landing_close(i->landing);
     else
         rtmw_publisher_close(i->publisher);
+    free(i->sources);
     pthread_mutex_destroy(&i->lock);
 }

@@ -1,0 +1,118 @@
+/* The writers elsewhere that a route hears, and what is known of each. Those that have left are forgotten when room is
+ * needed, others never: what comes from them would be taken for new. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
+
+static const char mark[] = "rtmw"; /* begins the user data of a node's writer */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
+{
+    for (const uint8_t *b = bytes; count--; b++) hash = (hash ^ *b) * 1099511628211u;
+    return hash;
+}
+
+/* The letter that a node's writer has in its user data (lanes.py); 0: it is none of a node. */
+static uint8_t letter_of(const dds_qos_t *qos)
+{
+    void *bytes = NULL;
+    size_t count = 0;
+    uint8_t letter = 0;
+    if (dds_qget_userdata(qos, &bytes, &count) && count > sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0)
+        letter = ((const uint8_t *)bytes)[sizeof mark - 1];
+    dds_free(bytes);
+    return letter;
+}
+
+static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
+{
+    int reliability = 0, durability = 0;
+    int64_t max_blocking_ns;
+    dds_qget_reliability(qos, &reliability, &max_blocking_ns);
+    dds_qget_durability(qos, &durability);
+    uint8_t plain = reliability == DDS_RELIABLE ? 'r' : 't', said = letter ? letter | LOWER_CASE : plain;
+    uint8_t lane = said == 'r' ? RTMW_RELIABLE : said == 'a' ? RTMW_ADAPTIVE : RTMW_TIMELY;
+    return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
+}
+
+/* A remote writer: what its QoS says is asked for once. */
+static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)
+{
+    dds_endpoint_t *endpoint = dds_get_matched_publication_data(i->reader, publication);
+    if (!endpoint && i->heir) endpoint = dds_get_matched_publication_data(i->heir, publication);
+    int32_t priority = 0;
+    *s = (struct source){.publication = publication, .identity = publication, .lane = LANE_UNKNOWN};
+    if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
+    uint8_t letter = endpoint->qos ? letter_of(endpoint->qos) : 0;
+    s->is_node = letter != 0;
+    s->identity = s->is_node ? mix(14695981039346656037u, endpoint->participant_key.v, 16)
+                             : mix(14695981039346656037u, endpoint->key.v, 16);
+    if (endpoint->qos) s->lane = lane_of(endpoint->qos, letter);
+    if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
+        s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
+    if (s->is_node || !endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) ||
+        s->lifetime_ns == INT64_MAX)
+        s->lifetime_ns = 0;
+    dds_builtintopic_free_endpoint(endpoint);
+}
+
+uint64_t source_publisher(const struct source *s, uint64_t publisher)
+{
+    return (s->is_node ? mix(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
+}
+
+bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)
+{
+    dds_endpoint_t *endpoint = dds_get_matched_publication_data(reader, publication);
+    if (endpoint) dds_builtintopic_free_endpoint(endpoint);
+    return endpoint != NULL;
+}
+
+/* Who has left is still to be known by what waits. */
+static void forget_the_gone(struct inbound *i)
+{
+    uint32_t kept = 0;
+    if (i->backlog.count || i->early.count) return;
+    for (uint32_t n = 0; n < i->source_count; n++) {
+        dds_instance_handle_t publication = i->sources[n].publication;
+        if (is_matched(i->reader, publication) || (i->heir && is_matched(i->heir, publication)))
+            i->sources[kept++] = i->sources[n];
+    }
+    i->source_count = kept;
+}
+
+static void grow(struct inbound *i)
+{
+    uint32_t space = i->source_space ? i->source_space * 2 : SOURCES_FIRST;
+    struct source *sources = realloc(i->sources, space * sizeof *sources);
+    if (!sources) return;
+    i->sources = sources;
+    i->source_space = space;
+}
+
+bool sources_open(struct inbound *i)
+{
+    grow(i);
+    return i->source_space > 0;
+}
+
+/* Where there is no memory for one more, it takes the place of the last one. */
+static struct source *add(struct inbound *i)
+{
+    if (i->source_count == i->source_space) forget_the_gone(i);
+    if (i->source_count > i->source_space - i->source_space / 4) grow(i);
+    if (i->source_count < i->source_space) i->source_count++;
+    return &i->sources[i->source_count - 1];
+}
+
+struct source *inbound_source(struct inbound *i, dds_instance_handle_t publication)
+{
+    for (uint32_t n = 0; n < i->source_count; n++)
+        if (i->sources[n].publication == publication) return &i->sources[n];
+    struct source *s = add(i);
+    look_up(i, s, publication);
+    return s;
+}
