@@ -84,16 +84,21 @@ def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace)
         progress.say(f"recording to {recorder.folder}; {HELP_KEYS if can_press() else HELP_SIGNALS}")
         told: set[str] = set()
         while not demands.end.wait(_left(until)):
+            _tell_skipped(recorder, told, progress)
             if (until is not None and time.monotonic() >= until) or recorder.wait(0):
                 return
             for key in pressed():
                 demands.press(key)
             _serve(recorder, demands, progress)
-            for topic, reason in recorder.skipped.items():
-                if topic not in told:
-                    progress.say(f"{topic} is not recorded: {reason}")
-                    told.add(topic)
             progress.show(recorder.stats())
+
+
+def _tell_skipped(recorder: Recorder, told: set[str], progress: Progress) -> None:
+    """Each topic once, with the reason."""
+    for topic, reason in recorder.skipped.items():
+        if topic not in told:
+            progress.say(f"{topic or 'a topic without a name'} is not recorded: {reason}")
+            told.add(topic)
 
 
 def _left(until: float | None) -> float:

@@ -29,8 +29,9 @@ def _run(arguments: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the newest pandas
         try:
             path = report(arguments.paths, arguments.output, every=arguments.every, deadline=arguments.deadline)
-        except FileNotFoundError as error:
-            raise CommandError(str(error)) from None
+        except OSError as error:
+            told = str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
+            raise CommandError(told) from None
     print(path)
     return 0
 

@@ -87,6 +87,9 @@ class Replay(Closing):
                 loop,
                 stamps == "fresh",
             )
+            if self._score.end_ns is not None and self._score.end_ns < self._score.start_ns:
+                begin = "the beginning" if start is None else start
+                raise ValueError(f"a replay from {begin} to {end} is not possible: it ends before it begins")
             self._domain = opened.enter_context(domain_until_closed(domain))
             self._player = _open_player(self._domain, self._plan.tracks, max_blocking, spin)
             opened.callback(self._player.close)

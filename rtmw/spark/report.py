@@ -57,6 +57,9 @@ def report(
 
     Errors: FileNotFoundError, RecordingDamaged, NotInstalled, and those of Spark.
     """
+    path = Path(output)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
     contents = _contents(find_recordings(source))
     session = rtmw.spark.session(name="rtmw report") if spark is None else spark
     begin = time.monotonic()
@@ -70,7 +73,6 @@ def report(
         _fields(page, session, contents)
         messages.unpersist()
     took = time.monotonic() - begin
-    path = Path(output)
     path.write_text(page.html(f"Made by rtmw report in {took:.1f} s, from {', '.join(map(str, contents.paths))}"))
     return path
 

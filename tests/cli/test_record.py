@@ -134,6 +134,12 @@ def test_a_disk_that_is_full_ends_it_in_words_and_nobody_on_the_bus_notices(
     assert len(found) > 50
 
 
+def test_a_topic_that_cannot_be_recorded_is_said_however_short_it_records(domain: rtmw.Domain, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rtmw", "record", "-o", str(tmp_path / "run"), "--for", "0.01", "", "a"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LONG_S, check=True)
+    assert "a topic without a name is not recorded: " in done.stderr
+
+
 def test_wrong_wishes_are_refused(domain: rtmw.Domain, tmp_path: Path) -> None:
     for arguments, status, said in (
         ([], 1, "say which topics to record"),

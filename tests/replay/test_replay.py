@@ -251,6 +251,7 @@ def test_qos_can_be_another_one_than_the_recorded(tmp_path: Path) -> None:
         {"rate": -1.0},
         {"start": -1.0},
         {"end": float("nan")},
+        {"start": 2.0, "end": 1.0},
         {"stamps": "new"},
         {"max_blocking": -1.0},
         {"spin": -1.0},

@@ -82,3 +82,8 @@ def test_a_recording_that_is_not_there_is_said_before_spark_starts(
 ) -> None:
     assert main(["report", str(tmp_path / "nothing.mcap")]) == 1
     assert "nothing.mcap" in capsys.readouterr().err
+
+
+def test_so_is_a_folder_that_is_not_there_for_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "nowhere" / "page.html")]) == 1
+    assert capsys.readouterr().err == f"rtmw: there is no folder {tmp_path / 'nowhere'} for page.html\n"
