@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.cli.environment import Check
-from rtmw.cli.node_status import find_status
-from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.node_status import SILENT_S, find_status
+from rtmw.cli.show import Table, counted, show, show_json, size
 from rtmw.errors import DomainNotFound
 
 INTERFACES = Path("/sys/class/net")
@@ -43,7 +43,7 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield Check("node", "none runs", f"start one: rtmw node --domain {number}")
         yield receive_buffer()
         return
-    yield Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
+    yield node(status)
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
@@ -51,6 +51,14 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     for peer in status["peers"]:
         yield clock(peer)
     yield from topics(status)
+
+
+def node(status: dict[str, Any]) -> Check:
+    """Does it say how it is?"""
+    if status["silent_s"] <= SILENT_S:
+        return Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
+    found = f"process {status['pid']} has said nothing for {status['silent_s']:.0f} s"
+    return Check("node", found, "what follows may be out of date; continue it if it was stopped, or start it again")
 
 
 def interface(name: str, why: str, multicast: bool, folder: Path = INTERFACES) -> Check:
@@ -84,7 +92,7 @@ def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:
 def peers(status: dict[str, Any]) -> Check:
     """Is anybody there?"""
     nodes, others = len(status["peers"]), status["participants"] - len(status["peers"])
-    found = f"{nodes} nodes, {max(others, 0)} other DDS participants"
+    found = f"{counted(nodes, 'node')}, {counted(max(others, 0), 'other DDS participant')}"
     if status["participants"]:
         return Check("peers", found)
     if status["interface"] == LOOPBACK and status["multicast"]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 from rtmw.cli.common import CommandError, attach
-from rtmw.cli.show import Table, show, show_json
+from rtmw.cli.show import Table, counted, show, show_json
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
+SILENT_S = 10.0
+"""After so long systemd takes it for dead, too."""
 
 
 def list_nodes(arguments: argparse.Namespace) -> int:
@@ -37,14 +40,16 @@ def info(arguments: argparse.Namespace) -> int:
         return 0
     print(
         f"Domain {found['domain']} is carried on DDS domain {found['dds_domain']} over "
-        f"{found['interface'] or 'one of the interfaces'} ({found['interface_why']}); {len(found['peers'])} other "
-        f"nodes, {found['participants']} DDS participants"
+        f"{found['interface'] or 'one of the interfaces'} ({found['interface_why']}); "
+        f"{counted(len(found['peers']), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
     if found["metrics_port"] is not None:
         print(f"Metrics: http://127.0.0.1:{found['metrics_port']}/metrics")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
     show(apart_table(found))
+    if found["silent_s"] > SILENT_S:
+        print(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
     for peer in found["peers"]:
         if peer["warning"]:
             print(f"Warning: {peer['warning']}.")
@@ -73,13 +78,18 @@ def node_status(number: int) -> dict[str, Any]:
 
 
 def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | None:
-    """The same; None when there is no node. `patience`: seconds to wait for its first word."""
+    """The same; None when there is no node. `patience`: seconds to wait for its first word.
+
+    `silent_s` is added: for how long it has said nothing, which it does once a second.
+    """
     from rtmw.net.settings import STATUS_TOPIC
     from rtmw.subscriber import Subscriber
 
     with attach(number) as domain, Subscriber(STATUS_TOPIC, history=1, domain=domain) as subscriber:
         try:
-            status: dict[str, Any] = json.loads(bytes(subscriber.receive(timeout=patience).data))
+            sample = subscriber.receive(timeout=patience)
         except TimeoutError:
             return None
+        status: dict[str, Any] = json.loads(bytes(sample.data))
+        status["silent_s"] = max(0.0, (time.time_ns() - sample.source_time_ns) / 1e9)
     return status if Path(f"/proc/{status['pid']}").exists() else None

@@ -113,7 +113,10 @@ class Node:
         try:
             kept, participant = wire.join(replace(self.settings, peers=addresses(self.settings.peers)), described)
         except DDSException as error:
-            raise NodeError(f"DDS domain {self.settings.wire_domain} cannot be joined: {error}") from error
+            raise NodeError(
+                f"DDS domain {self.settings.wire_domain} cannot be joined: {error}; the DDS library has said why: an "
+                "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
+            ) from error
         self._interfaces = interfaces.used(self.settings)
         self._bridge = Bridge(self._engine, participant, self.settings)
         self._flow = FlowControl(self._engine, participant)

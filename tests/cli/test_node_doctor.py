@@ -14,7 +14,7 @@ from tests.cli.command import Run
 
 STATUS: dict[str, Any] = {
     "pid": 11, "dds_domain": 4, "interface": "lo", "interface_why": "it was named", "multicast": True,
-    "participants": 2,
+    "participants": 2, "silent_s": 0.5,
     "peers": [
         {"host": "far", "domain": 3, "offset_ns": -2_000_000, "round_trip_ns": 500_000, "warning": None},
     ],
@@ -29,6 +29,12 @@ def advice(status: dict[str, Any] | None) -> list[str]:
 
 def test_a_node_with_peers_is_well() -> None:
     assert advice(STATUS) == []
+
+
+def test_a_node_that_says_nothing_is_named_with_for_how_long() -> None:
+    (check,) = (check for check in checks(4, {**STATUS, "silent_s": 61.0}) if check.name == "node")
+    assert check.found == "process 11 has said nothing for 61 s"
+    assert "start it again" in check.advice
 
 
 def test_without_a_node_it_says_how_to_start_one_and_ends_with_1(run: Run, domain_id: int) -> None:

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import rtmw
+from rtmw.cli.node_status import find_status
 from tests.child import Spawn
-from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 
 
 def node_info(host: Host, command: str = "info") -> dict[str, object]:
@@ -66,6 +67,23 @@ def test_it_says_what_crosses_and_whom_it_hears(pair: tuple[Host, Host]) -> None
 
     wait_until(crossed, "the counters do not show the message")
     wait_until(lambda: "offset_ns': 0" not in str(node_info(here)["peers"]) != "[]", "no peer is heard")
+
+
+def test_a_node_that_stands_still_has_said_nothing_since(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start()
+    host.info()
+    halt(host)
+    since = silence(host)
+    wait_until(lambda: silence(host) > since + 1.0, "its silence does not last")
+    go_on(host)
+    wait_until(lambda: silence(host) < since + 1.0, "it is still silent")
+
+
+def silence(host: Host) -> float:
+    status = find_status(host.number, PATIENCE)
+    assert status is not None
+    return float(status["silent_s"])
 
 
 def test_the_clock_of_a_peer_on_the_same_machine_is_right(pair: tuple[Host, Host]) -> None:
