@@ -321,6 +321,8 @@ static bool ends_properly(struct reader *r)
     return zero || refuse(r, 0, "%zu bytes too many", rest);
 }
 
+static const uint8_t ZSTD[COLUMN_HEADER] = {0x28, 0xB5, 0x2F, 0xFD};
+
 /* CDR and CDR2, each big or little endian; CDR2 of an appendable message has a size in front. */
 static bool read_header(struct reader *r)
 {
@@ -331,6 +333,10 @@ static bool read_header(struct reader *r)
     r->version = form != 0;
     r->align = r->version ? 4 : 8;
     if (header[0] == 0 && (form == 0 || form == (r->build->program->appendable ? 8 : 6))) return true;
+    if (!memcmp(header, ZSTD, sizeof ZSTD))
+        return refuse(r, 0,
+                      "it is compressed by itself, as in bags of ROS 2 with compression_mode message: write it anew "
+                      "without (ros2 bag convert)");
     return refuse(r, 0, "it begins with %02x%02x, an encoding that is not read in bulk", header[0], header[1]);
 }
 

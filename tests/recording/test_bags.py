@@ -9,19 +9,23 @@ import cyclonedds.idl.types as t
 import pytest
 from cyclonedds.idl import make_idl_struct
 from mcap.writer import Writer
-from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as BagWriter
 
+from rtmw.errors import ValueMismatch
 from rtmw.recording import Recording
+from rtmw.recording.tools.cut import Section
 from tests.recording.ros2_values import STORE, plain, sample
 
 NAMES = ("sensor_msgs/msg/Imu", "std_msgs/msg/String", "nav_msgs/msg/Odometry", "sensor_msgs/msg/PointCloud2")
 START = 1_700_000_000_000_000_000
 
 
-def write_bag(folder: Path) -> Path:
+def write_bag(folder: Path, compression: CompressionMode = CompressionMode.NONE) -> Path:
     """A bag of ROS 2 with three messages of each type; its MCAP file."""
-    with BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP) as bag:
+    writer = BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+    writer.set_compression(compression, CompressionFormat.ZSTD)
+    with writer as bag:
         for at, name in enumerate(NAMES):
             connection = bag.add_connection(f"/topic{at}", name, typestore=STORE)
             for number in range(3):
@@ -39,6 +43,16 @@ def test_a_bag_of_ros_2_is_decoded_by_the_types_that_lie_in_it(tmp_path: Path) -
             assert kind.decode is not None
             found.setdefault(message.channel.topic, []).append(plain(kind.decode(message.payload)))
     assert found == {f"/topic{at}": [plain(sample(name, n)) for n in range(3)] for at, name in enumerate(NAMES)}
+
+
+def test_messages_that_a_bag_has_compressed_one_by_one_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from rtmw.recording.tools.tables import tables
+
+    with Recording(write_bag(tmp_path / "bag", CompressionMode.MESSAGE)) as recording:
+        found = tables(recording, Section(("/topic0",)))
+        with pytest.raises(ValueMismatch, match=r"compressed by itself, .* without \(ros2 bag convert\)"):
+            next(found)
 
 
 def write_mcap(path: Path, idl: str, payloads: list[bytes], encoding: str = "omgidl") -> Path:
