@@ -62,21 +62,32 @@ static struct pause *find(struct engine *e, uint64_t topic)
     return NULL;
 }
 
+/* A place for a pause that was not there. Those that are over make room: of topics that this node does not send nobody
+ * looks. NULL: all are in force. */
+static struct pause *place(struct engine *e, uint64_t now)
+{
+    for (uint32_t n = 0; n < e->pause_count; n++)
+        if (e->pauses[n].until_ns <= now) return &e->pauses[n];
+    if (e->pause_count == PAUSES) return NULL;
+    store_release(&e->pause_count, e->pause_count + 1);
+    return &e->pauses[e->pause_count - 1];
+}
+
+static void end(struct engine *e, struct pause *p)
+{
+    *p = e->pauses[e->pause_count - 1];
+    store_release(&e->pause_count, e->pause_count - 1);
+}
+
 /* Of several nodes that pause a topic the last one heard counts: those who still want to will say so again. */
 static void hear(struct engine *e, uint64_t topic, bool paused)
 {
+    uint64_t now = now_monotonic_ns();
     pthread_mutex_lock(&e->flow_lock);
     struct pause *p = find(e, topic);
-    if (paused && !p && e->pause_count < PAUSES) {
-        p = &e->pauses[e->pause_count];
-        p->topic = topic;
-        store_release(&e->pause_count, e->pause_count + 1);
-    }
-    if (p && paused) p->until_ns = now_monotonic_ns() + LASTING_NS;
-    if (p && !paused) {
-        *p = e->pauses[e->pause_count - 1];
-        store_release(&e->pause_count, e->pause_count - 1);
-    }
+    if (!paused && p) end(e, p);
+    if (paused && !p) p = place(e, now);
+    if (paused && p) *p = (struct pause){.topic = topic, .until_ns = now + LASTING_NS};
     pthread_mutex_unlock(&e->flow_lock);
 }
 
@@ -86,10 +97,7 @@ bool flow_is_paused(struct engine *e, uint64_t topic, uint64_t now_ns)
     pthread_mutex_lock(&e->flow_lock);
     struct pause *p = find(e, topic);
     bool paused = p && p->until_ns > now_ns;
-    if (p && !paused) {
-        *p = e->pauses[e->pause_count - 1];
-        store_release(&e->pause_count, e->pause_count - 1);
-    }
+    if (p && !paused) end(e, p);
     pthread_mutex_unlock(&e->flow_lock);
     return paused;
 }

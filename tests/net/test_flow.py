@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
+from cyclonedds.core import Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.topic import Topic
+
 import rtmw
 from rtmw import Reliability
+from rtmw.net.flow import Flow
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 COUNT = 3000
+LASTING = 0.5
+"""Seconds that a pause lasts which is not repeated."""
 
 
-def test_a_full_reliable_subscriber_delays_no_other_topic(pair: tuple[Host, Host]) -> None:
-    here, there = pair
+def fill_one_and_cross_on_another(here: Host, there: Host) -> None:
     full = rtmw.Subscriber("full", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)
     other = rtmw.Subscriber("other", domain=there.domain, reliability=Reliability.TIMELY)
     filling = rtmw.Publisher("full", domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=0)
@@ -28,6 +38,10 @@ def test_a_full_reliable_subscriber_delays_no_other_topic(pair: tuple[Host, Host
         going_on.publish(b"%d" % number)
         assert other.receive(timeout=PATIENCE).value == b"%d" % number
     assert full.stats().received == 0
+
+
+def test_a_full_reliable_subscriber_delays_no_other_topic(pair: tuple[Host, Host]) -> None:
+    fill_one_and_cross_on_another(*pair)
 
 
 def test_a_slow_reliable_subscriber_gets_every_message(pair: tuple[Host, Host]) -> None:
@@ -49,3 +63,13 @@ def test_a_slow_reliable_subscriber_gets_every_message(pair: tuple[Host, Host]) 
     assert there.crossed("in", "slow")["overflowed"] == 0
     for host in pair:
         examine(host.domain)
+
+
+def test_pauses_that_are_over_make_room_for_others(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
+    pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
+    wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
+    for number in range(1000):
+        pausing.write(Flow(number, 1))
+    time.sleep(2 * LASTING)
+    fill_one_and_cross_on_another(*pair)
+    assert pair[1].crossed("in", "full")["overflowed"] == 0
