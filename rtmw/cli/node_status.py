@@ -47,6 +47,9 @@ def info(arguments: argparse.Namespace) -> int:
         print(f"Metrics: http://127.0.0.1:{found['metrics_port']}/metrics")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
+    for title, way in (("Out, before", "out"), ("In, before", "in")):
+        if found["ended"][way]:
+            show(crossing_table(title, found["ended"][way]))
     show(apart_table(found))
     if found["silent_s"] > SILENT_S:
         print(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")

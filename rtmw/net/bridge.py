@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,8 @@ class Bridge:
         self.incoming: dict[InKey, Incoming] = {}
         self._known: dict[InKey, bytes] = {}
         """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
+        self.ended: dict[str, dict[str, Counter[str]]] = {"out": {}, "in": {}}
+        """What was counted of routes that are closed, by direction and topic."""
         self.refused: dict[str, str] = {}
         """What cannot cross, by topic, and why."""
         self._lookup = Lookup(participant, self._names)
@@ -63,9 +66,9 @@ class Bridge:
 
     def close(self) -> None:
         for out in [*self.outgoing]:
-            self._forget(self.outgoing, out)
+            self._end_outgoing(out)
         for into in [*self.incoming]:
-            self._forget(self.incoming, into)
+            self._end_incoming(into)
         self._lookup.close()
 
     # ---- out ----
@@ -78,7 +81,7 @@ class Bridge:
                 wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
         for key in [*self.outgoing.keys() - wanted.keys()]:
             if self.outgoing[key].may_close():
-                self._forget(self.outgoing, key)
+                self._end_outgoing(key)
         for key, (kind, publishers) in wanted.items():
             before = self.outgoing.get(key)
             offer = self._offer(key[0], publishers, before.offer if before else None)
@@ -126,6 +129,9 @@ class Bridge:
 
         self._try(key[0], "sent", make)
 
+    def _end_outgoing(self, key: OutKey) -> None:
+        self._count("out", key[0], self.outgoing.pop(key).close())
+
     # ---- in ----
 
     def _receive(self, topics: dict[str, LocalTopic]) -> None:
@@ -137,9 +143,7 @@ class Bridge:
                     if takers:
                         wanted[name, identity, lane] = (kind, takers, writers)
         for key in [*self.incoming.keys() - wanted.keys()]:
-            if key[2].keeps:
-                self._known[key] = self.incoming[key].known()
-            self._forget(self.incoming, key)
+            self._end_incoming(key)
         for key, (kind, takers, writers) in wanted.items():
             before = self.incoming.get(key)
             request = _request(key[2], takers, writers, before.request if before else None)
@@ -157,6 +161,12 @@ class Bridge:
             self.refused.pop(key[0], None)
 
         self._try(key[0], "received", make)
+
+    def _end_incoming(self, key: InKey) -> None:
+        route = self.incoming.pop(key)
+        if key[2].keeps:
+            self._known[key] = route.known()
+        self._count("in", key[0], route.close())
 
     def _readers(self, topic: str) -> list[Endpoint]:
         return self.discovery.readers.of(self._names.topic(topic))
@@ -188,8 +198,8 @@ class Bridge:
 
     # ---- both ----
 
-    def _forget(self, routes: dict[Any, Any], key: OutKey | InKey) -> None:
-        routes.pop(key).close()
+    def _count(self, way: str, topic: str, counters: dict[str, int]) -> None:
+        self.ended[way].setdefault(topic, Counter()).update(counters)
 
     def _try(self, topic: str, what: str, act: Callable[..., None], *arguments: Any) -> None:
         try:

@@ -57,7 +57,7 @@ class Metrics(Collector):
             "rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"]
         )
         yield from _of_peers(status["peers"])
-        yield from _of_topics({way: status[way] for way in ("out", "in")})
+        yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
 
 
 def _texts(status: dict[str, Any], *names: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _of_peers(peers: list[dict[str, Any]]) -> Iterator[Metric]:
 
 
 def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
-    """Types of one topic are added up: a series needs labels of its own."""
+    """Types of one topic, and what has ended, are added up: a series needs labels of its own, and only grows."""
     messages = CounterMetricFamily("rtmw_node_messages", "Messages that crossed", labels=_TOPIC)
     size = CounterMetricFamily("rtmw_node_bytes", "Payload bytes that crossed", labels=_TOPIC)
     matched = GaugeMetricFamily("rtmw_node_matched_endpoints", "DDS readers or writers elsewhere", labels=_TOPIC)

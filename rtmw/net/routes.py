@@ -179,10 +179,15 @@ class Outgoing:
             )
         self._told_missed = missed
 
-    def close(self) -> None:
+    def close(self) -> dict[str, int]:
+        """What was counted in all."""
+        if self._route is not None:
+            self._route.stop()
+        counted = self.counters()
         if self._route is not None:
             self._route.close()
         del self._route, self._writer, self._heir, self._keeping, self._entity
+        return counted
 
 
 def _endpoints(writer: Any, handles: tuple[int, ...]) -> Iterator[Endpoint]:
@@ -266,6 +271,9 @@ class Incoming:
     def counters(self) -> dict[str, int]:
         return self._route.counters()
 
-    def close(self) -> None:
+    def close(self) -> dict[str, int]:
+        """What was counted in all."""
+        counted = self.counters()
         self._route.close()
         del self._route, self._reader, self._heir, self._entity
+        return counted

@@ -57,6 +57,10 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic],
             {**_names(topic, route, lane.reliability), "writers": len(route.heard()), **route.counters()}
             for (topic, _, lane), route in bridge.incoming.items()
         ],
+        "ended": {
+            way: [{"topic": topic, **counters} for topic, counters in ended.items()]
+            for way, ended in bridge.ended.items()
+        },
         "refused": bridge.refused,
         "apart": [asdict(one) for one in find_apart(topics, bridge, Names(settings.ros2))],
     }

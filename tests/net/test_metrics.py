@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import rtmw
 from rtmw.errors import RtmwError
 from rtmw.net.metrics import ADDRESS, Metrics
+from rtmw.net.status import CARRIED
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 Labels = frozenset[tuple[str, str]]
@@ -58,20 +59,42 @@ def test_messages_that_cross_are_counted_by_topic_and_direction(hosts: tuple[Hos
     wait_until(lambda: scrape(port_of(here))["rtmw_node_peers", labelled()] == 1, "the other node is not shown")
 
 
-def test_types_of_one_topic_are_added_up_in_one_series() -> None:
+def ended(host: Host, way: str) -> list[tuple[str, int, int]]:
+    """Topic, messages and bytes of what no longer crosses."""
+    return [(row["topic"], row[CARRIED[way]], row["bytes"]) for row in host.info()["ended"][way]]
+
+
+def test_what_was_counted_stays_when_a_topic_no_longer_crosses(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    with rtmw.Publisher("ended", domain=here.domain) as publisher:
+        for crossed in (3, 6):
+            with rtmw.Subscriber("ended", domain=there.domain) as subscriber:
+                assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+                for number in range(3):
+                    publisher.publish(b"%d" % number)
+                    subscriber.receive(timeout=PATIENCE)
+            found = [("ended", crossed, crossed)]
+            wait_until(lambda known=found: ended(there, "in") == known, "it is not counted")
+            wait_until(lambda: publisher.subscribers == 0, "it still crosses")
+    wait_until(lambda: ended(here, "out") == [("ended", 6, 6)], "it is not counted")
+    assert not there.info()["in"]
+
+
+def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> None:
     rows = [{"topic": "t", "type": name, "readers": 1, "sent": 2, "bytes": 10, "expired": 3} for name in ("A", "B")]
     metrics = Metrics(0)
     try:
         metrics.latest = {
             "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1,
             "participants": 2, "peers": [], "out": rows, "in": [],
+            "ended": {"out": [{"topic": "t", "sent": 3, "bytes": 1, "expired": 1}], "in": []},
         }  # fmt: skip
         shown = scrape(metrics.port)
     finally:
         metrics.close()
     out = labelled(topic="t", direction="out")
-    assert shown["rtmw_node_messages_total", out] == 4
-    assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 6
+    assert shown["rtmw_node_messages_total", out] == 7
+    assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 7
     assert shown["rtmw_node_info", labelled(host="h", domain="0", dds_domain="0", interface="")] == 1
     assert shown["rtmw_node_start_time_seconds", labelled()] == 5
 
