@@ -221,8 +221,7 @@ TARGETS = (
         1.5,
         over=(("scan", "eight fields", ONE_PROCESSOR),),
         at_least=True,
-        limited_by="a task's rows go from a Python process to a thread of the JVM: one processor has two programs to "
-        "run already, and what plans the query does not become faster by another one",
+        limited_by="what plans the query, and compiles it in the JVM, does not become faster by another processor",
     ),
     Target("1 % of a recording's time: at most 3 % of its bytes are read", ours("scan_slice", "1 % of the time"), 3.0),
 )
