@@ -20,7 +20,7 @@ test: setup  ## set up, then run every test
 
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
 
-bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an hour; ARGS=--quick: under five minutes
+bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an hour; ARGS=--quick: about five
 	@.venv-bench/bin/python -m bench $(ARGS)
 
 bench-docs: .venv-bench/.installed  ## bring the last results of make bench into docs/performance.md
