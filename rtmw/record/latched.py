@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from rtmw.recording._mcap import Chunk
-from rtmw.recording.batch import CARRIED
+from rtmw.recording.batch import CARRIED, CARRIED_MOST
 from rtmw.recording.writer import RecordingWriter
 
 __all__ = ["Latched"]
-
-MOST = 16
-"""Publishers of a channel that are remembered."""
 
 Kept = tuple[bytes, int, int, int, int, int, int]
 """Payload, log time, publish time, sequence, priority, publisher, expiry."""
@@ -28,7 +25,7 @@ class Latched:
             for message in chunk.latest(channel):
                 kept.pop(message[5], None)
                 kept[message[5]] = message
-            while len(kept) > MOST:
+            while len(kept) > CARRIED_MOST:
                 del kept[next(iter(kept))]
 
     def carry(self, writer: RecordingWriter, log_time: int) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CARRIED: Final = 1
 """Flag of a message that was carried over from an earlier file."""
+CARRIED_MOST: Final = 16
+"""Publishers of a channel whose last messages are carried over."""
 
 
 @dataclass(frozen=True, slots=True)

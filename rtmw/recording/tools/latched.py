@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rtmw.recording.batch import CARRIED, Batch
+from rtmw.recording.batch import CARRIED, CARRIED_MOST, Batch
 from rtmw.recording.schemas.ros2_qos import QOS_KEY, is_latched, offered
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from rtmw.recording.contents import Chunk
     from rtmw.recording.recording import Recording
-
-MOST: Final = 16
-"""Publishers of a channel that a recorder remembers."""
 
 _Found = tuple[int, Batch]
 """When it came, and a batch of this message only."""
@@ -69,7 +66,7 @@ class _Search:
         """Could a chunk that ends then have a message that is missing?"""
         found = self._found[channel]
         if self._recording.header.is_ours:
-            return len(found) < MOST
+            return len(found) < CARRIED_MOST
         return sum(time > end_ns for time, _ in found.get(0, ())) < self._counts[channel]
 
     def _see(self, channel: int, batch: Batch, times: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
