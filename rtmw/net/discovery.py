@@ -67,6 +67,12 @@ class Endpoint:
         return kept.history.depth if kept is not None and isinstance(kept.history, Policy.History.KeepLast) else 1
 
 
+def endpoint_of(shown: Any) -> Endpoint:
+    """Of what DDS shows of a writer or reader: a built-in sample, or the data of one that is matched."""
+    names = shown.topic_name, shown.type_name
+    return Endpoint(str(shown.key), str(shown.participant_key), *names, shown.qos, shown.type_id)
+
+
 class Endpoints:
     """Writers, or readers, by topic."""
 
@@ -179,11 +185,7 @@ class Discovery:
         if not is_alive:
             kept.drop(guid)
         elif str(sample.participant_key) != self._own:
-            kept.put(
-                Endpoint(
-                    guid, str(sample.participant_key), sample.topic_name, sample.type_name, sample.qos, sample.type_id
-                )
-            )
+            kept.put(endpoint_of(sample))
 
     def _on_writer(self, sample: Any, is_alive: bool) -> None:
         self._keep(self.writers, sample, is_alive)

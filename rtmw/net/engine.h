@@ -28,7 +28,6 @@ enum {
     BURST = 32,                /* messages sent between two looks at what came meanwhile */
     BURST_BYTES = 64 << 10,    /* the same, in bytes */
     BATCH = 32,                /* samples taken from a reader in one call */
-    SOURCES = 64,              /* remote writers that a route remembers */
     KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
     PAUSES = 256,              /* topics that others may have paused at a time */
     RETRY_NS = 200000,

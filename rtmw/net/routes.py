@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from rtmw.errors import RtmwError
 from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
-from rtmw.net.discovery import Endpoint
+from rtmw.net.discovery import Endpoint, endpoint_of
 from rtmw.net.idl_class import idl_class, is_opaque
 from rtmw.net.lanes import Lane, lane_of
 from rtmw.net.library import KNOWS_DATAGRAMS, Engine, Route
@@ -107,7 +106,8 @@ class Outgoing:
         lane, handles = Lane(offer.reliability, offer.history > 0), tuple(writer.matched_sub)
         before, readers = self._matched.get(writer._ref, ((), ()))
         if before != handles:
-            readers = tuple(_endpoints(writer, handles))
+            shown = map(writer.get_matched_subscription_data, handles)
+            readers = tuple(endpoint_of(one) for one in shown if one is not None)
             self._matched[writer._ref] = (handles, readers)
         return tuple(reader for reader in readers if reader.note is None or lane_of(reader) == lane)
 
@@ -126,13 +126,18 @@ class Outgoing:
 
     def _stop(self) -> None:
         """What is kept is the bus' again: the next reader gets it from there."""
-        assert self._route is not None
+        self._close_route()
+        self._keeping = []
+        if self.offer.history:
+            self._writer = self._make_writer(self.offer)
+
+    def _close_route(self) -> None:
+        if self._route is None:
+            return
         self._route.stop()
         self._before.update(self._route.counters())
         self._route.close()
-        self._route, self._keeping = None, []
-        if self.offer.history:
-            self._writer = self._make_writer(self.offer)
+        self._route = None
 
     def _may_lend(self, offer: Offer) -> bool:
         return not offer.history and is_opaque(self.kind)
@@ -181,19 +186,10 @@ class Outgoing:
 
     def close(self) -> dict[str, int]:
         """What was counted in all."""
-        if self._route is not None:
-            self._route.stop()
+        self._close_route()
         counted = self.counters()
-        if self._route is not None:
-            self._route.close()
         del self._route, self._writer, self._heir, self._keeping, self._entity
         return counted
-
-
-def _endpoints(writer: Any, handles: tuple[int, ...]) -> Iterator[Endpoint]:
-    for one in map(writer.get_matched_subscription_data, handles):
-        if one is not None:
-            yield Endpoint(str(one.key), str(one.participant_key), one.topic_name, one.type_name, one.qos, one.type_id)
 
 
 def _who(reader: Endpoint) -> str:
