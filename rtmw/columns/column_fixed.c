@@ -68,12 +68,13 @@ static bool is_whole(const uint8_t *payload, size_t size, const uint8_t *header,
     return true;
 }
 
-#define GATHER(type, wide_type)                                   \
-    for (uint64_t i = 0; i < rows->count; i++) {                  \
-        type number;                                              \
-        memcpy(&number, from + rows->position[i], sizeof number); \
-        wide_type wide = number;                                  \
-        memcpy(to + i * sizeof wide, &wide, sizeof wide);         \
+/* What is written changes no position: the compiler is told so, and need not read them anew. */
+#define GATHER(type, wide_type)                                 \
+    for (uint64_t i = 0, count = rows->count; i < count; i++) { \
+        type number;                                            \
+        memcpy(&number, from + position[i], sizeof number);     \
+        wide_type wide = number;                                \
+        memcpy(to + i * sizeof wide, &wide, sizeof wide);       \
     }
 
 static void gather_decimals(const struct column_rows *rows, const uint8_t *from, uint8_t *to)
@@ -81,8 +82,9 @@ static void gather_decimals(const struct column_rows *rows, const uint8_t *from,
     for (uint64_t i = 0; i < rows->count; i++) store_decimals(from + rows->position[i], to + 16 * i, 1);
 }
 
-static void gather_wider(const struct column_rows *rows, unsigned size, const uint8_t *from, uint8_t *to)
+static void gather_wider(const struct column_rows *rows, unsigned size, const uint8_t *from, uint8_t *restrict to)
 {
+    const int64_t *position = rows->position;
     if (size == 1)
         GATHER(uint8_t, uint16_t)
     else if (size == 2)
@@ -93,8 +95,10 @@ static void gather_wider(const struct column_rows *rows, unsigned size, const ui
         gather_decimals(rows, from, to);
 }
 
-static void gather_numbers(const struct column_rows *rows, const struct column_op *op, const uint8_t *from, uint8_t *to)
+static void gather_numbers(const struct column_rows *rows, const struct column_op *op, const uint8_t *from,
+                           uint8_t *restrict to)
 {
+    const int64_t *position = rows->position;
     unsigned size = op->size[0];
     if (op->width > size)
         gather_wider(rows, size, from, to);
@@ -114,20 +118,42 @@ static void gather_booleans(const struct column_rows *rows, const uint8_t *from,
     for (uint64_t i = 0; i < rows->count; i++) to[i >> 3] |= (uint8_t)((from[rows->position[i]] != 0) << (i & 7));
 }
 
+/* Appends to the columns. */
 static void gather(struct column_build *build, const struct column_rows *rows, struct layout *l, uint32_t index)
 {
     const struct column_op *op = &l->ops[index];
     struct column *c = &build->columns[index];
-    c->rows = rows->count;
+    uint64_t before = c->rows;
+    c->rows += rows->count;
     if (op->code == COLUMN_STRUCT) {
         for (uint32_t i = 0; i < op->length; i++) gather(build, rows, l, op->first + i);
         return;
     }
     const uint8_t *from = rows->base + place(l, op->size[l->version]);
     if (op->code == COLUMN_BOOLEAN)
-        gather_booleans(rows, from, c->values);
+        gather_booleans(rows, from, c->values + before / 8);
     else
-        gather_numbers(rows, op, from, c->values);
+        gather_numbers(rows, op, from, c->values + before * op->width);
+}
+
+/* A multiple of 8, so that bits of booleans begin with a byte; and so few that their payloads stay in the first cache
+ * while they are gathered. */
+enum { BLOCK = 256 };
+
+static struct column_rows block_of(const struct column_rows *rows, uint64_t first)
+{
+    struct column_rows block = *rows;
+    block.position += first;
+    block.size += first;
+    block.count = rows->count - first < BLOCK ? rows->count - first : BLOCK;
+    return block;
+}
+
+static bool are_whole(const struct column_rows *rows, const uint8_t *header, size_t end)
+{
+    for (uint64_t i = 0; i < rows->count; i++)
+        if (!is_whole(rows->base + rows->position[i], (size_t)rows->size[i], header, end)) return false;
+    return true;
 }
 
 /* Room was made for all rows when the build was started. */
@@ -138,11 +164,15 @@ bool column_decode_fixed(struct column_build *build, const struct column_rows *r
     const uint8_t *header = rows->base + rows->position[0];
     uint8_t form = header[1];
     if (header[0] != 0 || (form != 1 && form != (program->appendable ? 9 : 7))) return false;
-    struct layout empty = {program->ops, COLUMN_HEADER, form == 1 ? 8 : 4, form != 1}, l = empty;
+    const struct layout empty = {program->ops, COLUMN_HEADER, form == 1 ? 8 : 4, form != 1};
+    struct layout l = empty;
     if (!is_fixed(&l, 0)) return false;
-    for (uint64_t i = 0; i < rows->count; i++)
-        if (!is_whole(rows->base + rows->position[i], (size_t)rows->size[i], header, l.end)) return false;
-    l = empty;
-    gather(build, rows, &l, 0);
+    const size_t end = l.end;
+    for (uint64_t first = 0; first < rows->count; first += BLOCK) {
+        const struct column_rows block = block_of(rows, first);
+        if (!are_whole(&block, header, end)) return column_truncate(build, 0, 0), false;
+        l = empty;
+        gather(build, &block, &l, 0);
+    }
     return true;
 }

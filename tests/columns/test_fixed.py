@@ -76,10 +76,31 @@ def test_one_damaged_row_is_found_among_whole_ones(row: int, change: bytes | Non
         rows_of(payloads)
 
 
+THOUSANDS = 3001
+
+
+def many() -> list[bytes]:
+    return [
+        Numbers(n % 256, n, -n, n, Pose(0, n / 2, n % 2 == 0), 0, n, -n, True).serialize() for n in range(THOUSANDS)
+    ]
+
+
 def test_three_thousand_rows_keep_their_order() -> None:
-    payloads = [Numbers(n % 256, n, -n, n, Pose(0, n / 2, n % 2 == 0), 0, n, -n, True).serialize() for n in range(3000)]
-    batch = decode(side_by_side(payloads), resolve(Numbers))
-    numbers = np.arange(3000)
+    batch = decode(side_by_side(many()), resolve(Numbers))
+    numbers = np.arange(THOUSANDS)
     assert (batch["g"].to_numpy() == -numbers).all()
     assert (batch["pose"].field("x").to_numpy() == numbers / 2).all()
     assert (batch["pose"].field("moving").to_numpy(zero_copy_only=False) == (numbers % 2 == 0)).all()
+    assert batch["h"].to_numpy(zero_copy_only=False).all()
+
+
+@pytest.mark.parametrize("row", [255, 256, THOUSANDS - 1])
+def test_a_row_of_another_encoding_far_behind_leaves_all_as_they_are(row: int) -> None:
+    payloads, numbers = many(), np.arange(THOUSANDS)
+    payloads[row] = Numbers(7, row, -row, row, Pose(0, 0.5, True), 0, row, -row, False).serialize(
+        endianness=Endianness.Big, use_version_2=True
+    )
+    batch = decode(side_by_side(payloads), resolve(Numbers))
+    batch.validate(full=True)
+    assert (batch["g"].to_numpy() == -numbers).all()
+    assert batch["h"].to_numpy(zero_copy_only=False).tolist() == [n != row for n in range(THOUSANDS)]
