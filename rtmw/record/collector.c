@@ -111,7 +111,6 @@ static uint32_t take_from(struct collector *c, struct source *s)
 {
     uint32_t taken = 0, depth = load_relaxed(&s->new_depth);
     if (s->has_held && !take_held(c, s)) return rtmw_subscriber_alive(s->subscriber), 0;
-    if (depth) source_adapt(c, s, depth);
     for (rtmw_message m; taken < BURST; taken++) {
         int code = rtmw_take(s->subscriber, &m);
         if (code != RTMW_OK) break;
@@ -122,6 +121,7 @@ static uint32_t take_from(struct collector *c, struct source *s)
         }
         rtmw_release(c->region, m.descriptor);
     }
+    if (depth && !s->has_held) source_adapt(c, s, depth);
     source_settle(c, s);
     return taken;
 }

@@ -37,6 +37,7 @@ struct source {
     bool has_held;
     rtmw_message held;     /* taken, but there is no chunk for it yet: of RELIABLE sources only */
     uint64_t last[BANDS];  /* sequence of the last message; 0: none yet */
+    uint64_t past[BANDS];  /* of what a RELIABLE one found in a topic that was there before */
     uint64_t gaps, filled; /* messages of a RELIABLE source that did not come, and those of them that were counted */
     uint16_t channel;      /* of its last message; 0: none yet */
     uint32_t kind_count, kinds_room;
@@ -101,7 +102,7 @@ void source_count_missing(struct source *, enum cause, uint64_t count);
 void source_settle(struct collector *, struct source *);
 /* A message comes; false: it came before. Those before the first one of a new topic are EARLY. */
 bool source_see(struct source *, const rtmw_message *);
-/* Go on as ADAPTIVE with another depth, from the message behind the last one; without memory: the next time. */
+/* Go on as ADAPTIVE with another depth, from the message behind the last one; no room: the next time. */
 void source_adapt(struct collector *, struct source *, uint32_t depth);
 
 /* exchange.c */

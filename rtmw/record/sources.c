@@ -4,16 +4,37 @@
 
 #include "collector.h"
 
-static struct source *source_open(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, int *code)
+/* What lies in a topic already is not recorded, but for what its publishers keep. */
+static int see_past(struct collector *c, struct source *s)
+{
+    rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, 1, UINT32_MAX, 0, 0, 0};
+    rtmw_subscriber *looking;
+    int code = rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &looking);
+    if (code != RTMW_OK) return code;
+    bool is_past = true;
+    for (rtmw_message m; is_past && rtmw_take(looking, &m) == RTMW_OK;) {
+        is_past = m.is_old;
+        if (is_past) s->past[m.priority] = m.sequence;
+        rtmw_release(c->region, m.descriptor);
+    }
+    rtmw_subscriber_close(looking);
+    return RTMW_OK;
+}
+
+static struct source *source_open(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, bool is_new,
+                                  int *code)
 {
     struct source *s = calloc(1, sizeof *s);
-    char *name = strdup(topic);
     *code = RTMW_SYSTEM;
-    if (s && name) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
-    if (*code != RTMW_OK) return free(s), free(name), NULL;
-    s->topic = name;
+    if (!s || !(s->topic = strdup(topic))) return free(s), NULL;
+    s->is_new = is_new;
     s->is_reliable = qos->reliability == RTMW_RELIABLE;
-    return s;
+    *code = s->is_reliable && !is_new ? see_past(c, s) : RTMW_OK;
+    if (*code == RTMW_OK) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
+    if (*code == RTMW_OK) return s;
+    free(s->topic);
+    free(s);
+    return NULL;
 }
 
 static bool sources_room(struct collector *c)
@@ -31,9 +52,8 @@ static bool sources_room(struct collector *c)
 
 int64_t source_add(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, bool is_new, int *code)
 {
-    struct source *s = source_open(c, topic, qos, code);
+    struct source *s = source_open(c, topic, qos, is_new, code);
     if (!s) return -1;
-    s->is_new = is_new;
     pthread_mutex_lock(&c->lock);
     bool done = sources_room(c);
     if (done) {
@@ -140,16 +160,28 @@ bool source_see(struct source *s, const rtmw_message *message)
     return true;
 }
 
-void source_adapt(struct collector *c, struct source *s, uint32_t depth)
+/* Instead of a subscriber that weaker publishers are not matched with: from the message behind the last one it took. */
+static bool replace_reliable(struct collector *c, struct source *s, uint32_t depth)
 {
     rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, depth, UINT32_MAX, 0, 0, 0};
     rtmw_subscriber *other;
-    if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &other) != RTMW_OK) return;
+    if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &other) != RTMW_OK) return false;
     source_settle(c, s);
     rtmw_subscriber_close(s->subscriber);
     s->subscriber = c->waited_for[s->number] = other;
     s->bus = (rtmw_subscriber_counters){0};
     s->is_reliable = false;
+    for (int band = 0; band < BANDS; band++)
+        if (!s->last[band]) s->last[band] = s->past[band];
+    return true;
+}
+
+void source_adapt(struct collector *c, struct source *s, uint32_t depth)
+{
+    if (!s->is_reliable)
+        rtmw_subscriber_adjust(s->subscriber, depth, 0);
+    else if (!replace_reliable(c, s, depth))
+        return;
     store_relaxed(&s->new_depth, 0u);
 }
 

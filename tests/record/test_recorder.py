@@ -149,6 +149,26 @@ def test_messages_kept_for_late_subscribers_are_recorded(domain: rtmw.Domain, tm
     assert payloads_of(recorder.paths) == [b"map", b"now"]
 
 
+@pytest.mark.parametrize("reliable", [False, True])
+def test_what_lay_in_a_topic_before_stays_out_when_its_publishers_come_again(
+    reliable: bool, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    """Not even if the recorder asks for less because of them."""
+    with rtmw.Publisher("a", domain=domain) as first:
+        for priority in range(8):
+            first.publish(b"long ago", priority=priority)
+    with (
+        rtmw.Recorder("*", tmp_path / "run", domain=domain, reliable=reliable) as recorder,
+        rtmw.Publisher("a", domain=domain) as second,
+    ):
+        for i in range(50):
+            second.publish(b"now", priority=i % 8)
+            time.sleep(0.01)  # so that it is seen while it publishes, and adapted to
+        taken(recorder, 50)
+    assert payloads_of(recorder.paths) == [b"now"] * 50
+    assert not recorder.stats().missing
+
+
 def test_a_topic_whose_type_changes_has_a_channel_for_each(domain: rtmw.Domain, tmp_path: Path) -> None:
     with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
         with rtmw.Publisher("a", domain=domain) as first:
