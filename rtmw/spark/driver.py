@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import site
 import sys
 import sysconfig
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from rtmw.errors import NotInstalled
 from rtmw.spark.java import find_java
@@ -28,6 +32,8 @@ ALWAYS = {
 """May also be set in a session that runs already."""
 
 GIB = 1 << 30
+SOCKET, LONGEST_SOCKET = f".{uuid4()}.sock", 107
+"""What Spark calls a socket, and how long the path of one may be."""
 
 UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Spark knows how many rows a batch has, and asks for a null before it asks for a value: Arrow need not look again."""
@@ -65,9 +71,29 @@ def worker_settings() -> dict[str, str]:
     return {"spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))}
 
 
+@cache
+def sockets_folder() -> str | None:
+    """Of this program alone, and gone with it; None where names in it would be too long for a socket."""
+    folder = TemporaryDirectory(prefix="rtmw-spark-", ignore_cleanup_errors=True)
+    if len(os.path.join(folder.name, SOCKET)) > LONGEST_SOCKET:
+        folder.cleanup()
+        return None
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
+def worker_sockets() -> dict[str, str]:
+    """How rows come from the workers: Unix sockets cost both sides less than TCP's."""
+    folder = sockets_folder()
+    if folder is None:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
 def local_settings() -> dict[str, str]:
     """All of it inside of this machine: nothing listens on the network."""
     return {
+        **worker_sockets(),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": sensible_memory(),

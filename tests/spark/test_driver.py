@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,33 @@ def test_everything_listens_on_loopback_only(spark: SparkSession) -> None:
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
+
+
+def test_rows_come_through_sockets_in_a_folder_of_this_program_alone(spark: SparkSession) -> None:
+    folder = Path(str(spark.conf.get("spark.python.unix.domain.socket.dir")))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert spark.range(1).mapInArrow(where_workers_are, "python string, rtmw string").count() == 1
+    assert all(stat.S_ISSOCK(path.stat().st_mode) for path in folder.iterdir())
+    assert len([*folder.iterdir()]) > 1  # where accumulators are told, and where workers are asked for
+
+
+def test_the_folder_of_sockets_is_gone_with_the_program() -> None:
+    source = "from rtmw.spark import driver; print(driver.sockets_folder())"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True)
+    assert "rtmw-spark-" in done.stdout
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_where_paths_are_too_long_for_sockets_there_are_none(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    source = "from rtmw.spark import driver; print(driver.worker_sockets())"
+    own = {**os.environ, "TMPDIR": str(deep)}
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True, env=own
+    )
+    assert done.stdout.strip() == "{}"
+    assert [*deep.iterdir()] == []
 
 
 def test_arrow_does_not_check_again_what_spark_has_checked(spark: SparkSession) -> None:
@@ -81,6 +109,11 @@ def test_without_pyspark_it_is_said_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
     assert "PySpark is not installed, which rtmw.spark needs" in done.stderr
     assert "pip install 'rtmw[spark]'" in done.stderr
+
+
+def test_what_it_offers_is_the_same_each_time_it_is_asked_for(java: None) -> None:
+    first = [getattr(rtmw.spark, name) for name in rtmw.spark.__all__]
+    assert [getattr(rtmw.spark, name) for name in rtmw.spark.__all__] == first
 
 
 def test_importing_rtmw_spark_starts_and_imports_nothing_of_spark() -> None:
