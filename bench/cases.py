@@ -12,7 +12,7 @@ RTMW = "rtmw"
 SPIN, FUTEX, MEMCPY, HANDOVER = "C spin", "C futex", "C memcpy", "C handover"
 SOCKETPAIR, MSGSPEC = "socketpair", "msgspec"
 MCAP, WRITE = "mcap", "write"
-PARQUET, ONE_PROCESSOR = "Spark, Parquet", "rtmw, one processor"
+PARQUET, FORMAT, ONE_PROCESSOR = "Spark, Parquet", 'rtmw, format("rtmw")', "rtmw, one processor"
 SLEEP = "time.sleep"
 
 

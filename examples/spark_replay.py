@@ -31,8 +31,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         record(folder)
         spark = rtmw.spark.session("local[1]")
-        speeds = spark.read.format("rtmw").option("columns", "topic, log_time_ns, sequence, file, pump, rpm, payload")
-        fast = speeds.option("topic", "pump/speed").load(folder).where("pump = 1 and rpm >= 1500")
+        columns = ["topic", "log_time_ns", "sequence", "file", "pump", "rpm", "payload"]
+        speeds = rtmw.spark.read(folder, topic="pump/speed", columns=columns)
+        fast = speeds.where("pump = 1 and rpm >= 1500")
         with rtmw.Subscriber("pump/speed", Speed, depth=1000, reliability=rtmw.Reliability.RELIABLE) as subscriber:
             replayed = rtmw.spark.replay(fast, rate=0)
             heard = [sample.value for sample in subscriber.take_many(1000)]

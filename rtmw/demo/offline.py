@@ -92,13 +92,13 @@ def in_spark(spark: SparkSession, path: Path, picture: Path, bus: Domain) -> Off
     """What `with_spark` does, in a session that runs."""
     from rtmw.spark import analyse
 
-    messages = spark.read.format("rtmw").option("typed", "false").load(str(path))
+    messages = rtmw.spark.read(path, spark=spark, typed=False)
     latency = analyse.latency(messages)
     found: list[Any] = latency.collect()
     rows = {row.topic: row.messages for row in found}
     title = "Computed by Spark: from publishing on one host to the recorder on the other"
     show_table(Table(title, latency.columns, [[_whole(cell) for cell in row] for row in found]))
-    cpu = spark.read.format("rtmw").option("topic", telemetry.CPU.name).load(str(path))
+    cpu = rtmw.spark.read(path, spark=spark, topic=telemetry.CPU.name)
     means = analyse.resample(cpu, 0.5, ["percent"], how="mean")
     figure: Any = analyse.lines(means, "time", "percent", title="Processor load, as recorded", unit="%")
     figure.savefig(picture, dpi=120)

@@ -1,7 +1,7 @@
 """Recordings in Spark, and Spark's rows on the bus again.
 
     spark = rtmw.spark.session()
-    flow = spark.read.format("rtmw").load("monday/", topic="pump/speed")
+    flow = rtmw.spark.read("monday/", topic="pump/speed")
 
 Needs `pip install 'rtmw[spark]'` and Java 17 or newer; neither is looked for before it is used.
 """
@@ -15,10 +15,14 @@ from rtmw.spark.driver import register, require_pyspark, session
 
 if TYPE_CHECKING:
     from rtmw.spark import analyse
+    from rtmw.spark.planned import Scanned, scanned
     from rtmw.spark.playback import Replayed, replay
-    from rtmw.spark.scanned import Scanned, scanned
+    from rtmw.spark.reading import read
 
-__all__ = ["Replayed", "Scanned", "analyse", "register", "replay", "scanned", "session"]
+__all__ = ["Replayed", "Scanned", "analyse", "read", "register", "replay", "scanned", "session"]
+
+_HOMES = {"Replayed": "playback", "Scanned": "planned", "read": "reading", "replay": "playback", "scanned": "planned"}
+"""Modules that need PySpark, by what they give."""
 
 
 def __getattr__(name: str) -> Any:
@@ -27,5 +31,4 @@ def __getattr__(name: str) -> Any:
     require_pyspark()
     if name == "analyse":
         return import_module("rtmw.spark.analyse")
-    module = "playback" if name in ("Replayed", "replay") else "scanned"
-    return getattr(import_module(f"rtmw.spark.{module}"), name)
+    return getattr(import_module(f"rtmw.spark.{_HOMES[name]}"), name)

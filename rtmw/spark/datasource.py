@@ -26,9 +26,10 @@ class RtmwDataSource(DataSource):
         from rtmw.spark.options import read_options
         from rtmw.spark.source import schema_of
         from rtmw.spark.stream import STREAM_OPTIONS
+        from rtmw.spark.survey import survey
 
         options = read_options(self.options, STREAM_OPTIONS)  # Spark does not say which of the two will be made
-        return schema_of(replace(options, incomplete="read"))
+        return schema_of(options, survey(replace(options, incomplete="read")))
 
     def reader(self, schema: StructType) -> RecordingReader:
         from rtmw.spark.options import read_options

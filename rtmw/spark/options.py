@@ -1,12 +1,14 @@
-"""What may be said to `spark.read.format("rtmw")`, checked."""
+"""What may be said to `spark.read.format("rtmw")` in text, and to `rtmw.spark.read` in Python's values; checked."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict
+
+from rtmw.types import resolve
 
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 BOOLEANS: Final = {"true": True, "false": False}
@@ -44,6 +46,22 @@ class ReadOptions:
     """The index also answers conditions of the query; for DataFrames that are asked once, see docs/spark.md."""
     partition_bytes: int | None = None
     """Of messages in a partition; None: so many that all processors are busy."""
+
+
+class ReadKeywords(TypedDict, total=False):
+    """Keywords of `rtmw.spark.read`; what they mean is said in ReadOptions."""
+
+    topic: str | Sequence[str]
+    type: str | type
+    columns: str | Sequence[str]
+    start: datetime | str | int
+    end: datetime | str | int
+    typed: bool
+    mode: str
+    unsigned64: str
+    carried: bool
+    incomplete: str
+    partition_bytes: str | int
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -107,21 +125,45 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 
 
 def read_options(options: Mapping[str, str], known: frozenset[str] = frozenset()) -> ReadOptions:
-    """The options of a read. `known`: other names, of whoever asks. Raises ValueError."""
+    """The options of a `load`. `known`: other names, of whoever asks. Raises ValueError."""
     values: dict[str, Any] = {}
     for name, text in options.items():
-        reader = _READERS.get(name.lower())
-        if reader is not None:
-            values[reader[0]] = _value(name, text, reader[1])
+        if name.lower() in _READERS:
+            values |= _value(name, text)
         elif name.lower() not in known | {"path", "paths"}:
             names = ", ".join(sorted({*_READERS, *known}))
             raise ValueError(f"rtmw has no option {name!r} for reading; there are {names}")
     return ReadOptions(_paths(options), **values)
 
 
-def _value(name: str, text: str, reader: Callable[[str], Any]) -> Any:
+def keyword_options(paths: Sequence[str], keywords: Mapping[str, Any]) -> ReadOptions:
+    """The same of ReadKeywords. Raises TypeError for one that there is not, ValueError for a value."""
+    values: dict[str, Any] = {}
+    for name, given in keywords.items():
+        if name not in ReadKeywords.__annotations__:
+            raise TypeError(f"read() has no keyword {name!r}; there are {', '.join(ReadKeywords.__annotations__)}")
+        is_listed = name in ("topic", "columns") and not isinstance(given, str)
+        values |= {_READERS[name][0]: tuple(given)} if is_listed else _value(name, _text(given))
+    return ReadOptions(tuple(paths), **values)
+
+
+def _text(given: Any) -> str:
+    match given:
+        case str():
+            return given
+        case bool() | int():
+            return str(given).lower()
+        case datetime():
+            return str(nanoseconds(given))
+        case _:
+            return resolve(given).name
+
+
+def _value(name: str, text: str) -> dict[str, Any]:
+    """By its attribute."""
+    attribute, reader = _READERS[name.lower()]
     try:
-        return reader(text)
+        return {attribute: reader(text)}
     except ValueError as error:
         raise ValueError(f"option {name}={text!r} is not known: {error} was expected") from None
 

@@ -115,9 +115,9 @@ def _figures(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _read(session: SparkSession, contents: Contents, topics: Sequence[str] = ()) -> DataFrame:
-    reader = session.read.format("rtmw").option("incomplete", "read")
-    reader = reader.option("topic", ",".join(topics)) if topics else reader.option("typed", "false")
-    return reader.load([str(path) for path in contents.paths])
+    if not topics:
+        return rtmw.spark.read(contents.paths, spark=session, typed=False, incomplete="read")
+    return rtmw.spark.read(contents.paths, spark=session, topic=topics, incomplete="read")
 
 
 def _show(page: Page, result: DataFrame, most: int | None = None) -> list[Any]:

@@ -23,9 +23,9 @@ ALWAYS = frozenset(name for name, field in METADATA.items() if not field.nullabl
 """Columns that are never null."""
 
 
-def schema_of(options: ReadOptions) -> StructType:
-    """The columns of a read. Raises RecordingError, UnsupportedType, ValueError."""
-    layout = layout_of(_common_type(survey(options), options), options)
+def schema_of(options: ReadOptions, surveyed: list[Surveyed]) -> StructType:
+    """The columns of a read. Raises UnsupportedType, ValueError."""
+    layout = layout_of(_common_type(surveyed, options), options)
     return spark_schema(layout.chosen(options.columns))
 
 

@@ -18,6 +18,7 @@ from rtmw.errors import RecordingDamaged, RecordingError, UnsupportedType, Value
 from rtmw.spark.options import read_options
 from rtmw.spark.partitions import Partition
 from rtmw.spark.source import reader_of, schema_of
+from rtmw.spark.survey import survey
 from tests.spark.plant import BEGIN, MS, Deep, Plant, Speed, report, speed
 from tests.spark.plant_folder import record_plant
 
@@ -34,7 +35,7 @@ class Query:
 
     def __init__(self, path: Path | str, schema: StructType | None = None, **options: str) -> None:
         self.options = read_options({"path": str(path), **options})
-        self.schema = schema if schema is not None else schema_of(self.options)
+        self.schema = schema if schema is not None else schema_of(self.options, survey(self.options))
         self.reader = reader_of(self.options, self.schema)
         self.partitions: list[Any] = [*self.reader.partitions()]
 

@@ -1,6 +1,6 @@
-"""Ready analyses of recordings: each takes the rows of `spark.read.format("rtmw")`, and gives a plain DataFrame.
+"""Ready analyses of recordings: each takes rows as `rtmw.spark.read` has them, and gives a plain DataFrame.
 
-    messages = spark.read.format("rtmw").load("monday/")
+    messages = rtmw.spark.read("monday/")
     analyse.rates(messages).show()
     analyse.lines(analyse.latency_over_time(messages, every=10), "time", "p99_us").savefig("latency.png")
 
