@@ -16,7 +16,6 @@ SCRIPTS = {"Makefile", "run"}
 
 LONGEST = 400
 LONGER = {
-    "rtmw/shm/_core.c": "all of the core that knows Python: formulaic, and five types in it",
     "rtmw/net/_engine.c": "all of the engine that knows Python: formulaic, and three types in it",
     "rtmw/recording/_mcap.c": "all of recordings that knows Python: formulaic, what reads and what writes",
     "rtmw/columns/_columns.c": "all of the columns that knows Python: formulaic, and two types in it",
@@ -24,19 +23,9 @@ LONGER = {
 }
 """Files that may be longer, by path, each with the reason."""
 
-GLUE = {
-    "rtmw/shm/_core.c",
-    "rtmw/shm/type_argument.h",
-    "rtmw/types/_cdr.c",
-    "rtmw/net/_engine.c",
-    "rtmw/recording/_mcap.c",
-    "rtmw/replay/_player.c",
-    "rtmw/columns/_columns.c",
-    "rtmw/record/_collector.c",
-}
-
 MACHINE_PATH = re.compile(r"/(?:root|work|home|Users)/\w")
-PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"]Python\.h[>"]', re.MULTILINE)
+PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"](?:Python\.h|(?:[^">]*/)?_\w+\.h)[>"]', re.MULTILINE)
+"""Python.h, and the headers of glue, which include it."""
 ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
 
 
@@ -55,8 +44,9 @@ def files_with(pattern: re.Pattern[str], kinds: set[str]) -> set[str]:
     return {name(path) for path in sources(kinds) if pattern.search(path.read_text(errors="replace"))}
 
 
-def test_only_the_glue_files_include_the_python_api() -> None:
-    assert files_with(PYTHON_API, C_FAMILY) == GLUE
+def test_a_c_file_includes_the_python_api_exactly_if_its_name_begins_with_an_underscore() -> None:
+    glue = {name(path) for path in sources(C_FAMILY) if path.name.startswith("_")}
+    assert files_with(PYTHON_API, C_FAMILY) == glue
 
 
 def test_every_atomic_operation_goes_through_one_header() -> None:

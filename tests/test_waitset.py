@@ -9,6 +9,7 @@ import time
 import pytest
 
 import rtmw
+from rtmw import shm
 from tests.bus import LONG, Reading, eventually
 from tests.child import Spawn
 
@@ -115,6 +116,11 @@ def test_closing_one_of_them_wakes_it_with_an_error() -> None:
     with pytest.raises(rtmw.ClosedError, match="'b'"):
         rtmw.WaitSet(first, second).wait(LONG)
     timer.join()
+
+
+def test_the_core_names_what_is_no_subscriber() -> None:
+    with pytest.raises(TypeError, match="waits for subscribers, and was given 'pump/speed'"):
+        shm.wait_any((rtmw.Subscriber("t"), "pump/speed"), 0)  # type: ignore[type-var]
 
 
 def test_an_empty_set_sleeps_until_its_timeout() -> None:

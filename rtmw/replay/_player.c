@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../shm/type_argument.h"
+#include "../shm/_type_argument.h"
 #include "player.h"
 
 typedef struct {

@@ -1,4 +1,4 @@
-"""The C core as Python sees it; see _core.c and rtmw.h."""
+"""The C core as Python sees it; see _core.h and rtmw.h."""
 
 from collections.abc import Callable, Iterable, Iterator
 from types import EllipsisType, GenericAlias, TracebackType

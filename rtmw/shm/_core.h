@@ -1,0 +1,164 @@
+/* What the files share that know Python. Each holds one type, or what is done with it, and no algorithm: it reads
+ * arguments, calls one core function, maps the code, builds the result.
+ *
+ *   _core.c        the module, and what all of them need: errors, times, names, lists
+ *   _region.c      Region, a handle of the domain         _tables.c  _queue.c  _trace.c   what tools see through it
+ *   _publisher.c   Publisher, a handle of an endpoint     _publish.c   publish, publish_many     _loan.c     Loan
+ *   _subscriber.c  Subscriber, the same                   _take.c      take, receive             _sample.c   Sample
+ *                                                         _wait.c      wait_any
+ *
+ * rtmw.Publisher and rtmw.Subscriber derive from the types here; publish, take and receive are these methods. Loan and
+ * Sample lend a block as a buffer. Codes become exceptions in rtmw/shm/failures.py. The GIL is released for waiting only.
+ */
+#ifndef RTMW_GLUE_H
+#define RTMW_GLUE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include "core.h"
+
+enum { WRONG_TYPE = 100 }; /* beyond rtmw_code: the value has no buffer */
+
+typedef struct {
+    PyObject_HEAD
+    struct rtmw_region *core;
+    PyObject *weak;
+} Region;
+
+typedef struct {
+    PyObject_HEAD
+    Region *region;
+    PyObject *topic, *encode, *write;
+    rtmw_publisher *core;
+    uint64_t max_blocking_ns;
+    uint32_t busy; /* threads inside a wait; the last one out finishes close() */
+    bool closed;
+    PyTypeObject *loan_type;
+} Publisher;
+
+typedef struct {
+    PyObject_HEAD
+    Region *region;
+    PyObject *topic, *decode;
+    rtmw_subscriber *core;
+    uint64_t spin_ns;
+    uint32_t busy; /* as a publisher's */
+    bool closed, any;
+    PyTypeObject *sample_type;
+} Subscriber;
+
+typedef struct {
+    PyObject_HEAD
+    Subscriber *subscriber;
+    rtmw_message core;
+    PyObject *value;
+    Py_ssize_t exports;
+    bool held;
+} Sample;
+
+typedef struct {
+    PyObject *failure; /* rtmw.shm.failures.failure(code, subject, detail) -> exception */
+    PyObject *closed_error;
+    PyTypeObject *region, *publisher, *subscriber, *loan, *sample;
+} State;
+
+extern PyType_Spec Region_spec, Publisher_spec, Subscriber_spec, Loan_spec, Sample_spec;
+
+/* Methods and functions that stand in one file, and in a table in another. */
+typedef PyObject *Method(PyObject *self, PyObject *argument);
+typedef PyObject *FastMethod(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
+
+Method Region_topics, Region_publishers, Region_subscribers, Region_participants, Region_names, Region_types;
+Method Region_queue, Region_trace, Region_trace_next, Region_events;
+FastMethod Publisher_publish, Publisher_publish_many, Publisher_loan;
+Method Subscriber_take;
+FastMethod Subscriber_take_many, Subscriber_receive;
+PyObject *Subscriber_next(PyObject *self);
+Method core_wait_any;
+
+/* ---- _core.c ---- */
+
+State *state_of(PyTypeObject *type);
+
+/* Sets the exception of a code, unless one is set already. Always NULL. */
+PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail);
+
+/* Seconds, or None, in nanoseconds. false: an exception is set. */
+bool seconds(PyObject *value, uint64_t none, uint64_t *ns);
+uint64_t ends_after(uint64_t ns); /* UINT64_MAX: never. Here and below */
+uint64_t remaining(uint64_t end);
+
+/* A name in shared memory, with its zero or without. */
+PyObject *name_at(const char *shared, size_t size);
+
+/* Appends a new reference to a list, and takes it away from the caller. */
+static inline int append_new(PyObject *list, PyObject *item)
+{
+    int result = item ? PyList_Append(list, item) : -1;
+    Py_XDECREF(item);
+    return result;
+}
+
+/* What was filled step by step: the list or dict, or NULL in its place. */
+static inline PyObject *finished(PyObject *filled, int failed)
+{
+    if (!failed) return filled;
+    Py_XDECREF(filled);
+    return NULL;
+}
+
+/* The one argument of a method, by position or by name. NULL: an exception is set. */
+PyObject *only_argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *name);
+
+/* Of publishers and subscribers: the same as read_type, and `...` is RTMW_ANY. */
+bool read_type_or_any(PyObject *given, rtmw_type *space, const rtmw_type **type);
+/* Bytes of a topic name; what the core could not tell apart from another name (a zero byte ends it there) is refused. */
+const char *topic_name(PyObject *self, PyObject *topic);
+
+/* ---- Region ---- */
+
+static inline struct rtmw_region *region_of(PyObject *self) { return ((Region *)self)->core; }
+
+/* _tables.c */
+PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s);
+/* (shortest, longest, count) of each bucket that is not empty; times in nanoseconds. */
+PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot);
+
+/* ---- Publisher ---- */
+
+/* Python code may have run since the last look: an encoder, a signal handler, another thread. false: an exception. */
+static inline bool publisher_is_open(Publisher *self)
+{
+    if (self->core && !self->closed) return true;
+    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
+}
+void publisher_finish(Publisher *self); /* close(), once nobody is inside a wait */
+
+/* _publish.c, for loans too */
+
+/* The first argument (`name`, by position or by name), and priority=, lifetime=, valid_until=. */
+bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
+                rtmw_message_qos *qos);
+/* After RTMW_FULL or RTMW_NO_MEMORY: true, try again; false, give up (or an exception is set). `end` begins as 0. */
+bool wait_for_room(Publisher *self, int code, uint64_t *end);
+/* 0: refused and counted, -1: an exception is set */
+int not_published(Publisher *self, int code, uint64_t size);
+/* The same, and 1: published. */
+static inline int verdict(Publisher *self, int code, uint64_t size)
+{
+    return code == RTMW_OK ? 1 : not_published(self, code, size);
+}
+
+/* ---- Subscriber ---- */
+
+static inline bool subscriber_is_open(Subscriber *self)
+{
+    if (self->core && !self->closed) return true;
+    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
+}
+void subscriber_finish(Subscriber *self); /* as publisher_finish */
+
+#endif

@@ -1,0 +1,246 @@
+/* publish and publish_many: values are encoded, and given to the core in batches. */
+#include "_core.h"
+
+enum { PUBLISH_AT_ONCE = 64 };
+
+static bool parse_priority(PyObject *value, rtmw_message_qos *qos)
+{
+    if (value == Py_None) return true;
+    long priority = PyLong_AsLong(value);
+    if (priority == -1 && PyErr_Occurred()) return false;
+    qos->priority = (int)priority;
+    if (priority >= 0 && priority < BANDS) return true;
+    return PyErr_Format(PyExc_ValueError, "priority %ld does not exist; there are 0 (lowest) to 7", priority), false;
+}
+
+/* A time of 0 is over at once; but to the core 0 is none. */
+static bool parse_time(PyObject *value, uint64_t *ns)
+{
+    if (!seconds(value, 0, ns)) return false;
+    if (value != Py_None && *ns == 0) *ns = 1;
+    return true;
+}
+
+static bool parse_option(PyObject *name, PyObject *value, rtmw_message_qos *qos)
+{
+    if (PyUnicode_CompareWithASCIIString(name, "priority") == 0) return parse_priority(value, qos);
+    if (PyUnicode_CompareWithASCIIString(name, "lifetime") == 0) return parse_time(value, &qos->lifetime_ns);
+    if (PyUnicode_CompareWithASCIIString(name, "valid_until") == 0) return parse_time(value, &qos->expires_ns);
+    return PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R; there are priority, lifetime, valid_until",
+                        name),
+           false;
+}
+
+bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
+                rtmw_message_qos *qos)
+{
+    *first = count == 1 ? args[0] : NULL;
+    *qos = (rtmw_message_qos){.priority = -1};
+    if (count > 1)
+        return PyErr_Format(PyExc_TypeError, "one argument by position, %s; %zd are given", first_name, count), false;
+    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[count + i];
+        if (*first == NULL && PyUnicode_CompareWithASCIIString(name, first_name) == 0)
+            *first = value;
+        else if (!parse_option(name, value, qos))
+            return false;
+    }
+    return *first || (PyErr_Format(PyExc_TypeError, "missing argument: %s", first_name), false);
+}
+
+bool wait_for_room(Publisher *self, int code, uint64_t *end)
+{
+    bool may_wait = self->core->qos.reliability == RTMW_RELIABLE && (code == RTMW_FULL || code == RTMW_NO_MEMORY);
+    if (!may_wait) return false;
+    if (*end == 0) *end = ends_after(self->max_blocking_ns);
+    uint64_t left = remaining(*end);
+    if (left == 0) return false;
+    self->busy++;
+    Py_BEGIN_ALLOW_THREADS
+    rtmw_publisher_wait(self->core, left);
+    Py_END_ALLOW_THREADS
+    self->busy--;
+    publisher_finish(self);
+    return PyErr_CheckSignals() == 0 && publisher_is_open(self);
+}
+
+int not_published(Publisher *self, int code, uint64_t size)
+{
+    if (PyErr_Occurred()) return -1;
+    if (code == RTMW_FULL || code == RTMW_NO_MEMORY) return publisher_refused(self->core, code), 0;
+    return fail((PyObject *)self, code, self->topic, size), -1;
+}
+
+/* Lets `write` fill the loan; it shall have no view of it afterwards. */
+static bool write_loan(Publisher *self, PyObject *value, const rtmw_loan *loan)
+{
+    PyObject *memory = PyMemoryView_FromMemory(loan->data, (Py_ssize_t)loan->size, PyBUF_WRITE);
+    PyObject *written = memory ? PyObject_CallFunctionObjArgs(self->write, value, memory, NULL) : NULL;
+    PyObject *released = written ? PyObject_CallMethod(memory, "release", NULL) : NULL;
+    Py_XDECREF(memory);
+    Py_XDECREF(written);
+    Py_XDECREF(released);
+    return released != NULL;
+}
+
+/* A large payload is written where it will lie. */
+static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, const rtmw_message_qos *qos)
+{
+    rtmw_loan loan;
+    uint64_t end = 0;
+    int code, result = -1;
+    if (!publisher_is_open(self)) return -1;
+    do code = rtmw_loan_take(self->core, size, &loan);
+    while (code != RTMW_OK && wait_for_room(self, code, &end));
+    if (code != RTMW_OK) return verdict(self, code, size);
+    code = RTMW_CLOSED;
+    if (write_loan(self, value, &loan) && publisher_is_open(self)) {
+        do code = loan_append(self->core, &loan, qos);
+        while (code != RTMW_OK && wait_for_room(self, code, &end));
+        result = verdict(self, code, size);
+        if (result == 1) publisher_flush(self->core);
+    }
+    if (code != RTMW_OK) loan_give_back(self->region->core, loan.descriptor);
+    return result;
+}
+
+/* Messages on their way into the core: where their bytes are, and what keeps these alive. */
+struct keep {
+    PyObject *encoded;
+    Py_buffer view; /* obj NULL: encoded is bytes, which need none */
+};
+struct batch {
+    struct part *part;
+    struct keep *keep;
+    uint32_t count;
+    PyObject *large; /* a value that comes after them, to be written in place; or NULL */
+    uint64_t large_size;
+};
+
+static bool batch_add(struct batch *batch, Publisher *self, PyObject *value)
+{
+    PyObject *encoded = self->encode ? PyObject_CallOneArg(self->encode, value) : Py_NewRef(value);
+    if (!encoded) return false;
+    if (self->write && PyLong_CheckExact(encoded)) {
+        batch->large = Py_NewRef(value);
+        batch->large_size = PyLong_AsUnsignedLongLong(encoded);
+        Py_DECREF(encoded);
+        return true;
+    }
+    struct keep *keep = &batch->keep[batch->count];
+    struct part *part = &batch->part[batch->count];
+    keep->encoded = encoded;
+    keep->view.obj = NULL;
+    if (PyBytes_CheckExact(encoded)) {
+        *part = (struct part){PyBytes_AS_STRING(encoded), (uint64_t)PyBytes_GET_SIZE(encoded)};
+    } else if (PyObject_GetBuffer(encoded, &keep->view, PyBUF_SIMPLE) == 0) {
+        *part = (struct part){keep->view.buf, (uint64_t)keep->view.len};
+    } else {
+        PyErr_Clear();
+        Py_DECREF(encoded);
+        return fail((PyObject *)self, WRONG_TYPE, (PyObject *)Py_TYPE(value), 0), false;
+    }
+    batch->count++;
+    return true;
+}
+
+static void batch_release(struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->keep[i].view.obj) PyBuffer_Release(&batch->keep[i].view);
+        Py_DECREF(batch->keep[i].encoded);
+    }
+    Py_XDECREF(batch->large);
+}
+
+/* In order until one is refused; how many. Nobody waits for room while others sleep unwoken. */
+static uint32_t batch_copy(struct batch *batch, Publisher *self, const rtmw_message_qos *qos, int *code)
+{
+    uint32_t published = 0, now;
+    uint64_t end = 0;
+    do {
+        *code = publish_quietly(self->core, batch->part + published, batch->count - published, qos, &now);
+        published += now;
+        if (!now) continue;
+        publisher_flush(self->core);
+        end = 0; /* each message has max_blocking to itself */
+    } while (*code != RTMW_OK && wait_for_room(self, *code, &end));
+    return published;
+}
+
+/* How many were published. `*result`: the verdict on all of them. */
+static uint32_t batch_publish(struct batch *batch, Publisher *self, const rtmw_message_qos *qos, int *result)
+{
+    int code = RTMW_OK;
+    *result = -1;
+    if (!publisher_is_open(self)) return 0;
+    uint32_t published = batch->count ? batch_copy(batch, self, qos, &code) : 0;
+    *result = verdict(self, code, published < batch->count ? batch->part[published].size : 0);
+    if (*result != 1 || !batch->large) return published;
+    *result = publish_in_place(self, batch->large, batch->large_size, qos);
+    return published + (*result == 1);
+}
+
+PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    Publisher *self = (Publisher *)object;
+    struct part part;
+    struct keep keep;
+    struct batch batch = {&part, &keep, 0, NULL, 0};
+    rtmw_message_qos qos;
+    PyObject *value;
+    int published;
+    if (!publisher_is_open(self) || !parse_call(args, count, kwnames, "value", &value, &qos)) return NULL;
+    if (!batch_add(&batch, self, value)) return NULL;
+    batch_publish(&batch, self, &qos, &published);
+    batch_release(&batch);
+    return published < 0 ? NULL : PyBool_FromLong(published);
+}
+
+/* The next values of a list, as many as go at once. false: one could not be encoded; those before it are in the batch. */
+static bool batch_fill(struct batch *batch, Publisher *self, PyObject *list, Py_ssize_t from)
+{
+    bool added = true;
+    for (; added && !batch->large && batch->count < PUBLISH_AT_ONCE; from++) {
+        if (from >= PySequence_Fast_GET_SIZE(list)) break; /* looked at each time: an encoder may shorten it */
+        PyObject *value = Py_NewRef(PySequence_Fast_GET_ITEM(list, from));
+        added = batch_add(batch, self, value);
+        Py_DECREF(value);
+    }
+    return added;
+}
+
+/* One step of publish_many; how many were published. `*result`: as a verdict; 0 too when nothing is left. */
+static uint32_t publish_next(Publisher *self, PyObject *list, Py_ssize_t from, int *result)
+{
+    const rtmw_message_qos qos = {-1, 0, 0, 0, 0};
+    struct part part[PUBLISH_AT_ONCE];
+    struct keep keep[PUBLISH_AT_ONCE];
+    struct batch batch = {part, keep, 0, NULL, 0};
+    PyObject *type, *value, *traceback;
+    bool filled = batch_fill(&batch, self, list, from);
+    *result = 0;
+    if (!filled) PyErr_Fetch(&type, &value, &traceback);
+    uint32_t published = batch.count || batch.large ? batch_publish(&batch, self, &qos, result) : 0;
+    batch_release(&batch);
+    if (filled) return published;
+    if (*result < 0) PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    *result = -1;
+    return published;
+}
+
+PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
+{
+    Publisher *self = (Publisher *)object;
+    PyObject *values = only_argument(args, given, kwnames, "values");
+    if (!values || !publisher_is_open(self)) return NULL;
+    PyObject *list = PySequence_Fast(values, "publish_many takes an iterable of values");
+    if (!list) return NULL;
+    Py_ssize_t count = 0;
+    int result;
+    do count += publish_next(self, list, count, &result);
+    while (result == 1);
+    Py_DECREF(list);
+    return result < 0 ? NULL : PyLong_FromSsize_t(count);
+}

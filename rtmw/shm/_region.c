@@ -1,0 +1,144 @@
+/* Region: this process, attached to a domain. */
+#include "_core.h"
+#include "books.h"
+#include "region.h"
+
+static int Region_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    unsigned int domain;
+    uint32_t version = 0;
+    if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_SetString(PyExc_TypeError, "Region takes a domain number"), -1;
+    if (!PyArg_ParseTuple(args, "I", &domain)) return -1;
+    int code = region_attach(domain, &((Region *)self)->core, &version);
+    if (code == RTMW_OK) return 0;
+    PyObject *subject = PyLong_FromUnsignedLong(domain);
+    fail(self, code, subject, version);
+    Py_XDECREF(subject);
+    return -1;
+}
+
+static void Region_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (((Region *)self)->weak) PyObject_ClearWeakRefs(self);
+    if (region_of(self)) rtmw_detach(region_of(self));
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *Region_fileno(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    int fd = region_socket(region_of(self));
+    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
+}
+
+static PyObject *Region_drain(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    drain(region_socket(region_of(self)));
+    Py_RETURN_NONE;
+}
+
+/* Not made before a fork. */
+static PyObject *Region_is_current(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(!is_forked(region_of(self)));
+}
+
+static PyObject *Region_examine(PyObject *self, PyObject *fix)
+{
+    struct rtmw_region *r = region_of(self);
+    uint32_t swept = 0, freed = 0;
+    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    struct books *books = PyMem_Malloc(sizeof *books);
+    uint8_t *marks = PyMem_Malloc(books_marks(r));
+    PyObject *problems = PyList_New(0), *result = NULL;
+    if (!books || !marks) {
+        PyErr_NoMemory();
+    } else if (problems) {
+        if (PyObject_IsTrue(fix)) books_repair(r, &swept, &freed);
+        books_examine(r, books, marks);
+        int failed = 0;
+        for (uint32_t i = 0; !failed && i < books->problems; i++)
+            failed = append_new(problems, PyUnicode_FromString(books->problem[i]));
+        if (!failed)
+            result = Py_BuildValue("IIIIIIIIIIO", RTMW_LAYOUT_VERSION, r->header->descriptors, books->free,
+                                   books->loaned, books->queued, books->held, r->header->pages, books->granules_used,
+                                   swept, freed, problems);
+    }
+    PyMem_Free(books);
+    PyMem_Free(marks);
+    Py_XDECREF(problems);
+    return result;
+}
+
+/* Control and blocks, and what is kept about them here. */
+static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct header *h = region_of(self)->header;
+    return PyLong_FromUnsignedLongLong(h->control_bytes + h->pool_bytes + h->descriptors * sizeof(uint32_t));
+}
+
+/* Grows with each new topic: a hint of when it is worth asking for their names. */
+static PyObject *Region_topic_count(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLong(load_relaxed(&region_of(self)->hints->topics_top));
+}
+
+static PyObject *Region_lock_memory(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    int code = rtmw_lock_memory(region_of(self));
+    return code == RTMW_OK ? Py_NewRef(Py_None) : fail(self, code, NULL, 0);
+}
+
+static PyObject *Region_pool_bytes(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(region_of(self)->header->pool_bytes);
+}
+
+static PyObject *Region_sweep(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    lock_take(&r->lock);
+    uint32_t swept = sweep_the_dead(r);
+    lock_give(&r->lock);
+    return PyLong_FromUnsignedLong(swept);
+}
+
+static PyMethodDef Region_methods[] = {
+    {"fileno", Region_fileno, METH_NOARGS, NULL},
+    {"drain", Region_drain, METH_NOARGS, NULL},
+    {"is_current", Region_is_current, METH_NOARGS, NULL},
+    {"topics", Region_topics, METH_NOARGS, NULL},
+    {"publishers", Region_publishers, METH_NOARGS, NULL},
+    {"subscribers", Region_subscribers, METH_NOARGS, NULL},
+    {"participants", Region_participants, METH_NOARGS, NULL},
+    {"names", Region_names, METH_NOARGS, NULL},
+    {"types", Region_types, METH_NOARGS, NULL},
+    {"queue", Region_queue, METH_O, NULL},
+    {"lock_memory", Region_lock_memory, METH_NOARGS, NULL},
+    {"trace", Region_trace, METH_VARARGS, NULL},
+    {"trace_next", Region_trace_next, METH_NOARGS, NULL},
+    {"events", Region_events, METH_VARARGS, NULL},
+    {"examine", Region_examine, METH_O, NULL},
+    {"sweep", Region_sweep, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
+                                      {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
+                                      {"topic_count", Region_topic_count, NULL, NULL, NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},
+                                       {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Region_slots[] = {{Py_tp_init, Region_init},       {Py_tp_dealloc, Region_dealloc},
+                                     {Py_tp_methods, Region_methods}, {Py_tp_getset, Region_getset},
+                                     {Py_tp_members, Region_members}, {0, NULL}};
+PyType_Spec Region_spec = {"rtmw.shm._core.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT, Region_slots};

@@ -1,0 +1,126 @@
+/* Sample: a message where it lies, held until its last view is gone. */
+#include "_core.h"
+
+static void sample_let_go(Sample *self)
+{
+    if (!self->held || self->exports) return;
+    self->held = false;
+    rtmw_release(self->subscriber->region->core, self->core.descriptor);
+}
+
+static void Sample_dealloc(PyObject *object)
+{
+    Sample *self = (Sample *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    sample_let_go(self);
+    Py_XDECREF(self->value);
+    Py_DECREF(self->subscriber);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static bool sample_is_held(Sample *self)
+{
+    if (!self->held) PyErr_SetString(PyExc_ValueError, "the sample was released; its memory is gone");
+    return self->held;
+}
+
+static int Sample_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    Sample *self = (Sample *)object;
+    if (!sample_is_held(self)) return -1;
+    if (PyBuffer_FillInfo(view, object, (void *)self->core.data, (Py_ssize_t)self->core.size, 1, flags)) return -1;
+    self->exports++;
+    return 0;
+}
+
+static void Sample_releasebuffer(PyObject *object, Py_buffer *view)
+{
+    (void)view;
+    ((Sample *)object)->exports--;
+}
+
+static PyObject *Sample_data(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyMemoryView_FromObject(self);
+}
+
+/* Kept when decoding left no view of the memory behind: a numpy array is made anew, for it would keep its own sample. */
+static PyObject *Sample_value(PyObject *object, void *unused)
+{
+    (void)unused;
+    Sample *self = (Sample *)object;
+    Subscriber *subscriber = self->subscriber;
+    if (self->value) return Py_NewRef(self->value);
+    if (!sample_is_held(self)) return NULL;
+    if (!subscriber->decode) return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
+    Py_ssize_t before = self->exports;
+    PyObject *value = subscriber->any ? PyObject_CallFunction(subscriber->decode, "iO", (int)self->core.type, object)
+                                      : PyObject_CallOneArg(subscriber->decode, object);
+    if (value && self->exports == before) self->value = Py_NewRef(value);
+    return value;
+}
+
+static PyObject *Sample_type_name(PyObject *object, void *unused)
+{
+    (void)unused;
+    Sample *self = (Sample *)object;
+    struct rtmw_region *r = self->subscriber->region->core;
+    if (self->core.type >= r->header->types) return PyUnicode_FromString("bytes");
+    return name_at(r->types[self->core.type].name, TYPE_NAME_BYTES);
+}
+
+static PyObject *Sample_expires(PyObject *object, void *unused)
+{
+    (void)unused;
+    uint64_t expires = ((Sample *)object)->core.expires_ns;
+    return expires ? PyLong_FromUnsignedLongLong(expires) : Py_NewRef(Py_None);
+}
+
+static PyObject *Sample_topic(PyObject *object, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((Sample *)object)->subscriber->topic);
+}
+
+static PyObject *Sample_release(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Sample *self = (Sample *)object;
+    if (self->exports)
+        return PyErr_Format(PyExc_BufferError, "the sample still has views; it comes back when the last one goes");
+    sample_let_go(self);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef Sample_methods[] = {
+    {"release", Sample_release, METH_NOARGS,
+     "release()\n\nGive the memory back now. Raises BufferError while views of it live."},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef Sample_getset[] = {{"value", Sample_value, NULL, "The message, decoded.", NULL},
+                                      {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
+                                      {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
+                                      {"type_name", Sample_type_name, NULL, "Name of the message type.", NULL},
+                                      {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.",
+                                       NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY,
+                                        "Dense within topic and priority, from 1."},
+                                       {"priority", T_UBYTE, offsetof(Sample, core.priority), READONLY, "0 to 7."},
+                                       {"source_time_ns", T_ULONGLONG, offsetof(Sample, core.source_time_ns), READONLY,
+                                        "Wall clock at publishing."},
+                                       {"publisher", T_ULONGLONG, offsetof(Sample, core.publisher), READONLY,
+                                        "Identity; the upper 32 bits are the process id."},
+                                       {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc},
+                                     {Py_tp_methods, Sample_methods},
+                                     {Py_tp_getset, Sample_getset},
+                                     {Py_tp_members, Sample_members},
+                                     {Py_bf_getbuffer, Sample_getbuffer},
+                                     {Py_bf_releasebuffer, Sample_releasebuffer},
+                                     {0, NULL}};
+PyType_Spec Sample_spec = {"rtmw.Sample", sizeof(Sample), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           Sample_slots};

@@ -1,0 +1,170 @@
+/* Subscriber: an endpoint from its opening to its close. What it takes comes through _take.c. */
+#include "_core.h"
+
+static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"region",  "topic",        "type",     "decode", "reliability", "depth",
+                            "history", "min_interval", "deadline", "lease",  "spin",        NULL};
+    Subscriber *self = (Subscriber *)object;
+    PyObject *region, *topic, *type_tuple, *decode, *min_interval, *deadline, *lease, *spin;
+    rtmw_subscriber_qos qos = RTMW_SUBSCRIBER_QOS;
+    rtmw_type space;
+    const rtmw_type *type;
+    int reliability;
+    State *state = state_of(Py_TYPE(object));
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOiIIOOOO", names, state->region, &region, &topic, &type_tuple,
+                                     &decode, &reliability, &qos.depth, &qos.history, &min_interval, &deadline, &lease,
+                                     &spin))
+        return -1;
+    qos.reliability = (rtmw_reliability)reliability;
+    if (!read_type_or_any(type_tuple, &space, &type) || !seconds(min_interval, 0, &qos.min_interval_ns) ||
+        !seconds(deadline, 0, &qos.deadline_ns) || !seconds(lease, 0, &qos.lease_ns) ||
+        !seconds(spin, UINT64_MAX, &self->spin_ns))
+        return -1;
+    const char *name = topic_name(object, topic);
+    if (!name) return -1;
+    int code = rtmw_subscriber_open(region_of(region), name, type, &qos, &self->core);
+    if (code != RTMW_OK) return fail(object, code, topic, 0), -1;
+    self->region = (Region *)Py_NewRef(region);
+    self->topic = Py_NewRef(topic);
+    self->decode = decode == Py_None ? NULL : Py_NewRef(decode);
+    self->any = type == RTMW_ANY;
+    self->sample_type = state->sample;
+    return 0;
+}
+
+void subscriber_finish(Subscriber *self)
+{
+    if (self->closed && self->busy == 0 && self->core) {
+        rtmw_subscriber_close(self->core);
+        self->core = NULL;
+    }
+}
+
+static PyObject *Subscriber_close(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    if (self->core && !self->closed) subscriber_shut(self->core);
+    self->closed = true;
+    subscriber_finish(self);
+    Py_RETURN_NONE;
+}
+
+static int Subscriber_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Subscriber *self = (Subscriber *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->decode);
+    return 0;
+}
+
+static int Subscriber_clear(PyObject *object)
+{
+    Py_CLEAR(((Subscriber *)object)->decode);
+    return 0;
+}
+
+static void Subscriber_dealloc(PyObject *object)
+{
+    Subscriber *self = (Subscriber *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (self->core) rtmw_subscriber_close(self->core);
+    Py_XDECREF(self->decode);
+    Py_XDECREF(self->topic);
+    Py_XDECREF(self->region);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *Subscriber_arm(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    return subscriber_is_open(self) ? PyBool_FromLong(subscriber_arm(self->core)) : NULL;
+}
+
+static PyObject *Subscriber_fileno(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    if (!subscriber_is_open(self)) return NULL;
+    if (is_forked(self->core->region)) return fail(object, RTMW_FORKED, self->topic, 0);
+    int fd = subscriber_socket(self->core);
+    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
+}
+
+/* Seconds until the deadline, None without one. For asyncio, which waits by itself. */
+static PyObject *Subscriber_deadline_left(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    if (!subscriber_is_open(self)) return NULL;
+    uint64_t at = load_relaxed(&self->core->deadline_at_ns);
+    return at ? PyFloat_FromDouble((double)remaining(at) / 1e9) : Py_NewRef(Py_None);
+}
+
+static PyObject *Subscriber_counters(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    return subscriber_is_open(self) ? subscriber_counters(self->core->region, self->core->topic, self->core->block)
+                                    : NULL;
+}
+
+static PyObject *Subscriber_latency(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    return subscriber_is_open(self) ? latency_buckets(self->core->region, self->core->slot) : NULL;
+}
+
+static PyObject *Subscriber_identity(PyObject *object, void *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    if (!subscriber_is_open(self)) return NULL;
+    struct rtmw_subscriber *s = self->core;
+    return PyLong_FromUnsignedLongLong(endpoint_identity(s->region->my_word, s->word, s->slot));
+}
+
+static PyObject *Subscriber_closed(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((Subscriber *)object)->closed);
+}
+
+static PyMethodDef Subscriber_methods[] = {
+    {"take", Subscriber_take, METH_NOARGS, "take() -> Sample | None\n\nThe next message, or None. Never waits."},
+    {"take_many", FAST(Subscriber_take_many), METH_FASTCALL | METH_KEYWORDS,
+     "take_many(limit) -> list[Sample]\n\nAt most `limit` messages. Never waits."},
+    {"receive", FAST(Subscriber_receive), METH_FASTCALL | METH_KEYWORDS,
+     "receive(timeout=None) -> Sample\n\nThe next message; waits up to `timeout` seconds.\n\n"
+     "Raises TimeoutError, or DeadlineMissed when the deadline passes without a message."},
+    {"fileno", Subscriber_fileno, METH_NOARGS,
+     "fileno() -> int\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there may "
+     "be\n"
+     "something to take. When it is, call take() until it returns None."},
+    {"close", Subscriber_close, METH_NOARGS,
+     "close()\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
+    {"_arm", Subscriber_arm, METH_NOARGS, NULL},
+    {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
+    {"_counters", Subscriber_counters, METH_NOARGS, NULL},
+    {"_latency", Subscriber_latency, METH_NOARGS, NULL},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef Subscriber_getset[] = {{"identity", Subscriber_identity, NULL, "What tools show it by.", NULL},
+                                          {"closed", Subscriber_closed, NULL, "True after close().", NULL},
+                                          {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef Subscriber_members[] = {{"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY,
+                                            "Name of the topic."},
+                                           {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Subscriber_slots[] = {{Py_tp_init, Subscriber_init},         {Py_tp_dealloc, Subscriber_dealloc},
+                                         {Py_tp_traverse, Subscriber_traverse}, {Py_tp_clear, Subscriber_clear},
+                                         {Py_tp_methods, Subscriber_methods},   {Py_tp_getset, Subscriber_getset},
+                                         {Py_tp_members, Subscriber_members},   {Py_tp_iter, PyObject_SelfIter},
+                                         {Py_tp_iternext, Subscriber_next},     {0, NULL}};
+PyType_Spec Subscriber_spec = {"rtmw.shm._core.Subscriber", sizeof(Subscriber), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, Subscriber_slots};

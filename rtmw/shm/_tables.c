@@ -1,0 +1,186 @@
+/* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. */
+#include "_core.h"
+#include "histogram.h"
+
+/* Of counters and limits, for Py_BuildValue. */
+static unsigned long long number(const uint64_t *word) { return load_relaxed(word); }
+
+static PyObject *band_sequences(struct rtmw_region *r, struct topic *t)
+{
+    PyObject *bands = PyTuple_New(BANDS);
+    for (uint32_t b = 0; bands && b < BANDS; b++) {
+        uint64_t tail = band_tail_sequence(r, &t->band[b]), head = band_head_sequence(&t->band[b], tail);
+        PyTuple_SET_ITEM(bands, b, Py_BuildValue("KK", (unsigned long long)head, (unsigned long long)tail));
+    }
+    return bands;
+}
+
+PyObject *Region_topics(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++) {
+        struct topic *t = &r->topics[i];
+        if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE) continue;
+        failed = append_new(list, Py_BuildValue("INKN", i, name_at(t->name, NAME_BYTES), number(&t->retired_bytes),
+                                                band_sequences(r, t)));
+    }
+    return finished(list, failed);
+}
+
+PyObject *Region_publishers(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->publishers_top) && i < r->header->publishers; i++) {
+        uint64_t word = load_seq(&r->publisher_words[i]);
+        struct publisher_block *p = &r->publishers[i];
+        uint8_t reliability = load_relaxed(&p->reliability);
+        if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
+        failed =
+            append_new(list, Py_BuildValue("IKIBBIIKKKKK", slot_topic(word), number(&p->identity), p->type, reliability,
+                                           p->priority, p->depth, p->history, number(&p->published), number(&p->bytes),
+                                           number(&p->timed_out), number(&p->exhausted), number(&p->lifetime_ns)));
+    }
+    return finished(list, failed);
+}
+
+PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
+{
+    return Py_BuildValue("KKKKKKKKKK", number(&s->received), number(&s->bytes),
+                         (unsigned long long)waiting_for(r, t, s), number(&s->missed), number(&s->expired),
+                         number(&s->thinned), number(&s->unmatched), number(&s->other_types),
+                         number(&s->deadlines_missed), number(&s->lapses));
+}
+
+PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot)
+{
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t bucket = 0; !failed && slot < r->header->histograms && bucket < HISTOGRAM_BUCKETS; bucket++) {
+        uint64_t count = load_relaxed(&r->histograms[slot].count[bucket]);
+        if (count)
+            failed = append_new(list, Py_BuildValue("KKK", (unsigned long long)histogram_lowest_ns(bucket),
+                                                    (unsigned long long)histogram_lowest_ns(bucket + 1) - 1,
+                                                    (unsigned long long)count));
+    }
+    return finished(list, failed);
+}
+
+static uint64_t subscriber_identity(struct rtmw_region *r, uint64_t word, uint32_t slot)
+{
+    uint32_t owner = slot_owner(word);
+    return endpoint_identity(owner < PARTICIPANTS ? load_seq(&r->participants[owner].word) : 0, word, slot);
+}
+
+static PyObject *cursors(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
+{
+    PyObject *sequences = PyTuple_New(BANDS);
+    for (uint32_t b = 0; sequences && b < BANDS; b++) {
+        uint64_t near = band_tail_sequence(r, &t->band[b]);
+        uint64_t cursor = sequence_near(link_tag(load_seq(&s->cursor[b])), near);
+        PyTuple_SET_ITEM(sequences, b, PyLong_FromUnsignedLongLong(cursor));
+    }
+    return sequences;
+}
+
+PyObject *Region_subscribers(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->subscribers_top) && i < r->header->subscribers; i++) {
+        uint64_t word = load_seq(&r->subscriber_words[i]);
+        struct subscriber_block *s = &r->subscribers[i];
+        uint8_t reliability = load_relaxed(&s->reliability);
+        if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
+        if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
+        struct topic *t = &r->topics[slot_topic(word)];
+        failed = append_new(list, Py_BuildValue("IKIBINNN(IKKB)", slot_topic(word),
+                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
+                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
+                                                latency_buckets(r, i), s->history, number(&s->min_interval_ns),
+                                                number(&s->deadline_ns), load_relaxed(&s->exact)));
+    }
+    return finished(list, failed);
+}
+
+static PyObject *program_name(struct rtmw_region *r, uint32_t slot)
+{
+    return name_at(r->participants[slot].name, sizeof r->participants->name);
+}
+
+static void count_holds(struct rtmw_region *r, uint32_t slot, unsigned int *loaned, unsigned int *held)
+{
+    *loaned = *held = 0;
+    for (uint32_t i = 0; i < r->header->descriptors; i++) {
+        uint64_t state = load_relaxed(&r->descriptors[i].state);
+        enum descriptor_kind kind = state_kind(state);
+        *loaned += (kind == LOANED || kind == APPENDING) && state_owner(state) == slot;
+        *held += load_relaxed(&r->descriptors[i].holders[slot >> 6]) >> (slot & 63) & 1;
+    }
+}
+
+PyObject *Region_participants(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t slot = 0; !failed && slot < PARTICIPANTS; slot++) {
+        uint64_t word = load_seq(&r->participants[slot].word);
+        unsigned int loaned, held;
+        if (participant_state_of(word) == ABSENT) continue;
+        count_holds(r, slot, &loaned, &held);
+        PyObject *lives = PyBool_FromLong(slot == r->me || !participant_is_dead(r, slot));
+        failed = append_new(list, Py_BuildValue("IINNII", slot, participant_pid(word), program_name(r, slot), lives,
+                                                loaned, held));
+    }
+    return finished(list, failed);
+}
+
+/* Adds new references to a dict, and takes them away from the caller. */
+static int put_new(PyObject *dict, PyObject *key, PyObject *value)
+{
+    int result = key && value ? PyDict_SetItem(dict, key, value) : -1;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return result;
+}
+
+/* Of the programs that are attached, by pid. */
+PyObject *Region_names(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *names = PyDict_New();
+    int failed = names == NULL;
+    for (uint32_t slot = 0; !failed && slot < PARTICIPANTS; slot++) {
+        uint64_t word = load_seq(&r->participants[slot].word);
+        if (participant_state_of(word) == ABSENT) continue;
+        failed = put_new(names, PyLong_FromUnsignedLong(participant_pid(word)), program_name(r, slot));
+    }
+    return finished(names, failed);
+}
+
+PyObject *Region_types(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *types = PyDict_New();
+    int failed = types == NULL;
+    for (uint32_t i = 0; !failed && i < r->header->types; i++) {
+        struct type_entry *t = &r->types[i];
+        uint32_t bytes = load_relaxed(&t->bytes);
+        if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE || bytes > TYPE_BYTES) continue;
+        PyObject *name = name_at(t->name, TYPE_NAME_BYTES);
+        failed =
+            put_new(types, PyLong_FromUnsignedLong(i), Py_BuildValue("Ny#", name, t->description, (Py_ssize_t)bytes));
+    }
+    return finished(types, failed);
+}
