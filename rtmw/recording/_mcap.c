@@ -318,9 +318,6 @@ static PyType_Spec chunk_spec = {"rtmw.recording._mcap.Chunk", sizeof(Chunk), 0,
 
 /* ---- scan and walk ---- */
 
-enum { SCANNED = 6 };
-static const size_t SCANNED_WIDTH[SCANNED] = {2, 8, 8, 8, 8, 8};
-
 /* ValueError(position, reason): who knows the file makes an error of it that names the file. */
 static PyObject *fail(unsigned long long position, const char *reason)
 {
@@ -330,61 +327,94 @@ static PyObject *fail(unsigned long long position, const char *reason)
     return NULL;
 }
 
-static PyObject *new_columns(size_t rows, struct mcap_columns *columns)
+static bool append_records(PyObject *list, const struct mcap_record *records, size_t count)
 {
-    PyObject *made = PyTuple_New(SCANNED);
-    void *memory[SCANNED];
-    for (int i = 0; made && i < SCANNED; i++) {
-        PyObject *column = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(rows * SCANNED_WIDTH[i]));
-        if (!column) return Py_DECREF(made), NULL;
-        PyTuple_SET_ITEM(made, i, column);
-        memory[i] = PyByteArray_AS_STRING(column);
+    for (size_t i = 0; i < count; i++) {
+        PyObject *item = Py_BuildValue("iKK", (int)records[i].opcode, (unsigned long long)records[i].position,
+                                       (unsigned long long)records[i].length);
+        bool done = item && !PyList_Append(list, item);
+        Py_XDECREF(item);
+        if (!done) return false;
     }
-    if (!made) return NULL;
-    *columns = (struct mcap_columns){memory[0], memory[1], memory[2], memory[3], memory[4], memory[5]};
+    return true;
+}
+
+/* The columns position and size, as long as for so many messages. */
+static bool make_room(PyObject *columns[2], struct mcap_scan *scan, size_t room)
+{
+    Py_ssize_t bytes = (Py_ssize_t)(room * sizeof *scan->position);
+    if (PyByteArray_Resize(columns[0], bytes) || PyByteArray_Resize(columns[1], bytes)) return false;
+    scan->position = (int64_t *)PyByteArray_AS_STRING(columns[0]);
+    scan->payload_size = (int64_t *)PyByteArray_AS_STRING(columns[1]);
+    scan->room = room;
+    return true;
+}
+
+/* As many messages as are expected, or more. */
+static bool make_more_room(PyObject *columns[2], struct mcap_scan *scan, size_t expected)
+{
+    const size_t most = scan->size / (MCAP_RECORD_HEADER + MCAP_MESSAGE_HEADER);
+    size_t room = scan->room ? 2 * scan->room : expected ? expected : MCAP_AT_ONCE;
+    return make_room(columns, scan, room < most ? room : most);
+}
+
+static bool scan_all(PyObject *columns[2], PyObject *others, struct mcap_scan *scan, size_t expected)
+{
+    for (bool is_done = false; !is_done;) {
+        if (scan->facts.messages == scan->room && !make_more_room(columns, scan, expected)) return false;
+        Py_BEGIN_ALLOW_THREADS
+        is_done = mcap_scan(scan);
+        Py_END_ALLOW_THREADS
+        if (scan->wrong) return fail(scan->at, scan->wrong), false;
+        if (!append_records(others, scan->others, scan->found)) return false;
+        scan->found = 0;
+    }
+    return make_room(columns, scan, scan->facts.messages);
+}
+
+/* The channel of all messages; None: they are of several, or there is none. */
+static PyObject *only_channel(const struct mcap_facts *facts)
+{
+    return facts->some == facts->each ? PyLong_FromLong(facts->each) : Py_NewRef(Py_None);
+}
+
+static PyObject *scan(PyObject *module, PyObject *arguments)
+{
+    Py_buffer view;
+    Py_ssize_t expected;
+    struct mcap_scan state;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*n", &view, &expected)) return NULL;
+    PyObject *columns[2] = {PyByteArray_FromStringAndSize(NULL, 0), PyByteArray_FromStringAndSize(NULL, 0)};
+    PyObject *others = PyList_New(0), *made = NULL;
+    mcap_scan_begin(&state, view.buf, (size_t)view.len);
+    if (columns[0] && columns[1] && others && scan_all(columns, others, &state, expected > 0 ? (size_t)expected : 0))
+        made = Py_BuildValue("OOKKNO", columns[0], columns[1], state.facts.messages ? state.facts.start_ns : 0,
+                             state.facts.end_ns, only_channel(&state.facts), others);
+    Py_XDECREF(columns[0]);
+    Py_XDECREF(columns[1]);
+    Py_XDECREF(others);
+    PyBuffer_Release(&view);
     return made;
 }
 
-static PyObject *record_list(const struct mcap_record *records, size_t count)
+static PyObject *field(PyObject *module, PyObject *arguments)
 {
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list && i < count; i++) {
-        PyObject *item = Py_BuildValue("iKK", (int)records[i].opcode, (unsigned long long)records[i].position,
-                                       (unsigned long long)records[i].length);
-        if (!item) return Py_DECREF(list), NULL;
-        PyList_SET_ITEM(list, (Py_ssize_t)i, item);
-    }
-    return list;
-}
-
-static PyObject *scan_counted(const Py_buffer *view, size_t messages, size_t others)
-{
-    struct mcap_columns columns;
-    struct mcap_record *records = PyMem_Malloc((others + 1) * sizeof *records);
-    PyObject *made = records ? new_columns(messages, &columns) : PyErr_NoMemory();
-    if (!made) return PyMem_Free(records), NULL;
-    Py_BEGIN_ALLOW_THREADS
-    mcap_scan(view->buf, (size_t)view->len, &columns, records);
-    Py_END_ALLOW_THREADS
-    PyObject *list = record_list(records, others);
-    PyMem_Free(records);
-    if (!list) return Py_DECREF(made), NULL;
-    return Py_BuildValue("NN", made, list);
-}
-
-static PyObject *scan(PyObject *module, PyObject *given)
-{
-    Py_buffer view;
-    size_t messages, others;
-    struct mcap_fault fault;
-    bool good;
+    Py_buffer data, position;
+    Py_ssize_t before, width;
     (void)module;
-    if (PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    good = mcap_count(view.buf, (size_t)view.len, &messages, &others, &fault);
-    Py_END_ALLOW_THREADS
-    PyObject *made = good ? scan_counted(&view, messages, others) : fail(fault.position, fault.reason);
-    PyBuffer_Release(&view);
+    if (!PyArg_ParseTuple(arguments, "y*y*nn", &data, &position, &before, &width)) return NULL;
+    const struct mcap_payloads payloads = {data.buf, (size_t)data.len, position.buf,
+                                           (size_t)position.len / sizeof *payloads.position};
+    bool is_field = (width == 2 || width == 4 || width == 8) && width <= before && before <= MCAP_MESSAGE_HEADER;
+    PyObject *made = is_field ? PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)payloads.count * width)
+                              : PyErr_Format(PyExc_ValueError, "no field: %zd bytes, %zd before", width, before);
+    if (made && !mcap_field(&payloads, (size_t)before, (unsigned)width, (uint8_t *)PyByteArray_AS_STRING(made))) {
+        Py_CLEAR(made);
+        PyErr_SetString(PyExc_ValueError, "a payload lies outside of the data");
+    }
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&position);
     return made;
 }
 
@@ -428,7 +458,8 @@ static int add_type(PyObject *module, PyType_Spec *spec)
 
 static int module_exec(PyObject *module) { return add_type(module, &chunk_spec); }
 
-static PyMethodDef module_methods[] = {{"scan", scan, METH_O, NULL},
+static PyMethodDef module_methods[] = {{"scan", scan, METH_VARARGS, NULL},
+                                       {"field", field, METH_VARARGS, NULL},
                                        {"walk", walk, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

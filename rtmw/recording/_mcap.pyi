@@ -42,11 +42,17 @@ class Chunk:
         publisher, expiry.
         """
 
-def scan(data: Buffer, /) -> tuple[tuple[bytearray, ...], list[tuple[int, int, int]]]:
-    """The records of a chunk: columns of its messages, and (opcode, position, length) of schemas and channels.
+def scan(
+    data: Buffer, expected: int, /
+) -> tuple[bytearray, bytearray, int, int, int | None, list[tuple[int, int, int]]]:
+    """The records of a chunk: position i8 and size i8 of each payload, the earliest and latest log time, the channel
+    of all messages (None: of several), and (opcode, position, length) of schemas and channels.
 
-    Columns: channel u2, sequence u8, log_time i8, publish_time i8, position i8 and size i8 of the payload.
+    `expected`: how many messages there should be; if there are others, it only takes longer.
     """
+
+def field(data: Buffer, position: Buffer, before: int, width: int, /) -> bytearray:
+    """A number in the header of each message, which begins `before` bytes before its payload."""
 
 def walk(window: Buffer, base: int, file_size: int, is_ours: bool, /) -> tuple[bytes, int, int, int, str | None]:
     """Entries of the data section that begin in a window at `base`; where to go on, with how many bytes; why it ended.

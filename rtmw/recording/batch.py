@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,45 +24,77 @@ CARRIED_MOST: Final = 16
 """Publishers of a channel whose last messages are carried over."""
 
 
-@dataclass(frozen=True, slots=True)
+_ALL: Final = slice(None)
+
+
+class _Made:
+    """A column of a batch, made when it is first asked for: few are."""
+
+    def __set_name__(self, owner: type[Batch], name: str) -> None:
+        self._name = name
+
+    def __get__(self, batch: Batch, owner: type[Batch]) -> Column:
+        made = batch.__dict__[self._name] = batch.make(self._name)[batch.rows]
+        return made
+
+
 class Batch:
     """Messages of one chunk, in the order of the file. All columns are numpy arrays of one length."""
 
-    chunk: Chunk
-    data: bytes | memoryview
-    """The uncompressed records, in which the payloads lie."""
-    channel: Column
+    channel = _Made()
     """u2, channel id"""
-    sequence: Column
+    sequence = _Made()
     """u8, dense within topic and priority; in recordings of others the 32 bits that they have"""
-    log_time: Column
+    log_time = _Made()
     """i8, nanoseconds"""
-    publish_time: Column
+    publish_time = _Made()
     """i8, nanoseconds"""
-    position: Column
+    position = _Made()
     """i8, of the payload in `data`"""
-    size: Column
+    size = _Made()
     """i8, of the payload in bytes"""
-    priority: Column
+    priority = _Made()
     """u1"""
-    publisher: Column
+    publisher = _Made()
     """u8, identity; 0: unknown"""
-    expires: Column
+    expires = _Made()
     """i8, nanoseconds; 0: never"""
-    flags: Column
+    flags = _Made()
     """u1; see CARRIED"""
-    missed: tuple[Missed, ...] = ()
-    """What the recorder did not get since the chunk before."""
+
+    def __init__(
+        self,
+        chunk: Chunk,
+        data: bytes | memoryview,
+        make: Callable[[str], Column],
+        missed: tuple[Missed, ...] = (),
+        rows: Column | slice = _ALL,
+    ) -> None:
+        self.chunk = chunk
+        self.data = data
+        """The uncompressed records, in which the payloads lie."""
+        self.make = make
+        """A column by its name; `rows` of it are those of the batch."""
+        self.missed = missed
+        """What the recorder did not get since the chunk before."""
+        self.rows = rows
 
     def __len__(self) -> int:
-        return len(self.channel)
+        return len(self.position)
 
     def where(self, mask: Column) -> Batch:
         """The rows for which a boolean mask is true, or those of an array of row numbers."""
         mask = np.asarray(mask)
         if mask.dtype == np.bool_ and mask.all():
             return self
-        return replace(self, **{name: getattr(self, name)[mask] for name in COLUMNS})
+        if isinstance(self.rows, slice):
+            return Batch(self.chunk, self.data, partial(getattr, self), self.missed, np.arange(len(self))[mask])
+        return Batch(self.chunk, self.data, self.make, self.missed, self.rows[mask])
+
+    def having(self, **columns: Column) -> Batch:
+        """The same rows, with other columns instead of some."""
+        made = {name: columns.get(name, getattr(self, name)) for name in COLUMNS}
+        return Batch(self.chunk, self.data, made.__getitem__, self.missed)
 
     def payload(self, row: int) -> memoryview:
         """The payload of a row, without a copy."""
@@ -71,23 +104,21 @@ class Batch:
 
 def batch_of(chunk: Chunk, scanned: Scanned, side: Side) -> Batch:
     """What a chunk says of its messages, and its side record."""
-    channel, sequence, log_time, publish_time, position, size = scanned.columns
-    return Batch(
-        chunk,
-        scanned.data,
-        channel,
-        sequence if side.high is None else sequence | side.high,
-        log_time,
-        publish_time,
-        position,
-        size,
-        side.priority,
-        side.publisher,
-        side.expires,
-        side.flags,
-        side.missed,
-    )
+
+    def make(name: str) -> Column:
+        match name:
+            case "position" | "size":
+                return scanned.position if name == "position" else scanned.size
+            case "sequence":
+                sequence: Column = scanned.field(name) | side.column("high")
+                return sequence
+            case "channel" | "log_time" | "publish_time":
+                return scanned.field(name)
+            case _:
+                return side.column(name)
+
+    return Batch(chunk, scanned.data, make, side.missed)
 
 
-COLUMNS = tuple(field.name for field in fields(Batch) if field.name not in {"chunk", "data", "missed"})
+COLUMNS = tuple(name for name, value in vars(Batch).items() if isinstance(value, _Made))
 """Names of the columns."""

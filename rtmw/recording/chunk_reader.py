@@ -22,34 +22,44 @@ if TYPE_CHECKING:
 
 HEAD: Final = 9
 _CHUNK: Final = Struct("<QQQI")
-_DTYPES: Final = ("u2", "u8", "i8", "i8", "i8", "i8")
+_FIELDS: Final = {"channel": (22, "u2"), "sequence": (20, "u4"), "log_time": (16, "i8"), "publish_time": (8, "i8")}
+"""Of the header of a message: how many bytes before its payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The messages of a chunk as columns, and its schemas and channels."""
+    """The messages of a chunk, and its schemas and channels."""
 
     data: bytes | memoryview
-    columns: tuple[NDArray[Any], ...]
-    """channel, sequence, log_time, publish_time, position, size"""
+    position: NDArray[np.int64]
+    """Of each payload in `data`."""
+    size: NDArray[np.int64]
+    """Of each payload."""
+    start_ns: int
+    """Earliest log time, 0 if there is no message."""
+    end_ns: int
+    """Latest log time."""
+    channel: int | None
+    """Of all messages; None: of several."""
     definitions: list[tuple[int, int, int]]
     """Opcode, position and length in `data`."""
 
+    def __len__(self) -> int:
+        return len(self.position)
+
     @property
     def counts(self) -> dict[int, int]:
-        channels = self.columns[0]
-        if len(channels) and (channels == channels[0]).all():  # as most chunks are, and soon seen
-            return {int(channels[0]): len(channels)}
-        found = np.bincount(channels)
+        """Messages by channel id."""
+        if self.channel is not None:
+            return {self.channel: len(self)}
+        found = np.bincount(self.field("channel"))
         return {number: int(found[number]) for number in np.flatnonzero(found).tolist()}
 
-    @property
-    def start_ns(self) -> int:
-        return int(self.columns[2].min()) if len(self.columns[2]) else 0
-
-    @property
-    def end_ns(self) -> int:
-        return int(self.columns[2].max()) if len(self.columns[2]) else 0
+    def field(self, name: str) -> NDArray[Any]:
+        """The column `channel`, `sequence`, `log_time` or `publish_time`."""
+        before, kind = _FIELDS[name]
+        position: Any = self.position
+        return np.frombuffer(_mcap.field(self.data, position, before, int(kind[1])), kind)
 
 
 def parse_head(file: File, position: int, length: int, content: Fields) -> tuple[Chunk, int]:
@@ -95,14 +105,15 @@ def _uncompressed(file: File, head: Chunk, crc: int, packed: memoryview) -> byte
 
 def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> Scanned:
     try:
-        made, definitions = _mcap.scan(data)
+        found = _mcap.scan(data, min(chunk.message_count, len(data)))
     except ValueError as error:
         offset, reason = cast("tuple[int, str]", error.args)
         where = chunk.position + offset if chunk.is_run else chunk.position
         inside = "" if chunk.is_run else f" (at byte {offset} of the uncompressed chunk)"
         raise damaged(file.path, where, f"{reason}{inside}") from None
-    columns = tuple(np.frombuffer(column, dtype) for column, dtype in zip(made, _DTYPES, strict=True))
-    return Scanned(data, columns, definitions)
+    position, size, start_ns, end_ns, channel, definitions = found
+    places = np.frombuffer(position, np.int64), np.frombuffer(size, np.int64)
+    return Scanned(data, *places, start_ns, end_ns, channel, definitions)
 
 
 def check_facts(file: File, chunk: Chunk, scanned: Scanned, is_ours: bool) -> None:
@@ -111,7 +122,7 @@ def check_facts(file: File, chunk: Chunk, scanned: Scanned, is_ours: bool) -> No
     Others may give a chunk more time than its messages take.
     """
     claimed, real = (chunk.start_ns, chunk.end_ns), (scanned.start_ns, scanned.end_ns)
-    covers = not len(scanned.columns[0]) or (claimed[0] <= real[0] and real[1] <= claimed[1])
+    covers = not len(scanned) or (claimed[0] <= real[0] and real[1] <= claimed[1])
     if not covers or (is_ours and claimed != real):
         what = f"log times {real[0]} to {real[1]} in a chunk of {claimed[0]} to {claimed[1]}"
         raise damaged(file.path, chunk.position, what)

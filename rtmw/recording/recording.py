@@ -239,7 +239,7 @@ class Recording:
         """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
         scanned = scan_chunk(self._file, chunk)
         check_facts(self._file, chunk, scanned, self.header.is_ours)
-        side = read_side(self._file, chunk, len(scanned.columns[0]), self.header.is_ours)
+        side = read_side(self._file, chunk, len(scanned), self.header.is_ours)
         return batch_of(chunk, scanned, side)
 
     def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:

@@ -41,12 +41,6 @@ static inline uint32_t get_u32(const uint8_t *at) { return get_u16(at) | (uint32
 
 static inline uint64_t get_u64(const uint8_t *at) { return get_u32(at) | (uint64_t)get_u32(at + 4) << 32; }
 
-/* What is wrong, and at which offset. `reason` is NULL as long as nothing is. */
-struct mcap_fault {
-    size_t position;
-    const char *reason;
-};
-
 /* A record other than a message. */
 struct mcap_record {
     uint8_t opcode;
@@ -54,19 +48,44 @@ struct mcap_record {
     size_t length;
 };
 
-/* One row a message; arrays of `mcap_count`'s numbers. */
-struct mcap_columns {
-    uint16_t *channel;
-    uint64_t *sequence;
-    int64_t *log_time, *publish_time;
-    int64_t *position, *size; /* of the payload */
+/* What the headers of messages say together. */
+struct mcap_facts {
+    size_t messages;
+    uint64_t start_ns, end_ns; /* earliest and latest log time; UINT64_MAX and 0 without messages */
+    uint16_t some, each;       /* bits that a channel's number has, and that each has: the same if there is one only */
 };
 
-/* Counts the messages, and the schemas and channels, of the records of a chunk. false: they are malformed. */
-bool mcap_count(const uint8_t *data, size_t size, size_t *messages, size_t *others, struct mcap_fault *fault);
+enum { MCAP_AT_ONCE = 64 };
 
-/* Fills what mcap_count has counted in the same bytes. */
-void mcap_scan(const uint8_t *data, size_t size, const struct mcap_columns *columns, struct mcap_record *others);
+/* The records of a chunk, passed once. */
+struct mcap_scan {
+    const uint8_t *data;
+    size_t size;
+    size_t at; /* what lies before it is known */
+    struct mcap_facts facts;
+    int64_t *position, *payload_size;        /* of each payload */
+    size_t room;                             /* messages for which they are long enough */
+    struct mcap_record others[MCAP_AT_ONCE]; /* schemas and channels */
+    size_t found;                            /* of them; who takes them away sets it to 0 */
+    const char *wrong;                       /* with the record at `at`; NULL as long as nothing is */
+};
+
+void mcap_scan_begin(struct mcap_scan *scan, const uint8_t *data, size_t size);
+
+/* Goes on until the end. false: `wrong`, or there is no room for the record at `at`: then again, with more. */
+bool mcap_scan(struct mcap_scan *scan);
+
+/* Payloads of messages. */
+struct mcap_payloads {
+    const uint8_t *data;
+    size_t size;
+    const int64_t *position;
+    size_t count;
+};
+
+/* A field of the header of each message: 2, 4 or 8 bytes that begin so many bytes before its payload, at most
+ * MCAP_MESSAGE_HEADER. false: a position outside of the data. */
+bool mcap_field(const struct mcap_payloads *payloads, size_t before, unsigned width, uint8_t *to);
 
 /* A record of the data section, or a run of messages outside of chunks, which is one MCAP_MESSAGE. */
 struct mcap_entry {

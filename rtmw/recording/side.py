@@ -22,17 +22,32 @@ _HEAD: Final = 9
 _MOST_HEAD: Final = 9 + 36 + 64
 
 
+_KINDS: Final = {
+    "high": ("u8", 0),
+    "publisher": ("u8", 8),
+    "expires": ("i8", 16),
+    "priority": ("u1", 24),
+    "flags": ("u1", 25),
+}
+"""Its columns, and how many bytes a row those before have."""
+_ROW: Final = 26
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One row a message, in the order of the chunk."""
 
-    high: NDArray[Any] | None
-    """The sequence without its low 32 bits; None: a recording of others, which has no side records."""
-    publisher: NDArray[Any]
-    expires: NDArray[Any]
-    priority: NDArray[Any]
-    flags: NDArray[Any]
+    rows: int
+    data: bytes | memoryview | None
+    """None: nothing is known of them, as in recordings of others, which have no side records."""
     missed: tuple[Missed, ...] = ()
+
+    def column(self, name: str) -> NDArray[Any]:
+        """`high` (the sequence without its low 32 bits), `publisher`, `expires`, `priority` or `flags`."""
+        kind, before = _KINDS[name]
+        if self.data is None:
+            return np.zeros(self.rows, kind)
+        return np.frombuffer(self.data, kind, self.rows, before * self.rows)
 
 
 def read_side(file: File, chunk: Chunk, rows: int, is_ours: bool) -> Side:
@@ -43,13 +58,7 @@ def read_side(file: File, chunk: Chunk, rows: int, is_ours: bool) -> Side:
         return _parse(file, position, int.from_bytes(begin[1:_HEAD], "little"), rows)
     if is_ours:
         raise damaged(file.path, position, f"the side record of the chunk at {chunk.position} is not there")
-    return no_side(rows)
-
-
-def no_side(rows: int) -> Side:
-    """Of messages of which nothing more is known."""
-    numbers, small = np.zeros(rows, "u8"), np.zeros(rows, "u1")
-    return Side(None, numbers, numbers.view("i8"), small, small)
+    return Side(rows, None)
 
 
 def _parse(file: File, position: int, length: int, rows: int) -> Side:
@@ -68,13 +77,9 @@ def _parse(file: File, position: int, length: int, rows: int) -> Side:
         fields.wrong(str(error))
     if crc32(data) != crc:
         fields.wrong("it does not match its CRC")
-    return _columns(Fields(file.path, data, position, "side record, uncompressed"), rows)
+    return Side(rows, data, _missed(Fields(file.path, data, position, "side record, uncompressed"), rows))
 
 
-def _columns(fields: Fields, rows: int) -> Side:
-    high = np.frombuffer(fields.bytes(8 * rows), "u8")
-    publisher = np.frombuffer(fields.bytes(8 * rows), "u8")
-    expires = np.frombuffer(fields.bytes(8 * rows), "i8")
-    priority, flags = np.frombuffer(fields.bytes(rows), "u1"), np.frombuffer(fields.bytes(rows), "u1")
-    missed = tuple(Missed(fields.number(2), fields.number(1), fields.number(8)) for _ in range(fields.number(4)))
-    return Side(high, publisher, expires, priority, flags, missed)
+def _missed(fields: Fields, rows: int) -> tuple[Missed, ...]:
+    fields.bytes(_ROW * rows)
+    return tuple(Missed(fields.number(2), fields.number(1), fields.number(8)) for _ in range(fields.number(4)))

@@ -223,7 +223,7 @@ class Walk:
             try:
                 scanned = scan_chunk(self._file, chunks[-1])
                 check_facts(self._file, chunks[-1], scanned, self._index.is_ours)
-                read_side(self._file, chunks[-1], len(scanned.columns[0]), self._index.is_ours)
+                read_side(self._file, chunks[-1], len(scanned), self._index.is_ours)
             except RecordingDamaged as error:
                 self.position, self.why_not = chunks.pop().position, str(error)
                 self._metadata[:] = [place for place in self._metadata if place[0] < self.position]

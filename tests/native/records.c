@@ -1,6 +1,6 @@
 /* Hostile records: streams of MCAP records, damaged at random, through scan.c and walk.c. Each piece lies in memory of
- * exactly its size, so that AddressSanitizer sees every look behind it; and a walk in small windows must come to the
- * same end as a walk in one.
+ * exactly its size, so that AddressSanitizer sees every look behind it; and a walk in small windows, and
+ * a scan with little room, must come to the same end as one at once.
  */
 #include "scan.h"
 
@@ -83,29 +83,73 @@ static uint8_t *exactly(const uint8_t *stream, size_t size)
     return copy;
 }
 
+struct scanned {
+    int64_t position[LONGEST / (MCAP_RECORD_HEADER + MCAP_MESSAGE_HEADER)];
+    int64_t size[LONGEST / (MCAP_RECORD_HEADER + MCAP_MESSAGE_HEADER)];
+    struct mcap_facts facts;
+    size_t others, at;
+    const char *wrong;
+};
+
+static void look_at_others(const struct mcap_scan *scan)
+{
+    for (size_t i = 0; i < scan->found; i++)
+        demand(scan->others[i].position + scan->others[i].length <= scan->size, "a definition outside of its chunk");
+}
+
+static void look_at_messages(const uint8_t *data, size_t size, const struct scanned *scanned)
+{
+    const struct mcap_payloads payloads = {data, size, scanned->position, scanned->facts.messages};
+    uint8_t *column = malloc(payloads.count * 8 + 1);
+    for (size_t i = 0; i < payloads.count; i++) {
+        demand((uint64_t)scanned->position[i] + (uint64_t)scanned->size[i] <= size, "a payload outside of its chunk");
+        demand(scanned->position[i] >= MCAP_RECORD_HEADER + MCAP_MESSAGE_HEADER, "a header outside of its chunk");
+    }
+    demand(mcap_field(&payloads, 16, 8, column), "a field outside of its chunk");
+    for (size_t i = 0; i < payloads.count; i++) {
+        uint64_t log_time = get_u64(column + 8 * i);
+        demand(scanned->facts.start_ns <= log_time && log_time <= scanned->facts.end_ns, "a time outside of the facts");
+    }
+    free(column);
+}
+
+/* `room` messages at a time. */
+static void scan_by(const uint8_t *data, size_t size, size_t room, struct scanned *scanned)
+{
+    const size_t most = sizeof scanned->position / sizeof *scanned->position;
+    struct mcap_scan scan;
+    bool is_done = false;
+    mcap_scan_begin(&scan, data, size);
+    scan.position = scanned->position;
+    scan.payload_size = scanned->size;
+    for (scanned->others = 0; !is_done && !scan.wrong; scanned->others += scan.found, scan.found = 0) {
+        scan.room = scan.facts.messages + room < most ? scan.facts.messages + room : most;
+        size_t before = scan.at;
+        is_done = mcap_scan(&scan);
+        demand(is_done || scan.wrong || scan.at > before, "a scan on the spot");
+        demand(scan.facts.messages <= scan.room, "more messages than there is room for");
+        look_at_others(&scan);
+    }
+    scanned->facts = scan.facts;
+    scanned->at = scan.at;
+    scanned->wrong = scan.wrong;
+}
+
 static bool scan(const uint8_t *stream, size_t size)
 {
+    static struct scanned whole, parts;
     uint8_t *data = exactly(stream, size);
-    size_t messages, others;
-    struct mcap_fault fault;
-    bool good = mcap_count(data, size, &messages, &others, &fault);
-    if (good) {
-        struct mcap_columns rows = {malloc(messages * 2 + 1), malloc(messages * 8 + 1), malloc(messages * 8 + 1),
-                                    malloc(messages * 8 + 1), malloc(messages * 8 + 1), malloc(messages * 8 + 1)};
-        struct mcap_record *records = malloc((others + 1) * sizeof *records);
-        mcap_scan(data, size, &rows, records);
-        for (size_t i = 0; i < messages; i++)
-            demand((uint64_t)rows.position[i] + (uint64_t)rows.size[i] <= size, "a payload outside of its chunk");
-        for (size_t i = 0; i < others; i++)
-            demand(records[i].position + records[i].length <= size, "a definition outside of its chunk");
-        void *all[] = {rows.channel,  rows.sequence, rows.log_time, rows.publish_time,
-                       rows.position, rows.size,     records};
-        for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
-    } else {
-        demand(fault.position < size, "a fault outside of the chunk");
-    }
+    scan_by(data, size, LONGEST, &whole);
+    scan_by(data, size, 1 + chance(9), &parts);
+    demand(whole.facts.messages == parts.facts.messages && whole.others == parts.others && whole.at == parts.at &&
+               whole.wrong == parts.wrong && whole.facts.some == parts.facts.some,
+           "a scan with little room that ends elsewhere");
+    if (whole.wrong)
+        demand(whole.at < size, "a fault outside of the chunk");
+    else
+        look_at_messages(data, size, &whole);
     free(data);
-    return good;
+    return !whole.wrong;
 }
 
 struct course {

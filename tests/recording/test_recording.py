@@ -159,6 +159,18 @@ def test_rows_of_a_batch_are_chosen_by_a_mask(ours: Path) -> None:
         assert batch.where(np.ones(len(batch), bool)) is batch
 
 
+def test_rows_of_rows_are_those_of_the_chunk_however_often_some_are_left_out(ours: Path) -> None:
+    with Recording(ours) as recording:
+        batch = whole = recording.read(recording.chunks[0])
+        for _ in range(len(whole) - 1):
+            batch = batch.where(np.arange(len(batch)) > 0)
+        turned = whole.where(np.arange(len(whole))[::-1]).where(whole.log_time > 0)
+        assert [batch.payload(0), *batch.sequence] == [whole.payload(len(whole) - 1), whole.sequence[-1]]
+        assert turned.log_time.tolist() == whole.log_time.tolist()[::-1]
+        with pytest.raises(IndexError):
+            whole.where(np.array([False]))
+
+
 def test_an_empty_recording_is_one(tmp_path: Path) -> None:
     with RecordingWriter(tmp_path / "empty.mcap"):
         pass

@@ -7,7 +7,6 @@ others do not say who published what: of them, as many messages as the channel h
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,10 +85,11 @@ class _Search:
 
     def _carry(self, batch: Batch) -> Batch:
         begin = np.full_like(batch.log_time, self._at_ns)
-        return replace(batch, log_time=begin, flags=batch.flags | CARRIED)
+        return batch.having(log_time=begin, flags=batch.flags | CARRIED)
 
 
 def _alone(batch: Batch, row: np.intp) -> Batch:
     """A message, without the chunk in which it lies: there may be many."""
     one = batch.where(np.array([row]))
-    return replace(one, data=bytes(one.payload(0)), position=np.zeros_like(one.position), missed=())
+    columns = one.having(position=np.zeros_like(one.position))
+    return Batch(one.chunk, bytes(one.payload(0)), columns.make)

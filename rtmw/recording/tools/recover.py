@@ -23,7 +23,7 @@ from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
 from rtmw.recording.records import MAGIC, Opcode
-from rtmw.recording.side import no_side, read_side
+from rtmw.recording.side import Side, read_side
 from rtmw.recording.tools.copying import Copier, Progress, no_progress
 from rtmw.recording.tools.salvage import Definition, Found, Gap, Salvage
 from rtmw.recording.tools.whole import written_whole
@@ -156,13 +156,13 @@ class _Recovery:
         self._recovered.messages += len(batch)
 
     def _batch(self, found: Found) -> Batch:
-        rows = len(found.scanned.columns[0])
+        rows = len(found.scanned)
         try:
             side = read_side(self._file, found.chunk, rows, self._is_ours and not found.chunk.is_run)
         except RecordingDamaged as error:
             self._recovered.without_side += rows
             self._recovered.lost.append(Lost(found.chunk.side_position, 0, reason_of(error), {}))
-            side = no_side(rows)
+            side = Side(rows, None)
         return batch_of(found.chunk, found.scanned, side)
 
     def _known(self, batch: Batch) -> Batch:
