@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 from rtmw.recording.compression import COMPRESSIONS
+from rtmw.recording.topics import is_meant
 from rtmw.recording.writer import CHUNK_BYTES
 
 __all__ = ["OWN_PREFIX", "Settings", "Topics"]
@@ -41,8 +41,8 @@ class Topics:
             return True
         return (
             not topic.startswith(OWN_PREFIX)
-            and any(fnmatchcase(topic, pattern) for pattern in self.wanted)
-            and not any(fnmatchcase(topic, pattern) for pattern in self.unwanted)
+            and any(is_meant(topic, pattern) for pattern in self.wanted)
+            and not any(is_meant(topic, pattern) for pattern in self.unwanted)
         )
 
 

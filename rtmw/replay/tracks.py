@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import Selection
+from rtmw.recording.topics import is_meant
 from rtmw.replay.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.types import MessageType
 
@@ -54,23 +54,27 @@ class Choice:
     def takes(self, topic: str) -> bool:
         if self.topics is None:
             return not topic.startswith(OWN_PREFIX)
-        return any(fnmatchcase(topic, pattern) for pattern in self.topics)
+        return any(is_meant(topic, pattern) for pattern in self.topics)
 
     def quality(self, topic: str, recorded: TrackQos) -> TrackQos:
         qos = replace(recorded, reliability=Reliability.RELIABLE) if self.reliable else recorded
         for pattern, wanted in self.qos.items():
-            if fnmatchcase(topic, pattern):
+            if is_meant(topic, pattern):
                 qos = qos.changed(wanted)
         return qos
 
     def check(self, known: Iterable[str]) -> None:
         """Raises RtmwError where something is named that the recordings do not have."""
         names = sorted(set(known))
-        for pattern in (*(self.topics or ()), *self.remap, *self.qos):
-            if not any(fnmatchcase(name, pattern) for name in names):
-                near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.5)
-                advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names) or 'none'}."
-                raise RtmwError(f"The recording has no topic {pattern}; {advice}")
+        patterns = [wanted for wanted in (*(self.topics or ()), *self.qos) if not _is_any(names, wanted)]
+        for unknown in (*patterns, *(name for name in self.remap if name not in names)):
+            near = difflib.get_close_matches(unknown, names, n=3, cutoff=0.5)
+            advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names) or 'none'}."
+            raise RtmwError(f"The recording has no topic {unknown}; {advice}")
+
+
+def _is_any(names: Iterable[str], wanted: str) -> bool:
+    return any(is_meant(name, wanted) for name in names)
 
 
 class Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from rtmw.errors import RecordingError
 from rtmw.recording import Channel, Chunk, Recording
+from rtmw.recording.topics import is_meant
 from rtmw.spark.files import recordings_of
 from rtmw.spark.options import ReadOptions
 
@@ -84,7 +84,7 @@ def type_name(recording: Recording, channel: Channel) -> str:
 def is_wanted(stream: Stream, options: ReadOptions) -> bool:
     if options.type is not None and dds_name(stream.type_name) != dds_name(options.type):
         return False
-    return not options.topics or any(fnmatch.fnmatchcase(stream.topic, pattern) for pattern in options.topics)
+    return not options.topics or any(is_meant(stream.topic, pattern) for pattern in options.topics)
 
 
 def dds_name(name: str) -> str:
@@ -97,7 +97,7 @@ def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) ->
     topics = sorted({topic for _, there in found for topic in there})
     wanted = {stream.topic for surveyed, _ in found for stream in surveyed.streams.values()}
     for pattern in options.topics:
-        if not fnmatch.filter(wanted, pattern):
+        if not any(is_meant(topic, pattern) for topic in wanted):
             what = f"topic {pattern!r}" + (f" with messages of {options.type}" if options.type else "")
             raise ValueError(f"no {what} in {len(found)} recording(s); there are {some(topics)}")
     if options.type is not None and not wanted:

@@ -173,6 +173,12 @@ def test_a_topic_that_the_recording_does_not_have_is_named_with_one_that_it_has(
         rtmw.Replay(path, **wrong)
 
 
+def test_one_topic_gets_another_name_and_not_all_that_a_pattern_means(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["pump/a", "pump/b"], 2)
+    with pytest.raises(rtmw.RtmwError, match=r"has no topic pump/\*"):
+        rtmw.Replay(path, remap={"pump/*": "x"})
+
+
 def test_topics_of_rtmw_itself_are_played_only_if_they_are_named(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["rtmw/node", "t"], 2)
     with rtmw.Replay(path) as replay:

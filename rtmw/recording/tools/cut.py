@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rtmw.errors import RecordingError
@@ -11,6 +10,7 @@ from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.latched import latched
 from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.topics import is_meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Section:
         if self.topics is None:
             return None
         for pattern in self.topics:
-            if not any(fnmatchcase(name, pattern) for name in known):
+            if not any(is_meant(name, pattern) for name in known):
                 raise RecordingError(f"{recording.path} has no topic {pattern}; it has {', '.join(known) or 'none'}")
-        return [name for name in known if any(fnmatchcase(name, pattern) for pattern in self.topics)]
+        return [name for name in known if any(is_meant(name, pattern) for pattern in self.topics)]
 
     def span(self, recording: Recording) -> tuple[int | None, int | None]:
         """In nanoseconds, of its log times. Raises RecordingError where it ends before it begins."""
