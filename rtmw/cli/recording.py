@@ -16,7 +16,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.line import line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
 from rtmw.errors import RecordingError
-from rtmw.recording.paths import find_recording, find_recordings
+from rtmw.recording.paths import find_recording, find_recordings, recovered_of
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
 from rtmw.recording.tools.copying import Progress, Written
@@ -25,7 +25,7 @@ from rtmw.recording.tools.cut import cut as cut_recording
 from rtmw.recording.tools.info import RecordingInfo, TopicInfo
 from rtmw.recording.tools.info import info as info_of
 from rtmw.recording.tools.merge import merge as merge_recordings
-from rtmw.recording.tools.recover import SUFFIX, Lost, Recovered
+from rtmw.recording.tools.recover import Lost, Recovered
 from rtmw.recording.tools.recover import recover as recover_recording
 from rtmw.recording.tools.whole import written_whole
 
@@ -69,8 +69,7 @@ def recover(arguments: argparse.Namespace) -> int:
     """Status 0 also when something was lost: what, is said."""
     with _working("recovered") as (_, progress):
         source = find_recording(arguments.path)
-        beside = source.with_name(source.name.removesuffix(".mcap") + SUFFIX)
-        chosen = Path(arguments.output) if arguments.output else beside
+        chosen = Path(arguments.output) if arguments.output else recovered_of(source)
         recovered = recover_recording(source, None if arguments.in_place else chosen, progress)
     if arguments.json:
         show_json({**asdict(recovered), "source": str(recovered.source), "target": str(recovered.target)})

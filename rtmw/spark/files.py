@@ -1,4 +1,4 @@
-"""Which files a path stands for."""
+"""Which files a path of Spark's stands for."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-SUFFIX = ".mcap"
+from rtmw.recording.paths import SUFFIX, by_name, recovered_of, without_damaged
 
 
-def recordings_of(paths: Iterable[str]) -> list[Path]:
+def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:
     """The recordings that paths stand for, each once, by name; a folder stands for those in it, however deep.
 
+    A recovered recording stands for the damaged one beside it; not for who followed that as it grew, and goes on.
     Raises FileNotFoundError for a path that stands for none.
     """
     found: dict[Path, None] = {}
     for path in paths:
-        files = sorted(_files_of(_local(path)))
+        files = by_name(_files_of(_local(path)))
+        files = _without_recovered(files) if growing else without_damaged(files)
         if not files:
             raise FileNotFoundError(f"no recording: {path!r} is no file, no folder of {SUFFIX} files, and matches none")
         found |= dict.fromkeys(files)
     return [*found]
+
+
+def one_or_several(text: str) -> list[str]:
+    """Paths with commas between them; where a file has a comma in its name, that file."""
+    if any(_files_of(_local(text))):
+        return [text]
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _without_recovered(files: list[Path]) -> list[Path]:
+    recovered = {recovered_of(file) for file in files}
+    return [file for file in files if file not in recovered]
 
 
 def _local(path: str) -> str:

@@ -90,7 +90,7 @@ class Follower:
     def look(self) -> dict[str, Series]:
         """The files that there are; none yet is no error."""
         try:
-            return series_of(recordings_of(self._paths))
+            return series_of(recordings_of(self._paths, growing=True))
         except FileNotFoundError:
             return {}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypedDict
 
+from rtmw.spark.files import one_or_several
 from rtmw.types import resolve
 
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -169,9 +170,9 @@ def _value(name: str, text: str) -> dict[str, Any]:
 
 
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
-    """`load("a, b")`, or `load(["a", "b"])`, which Spark hands on as JSON."""
+    """`load("a, b")`, or `load(["a", "b"])`, which Spark hands on as JSON; a list of one comes like a text."""
     listed: list[str] = json.loads(options["paths"]) if "paths" in options else []
-    found = (*_words(options.get("path", "")), *listed)
+    found = (*one_or_several(options.get("path", "")), *listed)
     if not found:
         raise ValueError('rtmw reads recordings: say which, as in spark.read.format("rtmw").load("monday.mcap")')
     return found

@@ -9,7 +9,8 @@ import pytest
 
 from rtmw.errors import RecordingError
 from rtmw.recording import Recording
-from rtmw.recording.paths import find_recording, find_recordings
+from rtmw.recording.paths import find_recording, find_recordings, recovered_of
+from rtmw.recording.tools.recover import recover
 from tests.recordings import numbered
 
 
@@ -25,6 +26,21 @@ def test_a_folder_stands_for_its_recordings_and_each_is_meant_once(folder: Path)
     assert find_recordings(folder) == [one, two]
     assert find_recordings([two, folder, folder / "?.mcap"]) == [two, one]
     assert find_recordings(folder / "notes.txt") == [folder / "notes.txt"]
+
+
+def test_files_of_a_folder_come_by_their_numbers(tmp_path: Path) -> None:
+    paths = [numbered(tmp_path / f"run_{number}.mcap", ["t"], 1) for number in (0, 1, 2, 10, 11)]
+    assert find_recordings(tmp_path) == paths
+    assert find_recordings(tmp_path / "run_*") == paths
+
+
+def test_a_recovered_recording_stands_for_the_damaged_one_in_its_folder(folder: Path) -> None:
+    damaged = folder / "b.mcap"
+    recovered = recover(damaged, recovered_of(damaged)).target
+    assert find_recordings(folder) == find_recordings(folder / "*.mcap") == [recovered]
+    assert find_recordings([damaged, recovered]) == [damaged, recovered]
+    os.utime(damaged, ns=(0, recovered.stat().st_mtime_ns + 1))
+    assert find_recordings(folder) == [damaged, recovered], "it was written after that"
 
 
 def test_where_one_is_wanted_a_folder_with_one_will_do(folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.recording.tools.recover import recover
 from rtmw.spark.follow import Budget, Follower, Position, from_json, to_json
 from tests.spark.recorded import Recorder, record
 
@@ -69,6 +70,15 @@ def test_two_recorders_in_one_folder_are_followed_each_by_itself(tmp_path: Path)
     at = follower.latest({}, ALL)
     second.write(0, 30)
     assert {name for name, _ in read(follower, at, follower.latest(at, ALL))} == {"b_0.mcap"}
+
+
+def test_what_was_recovered_of_a_file_that_is_followed_is_not_read_again(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "a_0.mcap")
+    recorder.write(0, 30)
+    follower = Follower((str(tmp_path),))
+    at = follower.latest({}, ALL)
+    recover(tmp_path / "a_0.mcap", tmp_path / "a_0.recovered.mcap")
+    assert follower.latest(at, ALL) == at
 
 
 def test_another_follower_goes_on_where_the_first_one_was(tmp_path: Path) -> None:

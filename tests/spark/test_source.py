@@ -15,10 +15,12 @@ import pytest
 from pyspark.sql.types import StructType
 
 from rtmw.errors import RecordingDamaged, RecordingError, UnsupportedType, ValueMismatch
+from rtmw.recording.tools.recover import recover
 from rtmw.spark.options import read_options
 from rtmw.spark.partitions import Partition
 from rtmw.spark.source import reader_of, schema_of
 from rtmw.spark.survey import survey
+from tests.recordings import numbered
 from tests.spark.plant import BEGIN, MS, Deep, Plant, Speed, report, speed
 from tests.spark.plant_folder import record_plant
 
@@ -285,6 +287,21 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("no recording at all, although it is long enough to be looked at for one")
     with pytest.raises(RecordingError):
         Query(tmp_path / "a.txt")
+
+
+def test_a_comma_in_the_name_of_a_file_divides_nothing(tmp_path: Path) -> None:
+    for name in ("a, b", "c"):
+        (tmp_path / name).mkdir()
+        numbered(tmp_path / name / "höhe,1.mcap", ["t"], 3)
+    assert len(Query(tmp_path / "a, b").rows()) == 3
+    assert len(Query(tmp_path / "a, b" / "*,1.mcap").rows()) == 3
+    assert len(Query(f"{tmp_path / 'c'}, {tmp_path / '?' / '*.mcap'}").rows()) == 3
+
+
+def test_a_folder_with_a_recovered_recording_has_each_message_once(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 3)
+    recover(path, tmp_path / "a.recovered.mcap")
+    assert len(Query(tmp_path).rows()) == 3
 
 
 def test_no_path_is_refused() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -28,8 +27,6 @@ from rtmw.recording.tools.copying import Copier, Progress, no_progress
 from rtmw.recording.tools.salvage import Definition, Found, Gap, Salvage
 from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
-
-SUFFIX: Final = ".recovered.mcap"
 
 
 @dataclass(frozen=True, slots=True)
