@@ -19,7 +19,6 @@ LONGER = {
     "rtmw/net/_engine.c": "all of the engine that knows Python: formulaic, and three types in it",
     "rtmw/recording/_mcap.c": "all of recordings that knows Python: formulaic, what reads and what writes",
     "rtmw/columns/_columns.c": "all of the columns that knows Python: formulaic, and two types in it",
-    "rtmw/types/_cdr.c": "all of the codec that knows Python: a short function for each kind of value, and one type",
 }
 """Files that may be longer, by path, each with the reason."""
 

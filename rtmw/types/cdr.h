@@ -4,7 +4,7 @@
  *     0: the message            1                2                     3               4: what values consists of
  *
  * What an op consists of lies together, from `first`; so a struct that contains itself is an op that leads back.
- * Where bytes lie is decided in cdr_encode.c and cdr_decode.c, what a value is in _cdr.c alone: `cdr_value` is opaque
+ * Where bytes lie is decided in cdr_encode.c and cdr_decode.c, what a value is in _*.c alone: `cdr_value` is opaque
  * here. The bytes are those of XCDR1 and XCDR2, little endian; positions count from the start of the payload, whose
  * first four bytes are the encapsulation header, and alignment from the end of these.
  */
@@ -52,7 +52,7 @@ struct cdr_op {
     uint32_t first;     /* where that lies which it consists of */
     uint32_t length;    /* see enum cdr_code */
     uint32_t least;     /* fewest bytes of one element; never 0 for the elements of a sequence */
-    void *name;         /* of a member; for _cdr.c alone, as the next two */
+    void *name;         /* of a member; for the glue alone, as the next two */
     void *type, *extra; /* class, and what else it takes to make or read a value of it */
 };
 
@@ -78,7 +78,7 @@ struct cdr_writer {
     uint8_t align;
     const struct cdr_op *ops;
     uint8_t unwritten[8];    /* what is put while measuring */
-    char reason[CDR_REASON]; /* why it failed; empty: _cdr.c knows */
+    char reason[CDR_REASON]; /* why it failed; empty: a Python error is set */
 };
 
 struct cdr_reader {
@@ -96,7 +96,7 @@ bool cdr_encode(const struct cdr_program *program, struct cdr_writer *w, cdr_val
 /* NULL: damaged, at or after `position`. Reads from base to end only, and each byte once. */
 cdr_value *cdr_decode(const struct cdr_program *program, struct cdr_reader *r);
 
-/* ---- what _cdr.c knows of values; NULL or false: it has set an error ---- */
+/* ---- what _encode.c, _decode.c and _program.c know of values; NULL or false: it has set an error ---- */
 
 struct cdr_row {
     cdr_value *held;
