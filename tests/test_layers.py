@@ -13,7 +13,7 @@ import rtmw
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
-    ("rtmw.errors", "rtmw.qos", "rtmw.profiles", "rtmw.closing", "rtmw.latency", "rtmw.realtime"),
+    ("rtmw.errors", "rtmw.qos", "rtmw.profiles", "rtmw.closing", "rtmw.latency", "rtmw.realtime", "rtmw.strict_json"),
     ("rtmw.shm", "rtmw.types"),
     ("rtmw.columns", "rtmw.recording"),
     (

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rtmw.cli.show import counted, show_json, size
+from rtmw.cli.values import to_plain
 
 if TYPE_CHECKING:
     from rtmw.record import RecorderStats
@@ -58,7 +59,7 @@ class Progress:
             return
         self._before = now, stats
         if self._is_json:
-            show_json(stats)
+            show_json(facts(stats))
         elif self._live is not None:
             from rich.text import Text
 
@@ -85,6 +86,12 @@ def causes(missing: Mapping[Cause, int]) -> str:
     """Counts with their causes, the most frequent first."""
     ordered = sorted(missing.items(), key=lambda item: -item[1])
     return ", ".join(f"{count} {cause.name.lower().replace('_', ' ')}" for cause, count in ordered)
+
+
+def facts(stats: RecorderStats, paths: Sequence[Path] = ()) -> dict[str, Any]:
+    """For programs; with the files when it is over."""
+    missing = {cause.name.lower(): count for cause, count in stats.missing.items()}
+    return {**to_plain(stats), "missing": missing, **({"paths": [str(path) for path in paths]} if paths else {})}
 
 
 def summary(stats: RecorderStats, paths: Sequence[Path]) -> str:

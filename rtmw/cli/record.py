@@ -13,7 +13,8 @@ from typing import Any
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.keys import can_press, keys
-from rtmw.cli.progress import Progress, summary
+from rtmw.cli.progress import Progress, facts, summary
+from rtmw.cli.show import show_json
 from rtmw.domain import Domain
 from rtmw.record import Recorder
 
@@ -72,7 +73,9 @@ def record(arguments: argparse.Namespace) -> int:
             raise CommandError(str(error)) from None
         with recorder:
             _watch(recorder, demands, arguments)
-    if not arguments.quiet:
+    if arguments.json:
+        show_json(facts(recorder.stats(), recorder.paths))
+    elif not arguments.quiet:
         print(summary(recorder.stats(), recorder.paths), flush=True)
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Generator, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rtmw.cli.values import to_plain
+from rtmw.strict_json import as_json
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -73,7 +73,7 @@ def show(table: Table) -> None:
 
 def show_json(data: Any) -> None:
     """Print one JSON document on a line of its own."""
-    print(json.dumps(to_plain(data)), flush=True)
+    print(as_json(to_plain(data)), flush=True)
 
 
 @contextmanager

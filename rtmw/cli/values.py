@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from rtmw.latency import Latency
+from rtmw.strict_json import NOT_FINITE
 
 LONG_LIST = 16
 LONG_TEXT = 256
@@ -37,7 +38,7 @@ def to_plain(value: Any) -> Any:
     if _is(value, bytes, bytearray, memoryview):
         return _bytes_to_plain(bytes(value))
     if _is(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {key.name if _is(key, Enum) else str(key): to_plain(item) for key, item in value.items()}
     if _is(value, list, tuple):
         return [to_plain(item) for item in value]
     if hasattr(value, "tolist"):
@@ -132,6 +133,8 @@ def from_plain(kind: Any, plain: Any) -> Any:
         return _dataclass_from_plain(kind, plain)
     if kind in (int, float) and isinstance(plain, (int, float)) and not isinstance(plain, bool):
         return kind(plain) if kind is float or plain == int(plain) else plain
+    if kind is float and plain in NOT_FINITE:
+        return float(plain)
     return plain
 
 

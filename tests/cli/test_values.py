@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 
 import numpy as np
 import pytest
 
 from rtmw.cli.filters import Filter
 from rtmw.cli.values import from_plain, lines, load_type, pick, to_plain
+from rtmw.recording.causes import Cause
 from topics import river, telemetry
 
 
@@ -18,6 +20,10 @@ def test_dataclasses_become_objects_and_enums_their_names() -> None:
     plain = to_plain(alarm)
     assert plain["severity"] == "WARNING"
     assert json.loads(json.dumps(plain)) == plain
+
+
+def test_keys_that_are_enums_become_their_names() -> None:
+    assert to_plain({Cause.EARLY: 2}) == {"EARLY": 2}
 
 
 def test_bytes_are_shown_as_text_if_they_are_text_and_else_as_hex() -> None:
@@ -51,6 +57,11 @@ def test_a_whole_number_in_json_is_good_for_a_float_field() -> None:
 def test_a_field_that_the_type_does_not_have_is_named_with_those_it_has() -> None:
     with pytest.raises(TypeError, match=r"no field depht; it has .*station"):
         from_plain(river.Reading, {"station": "A", "depht": 8})
+
+
+def test_numbers_that_are_not_finite_are_read_as_json_has_them() -> None:
+    assert math.isnan(from_plain(river.Reading, {"station": "A", "value": "NaN"}).value)
+    assert from_plain(river.Reading, {"station": "A", "value": "-Infinity"}).value == -math.inf
 
 
 def test_an_enum_name_that_does_not_exist_is_refused_with_those_that_do() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.cut import Section
 from rtmw.recording.tools.whole import written_whole
+from rtmw.strict_json import as_json
 
 try:
     from rtmw.recording.tools.parquet import ParquetFolder
@@ -74,7 +74,7 @@ class _Jsonl:
     def write(self, found: TopicTable) -> None:
         rows: list[dict[str, Any]] = found.table.to_pylist()
         for row in rows:
-            self._file.write(json.dumps({"topic": found.topic, **row}, default=_plain) + "\n")
+            self._file.write(as_json({"topic": found.topic, **row}, _plain) + "\n")
 
 
 class _Csv:
@@ -124,7 +124,7 @@ def _flat(row: dict[str, Any] | None, schema: Any) -> list[Any]:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, _LIST):
-        return json.dumps(value, default=_plain)
+        return as_json(value, _plain)
     return _plain(value) if isinstance(value, (bytes, datetime)) else value
 
 

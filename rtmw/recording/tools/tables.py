@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Channel
     from rtmw.recording.recording import Recording
+
+
+_OF_THE_FILE: Final = ("topic", "hour")
+"""What the place of a row says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class _Typed(_Reader):
     def __init__(self, topic: str, type: str, decoder: columns.Decoder) -> None:
         super().__init__(topic, type)
         self._decoder = decoder
-        taken = {*METADATA}
+        taken = {*METADATA, *_OF_THE_FILE}
         self._fields = [field.with_name(_free(field.name, taken)) for field in decoder.schema(False)]
 
     def read(self, batch: Batch) -> Iterator[TopicTable]:

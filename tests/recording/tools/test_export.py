@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -49,6 +50,12 @@ class Report(IdlStruct, typename="plant.Report"):
 class Later(IdlStruct, typename="plant.Report"):
     sequence: types.int32
     extra: bool
+
+
+@dataclass
+class Odd(IdlStruct, typename="plant.Odd"):
+    topic: str
+    level: types.float64
 
 
 def encoded(value: Any) -> bytes:
@@ -164,6 +171,15 @@ def test_json_lines_are_an_object_a_message(path: Path) -> None:
     first = next(row for row in rows if row["topic"] == "plant/report")
     assert (first["name"], first["place"], first["levels"]) == ("pump 0", {"x": 0.0, "y": -1.0}, [])
     assert first["log_time"] == "2023-11-14T22:13:20+00:00"
+
+
+def test_json_lines_are_json_also_where_numbers_are_none_and_members_are_called_like_the_topic(tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.channel("t", Odd), SECOND, encoded(Odd("its own", math.nan)))
+    out = io.StringIO()
+    export_lines([maker.path], out, "jsonl", ALL)
+    row = json.loads(out.getvalue(), parse_constant=pytest.fail)
+    assert (row["topic"], row["topic_"], row["level"]) == ("t", "its own", "NaN")
 
 
 def test_csv_is_a_row_a_message_with_the_parts_of_members_as_columns(path: Path) -> None:
