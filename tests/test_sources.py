@@ -16,7 +16,6 @@ SCRIPTS = {"Makefile", "run"}
 
 LONGEST = 400
 LONGER = {
-    "rtmw/net/_engine.c": "all of the engine that knows Python: formulaic, and three types in it",
     "rtmw/recording/_mcap.c": "all of recordings that knows Python: formulaic, what reads and what writes",
     "rtmw/columns/_columns.c": "all of the columns that knows Python: formulaic, and two types in it",
 }

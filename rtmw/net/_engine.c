@@ -1,41 +1,5 @@
-/* Python's view of the engine; the only file of it that knows Python. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "../shm/_type_argument.h"
-#include "engine.h"
-
-typedef struct {
-    PyObject_HEAD
-    struct engine *core;
-} Engine;
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *engine;
-    struct outbound *outbound; /* one of the two, until closed */
-    struct inbound *inbound;
-} Route;
-
-typedef struct {
-    PyObject_HEAD
-    struct bell *core; /* until closed */
-} Bell;
-
-typedef struct {
-    PyTypeObject *route_type;
-    PyObject *error;
-} State;
-
-static State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
-
-static PyObject *fail(State *state, const char *what, int code)
-{
-    return PyErr_Format(state->error, "%s: %s", what, rtmw_describe(code));
-}
+/* Engine: opens routes, and carries between them and DDS until it is closed. */
+#include "_engine.h"
 
 static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -59,13 +23,6 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->core = NULL;
     Py_DECREF(self);
     return fail(state_of(type), "the node cannot attach", code);
-}
-
-static struct engine *open_engine(PyObject *self)
-{
-    struct engine *core = ((Engine *)self)->core;
-    if (!core) PyErr_SetString(state_of(Py_TYPE(self))->error, "the engine is closed");
-    return core;
 }
 
 static PyObject *Engine_limit(PyObject *self, PyObject *given)
@@ -157,272 +114,6 @@ static void Engine_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *new_route(State *state, PyObject *engine, struct outbound *out, struct inbound *in)
-{
-    Route *route = (Route *)state->route_type->tp_alloc(state->route_type, 0);
-    if (!route) return NULL;
-    route->engine = Py_NewRef(engine);
-    route->outbound = out;
-    route->inbound = in;
-    return (PyObject *)route;
-}
-
-static PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = {"topic",           "type",     "writer",   "octets", "reliability", "depth", "history",
-                            "min_interval_ns", "lease_ns", "may_lend", "sent",   NULL};
-    State *state = state_of(Py_TYPE(self));
-    const char *topic;
-    PyObject *given;
-    rtmw_type space;
-    const rtmw_type *type;
-    int writer, octets, reliability, may_lend;
-    unsigned int depth, history;
-    unsigned long long min_interval_ns, lease_ns, sent;
-    struct engine *core = open_engine(self);
-    if (!core ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKpK", names, &topic, &given, &writer, &octets,
-                                     &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend, &sent))
-        return NULL;
-    struct outbound *out = read_type(given, &space, &type) ? calloc(1, sizeof *out) : NULL;
-    if (!out) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    rtmw_subscriber_qos qos = {
-        (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
-    int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
-    if (code != RTMW_OK) return free(out), fail(state, topic, code);
-    out->engine = core;
-    out->topic = flow_topic(topic, type ? type->identity : 0);
-    out->reliable = reliability == RTMW_RELIABLE;
-    out->may_lend = may_lend;
-    out->depth = out->depth_now = depth;
-    out->min_interval_ns = min_interval_ns;
-    out->writer = writer;
-    out->sent = sent;
-    out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
-    if (outbound_open(out) == DDS_OK) return new_route(state, self, out, NULL);
-    rtmw_subscriber_close(out->subscriber);
-    free(out);
-    return PyErr_Format(state->error, "%s: entity %d is no DDS writer", topic, writer);
-}
-
-static PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = {"topic",   "type", "reader",    "octets",   "reliability", "priority", "depth",
-                            "history", "lane", "wants_old", "may_land", "known",       NULL};
-    State *state = state_of(Py_TYPE(self));
-    const char *topic;
-    PyObject *given;
-    rtmw_type space;
-    const rtmw_type *type;
-    int reader, octets, reliability, priority, lane, wants_old, may_land;
-    const char *known;
-    Py_ssize_t known_size;
-    unsigned int depth, history;
-    struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIippy#", names, &topic, &given, &reader, &octets,
-                                              &reliability, &priority, &depth, &history, &lane, &wants_old, &may_land,
-                                              &known, &known_size))
-        return NULL;
-    struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
-    if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
-    int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
-    if (code != RTMW_OK) return free(in), fail(state, topic, code);
-    in->engine = core;
-    in->topic = flow_topic(topic, type ? type->identity : 0);
-    in->reader = reader;
-    in->reliable = reliability == RTMW_RELIABLE;
-    in->lane = (uint8_t)lane;
-    in->wants_old = (uint32_t)wants_old;
-    in->may_land = may_land;
-    in->history = history;
-    if (known_size == sizeof in->known) {
-        memcpy(in->known_before, known, sizeof in->known);
-        memcpy(in->known, known, sizeof in->known);
-    }
-    in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
-    Py_BEGIN_ALLOW_THREADS
-    code = inbound_open(in);
-    Py_END_ALLOW_THREADS
-    if (code == DDS_OK) return new_route(state, self, NULL, in);
-    inbound_close(in);
-    free(in);
-    return PyErr_Format(state->error, "%s: entity %d is no DDS reader", topic, reader);
-}
-
-static PyObject *Route_close(PyObject *object, PyObject *unused)
-{
-    Route *self = (Route *)object;
-    struct outbound *out = self->outbound;
-    struct inbound *in = self->inbound;
-    (void)unused;
-    self->outbound = NULL;
-    self->inbound = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    if (out) outbound_close(out);
-    if (in) inbound_close(in);
-    Py_END_ALLOW_THREADS
-    free(out);
-    free(in);
-    Py_RETURN_NONE;
-}
-
-/* What the bus dropped before the engine took it counts like what the engine dropped itself. */
-static PyObject *outbound_counters(struct outbound *o)
-{
-    rtmw_subscriber_counters bus;
-    rtmw_subscriber_count(o->subscriber, &bus);
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
-                         "expired", load_relaxed(&o->expired) + bus.expired, "thinned", bus.thinned, "missed",
-                         bus.missed, "lapses", bus.lapses, "refused", load_relaxed(&o->refused), "blocked",
-                         load_relaxed(&o->blocked), "packs", load_relaxed(&o->packs), "uncopied",
-                         load_relaxed(&o->uncopied));
-}
-
-static PyObject *Route_counters(PyObject *object, PyObject *unused)
-{
-    struct outbound *o = ((Route *)object)->outbound;
-    struct inbound *i = ((Route *)object)->inbound;
-    (void)unused;
-    if (o) return outbound_counters(o);
-    if (i)
-        return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
-                             load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired",
-                             load_relaxed(&i->expired), "malformed",
-                             load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "no_memory",
-                             load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
-                             load_relaxed(&i->overflowed), "uncopied", load_relaxed(&i->uncopied));
-    return PyDict_New();
-}
-
-static PyObject *Bell_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = {"reader", NULL};
-    int reader;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i", names, &reader)) return NULL;
-    Bell *self = (Bell *)type->tp_alloc(type, 0);
-    if (!self) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    self->core = bell_hang(reader);
-    Py_END_ALLOW_THREADS
-    if (self->core) return (PyObject *)self;
-    Py_DECREF(self);
-    return PyErr_Format(state_of(type)->error, "entity %d is no DDS reader", reader);
-}
-
-static PyObject *Bell_fileno(PyObject *object, PyObject *unused)
-{
-    struct bell *core = ((Bell *)object)->core;
-    (void)unused;
-    return PyLong_FromLong(core ? core->descriptor : -1);
-}
-
-static PyObject *Bell_silence(PyObject *object, PyObject *unused)
-{
-    struct bell *core = ((Bell *)object)->core;
-    (void)unused;
-    return PyLong_FromUnsignedLongLong(core ? bell_silence(core) : 0);
-}
-
-static PyObject *Bell_close(PyObject *object, PyObject *unused)
-{
-    struct bell *core = ((Bell *)object)->core;
-    (void)unused;
-    ((Bell *)object)->core = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    if (core) bell_take_down(core);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
-static void Bell_dealloc(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF(Bell_close(object, NULL));
-    type->tp_free(object);
-    Py_DECREF(type);
-}
-
-static PyObject *Route_delivered(PyObject *object, PyObject *unused)
-{
-    struct outbound *o = ((Route *)object)->outbound;
-    (void)unused;
-    return PyBool_FromLong(!o || outbound_is_delivered(o));
-}
-
-static PyObject *Route_pack(PyObject *object, PyObject *given)
-{
-    struct outbound *o = ((Route *)object)->outbound;
-    int may = PyObject_IsTrue(given);
-    if (may < 0) return NULL;
-    if (o) store_release(&o->may_pack, (uint32_t)may);
-    Py_RETURN_NONE;
-}
-
-static PyObject *Route_adjust(PyObject *object, PyObject *args)
-{
-    struct outbound *o = ((Route *)object)->outbound;
-    unsigned int depth;
-    unsigned long long min_interval_ns;
-    int may_lend;
-    if (!PyArg_ParseTuple(args, "IKp", &depth, &min_interval_ns, &may_lend)) return NULL;
-    if (o) outbound_adjust(o, depth, min_interval_ns);
-    if (o) store_relaxed(&o->may_lend, (bool)may_lend);
-    Py_RETURN_NONE;
-}
-
-static PyObject *Route_want_old(PyObject *object, PyObject *given)
-{
-    struct inbound *i = ((Route *)object)->inbound;
-    int wanted = PyObject_IsTrue(given);
-    if (wanted < 0) return NULL;
-    if (i) store_relaxed(&i->wants_old, (uint32_t)wanted);
-    Py_RETURN_NONE;
-}
-
-static PyObject *Route_stop(PyObject *object, PyObject *unused)
-{
-    struct outbound *o = ((Route *)object)->outbound;
-    (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    if (o) outbound_stop(o);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
-static PyObject *Route_known(PyObject *object, PyObject *unused)
-{
-    struct inbound *i = ((Route *)object)->inbound;
-    (void)unused;
-    if (!i) return PyBytes_FromString("");
-    pthread_mutex_lock(&i->lock);
-    PyObject *known = PyBytes_FromStringAndSize((const char *)i->known, sizeof i->known);
-    pthread_mutex_unlock(&i->lock);
-    return known;
-}
-
-static PyObject *Route_hand_over(PyObject *object, PyObject *args)
-{
-    Route *self = (Route *)object;
-    int entity, at_once;
-    bool done = false;
-    if (!PyArg_ParseTuple(args, "ip", &entity, &at_once)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    if (self->outbound) done = outbound_hand_over(self->outbound, entity, at_once ? 0 : HAND_OVER_NS);
-    if (self->inbound) done = inbound_hand_over(self->inbound, entity, at_once);
-    Py_END_ALLOW_THREADS
-    return PyBool_FromLong(done);
-}
-
-static void Route_dealloc(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF(Route_close(object, NULL));
-    Py_XDECREF(((Route *)object)->engine);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
-
 static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void))Engine_outbound,
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"inbound", (PyCFunction)(void (*)(void))Engine_inbound,
@@ -437,35 +128,11 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"close", Engine_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 
-static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
-                                      {"delivered", Route_delivered, METH_NOARGS, NULL},
-                                      {"pack", Route_pack, METH_O, NULL},
-                                      {"adjust", Route_adjust, METH_VARARGS, NULL},
-                                      {"stop", Route_stop, METH_NOARGS, NULL},
-                                      {"known", Route_known, METH_NOARGS, NULL},
-                                      {"want_old", Route_want_old, METH_O, NULL},
-                                      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
-                                      {"close", Route_close, METH_NOARGS, NULL},
-                                      {NULL, NULL, 0, NULL}};
-
-static PyMethodDef bell_methods[] = {{"fileno", Bell_fileno, METH_NOARGS, NULL},
-                                     {"silence", Bell_silence, METH_NOARGS, NULL},
-                                     {"close", Bell_close, METH_NOARGS, NULL},
-                                     {NULL, NULL, 0, NULL}};
-
 static PyType_Slot engine_slots[] = {{Py_tp_new, Engine_new},
                                      {Py_tp_dealloc, Engine_dealloc},
                                      {Py_tp_methods, engine_methods},
                                      {0, NULL}};
-static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
-static PyType_Slot bell_slots[] = {{Py_tp_new, Bell_new},
-                                   {Py_tp_dealloc, Bell_dealloc},
-                                   {Py_tp_methods, bell_methods},
-                                   {0, NULL}};
-static PyType_Spec bell_spec = {"rtmw.net._engine.Bell", sizeof(Bell), 0, Py_TPFLAGS_DEFAULT, bell_slots};
-static PyType_Spec engine_spec = {"rtmw.net._engine.Engine", sizeof(Engine), 0, Py_TPFLAGS_DEFAULT, engine_slots};
-static PyType_Spec route_spec = {"rtmw.net._engine.Route", sizeof(Route), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, route_slots};
+PyType_Spec Engine_spec = {"rtmw.net._engine.Engine", sizeof(Engine), 0, Py_TPFLAGS_DEFAULT, engine_slots};
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 {
@@ -485,8 +152,8 @@ static int module_exec(PyObject *module)
     if (errors) state->error = PyObject_GetAttrString(errors, "RtmwError");
     Py_XDECREF(errors);
     if (!state->error) return -1;
-    if (add_type(module, &bell_spec, NULL)) return -1;
-    return add_type(module, &engine_spec, NULL) || add_type(module, &route_spec, &state->route_type) ? -1 : 0;
+    if (add_type(module, &Bell_spec, NULL)) return -1;
+    return add_type(module, &Engine_spec, NULL) || add_type(module, &Route_spec, &state->route_type) ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

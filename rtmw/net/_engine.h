@@ -1,0 +1,46 @@
+/* Python's view of the engine: what its files share that know Python.
+ *
+ *   _engine.c   Engine, and the module       _route.c   Route: one topic in one direction       _bell.c   Bell
+ */
+#ifndef RTMW_NET_GLUE_H
+#define RTMW_NET_GLUE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct engine *core; /* until closed */
+} Engine;
+
+typedef struct {
+    PyTypeObject *route_type;
+    PyObject *error;
+} State;
+
+extern PyType_Spec Engine_spec, Route_spec, Bell_spec;
+
+static inline State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
+
+static inline PyObject *fail(State *state, const char *what, int code)
+{
+    return PyErr_Format(state->error, "%s: %s", what, rtmw_describe(code));
+}
+
+/* NULL: an exception is set. */
+static inline struct engine *open_engine(PyObject *self)
+{
+    struct engine *core = ((Engine *)self)->core;
+    if (!core) PyErr_SetString(state_of(Py_TYPE(self))->error, "the engine is closed");
+    return core;
+}
+
+/* _route.c: methods of Engine that open one */
+PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords);
+
+#endif
