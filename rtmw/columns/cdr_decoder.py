@@ -22,10 +22,12 @@ class CdrDecoder:
         ops, self._columns = compile_columns(schema, unsigned)
         self._name = schema.name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
+        fields = [field_of(column) for column in self._columns]
+        self._schema = pa.schema(fields)
+        self._permissive = pa.schema([field.with_nullable(True) for field in fields])
 
     def schema(self, permissive: bool) -> pa.Schema:
-        fields = [field_of(column) for column in self._columns]
-        return pa.schema([field.with_nullable(True) for field in fields] if permissive else fields)
+        return self._permissive if permissive else self._schema
 
     def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Any]]:
         """See `Decoder`."""

@@ -47,13 +47,14 @@ class Scan:
     def read_run(self, run: Run) -> Iterator[pa.RecordBatch]:
         with Recording(run.path) as recording:
             for chunk, first in run.chunks:
-                batch = recording.read(chunk)
-                numbers = first + np.arange(len(batch), dtype=np.int64)
-                mask = self._mask(batch, run)
-                if mask is not None:
-                    batch, numbers = batch.where(mask), numbers[mask]
-                if len(batch):
-                    yield from self._batches(batch, numbers, run)
+                yield from self._rows(recording.read(chunk), first, run)
+
+    def _rows(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
+        """Of a chunk whose first message has this number. Before the next is read, its memory is given back."""
+        mask = self._mask(batch, run)
+        wanted = batch if mask is None else batch.where(mask)
+        if len(wanted):
+            yield from self._batches(wanted, first, run)
 
     def _mask(self, batch: Batch, run: Run) -> Rowset | None:
         """Rows that are wanted; None: all."""
@@ -69,13 +70,14 @@ class Scan:
             masks.append(batch.flags & CARRIED == 0)
         return np.logical_and.reduce(masks) if masks else None
 
-    def _batches(self, batch: Batch, numbers: Rowset, run: Run) -> Iterator[pa.RecordBatch]:
+    def _batches(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
         start = 0
         for members, damaged in self._members(batch, run):
-            part = slice(start, start + members.num_rows) if members is not None else slice(None)
-            start += len(numbers[part])
-            rows = batch if len(numbers[part]) == len(batch) else batch.where(np.arange(len(batch))[part])
-            made = self._assembled(rows, numbers[part], run, members)
+            rows = batch
+            if members is not None and members.num_rows < len(batch):
+                rows = batch.where(np.arange(start, start + members.num_rows, dtype=np.int64))
+                start += len(rows)
+            made = self._assembled(rows, first, run, members)
             if damaged is not None and self.options.mode == "DROPMALFORMED":
                 made = made.filter(pa.array(~damaged))
             yield made
@@ -91,9 +93,11 @@ class Scan:
             where = f"{run.path}, chunk at byte {batch.chunk.position}"
             raise ValueMismatch(DAMAGED.format(where=where, error=error)) from None
 
-    def _assembled(self, batch: Batch, numbers: Rowset, run: Run, members: pa.RecordBatch | None) -> pa.RecordBatch:
+    def _assembled(self, batch: Batch, first: int, run: Run, members: pa.RecordBatch | None) -> pa.RecordBatch:
+        if members is not None and self._are_all(members):
+            return members
         arrays = [
-            metadata(column.name, batch, numbers, run)
+            metadata(column.name, batch, first, run)
             if column.member is None or members is None
             else members.column(column.member)
             for column in self.columns
@@ -103,13 +107,18 @@ class Scan:
         fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
         return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
 
+    def _are_all(self, members: pa.RecordBatch) -> bool:
+        """These, as they are, are what is wanted."""
+        places = [column.member for column in self.columns]
+        return places == [*range(members.num_columns)] and members.schema.equals(self.schema)
+
 
 def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The same values; a user's schema may say otherwise what is never null."""
     return array if array.type == kind else array.cast(kind)
 
 
-def metadata(name: str, batch: Batch, numbers: Rowset, run: Run) -> pa.Array:
+def metadata(name: str, batch: Batch, first: int, run: Run) -> pa.Array:
     """A column of what the recording says of each message."""
     match name:
         case "topic":
@@ -119,7 +128,7 @@ def metadata(name: str, batch: Batch, numbers: Rowset, run: Run) -> pa.Array:
         case "file":
             return pa.repeat(str(run.path), len(batch))
         case "offset":
-            return pa.array(numbers)
+            return pa.array(first + np.arange(batch.chunk.message_count, dtype=np.int64)[batch.rows])
         case "payload":
             return payload_array(Rows(batch.data, batch.position, batch.size))
         case _:
