@@ -140,8 +140,15 @@ void publisher_finish(Publisher *self); /* close(), once nobody is inside a wait
 /* _publish.c, for loans too */
 
 /* The first argument (`name`, by position or by name), and priority=, lifetime=, valid_until=. */
-bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
-                rtmw_message_qos *qos);
+bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
+                   rtmw_message_qos *qos);
+static inline bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name,
+                              PyObject **first, rtmw_message_qos *qos)
+{
+    *first = count == 1 ? args[0] : NULL;
+    *qos = (rtmw_message_qos){.priority = -1};
+    return (*first && !kwnames) || parse_options(args, count, kwnames, first_name, first, qos);
+}
 /* After RTMW_FULL or RTMW_NO_MEMORY: true, try again; false, give up (or an exception is set). `end` begins as 0. */
 bool wait_for_room(Publisher *self, int code, uint64_t *end);
 /* 0: refused and counted, -1: an exception is set */

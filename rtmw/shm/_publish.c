@@ -31,11 +31,9 @@ static bool parse_option(PyObject *name, PyObject *value, rtmw_message_qos *qos)
            false;
 }
 
-bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
-                rtmw_message_qos *qos)
+bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
+                   rtmw_message_qos *qos)
 {
-    *first = count == 1 ? args[0] : NULL;
-    *qos = (rtmw_message_qos){.priority = -1};
     if (count > 1)
         return PyErr_Format(PyExc_TypeError, "one argument by position, %s; %zd are given", first_name, count), false;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
