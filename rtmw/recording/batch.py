@@ -93,7 +93,7 @@ class Batch:
 
     def having(self, **columns: Column) -> Batch:
         """The same rows, with other columns instead of some."""
-        made = {name: columns.get(name, getattr(self, name)) for name in COLUMNS}
+        made: dict[str, Column] = {name: getattr(self, name) for name in COLUMNS} | columns
         return Batch(self.chunk, self.data, made.__getitem__, self.missed)
 
     def payload(self, row: int) -> memoryview:
