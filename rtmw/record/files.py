@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -39,9 +40,14 @@ class Files:
         """Of the files before this one."""
         self._folder, self._settings, self._tables = folder, settings, tables
         self._writer: RecordingWriter | None = None
-        self._number = _first_number(folder, settings.append)
+        self._name = Path(os.path.abspath(folder)).name or "recording"
+        self._earlier = _earlier(folder, self._name, settings.append)
+        """Those of earlier recorders, the oldest first."""
+        self._number = _number(self._earlier[-1]) + 1 if self._earlier else 0
         self._why = "start"
         self._began_s = self._synced_s = time.monotonic()
+        self._synced = 0
+        """Bytes of all files that the disk has been told to keep."""
 
     @property
     def current(self) -> Path | None:
@@ -54,7 +60,7 @@ class Files:
 
     def open(self, why: str = "start") -> RecordingWriter:
         """The next file. Raises OSError, and RecordingFailed when another recorder has taken its name."""
-        path = self._folder / f"{self._folder.name or 'recording'}_{self._number}{SUFFIX}"
+        path = self._folder / f"{self._name}_{self._number}{SUFFIX}"
         try:
             self._writer = RecordingWriter(
                 path,
@@ -67,6 +73,7 @@ class Files:
         self._number += 1
         self._why, self._began_s = why, time.monotonic()
         self.paths.append(path)
+        self._remove_old()
         return self._writer
 
     def write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int], latched: set[int]) -> None:
@@ -85,18 +92,19 @@ class Files:
                 self._writer.missed(channel, cause, count)
 
     def sync_if_due(self) -> None:
-        """Have the disk take what was written, if the settings want that now."""
+        """Have the disk take what was written, if the settings want that now, and there is something."""
         every = self._settings.sync_every
-        if every is not None and self._writer is not None and time.monotonic() - self._synced_s >= every:
+        if every is None or self._writer is None or self.written == self._synced:
+            return
+        if time.monotonic() - self._synced_s >= every:
             self._writer.sync()
-            self._synced_s = time.monotonic()
+            self._synced, self._synced_s = self.written, time.monotonic()
 
     def split(self, log_time: int, why: str = "split") -> RecordingWriter:
         """The next file, which begins with what was latched at that time."""
         self.close()
         writer = self.open(why)
         self.latched.carry(writer, log_time)
-        self._remove_old()
         return writer
 
     def close(self) -> None:
@@ -118,22 +126,21 @@ class Files:
         return every is not None and time.monotonic() - self._began_s >= every
 
     def _remove_old(self) -> None:
-        while self._settings.keep is not None and len(self.paths) > self._settings.keep:
+        while self._settings.keep is not None and len(self._earlier) + len(self.paths) > self._settings.keep:
             with suppress(OSError):
-                self.paths.pop(0).unlink()
+                (self._earlier or self.paths).pop(0).unlink()
 
 
-def prepare(folder: Path, append: bool) -> None:
-    """The folder exists, and holds no recording, or may. Raises RecordingFailed, OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _earlier(folder: Path, name: str, append: bool) -> list[Path]:
+    """The series that goes on. Raises RecordingFailed where there are recordings and must not be."""
     found = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
     if found and not append:
         raise RecordingFailed(
             f"{folder} holds a recording already ({found[0]}): name another folder, or append to it (--append)"
         )
+    series = [path for path in folder.glob(f"*{SUFFIX}") if re.fullmatch(rf"{re.escape(name)}_\d+", path.stem)]
+    return sorted(series, key=_number)
 
 
-def _first_number(folder: Path, append: bool) -> int:
-    prepare(folder, append)
-    numbers = [re.fullmatch(r".*_(\d+)", path.stem) for path in folder.glob(f"*{SUFFIX}")]
-    return max((int(found[1]) + 1 for found in numbers if found), default=0)
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("_")[2])

@@ -18,6 +18,7 @@ from typing import TypedDict, Unpack
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
+from rtmw.record.claim import Claim
 from rtmw.record.files import Files
 from rtmw.record.library import Collector
 from rtmw.record.settings import Settings, topics_of
@@ -79,6 +80,7 @@ class Recorder(Closing):
         self._is_paused = self._is_closed = False
         with ExitStack() as opened:
             self._domain = opened.enter_context(domain_until_closed(domain))
+            self._claim = opened.enter_context(self._claim_folder())
             self._files = self._open_files()
             self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
             opened.callback(self._collector.close)
@@ -184,6 +186,12 @@ class Recorder(Closing):
         self._raise_error()
         return path
 
+    def _claim_folder(self) -> Claim:
+        try:
+            return Claim(self.folder)
+        except OSError as error:
+            raise RecordingFailed(f"{self.folder}: no recording can begin there: {error.strerror}") from error
+
     def _open_files(self) -> Files:
         try:
             files = Files(self.folder, self.settings, self._tables)
@@ -233,7 +241,16 @@ class Recorder(Closing):
 
 
 _open: set[Recorder] = set()
-os.register_at_fork(after_in_child=_open.clear)  # its threads stay with the parent
+
+
+def _leave_to_the_parent() -> None:
+    """Its threads stay there, and so does its folder."""
+    for recorder in _open:
+        recorder._claim.close()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 @atexit.register

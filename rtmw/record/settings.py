@@ -71,7 +71,13 @@ class Settings:
                 raise ValueError(f"{name}={value!r} is not possible; it must be above 0")
         if self.buffer_bytes < LEAST_CHUNKS * self.chunk_bytes:
             raise ValueError(
-                f"a buffer of {self.buffer_bytes} bytes holds fewer than {LEAST_CHUNKS} chunks of {self.chunk_bytes}"
+                f"a buffer of {self.buffer_bytes} bytes holds fewer than {LEAST_CHUNKS} chunks of {self.chunk_bytes};"
+                " make it larger, or chunks smaller"
+            )
+        if self.split_bytes is not None and self.split_bytes < self.chunk_bytes:
+            raise ValueError(
+                f"files of {self.split_bytes} bytes have no room for a chunk of {self.chunk_bytes};"
+                " split them later, or make chunks smaller"
             )
         if self.snapshot is not None and (self.split_bytes or self.split_every):
             raise ValueError("a snapshot is one file; it is not split")

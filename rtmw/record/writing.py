@@ -150,6 +150,7 @@ class Writing:
             address = self._collector.next(WAIT_NS)
             if address is not None:
                 self._take(self._chunks[address])
+            self._files.sync_if_due()
             state = State(*self._collector.state())
             if self._demands:
                 self._serve(state)
@@ -185,7 +186,6 @@ class Writing:
         counts = self._counts(chunk)
         self._files.write(chunk, missed, self._sources.latched)
         self._settled.update(counts)
-        self._files.sync_if_due()
 
     def _counts(self, chunk: Chunk) -> Counter[int]:
         """Its messages by source."""

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
 import rtmw
+from tests.child import Spawn
 from tests.record.files import messages_of, payloads_of, table_of, until
+
+FORKING = """
+import os, time
+import rtmw
+recorder = rtmw.Recorder("a", {!r})
+if not os.fork():
+    print(os.getpid())
+time.sleep(1000)
+"""
 
 
 def names(paths: tuple[Path, ...]) -> list[str]:
@@ -30,6 +42,27 @@ def test_a_folder_with_a_recording_is_refused_unless_it_is_to_be_appended_to(
         rtmw.Recorder("a", folder, domain=domain)
     with rtmw.Recorder("a", folder, domain=domain, append=True) as second:
         assert names(second.paths) == ["run_1.mcap"]
+
+
+def test_a_folder_has_one_recorder_at_a_time(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain) as first:
+        with pytest.raises(rtmw.RecordingFailed, match="another recorder writes to this folder; name another one"):
+            rtmw.Recorder("a", tmp_path / "run", domain=domain, append=True)
+        assert first.split() == tmp_path / "run" / "run_1.mcap"
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain, append=True) as second:
+        assert names(second.paths) == ["run_2.mcap"]
+
+
+def test_a_child_of_a_recorder_that_was_killed_does_not_hold_its_folder(
+    domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
+) -> None:
+    recording = spawn(FORKING.format(str(tmp_path / "run")))
+    child = int(recording.line())
+    try:
+        recording.kill()
+        rtmw.Recorder("a", tmp_path / "run", domain=domain, append=True).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_in_words(domain: rtmw.Domain, tmp_path: Path) -> None:
@@ -72,6 +105,16 @@ def test_the_oldest_files_go_when_only_some_are_kept(domain: rtmw.Domain, tmp_pa
             recorder.split()
     assert names(recorder.paths) == ["run_3.mcap", "run_4.mcap"]
     assert sorted(path.name for path in recorder.folder.iterdir()) == names(recorder.paths)
+
+
+def test_the_files_of_the_recorder_before_count_when_only_some_are_kept(domain: rtmw.Domain, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("run_9.mcap", "run_10.mcap", "run_11.mcap", "other_1.mcap"):
+        (folder / name).write_bytes(b"")
+    with rtmw.Recorder("a", folder, domain=domain, keep=2, append=True) as recorder:
+        assert names(recorder.paths) == ["run_12.mcap"]
+    assert {path.name for path in folder.iterdir()} == {"run_11.mcap", "run_12.mcap", "other_1.mcap"}
 
 
 def test_a_split_on_demand_takes_all_that_was_published_before(domain: rtmw.Domain, tmp_path: Path) -> None:

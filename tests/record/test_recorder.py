@@ -258,6 +258,7 @@ def test_bad_wishes_are_refused_in_words(domain: rtmw.Domain, tmp_path: Path) ->
         ({"split_every": 0.0}, "split_every=0.0 is not possible"),
         ({"buffer_bytes": 1000}, "fewer than 4 chunks"),
         ({"snapshot": 1.0, "split_bytes": 10**9}, "a snapshot is one file"),
+        ({"split_bytes": 1_000_000}, "no room for a chunk of 1048576; split them later, or make chunks smaller"),
     ):
         with pytest.raises(ValueError, match=said):
             rtmw.Recorder("a", tmp_path / "run", domain=domain, **options)  # type: ignore[arg-type]

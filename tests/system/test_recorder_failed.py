@@ -123,6 +123,15 @@ def test_a_sync_that_fails_is_told_in_the_file(domain: rtmw.Domain, spawn: Spawn
     assert table["topics"]["a"]["messages"] == len(rows_of(path))
 
 
+def test_what_came_last_is_synced_too_though_nothing_follows(domain: rtmw.Domain, spawn: Spawn, tmp_path: Path) -> None:
+    child = spawn(BREAK + PROGRAM.format(folder=str(tmp_path / "run"), calls="SYNC", sync_every=2.0))
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        break_disk(child)
+        publisher.publish(payload(0))
+        assert re.match(WORDS, child.line(LONG_S))
+
+
 def test_who_asks_for_the_next_file_is_told_that_the_disk_has_failed(
     domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
 ) -> None:
