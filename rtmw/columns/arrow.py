@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -37,19 +37,30 @@ def field_of(column: Column) -> pa.Field:
     return pa.field(column.name, type_of(column), nullable=column.nullable)
 
 
-def array_of(column: Column, built: list[_Parts]) -> pa.Array:
+_MEMORY: Final = {"struct": (0,), "list": (0, 1), "text": (0, 1, 2), "binary": (0, 1, 2)}
+"""Which of validity, offsets and values an array of this kind has; of other kinds the first and the last."""
+
+
+class Layout(NamedTuple):
+    """How the array of a column is made: of a column, once."""
+
+    type: pa.DataType
+    op: int
+    memory: tuple[int, ...]
+    parts: tuple[Layout, ...]
+
+
+def layout_of(column: Column) -> Layout:
+    """The type and the memory of a column."""
+    memory = _MEMORY.get(column.kind, (0, 2))
+    return Layout(type_of(column), column.op, memory, tuple(layout_of(part) for part in column.parts))
+
+
+def array_of(layout: Layout, built: list[_Parts]) -> pa.Array:
     """The array of a column, over the memory in which it was built."""
-    rows, validity, offsets, values = built[column.op]
-    children = [array_of(part, built) for part in column.parts]
-    buffers = [_buffer(validity)]
-    if column.kind == "list":
-        buffers.append(_buffer(offsets))
-    elif column.kind in ("text", "binary"):
-        buffers += [_buffer(offsets), _buffer(values) or pa.py_buffer(b"")]
-    elif column.kind != "struct":
-        buffers.append(_buffer(values))
-    return pa.Array.from_buffers(type_of(column), rows, buffers, children=children)
-
-
-def _buffer(memory: object) -> pa.Buffer | None:
-    return None if memory is None else pa.py_buffer(memory)
+    rows, *memory = built[layout.op]
+    buffers = [None if memory[place] is None else pa.py_buffer(memory[place]) for place in layout.memory]
+    if len(buffers) > 2 and buffers[2] is None:
+        buffers[2] = pa.py_buffer(b"")
+    children = [array_of(part, built) for part in layout.parts] if layout.parts else None
+    return pa.Array.from_buffers(layout.type, rows, buffers, children=children)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw.columns._columns import Program
-from rtmw.columns.arrow import array_of, field_of
+from rtmw.columns.arrow import array_of, field_of, layout_of
 from rtmw.columns.program import Column, Unsigned, compile_columns
 from rtmw.columns.rows import Rows
 from rtmw.types.schema import Schema
@@ -22,6 +22,7 @@ class CdrDecoder:
         ops, self._columns = compile_columns(schema, unsigned)
         self._name = schema.name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
+        self._layouts = [layout_of(column) for column in self._columns]
         fields = [field_of(column) for column in self._columns]
         self._schema = pa.schema(fields)
         self._permissive = pa.schema([field.with_nullable(True) for field in fields])
@@ -42,7 +43,7 @@ class CdrDecoder:
         yield self._batch(built, len(rows), permissive), _nulls(built[0][1], len(rows)) if damaged else None
 
     def _batch(self, built: list[Any], count: int, permissive: bool) -> pa.RecordBatch:
-        arrays = [array_of(column, built) for column in self._columns]
+        arrays = [array_of(layout, built) for layout in self._layouts]
         schema = self.schema(permissive)
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, schema=schema)

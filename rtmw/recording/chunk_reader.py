@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HEAD: Final = 9
+_RECORD: Final = Struct("<BQ")
 _CHUNK: Final = Struct("<QQQI")
 _FIELDS: Final = {"channel": (22, "u2"), "sequence": (20, "u4"), "log_time": (16, "i8"), "publish_time": (8, "i8")}
 """Of the header of a message: how many bytes before its payload."""
@@ -76,7 +77,7 @@ def scan_chunk(file: File, chunk: Chunk) -> Scanned:
         return _scan(file, chunk, file.read(chunk.position, chunk.length))
     record = file.read(chunk.position, chunk.length)
     fields = Fields(file.path, record, chunk.position, "chunk")
-    if fields.number(1) != Opcode.CHUNK or fields.number(8) != chunk.length - HEAD:
+    if fields.numbers(_RECORD) != (Opcode.CHUNK, chunk.length - HEAD):
         raise damaged(file.path, chunk.position, f"here should begin a chunk of {chunk.length} bytes")
     head, crc = parse_head(file, chunk.position, chunk.length, fields)
     _compare(file, chunk, head)

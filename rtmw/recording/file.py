@@ -40,15 +40,14 @@ class File:
 
     def window(self, position: int, size: int) -> bytes:
         """Up to so many bytes; fewer at the end of the file."""
-        parts: list[bytes] = []
-        while size > 0:
-            part = os.pread(self.descriptor, size, position)
-            if not part:
+        data = os.pread(self.descriptor, max(size, 0), position)
+        while data and len(data) < size:  # at the end of the file, or of what one call reads
+            more = os.pread(self.descriptor, size - len(data), position + len(data))
+            if not more:
                 break
-            parts.append(part)
-            position, size = position + len(part), size - len(part)
-        self.bytes_read += sum(map(len, parts))
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            data += more
+        self.bytes_read += len(data)
+        return data
 
     def read(self, position: int, size: int) -> bytes:
         """Exactly so many bytes. Raises RecordingDamaged where the file ends before."""

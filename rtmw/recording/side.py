@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,10 +19,9 @@ from rtmw.recording.records import Opcode
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HEAD: Final = 9
-_MOST_HEAD: Final = 9 + 36 + 64
-
-
+_HEAD: Final = Struct("<BQQ")
+_CONTENT: Final = 9
+_SIZE: Final = Struct("<QIQ")
 _KINDS: Final = {
     "high": ("u8", 0),
     "publisher": ("u8", 8),
@@ -53,19 +53,21 @@ class Side:
 def read_side(file: File, chunk: Chunk, rows: int, is_ours: bool) -> Side:
     """The side record of a chunk with so many messages. Raises RecordingDamaged; `is_ours`: also if there is none."""
     position = chunk.side_position
-    begin = b"" if chunk.is_run else file.window(position, _MOST_HEAD)
-    if begin[:1] == bytes([Opcode.SIDE]) and int.from_bytes(begin[_HEAD : _HEAD + 8], "little") == chunk.position:
-        return _parse(file, position, int.from_bytes(begin[1:_HEAD], "little"), rows)
+    begin = b"" if chunk.is_run else file.window(position, _HEAD.size)
+    opcode, length, chunk_start = _HEAD.unpack(begin) if len(begin) == _HEAD.size else (0, 0, 0)
+    if (opcode, chunk_start) == (Opcode.SIDE, chunk.position):
+        return _parse(file, position, length, rows)
     if is_ours:
         raise damaged(file.path, position, f"the side record of the chunk at {chunk.position} is not there")
     return Side(rows, None)
 
 
 def _parse(file: File, position: int, length: int, rows: int) -> Side:
-    fields = Fields(file.path, file.read(position + _HEAD, length), position + _HEAD, "side record")
+    fields = Fields(file.path, file.read(position + _CONTENT, length), position + _CONTENT, "side record")
     fields.bytes(8)
-    count, compression, size, crc = fields.number(4), fields.text(), fields.number(8), fields.number(4)
-    packed = fields.bytes(fields.number(8))
+    count, compression = fields.number(4), fields.text()
+    size, crc, packed_size = fields.numbers(_SIZE)
+    packed = fields.bytes(packed_size)
     if count != rows:
         fields.wrong(f"it is of {count} messages, and the chunk has {rows}")
     reason = check_claim(compression, len(packed), size)
