@@ -104,7 +104,8 @@ def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:
         found[channel] = np.frombuffer(fields.bytes(fields.number(4)), _ENTRY)
     for channel in chunk.counts if found else ():
         rows = batch.channel == channel
-        entries = np.sort(found.get(channel, np.zeros(0, _ENTRY)), order=["position"])
+        entries = found.get(channel, np.zeros(0, _ENTRY))
+        entries = entries[np.argsort(entries["position"], kind="stable")]
         positions = batch.position[rows] - _BEFORE_PAYLOAD
         same = np.array_equal(entries["position"], positions) and np.array_equal(entries["time"], batch.log_time[rows])
         if not same:
