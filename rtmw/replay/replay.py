@@ -28,7 +28,7 @@ LOOK_S = 0.5
 """How often a wait looks up, for a Ctrl-C that came just before it slept; any other ends the sleep."""
 
 Moment = float | datetime
-"""Seconds since the recording began, or a time of day."""
+"""Seconds since the recording began, or date and time, which is UTC if it does not say."""
 
 
 class Replay(Closing):
@@ -38,12 +38,13 @@ class Replay(Closing):
             replay.wait_for_subscribers()
             replay.run()
 
-    `source`: a file, a folder, a pattern, or several of these. `rate`: seconds of the recording in one second; None: as
-    fast as readers take it, RELIABLE. `start`, `end`: seconds since it began, or a datetime. `loop`: again and again.
-    `topics`: names or patterns; None: all but rtmw's own. `remap`: recorded name to played name. `stamps`: `original`
-    or `fresh` source times. `qos`: by name or pattern, keywords of Publisher that differ from what was recorded.
-    `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None: no limit. `spin`: seconds to
-    spin before a message is due, 0: none, None: learned from how late its sleeps end, an eighth of the time at most.
+    `source`: a file, a folder, a pattern, or several of these. `rate`: seconds of the recording in one second; None:
+    as fast as readers take it, RELIABLE. `start`, `end`: seconds since it began, or a datetime (of UTC, if it has no
+    zone). `loop`: again and again. `topics`: names or patterns; None: all but rtmw's own. `remap`: recorded name to
+    played name. `stamps`: `original` or `fresh` source times. `qos`: by name or pattern, keywords of Publisher that
+    differ from what was recorded. `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None:
+    no limit. `spin`: seconds to spin before a message is due, 0: none, None: learned from how late its sleeps end, an
+    eighth of the time at most.
 
     What is left of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
@@ -229,7 +230,8 @@ class Replay(Closing):
 
     def _nanoseconds(self, moment: Moment) -> int:
         if isinstance(moment, datetime):
-            return round(moment.timestamp() * 1e9)
+            known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return round(known.timestamp() * 1e9)
         if not 0 <= moment < 1e9:
             raise ValueError(f"{moment!r} is no moment of a recording: seconds since it began, from 0, or a datetime")
         return self._begin_ns + round(moment * 1e9)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from rtmw.types import resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 LEAD_NS = 1_500_000_000
@@ -87,7 +90,7 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     if delivery.topic is not None:
         placed, tasks = rows.repartition(1), 1
     else:
-        tasks = tasks or rows.sparkSession.sparkContext.defaultParallelism
+        tasks = tasks_of(rows.sparkSession.sparkContext, tasks, delivery.rate > 0)
         placed = rows.repartition(tasks, "topic")
     ordered = placed.sortWithinPartitions(clock, *(["sequence"] if "sequence" in rows.columns else []))
     found = ordered.mapInArrow(player(delivery), REPORT, barrier=delivery.rate > 0).collect()
@@ -96,6 +99,25 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
         topics[row.topic] = topics.get(row.topic, 0) + row.messages
     late = max((row.late_ns for row in found), default=0) / 1e9
     return Replayed(topics, sum(row.bytes for row in found), time.monotonic() - begin, late)
+
+
+def tasks_of(spark: SparkContext, wanted: int | None, at_once: bool) -> int:
+    """ValueError: more than this machine runs at a time, for which Spark would wait ten minutes."""
+    if wanted is None:
+        return spark.defaultParallelism
+    cores = cores_of(spark.master) if at_once else None
+    if wanted < 1 or (cores is not None and wanted > cores):
+        most = "" if cores is None else f" to {cores}, which run at the same time"
+        raise ValueError(f"tasks={wanted} is not possible; there may be from 1{most}")
+    return wanted
+
+
+def cores_of(master: str) -> int | None:
+    """How many tasks run at a time where Spark is on this machine; None: it is not."""
+    found = re.match(r"local(?:$|\[(\d+|\*))", master)
+    if found is None:
+        return None
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
 def delivery_from(options: ReplayOptions) -> Delivery:

@@ -111,6 +111,21 @@ def test_start_and_end_choose_what_lies_between_start_included_and_end_not(tmp_p
         assert values(taker) == [3, 4, 5, 6]
 
 
+def test_a_time_without_a_zone_is_utc_wherever_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 10)
+    moment = datetime.fromtimestamp(BEGIN_NS / 1e9 + 7, UTC)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        with rtmw.Replay(path, start=moment.replace(tzinfo=None)) as replay:
+            assert replay.position == 7.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_seek_goes_on_from_there_and_the_position_says_so(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 10, apart_ns=3600 * SECOND)
     with listener("t") as taker, rtmw.Replay(path) as replay:

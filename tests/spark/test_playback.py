@@ -12,6 +12,7 @@ from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 import rtmw.spark
+from rtmw.spark.playback import cores_of
 from tests.bus import Reading
 from tests.spark.recorded import payload, reading, record
 
@@ -69,6 +70,20 @@ def test_rate_stretches_recorded_time_and_tasks_share_one_clock(spark: SparkSess
 
 def test_a_replay_of_nothing_publishes_nothing(spark: SparkSession, domain: rtmw.Domain) -> None:
     assert rtmw.spark.replay(flow(spark, 10).limit(0), domain=domain.id).topics == {}
+
+
+@pytest.mark.parametrize("tasks", [0, 1000])
+def test_more_tasks_than_can_run_at_a_time_are_refused_at_once(tasks: int, spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match=f"tasks={tasks} is not possible"):
+        rtmw.spark.replay(flow(spark, 10), tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("spark://a:1", None), ("local-cluster[2]", None)],
+)
+def test_the_cores_of_this_machine_are_known_and_those_of_a_cluster_are_not(master: str, cores: int | None) -> None:
+    assert cores_of(master) == cores
 
 
 def test_rows_without_a_time_have_no_order_to_be_replayed_in(spark: SparkSession) -> None:
