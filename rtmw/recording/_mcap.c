@@ -409,7 +409,14 @@ static PyObject *field(PyObject *module, PyObject *arguments)
     bool is_field = (width == 2 || width == 4 || width == 8) && width <= before && before <= MCAP_MESSAGE_HEADER;
     PyObject *made = is_field ? PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)payloads.count * width)
                               : PyErr_Format(PyExc_ValueError, "no field: %zd bytes, %zd before", width, before);
-    if (made && !mcap_field(&payloads, (size_t)before, (unsigned)width, (uint8_t *)PyByteArray_AS_STRING(made))) {
+    bool is_inside = true;
+    if (made) {
+        uint8_t *column = (uint8_t *)PyByteArray_AS_STRING(made);
+        Py_BEGIN_ALLOW_THREADS
+        is_inside = mcap_field(&payloads, (size_t)before, (unsigned)width, column);
+        Py_END_ALLOW_THREADS
+    }
+    if (!is_inside) {
         Py_CLEAR(made);
         PyErr_SetString(PyExc_ValueError, "a payload lies outside of the data");
     }

@@ -66,7 +66,7 @@ class Scan:
             masks.append(batch.log_time >= start_ns)
         if end_ns is not None and batch.chunk.end_ns >= end_ns:
             masks.append(batch.log_time < end_ns)
-        if not self.options.carried and batch.flags.any():
+        if not self.options.carried and np.count_nonzero(batch.flags):
             masks.append(batch.flags & CARRIED == 0)
         return np.logical_and.reduce(masks) if masks else None
 

@@ -110,6 +110,11 @@ static void look_at_messages(const uint8_t *data, size_t size, const struct scan
         uint64_t log_time = get_u64(column + 8 * i);
         demand(scanned->facts.start_ns <= log_time && log_time <= scanned->facts.end_ns, "a time outside of the facts");
     }
+    const int64_t outside[] = {-1, MCAP_MESSAGE_HEADER - 1, (int64_t)size + 1};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        const struct mcap_payloads none = {data, size, &outside[i], 1};
+        demand(!mcap_field(&none, 16, 8, column), "a field of a payload outside of its chunk");
+    }
     free(column);
 }
 
