@@ -237,9 +237,10 @@ class Recording:
 
     def read(self, chunk: Chunk) -> Batch:
         """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
+        # The messages last: who looks at them next finds them in the processor's cache.
+        side = read_side(self._file, chunk, chunk.message_count, self.header.is_ours)
         scanned = scan_chunk(self._file, chunk)
         check_facts(self._file, chunk, scanned, self.header.is_ours)
-        side = read_side(self._file, chunk, len(scanned), self.header.is_ours)
         return batch_of(chunk, scanned, side)
 
     def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:
