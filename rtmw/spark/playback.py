@@ -105,7 +105,7 @@ def tasks_of(spark: SparkContext, wanted: int | None, at_once: bool) -> int:
     """ValueError: more than this machine runs at a time, for which Spark would wait ten minutes."""
     if wanted is None:
         return spark.defaultParallelism
-    cores = cores_of(spark.master) if at_once else None
+    cores = cores_of(spark.master or "") if at_once else None
     if wanted < 1 or (cores is not None and wanted > cores):
         most = "" if cores is None else f" to {cores}, which run at the same time"
         raise ValueError(f"tasks={wanted} is not possible; there may be from 1{most}")
