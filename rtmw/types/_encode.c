@@ -165,23 +165,6 @@ cdr_value *row_item(const struct cdr_row *row, size_t index)
     return wrong(PyExc_RuntimeError, "a list changed while it was read"), NULL;
 }
 
-static inline void store(uint8_t *at, size_t size, uint64_t bits)
-{
-    switch (size) {
-    case 1:
-        *at = (uint8_t)bits;
-        break;
-    case 2:
-        memcpy(at, &bits, 2);
-        break;
-    case 4:
-        memcpy(at, &bits, 4);
-        break;
-    default:
-        memcpy(at, &bits, 8);
-    }
-}
-
 bool row_to_numbers(const struct cdr_op *element, const struct cdr_row *row, uint8_t *out)
 {
     for (size_t i = 0; i < row->count; i++, out += element->size) {
@@ -191,7 +174,7 @@ bool row_to_numbers(const struct cdr_op *element, const struct cdr_row *row, uin
         bool done = value_to_bits(element, item, &bits);
         Py_DECREF(OBJECT(item));
         if (!done) return false;
-        store(out, element->size, bits);
+        cdr_store(out, element->size, bits);
     }
     return true;
 }

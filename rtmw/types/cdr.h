@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie in memory");
 
@@ -67,6 +68,24 @@ struct cdr_program {
 const char *cdr_program_fault(const struct cdr_program *program);
 
 static inline bool cdr_is_number(const struct cdr_op *op) { return op->code <= CDR_BITMASK; }
+
+/* A number of 1, 2, 4 or 8 bytes, as this machine has it. */
+static inline void cdr_store(uint8_t *at, size_t size, uint64_t bits)
+{
+    switch (size) {
+    case 1:
+        *at = (uint8_t)bits;
+        break;
+    case 2:
+        memcpy(at, &bits, 2);
+        break;
+    case 4:
+        memcpy(at, &bits, 4);
+        break;
+    default:
+        memcpy(at, &bits, 8);
+    }
+}
 
 enum { CDR_REASON = 120 };
 

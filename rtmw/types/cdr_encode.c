@@ -30,19 +30,7 @@ static inline bool put(struct cdr_writer *w, uint64_t bits, size_t size)
 {
     uint8_t *at = claim(w, size, size);
     if (!at) return false;
-    switch (size) {
-    case 1:
-        *at = (uint8_t)bits;
-        break;
-    case 2:
-        memcpy(at, &bits, 2);
-        break;
-    case 4:
-        memcpy(at, &bits, 4);
-        break;
-    default:
-        memcpy(at, &bits, 8);
-    }
+    cdr_store(at, size, bits);
     return true;
 }
 
