@@ -1,4 +1,4 @@
-"""`rtmw record`: write topics into recordings, until SIGINT, SIGTERM, or the disk fails."""
+"""`rtmw record`: write topics into recordings, until SIGINT, SIGTERM, SIGHUP, or the disk fails."""
 
 from __future__ import annotations
 
@@ -38,9 +38,12 @@ class _Demands:
         wanted = {
             signal.SIGINT: self.end,
             signal.SIGTERM: self.end,
+            signal.SIGHUP: self.end,
             signal.SIGUSR1: self.cut,
             signal.SIGUSR2: self.pause,
         }
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+            del wanted[signal.SIGHUP]  # nohup: it is to outlive its terminal
         before = {number: signal.signal(number, _setting(event)) for number, event in wanted.items()}
         try:
             yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_with_a_complete_file(
     number: signal.Signals, start: Start, domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -70,6 +71,41 @@ def test_a_signal_ends_it_with_a_complete_file(
     assert (process.returncode, err) == (0, "")
     assert out.startswith("recorded 100 messages")
     assert payloads_of(files(tmp_path)) == [b"%d" % i for i in range(100)]
+
+
+IN_A_TERMINAL = """
+import fcntl, sys, termios
+from rtmw.cli import main
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_who_closes_the_terminal_has_a_complete_file(domain: rtmw.Domain, tmp_path: Path) -> None:
+    """Nothing that it still wants to say may be in the way."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-c", IN_A_TERMINAL, "record", "a", "-o", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, cwd=ROOT, start_new_session=True)
+    os.close(its)
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish(b"1")
+        os.close(ours)
+        process.wait(LONG_S)
+    assert payloads_of(files(tmp_path)) == [b"1"]
+
+
+def test_with_nohup_it_outlives_its_terminal(domain: rtmw.Domain, tmp_path: Path) -> None:
+    command = ["nohup", sys.executable, "-m", "rtmw", "record", "a", "-o", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        process.send_signal(signal.SIGHUP)
+        publisher.publish(b"1")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LONG_S)
+    assert process.returncode == 0
+    assert payloads_of(files(tmp_path)) == [b"1"]
 
 
 def test_a_second_signal_does_no_harm(start: Start, domain: rtmw.Domain, tmp_path: Path) -> None:
