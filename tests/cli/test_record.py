@@ -144,12 +144,15 @@ def test_it_ends_after_the_time_that_was_given(start: Start, tmp_path: Path) -> 
 
 def test_for_programs_its_last_line_is_the_whole_in_json(start: Start, domain: rtmw.Domain, tmp_path: Path) -> None:
     process = start("a", "--json")
-    with rtmw.Publisher("a", domain=domain, lifetime=1e-9) as publisher:
-        publisher.publish(b"too late")
+    process.send_signal(signal.SIGUSR2)
+    assert process.stderr is not None
+    assert "paused" in process.stderr.readline()
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        publisher.publish(b"while it is paused")
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=LONG_S)
     facts = [json.loads(line) for line in out.splitlines()]
-    assert (facts[-1]["topics"], facts[-1]["messages"], facts[-1]["missing"]) == (1, 0, {"expired": 1})
+    assert (facts[-1]["topics"], facts[-1]["messages"], facts[-1]["missing"]) == (1, 0, {"paused": 1})
     assert facts[-1]["paths"] == [str(path) for path in files(tmp_path)]
 
 
