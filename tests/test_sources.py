@@ -15,11 +15,6 @@ TEXT = CODE | {".md", ".toml", ".idl", ".json", ".sh"}
 SCRIPTS = {"Makefile", "run"}
 
 LONGEST = 400
-LONGER = {
-    "rtmw/recording/_mcap.c": "all of recordings that knows Python: formulaic, what reads and what writes",
-    "rtmw/columns/_columns.c": "all of the columns that knows Python: formulaic, and two types in it",
-}
-"""Files that may be longer, by path, each with the reason."""
 
 MACHINE_PATH = re.compile(r"/(?:root|work|home|Users)/\w")
 PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"](?:Python\.h|(?:[^">]*/)?_\w+\.h)[>"]', re.MULTILINE)
@@ -54,11 +49,7 @@ def test_every_atomic_operation_goes_through_one_header() -> None:
 @pytest.mark.parametrize("path", sources(CODE), ids=name)
 def test_a_file_is_short_enough_to_read(path: Path) -> None:
     lines = len(path.read_text().splitlines())
-    assert lines <= LONGEST or name(path) in LONGER, f"{lines} lines: split it by noun, or enter the reason in LONGER"
-
-
-def test_a_file_that_may_be_longer_still_is() -> None:
-    assert [path for path in LONGER if len((ROOT / path).read_text().splitlines()) <= LONGEST] == []
+    assert lines <= LONGEST, f"{lines} lines: split it by noun"
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -1,4 +1,4 @@
-"""Columns as Python sees them; see _columns.c and column.h."""
+"""Columns as Python sees them; see _columns.h and column.h."""
 
 from typing import final
 

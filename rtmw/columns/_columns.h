@@ -1,0 +1,48 @@
+/* Columns as Python sees them: what its files share that know Python. What payloads and columns are, column_*.c know.
+ *
+ *   _columns.c   the module      _memory.c   Memory, and rows that are lent
+ *   _program.c   Program         _decode.c   from payloads to columns            _encode.c   and back
+ */
+#ifndef RTMW_COLUMNS_GLUE_H
+#define RTMW_COLUMNS_GLUE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "column.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct column_program program;
+    PyObject *labels; /* which lend their text */
+} Program;
+
+struct module_state {
+    PyTypeObject *memory_type;
+};
+
+/* Payloads of Python, until they are given back. */
+struct lent {
+    struct column_rows rows;
+    Py_buffer data, position, size;
+};
+
+extern PyType_Spec Memory_spec, Program_spec;
+
+static inline bool wrong(PyObject *type, const char *reason) { return PyErr_SetString(type, reason), false; }
+
+/* Takes the bytes over that a place names; None if there are none. */
+PyObject *memory_of(struct module_state *state, void *place, uint64_t size);
+
+/* Of data, position and size. false: an exception is set, and nothing is to be given back. */
+bool borrow(PyObject *const *given, struct lent *lent);
+void give_back(struct lent *lent);
+
+/* Methods of Program, and a function of the module; see _columns.pyi. */
+PyObject *Program_decode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
+                         PyObject *names);
+PyObject *Program_encode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
+                         PyObject *names);
+PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+#endif

@@ -1,0 +1,313 @@
+/* Chunk: message records on their way into a recording. What a chunk holds, chunk.c knows. */
+#include "_mcap.h"
+
+#include <string.h>
+
+#include "chunk.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct chunk core;
+    Py_ssize_t exports; /* views of its records */
+} Chunk;
+
+static struct chunk *chunk_core(PyObject *self) { return &((Chunk *)self)->core; }
+
+/* To change it would pull the memory away under its views. */
+static struct chunk *changeable(PyObject *self)
+{
+    if (!((Chunk *)self)->exports) return chunk_core(self);
+    PyErr_SetString(PyExc_BufferError, "the chunk cannot change while there are views of its records");
+    return NULL;
+}
+
+static PyObject *Chunk_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"limit", NULL};
+    Py_ssize_t limit;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "n", names, &limit)) return NULL;
+    if (limit < 1) return PyErr_Format(PyExc_ValueError, "a chunk of %zd bytes", limit);
+    Chunk *self = (Chunk *)type->tp_alloc(type, 0);
+    if (!self || chunk_open(&self->core, (size_t)limit)) return (PyObject *)self;
+    Py_DECREF(self);
+    return PyErr_NoMemory();
+}
+
+static void Chunk_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    chunk_close(chunk_core(self));
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *Chunk_is_full_for(PyObject *self, PyObject *given)
+{
+    size_t payload = PyLong_AsSize_t(given);
+    if (payload == (size_t)-1 && PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(chunk_is_full_for(chunk_core(self), payload));
+}
+
+static struct chunk *before_1970(void)
+{
+    PyErr_SetString(PyExc_ValueError, "times are nanoseconds since 1970, and not negative");
+    return NULL;
+}
+
+static PyObject *Chunk_append(PyObject *self, PyObject *args)
+{
+    struct chunk_row row = {0};
+    unsigned long long sequence, publisher;
+    long long log_time, publish_time, expires;
+    Py_buffer payload;
+    if (!PyArg_ParseTuple(args, "Hy*LLKbKLb", &row.channel, &payload, &log_time, &publish_time, &sequence,
+                          &row.priority, &publisher, &expires, &row.flags))
+        return NULL;
+    row.log_time = (uint64_t)log_time;
+    row.sequence = sequence;
+    row.publisher = publisher;
+    row.expires = expires;
+    struct chunk *core = log_time < 0 || publish_time < 0 ? before_1970() : changeable(self);
+    bool done = core && chunk_append(core, &row, (uint64_t)publish_time, payload.buf, (size_t)payload.len);
+    PyBuffer_Release(&payload);
+    if (done) Py_RETURN_NONE;
+    return core ? PyErr_NoMemory() : NULL;
+}
+
+/* The columns of a batch, in this order. */
+enum { CHANNEL, SEQUENCE, LOG_TIME, PUBLISH_TIME, POSITION, SIZE, PRIORITY, PUBLISHER, EXPIRES, FLAGS, COLUMNS };
+static const Py_ssize_t COLUMN_BYTES[COLUMNS] = {2, 8, 8, 8, 8, 8, 1, 8, 8, 1};
+
+static uint64_t cell(const Py_buffer *column, size_t row)
+{
+    uint64_t value = 0;
+    memcpy(&value, (const char *)column->buf + row * (size_t)column->itemsize, (size_t)column->itemsize);
+    return value;
+}
+
+enum { OUTSIDE = -1, NO_MEMORY = -2, BEFORE_1970 = -3 };
+
+/* Appends rows from `first` on until the next one belongs into another chunk. Its number, or what is wrong. */
+static Py_ssize_t append_rows(struct chunk *core, const Py_buffer *data, const Py_buffer *columns,
+                              const uint16_t *channels, size_t first)
+{
+    size_t rows = (size_t)(columns[CHANNEL].len / COLUMN_BYTES[CHANNEL]), bytes = (size_t)data->len;
+    for (; first < rows; first++) {
+        uint64_t position = cell(&columns[POSITION], first), size = cell(&columns[SIZE], first);
+        if (size > bytes || position > bytes - size) return OUTSIDE;
+        if (chunk_is_full_for(core, size)) break;
+        struct chunk_row row = {.channel = channels[cell(&columns[CHANNEL], first)],
+                                .log_time = cell(&columns[LOG_TIME], first),
+                                .sequence = cell(&columns[SEQUENCE], first),
+                                .publisher = cell(&columns[PUBLISHER], first),
+                                .expires = (int64_t)cell(&columns[EXPIRES], first),
+                                .priority = (uint8_t)cell(&columns[PRIORITY], first),
+                                .flags = (uint8_t)cell(&columns[FLAGS], first)};
+        uint64_t published = cell(&columns[PUBLISH_TIME], first);
+        if ((row.log_time | published) >> 63) return BEFORE_1970;
+        if (!chunk_append(core, &row, published, (const char *)data->buf + position, size)) return NO_MEMORY;
+    }
+    return (Py_ssize_t)first;
+}
+
+static bool columns_fit(const Py_buffer *columns)
+{
+    Py_ssize_t rows = columns[CHANNEL].len / COLUMN_BYTES[CHANNEL];
+    for (int i = 0; i < COLUMNS; i++)
+        if (columns[i].itemsize != COLUMN_BYTES[i] || columns[i].len != rows * COLUMN_BYTES[i]) {
+            PyErr_Format(PyExc_ValueError, "column %d: %zd items of %zd bytes, of %zd bytes wanted", i, rows,
+                         COLUMN_BYTES[i], columns[i].itemsize);
+            return false;
+        }
+    return true;
+}
+
+static PyObject *extend_with(PyObject *self, const Py_buffer *data, const Py_buffer *columns, const Py_buffer *channels,
+                             Py_ssize_t first)
+{
+    struct chunk *core = changeable(self);
+    if (!core || !columns_fit(columns)) return NULL;
+    if (channels->len != CHUNK_CHANNELS * 2 || first < 0)
+        return PyErr_Format(PyExc_ValueError, "a map of %zd bytes, from row %zd on", channels->len, first);
+    Py_ssize_t next;
+    ((Chunk *)self)->exports++; /* who changes it in another thread meanwhile gets an error */
+    Py_BEGIN_ALLOW_THREADS;
+    next = append_rows(core, data, columns, channels->buf, (size_t)first);
+    Py_END_ALLOW_THREADS;
+    ((Chunk *)self)->exports--;
+    if (next >= 0) return PyLong_FromSsize_t(next);
+    if (next == NO_MEMORY) return PyErr_NoMemory();
+    if (next == BEFORE_1970) return (void)before_1970(), NULL;
+    return PyErr_Format(PyExc_ValueError, "a payload lies outside of the data");
+}
+
+static PyObject *Chunk_extend(PyObject *self, PyObject *args)
+{
+    Py_buffer data, channels, columns[COLUMNS];
+    PyObject *given, *result = NULL;
+    Py_ssize_t first;
+    int got = 0;
+    if (!PyArg_ParseTuple(args, "y*O!y*n", &data, &PyTuple_Type, &given, &channels, &first)) return NULL;
+    if (PyTuple_GET_SIZE(given) != COLUMNS)
+        PyErr_Format(PyExc_ValueError, "%zd columns, not %d", PyTuple_GET_SIZE(given), COLUMNS);
+    else
+        while (got < COLUMNS && !PyObject_GetBuffer(PyTuple_GET_ITEM(given, got), &columns[got], PyBUF_ND)) got++;
+    if (got == COLUMNS) result = extend_with(self, &data, columns, &channels, first);
+    while (got) PyBuffer_Release(&columns[--got]);
+    PyBuffer_Release(&channels);
+    PyBuffer_Release(&data);
+    return result;
+}
+
+static PyObject *Chunk_prepend(PyObject *self, PyObject *given)
+{
+    Py_buffer records;
+    if (PyObject_GetBuffer(given, &records, PyBUF_SIMPLE)) return NULL;
+    struct chunk *core = changeable(self);
+    bool done = core && chunk_prepend(core, records.buf, (size_t)records.len);
+    PyBuffer_Release(&records);
+    if (done) Py_RETURN_NONE;
+    return core ? PyErr_NoMemory() : NULL;
+}
+
+static PyObject *Chunk_clear(PyObject *self, PyObject *unused)
+{
+    struct chunk *core = changeable(self);
+    (void)unused;
+    if (!core) return NULL;
+    chunk_clear(core);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Chunk_indexes(PyObject *self, PyObject *unused)
+{
+    struct chunk *core = chunk_core(self);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)chunk_indexes_size(core));
+    (void)unused;
+    if (bytes) chunk_write_indexes(core, (uint8_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+static PyObject *Chunk_channels(PyObject *self, PyObject *unused)
+{
+    struct chunk *core = chunk_core(self);
+    PyObject *list = PyList_New((Py_ssize_t)core->channel_count);
+    (void)unused;
+    for (size_t i = 0; list && i < core->channel_count; i++) {
+        const struct chunk_channel *channel = &core->channels[i];
+        PyObject *row = Py_BuildValue("HIK", channel->channel, channel->count, channel->index_offset);
+        if (!row) return Py_DECREF(list), NULL;
+        PyList_SET_ITEM(list, (Py_ssize_t)i, row);
+    }
+    return list;
+}
+
+static PyObject *Chunk_side(PyObject *self, PyObject *unused)
+{
+    struct chunk *core = chunk_core(self);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)chunk_side_size(core));
+    (void)unused;
+    if (bytes) chunk_write_side(core, (uint8_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+enum { LATEST = 16 }; /* publishers of a channel that are told apart */
+
+static PyObject *message_at(const struct chunk *core, const struct chunk_row *row)
+{
+    const uint8_t *at = core->records + row->offset;
+    uint64_t length, publish_time;
+    memcpy(&length, at + 1, 8);
+    memcpy(&publish_time, at + MESSAGE_HEAD - 8, 8);
+    Py_ssize_t size = (Py_ssize_t)length - (MESSAGE_HEAD - 9);
+    return Py_BuildValue("y#KKKBKL", at + MESSAGE_HEAD, size, row->log_time, publish_time, row->sequence, row->priority,
+                         row->publisher, (long long)row->expires);
+}
+
+static bool is_among(const uint64_t *publishers, Py_ssize_t count, uint64_t publisher)
+{
+    while (count)
+        if (publishers[--count] == publisher) return true;
+    return false;
+}
+
+/* The last message of each publisher in a channel, in no order. */
+static PyObject *Chunk_latest(PyObject *self, PyObject *given)
+{
+    struct chunk *core = chunk_core(self);
+    unsigned long channel = PyLong_AsUnsignedLong(given);
+    PyObject *list = PyErr_Occurred() ? NULL : PyList_New(0);
+    uint64_t publishers[LATEST];
+    for (size_t i = core->count; list && i-- && PyList_GET_SIZE(list) < LATEST;) {
+        const struct chunk_row *row = &core->rows[i];
+        if (row->channel != channel || is_among(publishers, PyList_GET_SIZE(list), row->publisher)) continue;
+        publishers[PyList_GET_SIZE(list)] = row->publisher;
+        PyObject *message = message_at(core, row);
+        if (!message || PyList_Append(list, message)) Py_CLEAR(list);
+        Py_XDECREF(message);
+    }
+    return list;
+}
+
+static Py_ssize_t Chunk_length(PyObject *self) { return (Py_ssize_t)chunk_core(self)->count; }
+
+static int Chunk_get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct chunk *core = chunk_core(self);
+    if (PyBuffer_FillInfo(view, self, core->records, (Py_ssize_t)core->used, 1, flags)) return -1;
+    ((Chunk *)self)->exports++;
+    return 0;
+}
+
+static void Chunk_release_buffer(PyObject *self, Py_buffer *view)
+{
+    (void)view;
+    ((Chunk *)self)->exports--;
+}
+
+static PyObject *Chunk_address(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr(chunk_core(self));
+}
+
+static PyObject *Chunk_start(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(chunk_core(self)->start_ns);
+}
+
+static PyObject *Chunk_end(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(chunk_core(self)->end_ns);
+}
+
+static PyObject *Chunk_size(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSize_t(chunk_core(self)->used);
+}
+
+static PyMethodDef Chunk_methods[] = {
+    {"is_full_for", Chunk_is_full_for, METH_O, NULL}, {"append", Chunk_append, METH_VARARGS, NULL},
+    {"extend", Chunk_extend, METH_VARARGS, NULL},     {"prepend", Chunk_prepend, METH_O, NULL},
+    {"clear", Chunk_clear, METH_NOARGS, NULL},        {"indexes", Chunk_indexes, METH_NOARGS, NULL},
+    {"channels", Chunk_channels, METH_NOARGS, NULL},  {"side", Chunk_side, METH_NOARGS, NULL},
+    {"latest", Chunk_latest, METH_O, NULL},           {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef Chunk_attributes[] = {{"address", Chunk_address, NULL, NULL, NULL},
+                                         {"start_ns", Chunk_start, NULL, NULL, NULL},
+                                         {"end_ns", Chunk_end, NULL, NULL, NULL},
+                                         {"size", Chunk_size, NULL, NULL, NULL},
+                                         {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot Chunk_slots[] = {{Py_tp_new, Chunk_new},
+                                    {Py_tp_dealloc, Chunk_dealloc},
+                                    {Py_tp_methods, Chunk_methods},
+                                    {Py_tp_getset, Chunk_attributes},
+                                    {Py_sq_length, Chunk_length},
+                                    {Py_bf_getbuffer, Chunk_get_buffer},
+                                    {Py_bf_releasebuffer, Chunk_release_buffer},
+                                    {0, NULL}};
+PyType_Spec Chunk_spec = {"rtmw.recording._mcap.Chunk", sizeof(Chunk), 0, Py_TPFLAGS_DEFAULT, Chunk_slots};
