@@ -97,6 +97,7 @@ def local_settings() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": sensible_memory(),
+        "spark.python.daemon.module": "rtmw.spark.daemon",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     }
 
