@@ -115,8 +115,9 @@ static bool columns_fit(const Py_buffer *columns)
     Py_ssize_t rows = columns[CHANNEL].len / COLUMN_BYTES[CHANNEL];
     for (int i = 0; i < COLUMNS; i++)
         if (columns[i].itemsize != COLUMN_BYTES[i] || columns[i].len != rows * COLUMN_BYTES[i]) {
-            PyErr_Format(PyExc_ValueError, "column %d: %zd items of %zd bytes, of %zd bytes wanted", i, rows,
-                         COLUMN_BYTES[i], columns[i].itemsize);
+            PyErr_Format(PyExc_ValueError,
+                         "column %d has %zd bytes in items of %zd, and should have %zd items of %zd bytes", i,
+                         columns[i].len, columns[i].itemsize, rows, COLUMN_BYTES[i]);
             return false;
         }
     return true;
