@@ -26,6 +26,14 @@ LONG_S = 60.0
 Start = Callable[..., subprocess.Popen[str]]
 
 
+@pytest.fixture(autouse=True)
+def hangup() -> Iterator[None]:
+    """Programs begin as in a terminal, also where the tests were started with nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def start(domain: rtmw.Domain, tmp_path: Path) -> Iterator[Start]:
     """Starts `rtmw record` in the domain, and waits until it records."""
