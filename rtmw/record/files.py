@@ -14,11 +14,11 @@ from rtmw.record.latched import Latched
 from rtmw.record.settings import Settings
 from rtmw.recording._mcap import Chunk
 from rtmw.recording.definitions import Definitions
+from rtmw.recording.paths import SUFFIX, by_name
 from rtmw.recording.writer import RecordingWriter
 
 __all__ = ["Files", "Tables"]
 
-SUFFIX = ".mcap"
 LEAST_ROOM = 4096
 """Of a file that is split by size, for its end."""
 ROW_BYTES = 16 + 26
@@ -133,13 +133,12 @@ class Files:
 
 def _earlier(folder: Path, name: str, append: bool) -> list[Path]:
     """The series that goes on. Raises RecordingFailed where there are recordings and must not be."""
-    found = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
+    found = by_name(folder.glob(f"*{SUFFIX}"))
     if found and not append:
         raise RecordingFailed(
-            f"{folder} holds a recording already ({found[0]}): name another folder, or append to it (--append)"
+            f"{folder} holds a recording already ({found[0].name}): name another folder, or append to it (--append)"
         )
-    series = [path for path in folder.glob(f"*{SUFFIX}") if re.fullmatch(rf"{re.escape(name)}_\d+", path.stem)]
-    return sorted(series, key=_number)
+    return [path for path in found if re.fullmatch(rf"{re.escape(name)}_\d+", path.stem)]
 
 
 def _number(path: Path) -> int:

@@ -9,8 +9,8 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -80,8 +80,9 @@ class Recorder(Closing):
         self._is_paused = self._is_closed = False
         with ExitStack() as opened:
             self._domain = opened.enter_context(domain_until_closed(domain))
-            self._claim = opened.enter_context(self._claim_folder())
-            self._files = self._open_files()
+            with _beginning_in(self.folder):
+                self._claim = opened.enter_context(Claim(self.folder))
+                self._files = self._open_files()
             self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
             opened.callback(self._collector.close)
             self._sources = Sources(self._domain, self._collector, wanted, self.settings.reliable)
@@ -186,19 +187,10 @@ class Recorder(Closing):
         self._raise_error()
         return path
 
-    def _claim_folder(self) -> Claim:
-        try:
-            return Claim(self.folder)
-        except OSError as error:
-            raise RecordingFailed(f"{self.folder}: no recording can begin there: {error.strerror}") from error
-
     def _open_files(self) -> Files:
-        try:
-            files = Files(self.folder, self.settings, self._tables)
-            if not self.settings.snapshot:
-                files.open()
-        except OSError as error:
-            raise RecordingFailed(f"{self.folder}: no recording can begin there: {error.strerror}") from error
+        files = Files(self.folder, self.settings, self._tables)
+        if not self.settings.snapshot:
+            files.open()
         return files
 
     def _require_open(self) -> None:
@@ -238,6 +230,14 @@ class Recorder(Closing):
             about["failed"] = getattr(self._writing.error, "strerror", None) or repr(self._writing.error)
         publishers = {str(identity): program for identity, program in self._sources.publishers.items()}
         return {"rtmw.recorder": about, "rtmw.publishers": publishers}
+
+
+@contextmanager
+def _beginning_in(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecordingFailed(f"{folder}: no recording can begin there: {error.strerror}") from error
 
 
 _open: set[Recorder] = set()
