@@ -16,6 +16,7 @@ from rtmw.latency import Latency
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording
 from rtmw.recording.paths import Source, find_recordings
+from rtmw.recording.times import nanoseconds
 from rtmw.replay.feeder import Feeder, Score
 from rtmw.replay.library import Player
 from rtmw.replay.qos import QosOptions
@@ -230,8 +231,7 @@ class Replay(Closing):
 
     def _nanoseconds(self, moment: Moment) -> int:
         if isinstance(moment, datetime):
-            known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return round(known.timestamp() * 1e9)
+            return nanoseconds(moment)
         if not 0 <= moment < 1e9:
             raise ValueError(f"{moment!r} is no moment of a recording: seconds since it began, from 0, or a datetime")
         return self._begin_ns + round(moment * 1e9)

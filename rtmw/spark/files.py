@@ -26,11 +26,9 @@ def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:
     return [*found]
 
 
-def one_or_several(text: str) -> list[str]:
-    """Paths with commas between them; where a file has a comma in its name, that file."""
-    if any(_files_of(_local(text))):
-        return [text]
-    return [word.strip() for word in text.split(",") if word.strip()]
+def is_there(path: str) -> bool:
+    """Does it stand for a recording as it is? Then its commas are of a name, and not between several paths."""
+    return any(_files_of(_local(path)))
 
 
 def _without_recovered(files: list[Path]) -> list[Path]:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from rtmw.spark.options import nanoseconds
+from rtmw.recording.times import nanoseconds
 
 TIMES: Final = {"log_time": 1000, "log_time_ns": 1}
 """Columns of the time of logging, and the nanoseconds of their unit."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from rtmw.spark.files import one_or_several
+from rtmw.recording.times import nanoseconds
+from rtmw.spark.files import is_there
 from rtmw.types import resolve
 
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 BOOLEANS: Final = {"true": True, "false": False}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 
 
@@ -95,12 +95,6 @@ def _time(text: str) -> int:
         raise ValueError("a time such as 2026-11-22T08:30:00.5, or nanoseconds since 1970") from None
 
 
-def nanoseconds(time: datetime) -> int:
-    """Since 1970; a time without a zone is UTC."""
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
-
-
 def _bytes(text: str) -> int:
     number, unit = text.rstrip("KMGBkmgbi"), text.strip("0123456789").upper().replace("IB", "").replace("B", "")
     if not number.isdigit() or unit not in SIZES or int(number) == 0:
@@ -172,7 +166,8 @@ def _value(name: str, text: str) -> dict[str, Any]:
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     """`load("a, b")`, or `load(["a", "b"])`, which Spark hands on as JSON; a list of one comes like a text."""
     listed: list[str] = json.loads(options["paths"]) if "paths" in options else []
-    found = (*one_or_several(options.get("path", "")), *listed)
+    path = options.get("path", "")
+    found = (*((path,) if is_there(path) else _words(path)), *listed)
     if not found:
         raise ValueError('rtmw reads recordings: say which, as in spark.read.format("rtmw").load("monday.mcap")')
     return found
