@@ -89,8 +89,8 @@ def two_processors(role: Role) -> dict[str, float]:
     best: dict[str, float] = {}
     for turn in range(TURNS + 1):
         found = {name: rate(count, ask) for name, ask in asks.items()}
-        for _, sums in found.values():
-            check(sums, found[PARQUET][1])
+        for name in (RTMW, FORMAT):
+            check(found[name][1], found[PARQUET][1])
         if turn:
             best = {name: max(best.get(name, 0.0), speed) for name, (speed, _) in found.items()}
     return best

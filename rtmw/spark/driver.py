@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from rtmw.errors import NotInstalled
 from rtmw.spark.java import find_java
@@ -32,8 +31,8 @@ ALWAYS = {
 """May also be set in a session that runs already."""
 
 GIB = 1 << 30
-SOCKET, LONGEST_SOCKET = f".{uuid4()}.sock", 107
-"""What Spark calls a socket, and how long the path of one may be."""
+SOCKET, LONGEST_SOCKET = ".00000000-0000-0000-0000-000000000000.sock", 107
+"""A name such as Spark gives to its sockets, and how long the path of one may be."""
 
 UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Spark knows how many rows a batch has, and asks for a null before it asks for a value: Arrow need not look again."""

@@ -75,9 +75,9 @@ class Replayed:
 def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[ReplayOptions]) -> Replayed:
     """Publish the rows of a DataFrame, each topic in the order of its times, all by one clock; returns when it is done.
 
-    Rows have the columns `topic` and `log_time`, and `payload` or the fields of the message, as recordings are
-    read. `rate`: 1 as recorded (default), 2 twice as fast, 0 as fast as readers take it. `tasks`: publish at the
-    same time, each for its share of the topics, and all of them must find a core; None: one for each core.
+    Rows have the columns `topic` and `log_time`, and `payload` or the fields of the message, as recordings are read.
+    `rate`: 1 as recorded (default), 2 twice as fast, 0 as fast as readers take it. `tasks`: publish at the same time,
+    each for its share of the topics, and all of them must find a core; None: one for each core.
 
     Errors: ValueError (columns, options), and those of the tasks as Spark reports them.
     """
