@@ -36,6 +36,6 @@ def assert_whole(domain: rtmw.Domain, processes: int = 1) -> None:
     assert os.getpid() in {participant.pid for participant in books.participants}
     assert (books.descriptors_loaned, books.descriptors_held) == (0, 0)
     assert books.descriptors_free + books.descriptors_queued == books.descriptors
-    with rtmw.Publisher("whole", domain=domain, reliability=rtmw.Reliability.TIMELY) as publisher:
+    with rtmw.Publisher("whole", domain=domain, reliability=rtmw.Reliability.TIMELY, priority=7) as publisher:
         publisher.loan(domain.pool).drop()
     assert examine(domain).pages_used == 0

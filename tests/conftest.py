@@ -50,8 +50,8 @@ def domain_id(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 @pytest.fixture
 def domain(domain_id: int) -> Iterator[rtmw.Domain]:
-    """A domain of this test alone with a pool of 8 MiB."""
-    with rtmw.Domain(domain_id, pool="8M") as attached:
+    """A domain of this test alone with a pool of 8 MiB, all of it open to every priority."""
+    with rtmw.Domain(domain_id, pool="8M", reserve=0) as attached:
         yield attached
 
 

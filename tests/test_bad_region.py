@@ -174,8 +174,8 @@ IN_SMALL_SHM = """
             found.append([type(error).__name__, error.errno, str(error), sorted(os.listdir("/dev/shm"))])
     with rtmw.Domain(number, pool="64K") as domain:
         publisher, subscriber = rtmw.Publisher("a", domain=domain), rtmw.Subscriber("a", domain=domain)
-        publisher.loan(65536).publish()
-        found.append(subscriber.receive(10.0).data == bytes(65536))
+        publisher.loan(32768).publish()
+        found.append(subscriber.receive(10.0).data == bytes(32768))
         rtmw.Domain.unlink(number)
     print(json.dumps(found))
 """

@@ -55,7 +55,7 @@ KILLED_AT_EVERY_LINE = """
         pid = os.fork()
         if pid == 0:
             die_before_line(line)
-            shm.create(number, 65536)
+            shm.create(number, 65536, 0)
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         left = left_over()

@@ -24,7 +24,7 @@ those_that_evict = pytest.mark.parametrize(
 @pytest.fixture
 def domain(domain_id: int) -> Iterator[rtmw.Domain]:
     """A pool that is soon empty; whole again after each test."""
-    with rtmw.Domain(domain_id, pool=POOL) as attached:
+    with rtmw.Domain(domain_id, pool=POOL, reserve=0) as attached:
         yield attached
         assert_whole(attached)
 

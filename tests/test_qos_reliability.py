@@ -48,13 +48,14 @@ def test_a_timely_pair_keeps_the_newest_depth_and_counts_the_rest_as_missed(
     assert (stats.received, stats.missed, stats.waiting) == (4, 96, 0)
 
 
-def test_of_several_bands_timely_drops_the_oldest_of_the_lowest() -> None:
-    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", reliability=TIMELY, depth=4)
+def test_timely_keeps_the_newest_depth_of_each_priority() -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", reliability=TIMELY, depth=2)
     for number in range(3):
         for band in (0, 3, 7):
             publisher.publish(b"%d.%d" % (band, number), priority=band)
-    assert taken(subscriber) == [b"7.0", b"7.1", b"7.2", b"3.2"]
-    assert subscriber.stats().missed == 5
+    publisher.publish(b"3.3", priority=3)
+    assert taken(subscriber) == [b"7.1", b"7.2", b"3.2", b"3.3", b"0.1", b"0.2"]
+    assert subscriber.stats().missed == 4
 
 
 def test_a_timely_publisher_never_waits_for_anybody() -> None:
@@ -174,11 +175,12 @@ def test_the_weaker_of_offer_and_request_governs_a_pair() -> None:
     assert numbers(weaker) == list(range(100))
 
 
-def test_depth_counts_over_all_priorities() -> None:
+def test_depth_counts_in_each_priority_so_that_what_is_urgent_never_waits_for_what_is_not() -> None:
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0)
-    subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=3)
-    assert [publisher.publish(b"x", priority=priority) for priority in (0, 3, 7, 7)] == [True, True, True, False]
-    assert len(taken(subscriber)) == 3
+    subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=2)
+    assert [publisher.publish(b"x", priority=0) for _ in range(3)] == [True, True, False]
+    assert [publisher.publish(b"x", priority=7) for _ in range(3)] == [True, True, False]
+    assert [sample.priority for sample in subscriber.take_many(9)] == [7, 7, 0, 0]
 
 
 def test_a_subscriber_that_closes_stops_counting_at_once() -> None:

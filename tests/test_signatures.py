@@ -24,8 +24,8 @@ def parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, 
     return by_place, by_name
 
 
-def test_a_domain_takes_id_pool_and_create() -> None:
-    assert parameters(rtmw.Domain) == ({"id": 0}, {"pool": "64M", "create": True})
+def test_a_domain_takes_id_pool_reserve_and_create() -> None:
+    assert parameters(rtmw.Domain) == ({"id": 0}, {"pool": "64M", "reserve": 0.125, "create": True})
 
 
 def test_a_publisher_takes_what_the_specification_lists() -> None:

@@ -2,7 +2,16 @@
 
 from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
 from rtmw.shm.linking import make_linkable
-from rtmw.shm.region import create, domains, leftovers, parse_size, region_of, unlink, unlink_quietly
+from rtmw.shm.region import (
+    create,
+    domains,
+    leftovers,
+    parse_reserve,
+    parse_size,
+    region_of,
+    unlink,
+    unlink_quietly,
+)
 
 __all__ = [
     "GRANULES_A_PAGE",
@@ -17,6 +26,7 @@ __all__ = [
     "domains",
     "leftovers",
     "make_linkable",
+    "parse_reserve",
     "parse_size",
     "region_of",
     "unlink",

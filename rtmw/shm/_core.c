@@ -98,9 +98,10 @@ static PyObject *core_format(PyObject *module, PyObject *args)
 {
     (void)module;
     int fd;
+    unsigned int reserve;
     unsigned long long pool, nonce;
-    if (!PyArg_ParseTuple(args, "iKK", &fd, &pool, &nonce)) return NULL;
-    if (region_format(fd, pool, nonce) != RTMW_OK) return PyErr_SetFromErrno(PyExc_OSError);
+    if (!PyArg_ParseTuple(args, "iKIK", &fd, &pool, &reserve, &nonce)) return NULL;
+    if (region_format(fd, pool, reserve, nonce) != RTMW_OK) return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
 
@@ -158,6 +159,9 @@ static const struct {
     {"GRANULES_A_PAGE", GRANULES_A_PAGE},
     {"SMALLEST_POOL", SMALLEST_POOL},
     {"LARGEST_POOL", LARGEST_POOL},
+    {"RESERVE_WHOLE", RESERVE_WHOLE},
+    {"RESERVE_MOST", RESERVE_MOST},
+    {"RESERVE_DEFAULT", RESERVE_DEFAULT},
     {"TYPE_RAW", TYPE_RAW},
     {"TYPE_ANY", TYPE_ANY},
 };

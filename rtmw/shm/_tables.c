@@ -1,6 +1,7 @@
 /* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. */
 #include "_core.h"
 #include "histogram.h"
+#include "unread.h"
 
 /* Of counters and limits, for Py_BuildValue. */
 static unsigned long long number(const uint64_t *word) { return load_relaxed(word); }
@@ -51,8 +52,11 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
 
 PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s)
 {
-    return Py_BuildValue("KKKKKKKKKK", number(&s->received), number(&s->bytes),
-                         (unsigned long long)waiting_for(r, t, s), number(&s->missed), number(&s->expired),
+    struct unread unread = unread_by(r, t, s);
+    bool missed = load_relaxed(&s->reliability) != RTMW_RELIABLE; /* else it has expired: see outcome_gone */
+    unsigned long long gone = unread.gone;
+    return Py_BuildValue("KKKKKKKKKK", number(&s->received), number(&s->bytes), (unsigned long long)unread.waiting,
+                         number(&s->missed) + (missed ? gone : 0), number(&s->expired) + (missed ? 0 : gone),
                          number(&s->thinned), number(&s->unmatched), number(&s->other_types),
                          number(&s->deadlines_missed), number(&s->lapses));
 }

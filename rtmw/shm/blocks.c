@@ -7,11 +7,18 @@
  * To allocate: begin a new tag, write the range, claim word after word by CAS. When one is lost to somebody else,
  * begin another tag: all that was claimed so far is free again at once, also if the process dies between two steps.
  *
+ * Where to look is said by two bitmaps of hints (bitmap.h): pages that may be free, and GRANULAR ones with room. The first
+ * fit counts, runs from the bottom and granules from the top: so small blocks that stay for long lie close together and
+ * leave the rest in one piece. The bottom of the pool is the reserve of the upper bands.
+ *
  *   split      CAS page word: free → GRANULAR. Then granules are claimed, and the page is seen to be GRANULAR still.
  *   coalesce   CAS page word: GRANULAR → mine. Then its granules are seen to be free, or the page is made GRANULAR
  *              again. Either the one who splits sees the page gone, or the one who coalesces sees the granule owned.
  */
+#include "bitmap.h"
 #include "core.h"
+
+enum { MOST_ROOMY = 32 }; /* GRANULAR pages that are tried before another one is split */
 
 bool owner_is_live(struct rtmw_region *r, uint64_t word)
 {
@@ -46,45 +53,83 @@ static bool claim_page(struct rtmw_region *r, uint32_t page, uint64_t mine)
     return false;
 }
 
-static bool claim_run(struct rtmw_region *r, uint32_t index, uint32_t first, uint32_t pages)
+/* How many pages of the run were claimed: all, or all before the first that is not free, and none of them any more. */
+static uint32_t claim_run(struct rtmw_region *r, uint32_t index, uint32_t first, uint32_t pages)
 {
     struct descriptor *d = &r->descriptors[index];
     uint64_t mine = link_make(begin_tag(d), index);
+    uint32_t claimed = 0;
     store_relaxed(&d->block_granule, first * GRANULES_A_PAGE);
-    for (uint32_t i = 0; i < pages; i++)
-        if (!claim_page(r, first + i, mine)) {
-            begin_tag(d);
-            return false;
-        }
-    return true;
+    while (claimed < pages && claim_page(r, first + claimed, mine)) claimed++;
+    if (claimed < pages) begin_tag(d);
+    return claimed;
 }
 
 static bool page_looks_free(struct rtmw_region *r, uint32_t page)
 {
-    return !owner_is_live(r, load_relaxed(&r->pages[page])) && granules_are_free(r, page);
+    return !owner_is_live(r, load_seq(&r->pages[page])) && granules_are_free(r, page);
 }
 
-/* First fit from where the last search ended; the whole pool is seen once, and runs across the start point too. */
-static bool allocate_pages(struct rtmw_region *r, uint32_t index, uint32_t pages)
+static bool page_looks_roomy(struct rtmw_region *r, uint32_t page)
 {
-    uint32_t all = r->header->pages, run = 0;
-    if (pages > all) return false;
-    uint32_t start = r->page_scan + pages <= all ? r->page_scan : 0;
-    uint32_t page = start;
-    for (uint64_t looked = 0; looked < (uint64_t)all + pages; looked++) {
-        run = page_looks_free(r, page) ? run + 1 : 0;
-        if (run == pages) {
-            uint32_t first = page + 1 - pages;
-            if (claim_run(r, index, first, pages)) {
-                store_relaxed(&r->descriptors[index].block_granules, pages * GRANULES_A_PAGE);
-                r->page_scan = page + 1 < all ? page + 1 : 0;
-                return true;
-            }
-            run = 0; /* somebody else was quicker */
-        }
-        if (++page == all) page = run = 0;
-    }
+    if (load_seq(&r->pages[page]) != GRANULAR) return false;
+    for (uint32_t i = 0; i < GRANULES_A_PAGE; i++)
+        if (!owner_is_live(r, load_seq(&r->granules[(uint64_t)page * GRANULES_A_PAGE + i]))) return true;
     return false;
+}
+
+static void hint(struct rtmw_region *r, uint64_t *map, uint32_t page, bool (*looks)(struct rtmw_region *, uint32_t))
+{
+    if (!looks(r, page)) {
+        bitmap_clear(map, page);
+        if (!looks(r, page)) return;
+    }
+    bitmap_set(map, page);
+}
+
+/* The hints of a page are made true again. */
+static void hint_page(struct rtmw_region *r, uint32_t page)
+{
+    hint(r, r->roomy_pages, page, page_looks_roomy); /* first, so that a page with room is in one of them at any time */
+    hint(r, r->free_pages, page, page_looks_free);
+}
+
+static void set_free(struct rtmw_region *r, uint32_t first, uint32_t pages)
+{
+    for (uint32_t i = 0; i < pages; i++) bitmap_set(r->free_pages, first + i);
+}
+
+/* They are mine: nobody else says that they are free before I give them back. */
+static void clear_free(struct rtmw_region *r, uint32_t first, uint32_t pages)
+{
+    for (uint32_t i = 0; i < pages; i++) {
+        bitmap_clear(r->free_pages, first + i);
+        bitmap_clear(r->roomy_pages, first + i);
+    }
+}
+
+/* A run that its hints call free. false: one page is not; its hints are true again. */
+static bool take_run(struct rtmw_region *r, uint32_t index, uint32_t first, uint32_t pages)
+{
+    uint32_t claimed = claim_run(r, index, first, pages);
+    if (claimed < pages) return hint_page(r, first + claimed), false;
+    store_relaxed(&r->descriptors[index].block_granules, pages * GRANULES_A_PAGE);
+    clear_free(r, first, pages);
+    return true;
+}
+
+static bool run_between(struct rtmw_region *r, uint32_t index, uint32_t pages, uint32_t from, uint32_t end)
+{
+    for (uint64_t at = from; (at = bitmap_run(r->free_pages, at, end, pages)) != BITMAP_END; at++)
+        if (take_run(r, index, (uint32_t)at, pages)) return true;
+    return false;
+}
+
+/* A run in what every band may claim; else one that may reach into the reserve. */
+static bool allocate_pages(struct rtmw_region *r, uint32_t index, uint32_t pages, uint32_t band)
+{
+    uint32_t all = r->header->pages, common = r->header->reserved_pages, open = first_open(common, band);
+    return run_between(r, index, pages, common, all) || (open < common && run_between(r, index, pages, open, all));
 }
 
 static bool claim_granules(struct rtmw_region *r, uint32_t index, uint32_t page, uint32_t at, uint32_t count)
@@ -118,12 +163,12 @@ static bool split_page(struct rtmw_region *r, uint32_t page)
 
 static bool allocate_in_page(struct rtmw_region *r, uint32_t index, uint32_t page, uint32_t count)
 {
-    if (!split_page(r, page)) return false;
     uint32_t run = 0;
     for (uint32_t i = 0; i < GRANULES_A_PAGE; i++) {
         run = owner_is_live(r, load_relaxed(&r->granules[(uint64_t)page * GRANULES_A_PAGE + i])) ? 0 : run + 1;
         if (run == count && claim_granules(r, index, page, i + 1 - count, count)) {
             store_relaxed(&r->descriptors[index].block_granules, count);
+            hint_page(r, page);
             return true;
         }
         if (run == count) run--;
@@ -131,41 +176,90 @@ static bool allocate_in_page(struct rtmw_region *r, uint32_t index, uint32_t pag
     return false;
 }
 
-static bool allocate_granules(struct rtmw_region *r, uint32_t index, uint32_t count)
+/* In a page that is GRANULAR already, the topmost that has room; how full they are is not known before. */
+static bool allocate_in_roomy(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t first)
 {
-    uint32_t all = r->header->pages;
-    for (uint32_t looked = 0; looked < all; looked++) {
-        uint32_t page = (r->page_scan + looked) % all;
-        if (!allocate_in_page(r, index, page, count)) continue;
-        r->page_scan = page;
-        return true;
+    uint64_t page = r->header->pages;
+    for (uint32_t tried = 0; tried < MOST_ROOMY; tried++) {
+        page = bitmap_last(r->roomy_pages, first, page);
+        if (page == BITMAP_END) return false;
+        if (allocate_in_page(r, index, (uint32_t)page, count)) return true;
+        if (!page_looks_roomy(r, (uint32_t)page)) hint_page(r, (uint32_t)page);
     }
     return false;
 }
 
-bool block_allocate(struct rtmw_region *r, uint32_t index, uint64_t size)
+static bool allocate_in_new(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t first)
+{
+    uint64_t page = r->header->pages;
+    while ((page = bitmap_last(r->free_pages, first, page)) != BITMAP_END) {
+        bool split = split_page(r, (uint32_t)page);
+        if (split && allocate_in_page(r, index, (uint32_t)page, count)) return true;
+        hint_page(r, (uint32_t)page);
+    }
+    return false;
+}
+
+/* The second look at those that have room: a page that was free at the first one may have been split meanwhile. */
+static bool granules_from(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t first)
+{
+    return allocate_in_roomy(r, index, count, first) || allocate_in_new(r, index, count, first) ||
+           allocate_in_roomy(r, index, count, first);
+}
+
+static bool allocate_granules(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t band)
+{
+    uint32_t common = r->header->reserved_pages, open = first_open(common, band);
+    return granules_from(r, index, count, common) || (open < common && granules_from(r, index, count, open));
+}
+
+bool block_allocate(struct rtmw_region *r, uint32_t index, uint64_t size, uint32_t band)
 {
     uint64_t granules = (size + GRANULE - 1) / GRANULE, pages = (size + PAGE - 1) / PAGE;
     if (pages > r->header->pages) return false;
-    bool done = granules < GRANULES_A_PAGE ? allocate_granules(r, index, (uint32_t)granules)
-                                           : allocate_pages(r, index, (uint32_t)pages);
+    bool done = granules < GRANULES_A_PAGE ? allocate_granules(r, index, (uint32_t)granules, band)
+                                           : allocate_pages(r, index, (uint32_t)pages, band);
     if (done) fetch_add(&r->hints->granules_used, r->descriptors[index].block_granules);
     return done;
 }
 
-void block_drop(struct rtmw_region *r, struct descriptor *d)
+bool block_is_open(struct rtmw_region *r, struct descriptor *d, uint32_t band)
 {
-    uint32_t granules = d->block_granules;
-    store_relaxed(&d->block_granules, 0u);
-    begin_tag(d); /* also without a block: its last owner may have died while claiming one */
-    if (granules) fetch_sub(&r->hints->granules_used, granules);
+    uint64_t first = (uint64_t)first_open(r->header->reserved_pages, band) * GRANULES_A_PAGE;
+    return load_relaxed(&d->block_granule) >= first;
 }
 
-/* Below the low-water mark: less than an eighth of the descriptors or of the pool is free. */
-bool pool_is_low(struct rtmw_region *r)
+void block_drop(struct rtmw_region *r, struct descriptor *d)
+{
+    uint32_t granules = d->block_granules, page = load_relaxed(&d->block_granule) / GRANULES_A_PAGE;
+    store_relaxed(&d->block_granules, 0u);
+    begin_tag(d); /* also without a block: its last owner may have died while claiming one */
+    if (!granules || page >= r->header->pages) return;
+    fetch_sub(&r->hints->granules_used, granules);
+    uint32_t pages = granules / GRANULES_A_PAGE, left = r->header->pages - page;
+    if (pages)
+        set_free(r, page, pages < left ? pages : left);
+    else
+        hint_page(r, page);
+}
+
+/* After a death: pages of which nobody knows that they are free. */
+void recount_pages(struct rtmw_region *r)
+{
+    for (uint32_t page = 0; page < r->header->pages; page++) hint_page(r, page);
+}
+
+/* Below the low-water mark: less than an eighth of what this band may claim is free. */
+bool descriptors_are_low(struct rtmw_region *r, uint32_t band)
 {
     const struct header *h = r->header;
-    int64_t granules = (int64_t)h->pages * GRANULES_A_PAGE, descriptors = h->descriptors;
-    return descriptors_used(r) > descriptors - descriptors / 8 ||
-           (int32_t)load_relaxed(&r->hints->granules_used) > granules - granules / 8;
+    int64_t open = h->descriptors - first_open(h->reserved_descriptors, band);
+    return descriptors_used(r) > open - open / 8;
+}
+
+bool pool_is_low(struct rtmw_region *r, uint32_t band)
+{
+    const struct header *h = r->header;
+    int64_t open = (int64_t)(h->pages - first_open(h->reserved_pages, band)) * GRANULES_A_PAGE;
+    return descriptors_are_low(r, band) || (int64_t)load_relaxed(&r->hints->granules_used) > open - open / 8;
 }

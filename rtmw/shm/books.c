@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "books.h"
+#include "standing.h"
 
 enum { LOOKS = 4, PAUSE_NS = 2000000 };
 
@@ -48,6 +49,17 @@ static void complain(struct look *look, uint64_t life, const char *text)
     } while (0)
 #define COMPLAIN(look, ...) COMPLAIN_OF(look, 0, __VA_ARGS__)
 
+/* Each message's standing is that of the one before it plus itself. */
+static void check_standing(struct look *look, struct descriptor *d, const struct standing *before)
+{
+    struct standing at = standing_before(d);
+    bool same = true;
+    for (uint32_t i = 0; before && i < OFFERS; i++) same &= at.count[i] == before->count[i];
+    if (!same)
+        COMPLAIN_OF(look, load_relaxed(&d->state), "sequence %llu miscounts the messages of an offer before it",
+                    (unsigned long long)load_relaxed(&d->sequence));
+}
+
 static void walk_band(struct look *look, uint32_t topic, uint32_t band)
 {
     struct rtmw_region *r = look->region;
@@ -55,6 +67,7 @@ static void walk_band(struct look *look, uint32_t topic, uint32_t band)
     uint64_t head = load_seq(&b->head);
     uint32_t index = link_index(head);
     uint64_t sequence = link_tag(head);
+    struct standing before = {0};
     for (uint64_t i = 0; index != NIL; i++) { /* to the last one linked, which tail may not name yet */
         struct descriptor *d = descriptor_at(r, index);
         if (load_seq(&b->head) != head) { /* the next look may be luckier */
@@ -69,6 +82,8 @@ static void walk_band(struct look *look, uint32_t topic, uint32_t band)
         if ((load_relaxed(&d->sequence) & TAG_MASK) != ((sequence + i) & TAG_MASK))
             COMPLAIN_OF(look, load_relaxed(&d->state), "topic %.*s, band %u: sequence %llu is out of place", NAME_BYTES,
                         r->topics[topic].name, band, (unsigned long long)load_relaxed(&d->sequence));
+        check_standing(look, d, i ? &before : NULL);
+        before = standing_of(d);
         look->queued[index] = 1;
         index = link_index(load_seq(&d->next));
     }

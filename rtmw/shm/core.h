@@ -40,6 +40,7 @@ struct rtmw_region {
     struct histogram *histograms;
     struct trace *trace;
     uint64_t *pages, *granules;
+    uint64_t *free_descriptors, *passed_descriptors, *free_pages, *roomy_pages, *evictable; /* see bitmap.h */
     struct descriptor *descriptors;
 
     uint32_t me; /* participant slot */
@@ -50,9 +51,12 @@ struct rtmw_region {
     uint32_t *refs;    /* a descriptor: how many cursors and messages of this process hold it */
     uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
     struct stash plain, with_block;
-    uint32_t scan, page_scan; /* where the next search starts */
+    uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
+    uint32_t evict_scan[BANDS];              /* and that for topics whose messages give way */
     uint64_t real_minus_mono, real_checked_ns;
-    uint64_t swept_ns, trimmed_ns; /* when this process last looked for the dead, and through all topics */
+    uint64_t swept_ns, relieved_ns, reclaimed_ns; /* when this process last looked for the dead, for relief, for passed */
+    bool relieved;                                /* then a topic that holds more gave way */
+    bool short_of_pages;                          /* what the last claim that found nothing lacked; else a descriptor */
     int socket;                    /* datagrams that say "look again" arrive here; -1 until asked for */
     uint32_t sender;               /* and leave from here: descriptor + 1; 0 until needed */
     uint32_t wakeups;              /* distinguishes one arming of a subscriber from the next */
@@ -65,8 +69,9 @@ struct rtmw_publisher {
     uint64_t word;
     struct publisher_block *block;
     rtmw_publisher_qos qos;
-    uint64_t gate; /* topic total up to which no RELIABLE subscriber can be full */
+    uint64_t gate[BANDS]; /* tail's sequence up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
+    uint32_t full_band; /* that had no room when it was asked last */
     uint32_t trim_epoch;
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     bool closed;
@@ -85,8 +90,10 @@ struct rtmw_subscriber {
     uint16_t type;
     uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
+    uint64_t offers[BANDS];   /* the band's, when `wanted` was found */
+    uint32_t wanted[BANDS];   /* which of them it gets: see standing.h */
+    uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
-    uint64_t accepted_ns;     /* published_ns of the last message that min_interval let through; 0: none */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
     uint32_t empty_takes;
@@ -116,6 +123,14 @@ static inline uint64_t endpoint_identity(uint64_t participant, uint64_t word, ui
     return (uint64_t)participant_pid(participant) << 32 | (slot_generation(word) & 0xFFFF) << 16 | (slot & 0xFFFF);
 }
 
+/* The first of `reserved` descriptors or pages that a band may claim: bands 0 to 3 none of them, 4 a quarter of what is
+ * reserved less than 3, and so on; 7 all. What lies behind the reserve is for every band. */
+static inline uint32_t first_open(uint32_t reserved, uint32_t band)
+{
+    uint32_t above = BANDS - 1 - (band < BANDS ? band : BANDS - 1);
+    return (uint32_t)((uint64_t)reserved * (above < 4 ? above : 4) / 4);
+}
+
 /* A hint; below 0 when a recount and a claim crossed. */
 static inline int64_t descriptors_used(struct rtmw_region *r)
 {
@@ -129,6 +144,12 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 uint64_t monotonic_ns(void);
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
 
+static inline bool is_expired(struct rtmw_region *r, const struct descriptor *d, uint64_t now)
+{
+    uint64_t expires = load_relaxed(&d->expires_ns);
+    return expires && expires <= realtime_ns(r, now);
+}
+
 /* participants.c */
 int participant_claim(struct rtmw_region *);
 void participant_leave(struct rtmw_region *);
@@ -137,7 +158,8 @@ uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 
 /* descriptors.c: lock held */
-uint32_t descriptor_claim(struct rtmw_region *, uint64_t size); /* LOANED by me with room for size, or NIL */
+/* LOANED by me with room for size, or NIL; for a message of this band */
+uint32_t descriptor_claim(struct rtmw_region *, uint64_t size, uint32_t band);
 void descriptor_fetch_ahead(struct rtmw_region *);              /* for the claims to come */
 void descriptor_free(struct rtmw_region *, uint32_t index);     /* LOANED by me → FREE */
 bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
@@ -148,16 +170,22 @@ void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
 bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state);
 bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
+uint32_t reclaim_hinted(struct rtmw_region *);   /* a bounded part: what somebody said may be passed */
+uint32_t reclaim_stashed(struct rtmw_region *);  /* a bounded part, in turn: what idle processes have in their stashes */
+void hint_passed(struct rtmw_region *, uint32_t index); /* it may be passed, and nobody may know */
 void recount_hints(struct rtmw_region *);
 void stash_flush(struct rtmw_region *); /* frees what is stashed and unheld, with blocks */
 /* NULL: the region is damaged. Else there are `size` bytes, whatever becomes of the descriptor's words meanwhile. */
 void *payload_of(struct rtmw_region *, struct descriptor *, uint64_t size);
 
 /* blocks.c: lock held */
-bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size);
+bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size, uint32_t band);
+bool block_is_open(struct rtmw_region *, struct descriptor *, uint32_t band); /* its block lies where the band may claim */
+void recount_pages(struct rtmw_region *);
 void block_drop(struct rtmw_region *, struct descriptor *);
 bool owner_is_live(struct rtmw_region *, uint64_t word);
-bool pool_is_low(struct rtmw_region *);
+bool descriptors_are_low(struct rtmw_region *, uint32_t band);
+bool pool_is_low(struct rtmw_region *, uint32_t band);
 enum { GRANULAR_PAGE_TAG = 1 };
 #define GRANULAR link_make(GRANULAR_PAGE_TAG, NIL)
 
@@ -167,7 +195,24 @@ void hold_mine(struct rtmw_region *, uint32_t index);                           
 void hold_again(struct rtmw_region *, uint32_t index);                             /* lock held */
 void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
+/* Which of the oldest messages of a band may be passed over. */
+struct passing {
+    uint64_t up_to;        /* none with a greater sequence */
+    const uint64_t *floor; /* an entry an offer, OFFERS + 1: none with a greater sequence. NULL: any */
+    uint64_t now;          /* CLOCK_MONOTONIC: those that have expired by now, whatever `floor` says. 0: not these */
+    uint64_t granules;     /* enough, when so many are passed over */
+    uint32_t most;         /* at most STASH */
+};
+uint32_t queue_pass(struct rtmw_region *, struct band *, const struct passing *); /* how many. Lock held */
 uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
+/* A message of a queue, looked at without being held: its fields are those of that message. */
+struct glimpse {
+    uint64_t sequence, published_ns;
+    uint32_t index, next, offer;
+    bool expires, expired; /* it has a lifetime; that was over by `now` */
+};
+bool glimpse_first(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* the oldest; false: none */
+bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *);  /* false: the end, or passed */
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
@@ -189,20 +234,40 @@ static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool ex
 {
     return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
 }
+/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
+struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
+void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
 /* What a publisher published stays counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
 
-/* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
+/* retention.c: what a topic keeps. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
-bool make_room(struct rtmw_publisher *, uint32_t turn); /* after descriptor_claim found nothing: true, try again */
-uint32_t reliable_room(struct rtmw_publisher *);        /* messages until a RELIABLE subscriber may be full */
+
+/* eviction.c: what gives way when memory runs short, over all topics. Lock held */
+struct search {            /* of one call, for a message */
+    struct rtmw_publisher *publisher;
+    uint32_t band;         /* of the message */
+    uint64_t need, own;    /* of what is short; and what the publisher's own topic holds of it in that band */
+    uint64_t now;          /* CLOCK_MONOTONIC */
+    int64_t looks;         /* that are left */
+    bool reclaimed;        /* stashes of others were looked through */
+};
+struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
+bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
+bool make_spare_room(struct search *); /* only of what is spare */
+void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
+void evictable_recount(struct rtmw_region *);
+void topic_unpin(struct rtmw_region *, uint32_t topic); /* a subscriber moved on, or is gone */
+/* What the band holds may go again, or RELIABLE subscribers need all of it. */
+static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uint32_t band)
+{
+    if (!(load_seq(&r->topics[topic].evictable) & (1u << band))) evictable_mark(r, topic, band);
+}
+
+/* room.c: when a RELIABLE publisher must wait. Lock held */
+uint32_t reliable_room(struct rtmw_publisher *, uint32_t band); /* messages until a RELIABLE subscriber may be full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
-uint64_t unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *);
-uint64_t waiting_for(struct rtmw_region *, struct topic *, struct subscriber_block *);
-/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
-struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
-
 /* wait.c */
 void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
 void wake_publishers(struct topic *);
@@ -235,7 +300,7 @@ void trace_write(struct rtmw_region *, const struct trace_event *);
 void trace_published(struct rtmw_publisher *, uint32_t band, struct descriptor *);
 void trace_refused(struct rtmw_publisher *, enum trace_kind);
 void trace_reached(struct rtmw_subscriber *, enum trace_kind, uint32_t band);
-void trace_missed(struct rtmw_subscriber *, uint32_t band, uint64_t last, uint64_t count);
+void trace_gone(struct rtmw_subscriber *, enum trace_kind, uint32_t band, uint64_t last, uint64_t count);
 enum trace_found { TRACE_READ, TRACE_LATER, TRACE_LOST }; /* LATER: it is being written, or its writer died just now */
 uint64_t trace_next(struct rtmw_region *);                /* the ticket of the next event */
 enum trace_found trace_read(struct rtmw_region *, uint64_t ticket, struct trace_event *);

@@ -10,10 +10,12 @@
  */
 #include <string.h>
 
+#include "bitmap.h"
 #include "core.h"
 
 enum { AHEAD = 1, LINES_AHEAD = 3 };
-enum { SCATTER = 1024, SCATTER_STEP = 619 }; /* without a common factor: each is met once */
+enum { SCATTER = 1024, SCATTER_STEP = 619, SCATTER_BACK = 579 }; /* STEP × BACK is 1 modulo SCATTER */
+enum { RECLAIM_HINTED = 64, RECLAIM_LOOKED_AT = 4096 };
 
 static uint32_t granules_for(uint64_t size)
 {
@@ -36,6 +38,26 @@ void *payload_of(struct rtmw_region *r, struct descriptor *d, uint64_t size)
     return r->blocks + first * GRANULE;
 }
 
+/* The k-th descriptor to be claimed. Neighbours in time are not neighbours in memory: else the processor of a subscriber,
+ * which looks ahead in memory, takes from the publisher the very lines that the next message is written to. */
+static uint32_t scattered(uint32_t k, uint32_t count)
+{
+    uint32_t whole = count - count % SCATTER;
+    return k < whole ? k - k % SCATTER + k * SCATTER_STEP % SCATTER : k;
+}
+
+/* Which k that is. Bitmaps and the reserve count descriptors in this order. */
+static uint32_t gathered(uint32_t index, uint32_t count)
+{
+    uint32_t whole = count - count % SCATTER;
+    return index < whole ? index - index % SCATTER + index * SCATTER_BACK % SCATTER : index;
+}
+
+static bool is_open(struct rtmw_region *r, uint32_t index, uint32_t band)
+{
+    return gathered(index, r->header->descriptors) >= first_open(r->header->reserved_descriptors, band);
+}
+
 bool descriptor_take_over(struct rtmw_region *r, uint32_t index, uint64_t state)
 {
     struct descriptor *d = &r->descriptors[index];
@@ -52,12 +74,17 @@ void descriptor_free(struct rtmw_region *r, uint32_t index)
     block_drop(r, d);
     fetch_sub(&r->hints->descriptors_used, 1u);
     cas64(&d->state, state, state_make((state_generation(state) + 1) & TAG_MASK, FREE, 0));
+    bitmap_set(r->free_descriptors, gathered(index, r->header->descriptors));
 }
+
+void hint_passed(struct rtmw_region *r, uint32_t index) { bitmap_set(r->passed_descriptors, index); }
 
 void stash_put(struct rtmw_region *r, uint32_t index, uint64_t generation)
 {
     struct stash *stash = load_relaxed(&r->descriptors[index].block_granules) ? &r->with_block : &r->plain;
-    if (stash->count == STASH) { /* forget the oldest: reclaim_passed finds it */
+    if (load_relaxed(&r->descriptors[index].block_granules) >= GRANULES_A_PAGE) hint_passed(r, index);
+    if (stash->count == STASH) { /* forget the oldest: others may find it */
+        hint_passed(r, stash->entry[stash->first].index);
         stash->first = (stash->first + 1) % STASH;
         stash->count--;
     }
@@ -71,8 +98,18 @@ static bool has_holders(struct descriptor *d)
     return (load_seq(&d->holders[0]) | load_seq(&d->holders[1])) != 0; /* pairs with hold: bit first, then head */
 }
 
-/* The oldest stashed descriptor that is free and, if `granules` says so, has a suitable block. */
-static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, uint32_t granules, bool suited)
+/* What is asked for: for a message of this band, with so many granules. */
+struct want {
+    uint32_t granules, band;
+};
+
+static bool suits(struct rtmw_region *r, struct descriptor *d, const struct want *want)
+{
+    return block_suits(d, want->granules) && (!want->granules || block_is_open(r, d, want->band));
+}
+
+/* The oldest stashed descriptor that is free, open to the band and, if `suited`, has a suitable block. */
+static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, const struct want *want, bool suited)
 {
     for (uint32_t tries = stash->count < 16 ? stash->count : 16; tries > 0; tries--) {
         uint32_t index = stash->entry[stash->first].index;
@@ -82,20 +119,12 @@ static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, uint32_t
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
         if (state_generation(state) != generation || !state_is_settled(state)) continue; /* somebody else claimed it */
-        if (has_holders(d) || (suited && !block_suits(d, granules)))
+        if (has_holders(d) || !is_open(r, index, want->band) || (suited && !suits(r, d, want)))
             stash_put(r, index, generation);
         else if (descriptor_take_over(r, index, state))
             return index;
     }
     return NIL;
-}
-
-/* The k-th descriptor to be claimed. Neighbours in time are not neighbours in memory: else the processor of a subscriber,
- * which looks ahead in memory, takes from the publisher the very lines that the next message is written to. */
-static uint32_t scattered(uint32_t k, uint32_t count)
-{
-    uint32_t whole = count - count % SCATTER;
-    return k < whole ? k - k % SCATTER + k * SCATTER_STEP % SCATTER : k;
 }
 
 /* A descriptor soon to be claimed: its lines are asked for now, and are here by then. Nothing waits for them. */
@@ -108,41 +137,57 @@ void descriptor_fetch_ahead(struct rtmw_region *r)
     for (uint32_t i = 0; i < LINES_AHEAD; i++) prefetch_to_write(line + i * LINE);
 }
 
-static uint32_t scan_free(struct rtmw_region *r)
+/* A descriptor that a bit of the free ones names: claimed, or the bit is cleared. */
+static bool claim_free(struct rtmw_region *r, uint32_t k, uint32_t *index)
 {
-    uint32_t count = r->header->descriptors;
-    if (descriptors_used(r) >= (int64_t)count) return NIL; /* make_room recounts when this is wrong */
-    for (uint32_t looked = 0; looked < count; looked++) {
-        uint32_t index = scattered(r->scan, count);
-        r->scan = r->scan + 1 < count ? r->scan + 1 : 0;
-        uint64_t state = load_relaxed(&r->descriptors[index].state);
-        if (state_kind(state) != FREE || !descriptor_take_over(r, index, state)) continue;
+    struct descriptor *d = &r->descriptors[*index = scattered(k, r->header->descriptors)];
+    uint64_t state = load_relaxed(&d->state);
+    bool claimed = state_kind(state) == FREE && descriptor_take_over(r, *index, state);
+    bitmap_clear(r->free_descriptors, k);
+    if (claimed)
         fetch_add(&r->hints->descriptors_used, 1u);
-        return index;
-    }
+    else if (state_kind(load_seq(&d->state)) == FREE)
+        bitmap_set(r->free_descriptors, k);
+    return claimed;
+}
+
+/* A free one, from where the last search of this process ended on; the reserve, as far as it is open, comes last. */
+static uint32_t scan_free(struct rtmw_region *r, uint32_t band)
+{
+    uint32_t count = r->header->descriptors, common = r->header->reserved_descriptors, index;
+    uint32_t start = r->scan >= common && r->scan < count ? r->scan : common;
+    uint32_t from[] = {start, common, first_open(common, band)}, end[] = {count, start, common};
+    for (int part = 0; part < 3; part++)
+        for (uint64_t k = from[part]; (k = bitmap_next(r->free_descriptors, k, end[part])) != BITMAP_END; k++)
+            if (claim_free(r, (uint32_t)k, &index)) {
+                if (k >= common) r->scan = (uint32_t)k + 1;
+                return index;
+            }
     return NIL;
 }
 
-static uint32_t claim_any(struct rtmw_region *r, uint32_t granules)
+static uint32_t claim_any(struct rtmw_region *r, const struct want *want)
 {
-    struct stash *near = granules ? &r->with_block : &r->plain, *far = granules ? &r->plain : &r->with_block;
-    uint32_t index = stash_claim(r, near, granules, true);
-    if (index == NIL && granules) index = stash_claim(r, far, 0, false);
-    if (index == NIL) index = scan_free(r);
-    if (index == NIL) index = stash_claim(r, near, 0, false);
-    if (index == NIL) index = stash_claim(r, far, 0, false);
+    bool block = want->granules > 0;
+    struct stash *near = block ? &r->with_block : &r->plain, *far = block ? &r->plain : &r->with_block;
+    uint32_t index = stash_claim(r, near, want, true);
+    if (index == NIL && block) index = stash_claim(r, far, want, false);
+    if (index == NIL) index = scan_free(r, want->band);
+    if (index == NIL) index = stash_claim(r, near, want, false);
+    if (index == NIL) index = stash_claim(r, far, want, false);
     return index;
 }
 
-uint32_t descriptor_claim(struct rtmw_region *r, uint64_t size)
+uint32_t descriptor_claim(struct rtmw_region *r, uint64_t size, uint32_t band)
 {
-    uint32_t granules = granules_for(size);
-    uint32_t index = claim_any(r, granules);
+    struct want want = {granules_for(size), band};
+    uint32_t index = claim_any(r, &want);
+    r->short_of_pages = index != NIL;
     if (index == NIL) return NIL;
     struct descriptor *d = &r->descriptors[index];
-    if (!block_suits(d, granules)) {
+    if (!suits(r, d, &want)) {
         block_drop(r, d);
-        if (granules && !block_allocate(r, index, size)) {
+        if (want.granules && !block_allocate(r, index, size, band)) {
             descriptor_free(r, index);
             return NIL;
         }
@@ -161,42 +206,75 @@ bool descriptor_is_passed(struct rtmw_region *r, struct descriptor *d)
     return sequence_near(link_tag(head), sequence) > sequence;
 }
 
+static bool reclaim(struct rtmw_region *r, uint32_t index)
+{
+    struct descriptor *d = &r->descriptors[index];
+    uint64_t state = load_seq(&d->state);
+    if (!state_is_settled(state) || !descriptor_is_passed(r, d) || has_holders(d)) return false;
+    if (!descriptor_take_over(r, index, state)) return false;
+    descriptor_free(r, index);
+    return true;
+}
+
 /* A full pass: whatever is passed and unheld becomes FREE, and its block with it. */
 uint32_t reclaim_passed(struct rtmw_region *r)
 {
     uint32_t freed = 0;
-    for (uint32_t index = 0; index < r->header->descriptors; index++) {
-        struct descriptor *d = &r->descriptors[index];
-        uint64_t state = load_seq(&d->state);
-        if (!state_is_settled(state) || !descriptor_is_passed(r, d) || has_holders(d)) continue;
-        if (!descriptor_take_over(r, index, state)) continue;
-        descriptor_free(r, index);
-        freed++;
-    }
+    for (uint32_t index = 0; index < r->header->descriptors; index++) freed += reclaim(r, index);
     recount_hints(r);
+    return freed;
+}
+
+/* What somebody said may be passed. The holder of one that is held says so again when it lets go. */
+uint32_t reclaim_hinted(struct rtmw_region *r)
+{
+    uint32_t freed = 0, looked = 0;
+    uint64_t index = 0, count = r->header->descriptors;
+    while (looked++ < RECLAIM_HINTED && (index = bitmap_next(r->passed_descriptors, index, count)) != BITMAP_END) {
+        bitmap_clear(r->passed_descriptors, index);
+        freed += reclaim(r, (uint32_t)index);
+    }
+    return freed;
+}
+
+uint32_t reclaim_stashed(struct rtmw_region *r)
+{
+    uint32_t freed = 0, count = r->header->descriptors;
+    r->reclaimed_ns = monotonic_ns();
+    for (uint32_t looked = 0; looked < RECLAIM_LOOKED_AT && looked < count; looked++) {
+        freed += reclaim(r, r->reclaim_scan);
+        r->reclaim_scan = r->reclaim_scan + 1 < count ? r->reclaim_scan + 1 : 0;
+    }
     return freed;
 }
 
 void stash_flush(struct rtmw_region *r)
 {
     struct stash *both[] = {&r->plain, &r->with_block};
+    struct want anything = {0, BANDS - 1};
     for (int i = 0; i < 2; i++)
-        for (uint32_t left = both[i]->count, index; left > 0 && (index = stash_claim(r, both[i], 0, false)) != NIL;
-             left--)
+        for (uint32_t left = both[i]->count, index;
+             left > 0 && (index = stash_claim(r, both[i], &anything, false)) != NIL; left--)
             descriptor_free(r, index);
 }
 
+/* After a death, when hints may be wrong or missing. */
 void recount_hints(struct rtmw_region *r)
 {
-    uint32_t used = 0, granules = 0;
-    for (uint32_t i = 0; i < r->header->descriptors; i++) {
+    uint32_t used = 0, count = r->header->descriptors;
+    uint64_t granules = 0;
+    for (uint32_t i = 0; i < count; i++) {
         struct descriptor *d = &r->descriptors[i];
-        if (state_kind(load_relaxed(&d->state)) == FREE) continue;
+        enum descriptor_kind kind = state_kind(load_relaxed(&d->state));
+        if (kind == FREE) bitmap_set(r->free_descriptors, gathered(i, count));
+        if (kind == FREE) continue;
+        if (kind != LOANED) hint_passed(r, i);
         used++;
         granules += load_relaxed(&d->block_granules);
     }
     store_relaxed(&r->hints->descriptors_used, used);
     store_relaxed(&r->hints->granules_used, granules);
+    recount_pages(r);
 }
 
 bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }

@@ -25,8 +25,8 @@ def _table() -> dict[int, Message]:
         core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
         core.TOO_LARGE: (
             errors.MessageTooLarge,
-            "topic {subject!r}: a message of {detail} bytes is larger than the pool of the domain; make the domain "
-            "with a larger pool (`rtmw.Domain(id, pool=...)`)",
+            "topic {subject!r}: a message of {detail} bytes is larger than what its priority may use of the pool; "
+            "make the domain with a larger pool, or with a smaller reserve (`rtmw.Domain(id, pool=..., reserve=...)`)",
         ),
         core.BAD_NAME: (
             errors.TopicNameError,

@@ -11,6 +11,7 @@
  *   │ subscriber words · subscribers · histograms  │       band of a topic, oldest → newest:
  *   │ trace         ring of what happened          │
  *   │ page words · granule words    who owns what  │       head ─► D ─next─► D ─next─► D ◄─ tail
+ *   │ bitmaps       hints: where to look           │
  *   │ descriptors   256 B each                     │
  *   └──────────────────────────────────────────────┘                ▲ cursor of a subscriber (held)
  *
@@ -24,6 +25,8 @@
  *                      of topics, types and endpoints; topics and types stay for as long as the region
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
+ *   place              {granules:40 | topic:16 | band:8}  granules of this message and of all before it in the band
+ *   offers             OFFERS × {used:1 | reliability:2 | type:16}  an offer is what matching depends on
  *
  * What always holds:
  *   - head.sequence ≤ tail.sequence, and both only grow; the sequence in a band is dense.
@@ -39,7 +42,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 4u
+#define RTMW_LAYOUT_VERSION 5u
 
 enum {
     LINE = 64,
@@ -52,13 +55,17 @@ enum {
     GRANULE = 256,
     GRANULES_A_PAGE = PAGE / GRANULE,
     IN_PLACE = 128, /* payload that fits in the descriptor */
+    OFFERS = 3,     /* offers of a band that are counted apart; further ones are counted together */
     HISTOGRAM_BUCKETS = 1024,
     HISTOGRAMS = 2048,     /* most subscribers that have one: the lowest slots */
     TRACE_ENTRIES = 16384, /* most events that are kept */
 };
 
 #define SMALLEST_POOL (UINT64_C(1) << 16)
-#define LARGEST_POOL  (UINT64_C(1) << 40)
+#define LARGEST_POOL  (UINT64_C(1) << 39)
+
+/* The reserve: so many 1024ths at most; and what it is when nothing else is asked for. */
+enum { RESERVE_WHOLE = 1024, RESERVE_MOST = 512, RESERVE_DEFAULT = 128 };
 
 #define NIL        0xFFFFFu /* no descriptor */
 #define INDEX_BITS 20
@@ -126,10 +133,30 @@ static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >
 static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFF; }
 static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
 
-/* where a descriptor lies: {topic:16 | band:8} */
-static inline uint64_t place_make(uint32_t topic, uint32_t band) { return ((uint64_t)topic << 8) | band; }
+/* where a descriptor lies, and how many granules the band has taken up to it */
+#define PLACE_GRANULES_MASK ((UINT64_C(1) << 40) - 1)
+
+static inline uint64_t place_make(uint64_t granules, uint32_t topic, uint32_t band)
+{
+    return (granules << 24) | ((uint64_t)topic << 8) | band;
+}
+static inline uint64_t place_granules(uint64_t place) { return place >> 24; }
 static inline uint32_t place_topic(uint64_t place) { return (uint32_t)(place >> 8) & 0xFFFF; }
 static inline uint32_t place_band(uint64_t place) { return (uint32_t)place & 255; }
+
+/* offers of a band */
+#define OFFER_BITS 19
+
+static inline uint64_t offer_make(uint32_t type, uint32_t reliability)
+{
+    return (UINT64_C(1) << 18) | ((uint64_t)(reliability & 3) << 16) | (type & 0xFFFF);
+}
+static inline uint64_t offer_at(uint64_t offers, uint32_t i)
+{
+    return (offers >> (i * OFFER_BITS)) & ((UINT64_C(1) << OFFER_BITS) - 1);
+}
+static inline uint32_t offer_type(uint64_t offer) { return (uint32_t)offer & 0xFFFF; }
+static inline uint32_t offer_reliability(uint64_t offer) { return (uint32_t)(offer >> 16) & 3; }
 
 /* Written once, by the creator. Whoever attaches checks a copy of its own, and looks at this one never again. */
 struct header {
@@ -141,18 +168,22 @@ struct header {
     uint64_t pool_bytes;
     uint32_t topics, publishers, subscribers, types, descriptors, pages, histograms,
         trace_entries; /* table lengths, never changed */
+    uint32_t reserve;  /* 1024ths of the descriptors and pages that are for the upper bands alone */
+    uint32_t reserved_descriptors, reserved_pages;
+    uint8_t pad0[4];
     uint64_t at_participants, at_types, at_topics, at_topic_directory, at_type_directory, at_publisher_words,
         at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules, at_descriptors, at_histograms,
-        at_trace; /* offsets in bytes from the header */
-    uint8_t pad[8];
+        at_trace, at_free_descriptors, at_passed_descriptors, at_free_pages, at_roomy_pages,
+        at_evictable; /* offsets in bytes from the header */
+    uint8_t pad1[16];
 };
 
 /* Any process, any time. Wrong ones cost work, never harm: a sweep recounts them. Behind the header. */
 struct hints {
+    uint64_t granules_used;
     uint32_t descriptors_used;
-    uint32_t granules_used;
     uint32_t topics_top, publishers_top, subscribers_top; /* slots from here on were never used */
-    uint8_t pad[44];
+    uint8_t pad[40];
 };
 
 struct participant {
@@ -173,8 +204,9 @@ struct type_entry {
 };
 
 struct band {
-    uint64_t head; /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
-    uint8_t pad0[LINE - 8];
+    uint64_t head;   /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
+    uint64_t offers; /* of its messages. Who appends the first of an offer, by CAS, before the link; they stay */
+    uint8_t pad0[LINE - 16];
     uint64_t tail; /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
     uint8_t pad1[LINE - 8];
 };
@@ -187,13 +219,14 @@ struct topic {
     uint32_t history;       /* the largest that a publisher promised; only grows */
     uint32_t timely;        /* 1 once a TIMELY publisher was here */
     uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
-    uint32_t pad0;
+    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see eviction.c */
     uint64_t tracers[2]; /* bit a participant that traces it: set and cleared by it, cleared by who sweeps after it */
-    uint8_t pad2[8];
+    uint64_t subscribed; /* bit a 64th of the subscriber table in which it ever had one: they set, before ACTIVE */
     uint32_t wait; /* futex. Odd: somebody sleeps. A wake-up makes it even */
     uint32_t poll; /* odd: some subscriber wants a datagram. See wait.c */
     uint32_t room; /* futex of RELIABLE publishers that wait for a subscriber to move */
-    uint8_t pad1[LINE - 12];
+    uint32_t pinned; /* bit a band of which RELIABLE subscribers need all. Evictors set; who moves on clears */
+    uint8_t pad1[LINE - 16];
     char name[NAME_BYTES];
     struct band band[BANDS];
 };
@@ -220,7 +253,8 @@ struct subscriber_block {
     uint64_t stall; /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it; the owner: 0 */
     uint32_t armed; /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
     uint32_t own_socket; /* 1: it has a socket of its own, beside its process' */
-    uint8_t pad1[40];
+    uint32_t taken[BANDS]; /* how many of the messages up to the cursor were offered to it. The owner, behind cursor */
+    uint64_t accepted_ns;  /* published_ns of the last message that min_interval let through; 0: none. The owner */
 };
 
 struct descriptor {
@@ -229,7 +263,7 @@ struct descriptor {
     uint64_t next;           /* by CAS once: NIL → successor */
     uint64_t sequence;       /* of its band: the predecessor's plus one. The owner, before the link */
     uint64_t predecessor;    /* {generation | index} it is being linked behind. The owner, before the link */
-    uint64_t place;          /* topic and band */
+    uint64_t place;          /* topic, band and granules. The owner, before the link */
     uint64_t block_tag;      /* what page and granule words must name to be owned by it. Grows */
     uint32_t block_granule;  /* first granule of the block, counted over the whole pool */
     uint32_t block_granules; /* 0: no block */
@@ -239,8 +273,9 @@ struct descriptor {
     uint64_t size;           /* payload bytes */
     uint64_t publisher;      /* identity */
     uint16_t type;
-    uint8_t reliability; /* of the publisher */
-    uint8_t pad[13];
+    uint8_t reliability;    /* of the publisher */
+    uint8_t offer;          /* index among the band's; OFFERS: counted together. The owner, before the link */
+    uint32_t count[OFFERS]; /* messages of each offer up to this one, modulo 2^32. The owner, before the link */
     uint8_t payload[IN_PLACE];
 };
 
@@ -306,18 +341,22 @@ enum { TYPE_RAW = 0xFFFF, TYPE_ANY = 0xFFFE };
 #else
 #define RTMW_PIN(condition) _Static_assert(condition, #condition)
 #endif
-RTMW_PIN(sizeof(struct header) == 192 && sizeof(struct hints) == 64);
+RTMW_PIN(sizeof(struct header) == 256 && sizeof(struct hints) == 64);
 RTMW_PIN(sizeof(struct participant) == 128);
 RTMW_PIN(sizeof(struct type_entry) == 8192 && offsetof(struct type_entry, description) == 192);
 RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);
+RTMW_PIN(OFFERS * OFFER_BITS <= 64);
 RTMW_PIN(offsetof(struct topic, tracers) == 40 && offsetof(struct topic, wait) == 64);
+RTMW_PIN(offsetof(struct topic, subscribed) == 56 && offsetof(struct topic, pinned) == 76);
 RTMW_PIN(offsetof(struct topic, name) == 128);
 RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
 RTMW_PIN(offsetof(struct publisher_block, lifetime_ns) == 24);
 RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
+RTMW_PIN(offsetof(struct subscriber_block, taken) == 216 && offsetof(struct subscriber_block, accepted_ns) == 248);
 RTMW_PIN(offsetof(struct descriptor, block_granule) == 64 && offsetof(struct descriptor, payload) == 128);
+RTMW_PIN(offsetof(struct descriptor, offer) == 115 && offsetof(struct descriptor, count) == 116);
 RTMW_PIN(sizeof(struct descriptor) == 256);
 RTMW_PIN(sizeof(struct histogram) == 2 * PAGE);
 RTMW_PIN(sizeof(struct trace_entry) == LINE && sizeof(struct trace) == LINE);

@@ -25,11 +25,13 @@ static inline void outcome_skipped(rtmw_subscriber *s, uint32_t band, uint64_t *
     if (is_traced(s->topic)) trace_reached(s, cause, band);
 }
 
-/* So many are gone before the cursor came to them, the last of them with this sequence. */
-static inline void outcome_missed(rtmw_subscriber *s, uint32_t band, uint64_t last, uint64_t count)
+/* So many are gone before the cursor came to them, the last of them with this sequence. From a RELIABLE subscriber that
+ * is counted on only what has expired is taken away. */
+static inline void outcome_gone(rtmw_subscriber *s, uint32_t band, uint64_t last, uint64_t count)
 {
-    count_up(&s->block->missed, count);
-    if (is_traced(s->topic)) trace_missed(s, band, last, count);
+    bool expired = s->qos.reliability == RTMW_RELIABLE && load_relaxed(&s->topic->reliable) && !is_lapsed(s);
+    count_up(expired ? &s->block->expired : &s->block->missed, count);
+    if (is_traced(s->topic)) trace_gone(s, expired ? TRACE_EXPIRED : TRACE_MISSED, band, last, count);
 }
 
 #endif

@@ -204,6 +204,7 @@ static void sweep_after(struct rtmw_region *r, uint32_t slot, uint64_t word)
     clear_sweeper_bits(r, slot);
     wake_everybody(r);
     recount_hints(r);
+    evictable_recount(r);
     store_seq(&p->pid_namespace, 0);
     cas64(&p->word, participant_in_state(word, LEAVING), gone);
 }

@@ -43,12 +43,13 @@ static void write_header(rtmw_publisher *p, struct descriptor *d, const struct s
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
 }
 
-/* make_room may free a little at a time; a large message may need many turns. Bounded by what there is to free. */
-static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size)
+/* make_room may free a little at a time; a large message may need many turns. Bounded by its looks. */
+static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_t band)
 {
-    uint32_t index = descriptor_claim(p->region, size);
-    for (uint32_t turn = 0; index == NIL && turn < p->region->header->descriptors && make_room(p, turn); turn++)
-        index = descriptor_claim(p->region, size);
+    uint32_t index = descriptor_claim(p->region, size, band);
+    if (__builtin_expect(index != NIL, 1)) return index;
+    struct search search = search_begin(p, band, size);
+    while (index == NIL && make_room(&search)) index = descriptor_claim(p->region, size, band);
     return index;
 }
 
@@ -72,19 +73,24 @@ static void count_published(rtmw_publisher *p, uint64_t messages, uint64_t bytes
 
 /* ---- loans ---- */
 
-int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
+static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
-    if (size > r->header->pool_bytes) return RTMW_TOO_LARGE;
+    if (size > (uint64_t)(r->header->pages - first_open(r->header->reserved_pages, band)) * PAGE) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
-    queue_trim(p, p->qos.priority, size > IN_PLACE);
-    uint32_t index = claim_with_room(p, size);
+    queue_trim(p, band, size > IN_PLACE);
+    uint32_t index = claim_with_room(p, size, band);
     void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
     if (index != NIL && !data) descriptor_free(r, index);
     lock_give(&r->lock);
     *loan = (rtmw_loan){data, size, index};
     return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
+}
+
+int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
+{
+    return take_loan(p, size, p->qos.priority, loan);
 }
 
 void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
@@ -99,8 +105,8 @@ void rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { loan_give_back(p->regi
 
 static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
-    if (!reliable_room(p)) return RTMW_FULL;
     uint32_t band = band_for(p, qos);
+    if (!reliable_room(p, band)) return RTMW_FULL;
     struct stamp stamp = stamp_now(p, qos);
     write_header(p, &p->region->descriptors[loan->descriptor], &stamp);
     if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
@@ -139,10 +145,10 @@ void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
 /* ---- copies ---- */
 
 /* Claims descriptors and writes messages into them, while there is memory; how many. */
-static uint32_t write_small(rtmw_publisher *p, const struct part *parts, uint32_t count, uint32_t *index)
+static uint32_t write_small(rtmw_publisher *p, uint32_t band, const struct part *parts, uint32_t count, uint32_t *index)
 {
     for (uint32_t i = 0; i < count; i++) {
-        index[i] = claim_with_room(p, parts[i].size);
+        index[i] = claim_with_room(p, parts[i].size, band);
         if (index[i] == NIL) return i;
         memcpy(p->region->descriptors[index[i]].payload, parts[i].data, parts[i].size);
     }
@@ -159,7 +165,7 @@ static bool is_next(struct rtmw_region *r, uint32_t before, uint32_t index)
 static uint32_t append_small(rtmw_publisher *p, uint32_t band, uint32_t room, const uint32_t *index, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (!room && !(room = reliable_room(p))) return i;
+        if (!room && !(room = reliable_room(p, band))) return i;
         if (!append(p, band, index[i])) return i;
         room = i && is_next(p->region, index[i - 1], index[i]) ? room - 1 : 0;
     }
@@ -171,10 +177,10 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
                          uint32_t *published)
 {
     struct rtmw_region *r = p->region;
-    uint32_t index[BATCH_MOST], room = reliable_room(p), band = band_for(p, qos);
+    uint32_t index[BATCH_MOST], band = band_for(p, qos), room = reliable_room(p, band);
     if (!room) return RTMW_FULL;
     queue_trim(p, band, false);
-    uint32_t written = write_small(p, parts, count < room ? count : room, index);
+    uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return RTMW_NO_MEMORY;
     struct stamp stamp = stamp_now(p, qos);
     for (uint32_t i = 0; i < written; i++) write_header(p, &r->descriptors[index[i]], &stamp);
@@ -190,11 +196,12 @@ static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_
 {
     struct rtmw_region *r = p->region;
     rtmw_loan loan;
+    uint32_t band = band_for(p, qos);
     lock_take(&r->lock);
-    uint32_t room = reliable_room(p);
+    uint32_t room = reliable_room(p, band);
     lock_give(&r->lock);
     if (!room) return RTMW_FULL; /* nothing is copied for a queue that is full */
-    int code = rtmw_loan_take(p, part->size, &loan);
+    int code = take_loan(p, part->size, band, &loan);
     if (code != RTMW_OK) return code;
     memcpy(loan.data, part->data, part->size);
     code = loan_append(p, &loan, qos);

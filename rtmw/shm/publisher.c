@@ -92,9 +92,9 @@ int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
     if (is_forked(r)) return RTMW_FORKED;
     uint32_t word = arm_word(&p->topic->room);
     lock_take(&r->lock);
-    bool full = !reliable_room(p);
+    bool full = !reliable_room(p, p->full_band);
     expel_stalled(p, !full);
-    full = full && !reliable_room(p);
+    full = full && !reliable_room(p, p->full_band);
     lock_give(&r->lock);
     if (timeout_ns == 0) return RTMW_TIMEOUT;
     if (!full && p->qos.reliability == RTMW_RELIABLE && load_seq(&p->topic->room) != word) return RTMW_OK;

@@ -4,8 +4,8 @@
  *               ▼                                   ▼
  *   (passed) ─► D(s=7) ─next─► D(s=8) ─next─► … ─► D(s=12) ─next─► D(s=13, linked, tail to follow)
  *
- * Append: read tail T and its `next`; see tail unchanged, so T was tail all the while. Write sequence and predecessor,
- *   APPENDING, CAS T.next from T's own NIL. T's NIL carries T's generation: a T that began another life is never linked
+ * Append: read tail T, its standing and its `next`; see tail unchanged, so T was tail all the while. Write the own
+ *   standing (the sequence is a part of it) and the predecessor, APPENDING, CAS T.next from T's own NIL. T's NIL carries T's generation: a T that began another life is never linked
  *   to. Whoever finds tail behind makes the successor QUEUED first and then moves tail.
  * Evict: walk from head, CAS head forward. When that succeeds head never moved, so nothing walked over had been passed.
  * Hold: set my bit, then see that head has not passed the sequence I expect. Free to claim = passed, then no bits.
@@ -15,11 +15,15 @@
  * Damage: whoever holds a message sees that its sequence is the one he followed the links for. So links that somebody
  *   wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
-#include "core.h"
+#include "standing.h"
 
+/* A large block that I was the last to hold is found by others at once. */
 void let_go(struct rtmw_region *r, uint32_t index)
 {
-    if (--r->refs[index] == 0) fetch_and(&r->descriptors[index].holders[r->me >> 6], ~bit_of(r->me));
+    struct descriptor *d = &r->descriptors[index];
+    if (--r->refs[index] > 0) return;
+    fetch_and(&d->holders[r->me >> 6], ~bit_of(r->me)); /* then head; who passes it over moves head, then looks here */
+    if (load_relaxed(&d->block_granules) >= GRANULES_A_PAGE && descriptor_is_passed(r, d)) hint_passed(r, index);
 }
 
 /* Sets my bit, and looks at nothing: for a descriptor that is mine (LOANED), or as the first half of hold. */
@@ -62,18 +66,31 @@ static void help_first(struct rtmw_region *r, struct band *band, uint64_t tail)
     cas64(&band->tail, tail, head);
 }
 
-static void prepare(struct descriptor *d, uint64_t state, uint64_t sequence, uint64_t predecessor)
+/* Where a message goes, and what lies before it there. */
+struct behind {
+    struct standing standing;
+    uint64_t predecessor;
+    uint32_t topic, band;
+};
+
+static void prepare(struct descriptor *d, uint64_t state, const struct behind *behind)
 {
-    store_relaxed(&d->sequence, sequence);
-    store_release(&d->predecessor, predecessor); /* before the state: who settles after a death reads both */
+    uint64_t granules = behind->standing.granules + load_relaxed(&d->block_granules);
+    uint32_t offer = offer_of(d);
+    store_relaxed(&d->sequence, behind->standing.sequence + 1);
+    for (uint32_t i = 0; i < OFFERS; i++) store_relaxed(&d->count[i], behind->standing.count[i] + (i == offer));
+    store_release(&d->place, place_make(granules & PLACE_GRANULES_MASK, behind->topic, behind->band));
+    store_release(&d->predecessor, behind->predecessor); /* before the state: who settles after a death reads both */
     if (state_kind(load_relaxed(&d->state)) == LOANED) store_release(&d->state, state);
 }
 
-static bool append_first(struct rtmw_region *r, struct band *band, uint64_t tail, uint32_t index)
+static bool append_first(struct rtmw_region *r, struct behind *nothing, uint64_t tail, uint32_t index)
 {
+    struct band *band = &r->topics[nothing->topic].band[nothing->band];
     struct descriptor *d = &r->descriptors[index];
-    uint64_t generation = state_generation(load_relaxed(&d->state));
-    prepare(d, state_make(generation, APPENDING, r->me), 1, link_make(0, NIL));
+    nothing->standing = (struct standing){0};
+    nothing->predecessor = link_make(0, NIL);
+    prepare(d, state_make(state_generation(load_relaxed(&d->state)), APPENDING, r->me), nothing);
     bool linked = cas64(&band->head, link_make(0, NIL), link_make(1, index));
     help_first(r, band, tail);
     return linked;
@@ -85,28 +102,32 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
     struct topic *t = &r->topics[topic];
     struct band *band = &t->band[band_number];
     struct descriptor *d = &r->descriptors[index];
+    struct behind behind = {.topic = topic, .band = band_number};
     uint64_t generation = state_generation(load_relaxed(&d->state));
     uint64_t appending = state_make(generation, APPENDING, r->me), self = link_make(generation, index);
-    store_release(&d->place, place_make(topic, band_number));
     if (!(load_relaxed(&t->bands) & (1u << band_number))) fetch_or(&t->bands, 1u << band_number);
+    store_relaxed(&d->offer, (uint8_t)offer_claim(band, d->type, d->reliability));
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t tail = load_seq(&band->tail);
         if (link_index(tail) == NIL) {
-            if (append_first(r, band, tail, index)) return true;
+            if (append_first(r, &behind, tail, index)) return evictable_appended(r, topic, band_number), true;
             continue;
         }
         struct descriptor *last = descriptor_at(r, link_index(tail));
         if (!last) return false;
-        uint64_t next = load_seq(&last->next), sequence = load_relaxed(&last->sequence);
+        uint64_t next = load_seq(&last->next);
+        behind.standing = standing_of(last);
         if (load_seq(&band->tail) != tail) continue;
         if (link_index(next) != NIL) {
             if (!descriptor_at(r, link_index(next))) return false;
             help_tail(r, band, tail, next);
             continue;
         }
-        prepare(d, appending, sequence + 1, link_make(link_tag(next), link_index(tail)));
+        behind.predecessor = link_make(link_tag(next), link_index(tail));
+        prepare(d, appending, &behind);
         if (!cas64(&last->next, next, self)) continue;
         help_tail(r, band, tail, self);
+        evictable_appended(r, topic, band_number);
         return true;
     }
     return false;
@@ -119,7 +140,7 @@ uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
         tail = load_seq(&band->tail);
         struct descriptor *d = descriptor_at(r, link_index(tail));
         if (!d) break; /* nothing published yet */
-        uint64_t sequence = load_relaxed(&d->sequence);
+        uint64_t sequence = load_acquire(&d->sequence); /* acquire: before tail is looked at again */
         if (load_seq(&band->tail) == tail) return sequence;
     }
     return link_tag(tail);
@@ -130,30 +151,73 @@ uint64_t band_head_sequence(struct band *band, uint64_t near)
     return sequence_near(link_tag(load_seq(&band->head)), near);
 }
 
-/* Pass over the oldest, up to and including sequence `up_to`, at most `most` (≤ STASH), never the last one. */
-uint32_t queue_evict(struct rtmw_region *r, struct band *band, uint64_t up_to, uint32_t most)
+static bool may_pass(struct rtmw_region *r, const struct descriptor *d, uint64_t sequence, const struct passing *which)
+{
+    if (sequence > which->up_to) return false;
+    if (!which->floor || sequence <= which->floor[offer_of(d)]) return true;
+    return which->now && is_expired(r, d, which->now);
+}
+
+/* Pass over the oldest, while they are among these; never the last one. */
+uint32_t queue_pass(struct rtmw_region *r, struct band *band, const struct passing *which)
 {
     struct {
         uint32_t index;
         uint64_t generation;
     } passed[STASH];
-    uint64_t head = load_seq(&band->head), tail = load_seq(&band->tail);
+    uint64_t head = load_seq(&band->head), tail = load_seq(&band->tail), granules = 0;
     if (link_index(head) == NIL || link_index(tail) == NIL) return 0;
-    uint64_t sequence = sequence_near(link_tag(head), up_to), last = sequence_near(link_tag(tail), up_to);
+    uint64_t sequence = sequence_near(link_tag(head), which->up_to), last = sequence_near(link_tag(tail), which->up_to);
     uint32_t count = 0, index = link_index(head);
-    while (count < most && count < STASH && sequence <= up_to && sequence < last) {
+    while (count < which->most && count < STASH && sequence < last && granules < which->granules) {
         struct descriptor *d = descriptor_at(r, index);
         if (!d) return 0;
         uint64_t next = load_seq(&d->next);
         if (link_index(next) == NIL) return 0; /* head moved, and d begun another life */
+        if (!may_pass(r, d, sequence, which)) break;
         passed[count].index = index;
         passed[count++].generation = state_generation(load_seq(&d->state));
+        granules += load_relaxed(&d->block_granules);
         index = link_index(next);
         sequence++;
     }
     if (!count || !cas64(&band->head, head, link_make(sequence & TAG_MASK, index))) return 0;
     for (uint32_t i = 0; i < count; i++) stash_put(r, passed[i].index, passed[i].generation);
     return count;
+}
+
+/* The oldest, up to and including sequence `up_to`, at most `most`. */
+uint32_t queue_evict(struct rtmw_region *r, struct band *band, uint64_t up_to, uint32_t most)
+{
+    return queue_pass(r, band, &(struct passing){.up_to = up_to, .granules = UINT64_MAX, .most = most});
+}
+
+/* Head has not passed it after its fields were read: then they were its own. */
+static bool glimpse_at(struct rtmw_region *r, struct band *band, uint64_t now, struct glimpse *g)
+{
+    struct descriptor *d = descriptor_at(r, g->index);
+    if (!d) return false;
+    g->next = link_index(load_acquire(&d->next));
+    g->published_ns = load_acquire(&d->published_ns);
+    g->offer = load_acquire(&d->offer) < OFFERS ? d->offer : OFFERS;
+    g->expires = load_acquire(&d->expires_ns) != 0;
+    g->expired = is_expired(r, d, now);
+    return band_head_sequence(band, g->sequence) <= g->sequence;
+}
+
+bool glimpse_first(struct rtmw_region *r, struct band *band, uint64_t now, struct glimpse *g)
+{
+    uint64_t head = load_seq(&band->head);
+    g->index = link_index(head);
+    g->sequence = sequence_near(link_tag(head), band_tail_sequence(r, band));
+    return glimpse_at(r, band, now, g);
+}
+
+bool glimpse_next(struct rtmw_region *r, struct band *band, uint64_t now, struct glimpse *g)
+{
+    g->index = g->next;
+    g->sequence++;
+    return glimpse_at(r, band, now, g);
 }
 
 /* The newest sequence, counting a message that is linked and that tail does not name yet. */

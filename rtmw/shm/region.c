@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bitmap.h"
 #include "region.h"
 
 uint32_t rtmw_forks;
@@ -35,11 +36,14 @@ static uint64_t place(uint64_t *at, uint64_t bytes)
 }
 
 /* Table lengths follow from the size of the pool; a pool of 64 MiB has 32,768 descriptors and 1,024 topics. */
-static struct header plan(uint64_t pool_bytes)
+static struct header plan(uint64_t pool_bytes, uint32_t reserve)
 {
-    struct header h = {.version = RTMW_LAYOUT_VERSION, .pool_bytes = (pool_bytes + PAGE - 1) / PAGE * PAGE};
+    struct header h = {.version = RTMW_LAYOUT_VERSION, .reserve = reserve};
+    h.pool_bytes = (pool_bytes + PAGE - 1) / PAGE * PAGE;
     h.pages = (uint32_t)(h.pool_bytes / PAGE);
     h.descriptors = (uint32_t)clamp(h.pool_bytes / 2048, 1024, NIL - 1);
+    h.reserved_descriptors = (uint32_t)((uint64_t)h.descriptors * reserve / RESERVE_WHOLE);
+    h.reserved_pages = (uint32_t)((uint64_t)h.pages * reserve / RESERVE_WHOLE);
     h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
     h.publishers = h.subscribers = 2 * h.topics;
     h.types = 256;
@@ -59,16 +63,26 @@ static struct header plan(uint64_t pool_bytes)
     h.at_trace = place(&at, sizeof(struct trace) + h.trace_entries * sizeof(struct trace_entry));
     h.at_pages = place(&at, h.pages * sizeof(uint64_t));
     h.at_granules = place(&at, (uint64_t)h.pages * GRANULES_A_PAGE * sizeof(uint64_t));
+    h.at_free_descriptors = place(&at, BITMAP_WORDS(h.descriptors) * sizeof(uint64_t));
+    h.at_passed_descriptors = place(&at, BITMAP_WORDS(h.descriptors) * sizeof(uint64_t));
+    h.at_free_pages = place(&at, BITMAP_WORDS(h.pages) * sizeof(uint64_t));
+    h.at_roomy_pages = place(&at, BITMAP_WORDS(h.pages) * sizeof(uint64_t));
+    h.at_evictable = place(&at, BANDS * BITMAP_WORDS(h.topics) * sizeof(uint64_t));
     h.at_descriptors = place(&at, h.descriptors * sizeof(struct descriptor));
     h.control_bytes = (at + PAGE - 1) / PAGE * PAGE;
     return h;
 }
 
-uint64_t region_control_bytes(uint64_t pool_bytes) { return plan(pool_bytes).control_bytes; }
+uint64_t region_control_bytes(uint64_t pool_bytes) { return plan(pool_bytes, RESERVE_DEFAULT).control_bytes; }
 
-int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce)
+static void set_first(uint64_t *map, uint64_t bits)
 {
-    struct header h = plan(pool_bytes), *shared;
+    for (uint64_t bit = 0; bit < bits; bit++) bitmap_set(map, bit);
+}
+
+int region_format(int control_fd, uint64_t pool_bytes, uint32_t reserve, uint64_t nonce)
+{
+    struct header h = plan(pool_bytes, reserve), *shared;
     uint8_t *base = mmap(NULL, h.control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, control_fd, 0);
     if (base == MAP_FAILED) return RTMW_SYSTEM;
     shared = (struct header *)(void *)base;
@@ -86,6 +100,8 @@ int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce)
     struct subscriber_block *subscribers = (struct subscriber_block *)(void *)(base + h.at_subscribers);
     for (uint32_t i = 0; i < h.subscribers; i++)
         for (uint32_t b = 0; b < BANDS; b++) subscribers[i].cursor[b] = link_make(0, NIL);
+    set_first((uint64_t *)(void *)(base + h.at_free_descriptors), h.descriptors);
+    set_first((uint64_t *)(void *)(base + h.at_free_pages), h.pages);
     ((struct trace *)(void *)(base + h.at_trace))->next = 1; /* entries that were never written have ticket 0 */
     store_release(&shared->magic, RTMW_MAGIC);
     munmap(base, h.control_bytes);
@@ -109,7 +125,8 @@ static int read_header(int fd, struct header *h, uint32_t *version)
     *version = h->version;
     if (h->version != RTMW_LAYOUT_VERSION) return RTMW_VERSION;
     if (h->pool_bytes < SMALLEST_POOL || h->pool_bytes > LARGEST_POOL) return RTMW_DAMAGED;
-    struct header expected = plan(h->pool_bytes);
+    if (h->reserve > RESERVE_MOST) return RTMW_DAMAGED;
+    struct header expected = plan(h->pool_bytes, h->reserve);
     expected.magic = h->magic;
     expected.nonce = h->nonce;
     expected.creator = h->creator;
@@ -135,6 +152,11 @@ static void find_tables(struct rtmw_region *r)
     r->trace = (void *)(base + h->at_trace);
     r->pages = (void *)(base + h->at_pages);
     r->granules = (void *)(base + h->at_granules);
+    r->free_descriptors = (void *)(base + h->at_free_descriptors);
+    r->passed_descriptors = (void *)(base + h->at_passed_descriptors);
+    r->free_pages = (void *)(base + h->at_free_pages);
+    r->roomy_pages = (void *)(base + h->at_roomy_pages);
+    r->evictable = (void *)(base + h->at_evictable);
     r->descriptors = (void *)(base + h->at_descriptors);
 }
 
@@ -204,7 +226,7 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
         return code;
     }
     r->scan = (uint32_t)((uint64_t)r->me * r->header->descriptors / PARTICIPANTS); /* apart from one another */
-    r->page_scan = (uint32_t)((uint64_t)r->me * r->header->pages / PARTICIPANTS);
+    r->reclaim_scan = r->scan;
     sweep_the_dead(r);
     *out = r;
     return RTMW_OK;

@@ -8,7 +8,7 @@
 #define REGION_BLOCKS  "/rtmw.%u.blocks.%016llx"
 
 uint64_t region_control_bytes(uint64_t pool_bytes);
-int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce);
+int region_format(int control_fd, uint64_t pool_bytes, uint32_t reserve, uint64_t nonce);
 int region_attach(uint32_t domain, struct rtmw_region **region, uint32_t *version_found);
 
 #endif

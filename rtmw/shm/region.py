@@ -34,6 +34,16 @@ def parse_size(size: int | str) -> int:
     return -(-number // _core.PAGE) * _core.PAGE
 
 
+def parse_reserve(reserve: float) -> int:
+    """1024ths of a share of the pool between 0 and 1/2."""
+    whole, most = _core.RESERVE_WHOLE, _core.RESERVE_MOST
+    if not isinstance(reserve, int | float) or not 0 <= reserve <= most / whole:
+        raise ValueError(
+            f"a reserve of {reserve!r} is not possible; it is a share of the pool from 0 to {most / whole:g}"
+        )
+    return round(reserve * whole)
+
+
 def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
     """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
     shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
@@ -53,8 +63,8 @@ def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
     return shared
 
 
-def create(domain: int, pool_bytes: int) -> bool:
-    """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
+def create(domain: int, pool_bytes: int, reserve: int) -> bool:
+    """Make the region of a domain, with so many 1024ths in reserve for urgent messages. False: somebody else was quicker, and theirs is used."""
     nonce = int.from_bytes(os.urandom(8), "little")
     control_name, blocks_name = _core.names(domain, nonce)
     nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
@@ -63,7 +73,7 @@ def create(domain: int, pool_bytes: int) -> bool:
     try:
         blocks = _allocate(blocks_name, pool_bytes)
         blocks.close_fd()
-        _core.format(control.fd, pool_bytes, nonce)
+        _core.format(control.fd, pool_bytes, reserve, nonce)
         os.link(SHM + nameless, SHM + control_name)
         named = True
     except FileExistsError:

@@ -5,6 +5,7 @@
 
 #include "cursor.h"
 #include "histogram.h"
+#include "unread.h"
 
 enum { SPIN_FIRST_NS = 20000 };
 
@@ -12,7 +13,7 @@ static bool start_at_tail(rtmw_subscriber *s, uint32_t band)
 {
     struct band *b = &s->topic->band[band];
     s->index[band] = NIL;
-    s->sequence[band] = 0;
+    s->sequence[band] = s->taken[band] = 0;
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t tail = load_seq(&b->tail), sequence = band_tail_sequence(s->region, b);
         if (link_index(tail) == NIL) return set_cursor(s, band), true; /* from the first message on */
@@ -20,19 +21,20 @@ static bool start_at_tail(rtmw_subscriber *s, uint32_t band)
         if (!hold(s->region, link_index(tail), b, sequence)) continue;
         s->index[band] = link_index(tail);
         s->sequence[band] = sequence;
+        struct standing at = standing_of(&s->region->descriptors[s->index[band]]);
+        s->taken[band] = standing_count(&at, wanted_here(s, band));
         return set_cursor(s, band), true;
     }
     return false;
 }
 
-/* Before the oldest message that is kept. */
-static void start_at_head(rtmw_subscriber *s, uint32_t band)
+void cursor_to_head(rtmw_subscriber *s, uint32_t band)
 {
-    uint64_t tail = band_tail_sequence(s->region, &s->topic->band[band]);
-    uint64_t head = band_head_sequence(&s->topic->band[band], tail);
+    struct standing passed = passed_standing(s->region, &s->topic->band[band]);
     if (s->index[band] != NIL) let_go(s->region, s->index[band]);
     s->index[band] = NIL;
-    s->sequence[band] = head ? head - 1 : 0;
+    s->sequence[band] = passed.sequence;
+    s->taken[band] = standing_count(&passed, wanted_here(s, band));
     set_cursor(s, band);
 }
 
@@ -40,6 +42,14 @@ struct past {
     uint64_t published_ns, sequence;
     uint32_t band;
 };
+
+static void clear_counters(struct subscriber_block *block)
+{
+    uint64_t *counters[] = {&block->received,    &block->bytes,     &block->missed,           &block->expired,
+                            &block->thinned,     &block->unmatched, &block->deadlines_missed, &block->lapses,
+                            &block->other_types, &block->stall};
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) store_relaxed(counters[i], 0);
+}
 
 static int newest_first(const void *a, const void *b)
 {
@@ -59,7 +69,7 @@ static int start_in_past(rtmw_subscriber *s)
 {
     uint64_t end[BANDS], all = 0, count = 0;
     for (uint32_t band = 0; band < BANDS; band++) {
-        start_at_head(s, band);
+        cursor_to_head(s, band);
         end[band] = band_tail_sequence(s->region, &s->topic->band[band]);
         if (end[band] > s->sequence[band]) all += end[band] - s->sequence[band];
     }
@@ -80,21 +90,19 @@ static int start_in_past(rtmw_subscriber *s)
         if (past[i].sequence < first[past[i].band]) first[past[i].band] = past[i].sequence;
     free(past);
     for (uint32_t band = 0; band < BANDS; band++) {
-        start_at_head(s, band);
+        cursor_to_head(s, band);
         while (s->sequence[band] + 1 < first[band] && step(s, band) == STEP_OK) {}
     }
-    store_relaxed(&s->block->missed, 0);
+    clear_counters(s->block);
     return RTMW_OK;
 }
 
-/* Field by field, for a publisher may still be looking at the last owner of the slot: it errs on the side of keeping. */
+/* Field by field, for a publisher may still be looking at the last owner of the slot: it sees that the word has changed. */
 static void fill_block(rtmw_subscriber *s)
 {
     struct subscriber_block *block = s->block;
-    uint64_t *counters[] = {&block->received,    &block->bytes,     &block->missed,           &block->expired,
-                            &block->thinned,     &block->unmatched, &block->deadlines_missed, &block->lapses,
-                            &block->other_types, &block->stall};
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) store_relaxed(counters[i], 0);
+    clear_counters(block);
+    store_relaxed(&block->accepted_ns, 0);
     store_relaxed(&block->armed, 0u);
     store_relaxed(&block->own_socket, 0u);
     store_relaxed(&block->type, s->type);
@@ -112,6 +120,7 @@ static void give_back(rtmw_subscriber *s)
 {
     struct rtmw_region *r = s->region;
     slot_free(&r->subscriber_words[s->slot], load_seq(&r->subscriber_words[s->slot]));
+    if (load_seq(&s->topic->pinned)) topic_unpin(r, s->topic_index);
     for (uint32_t band = 0; band < BANDS; band++)
         if (s->index[band] != NIL) let_go(r, s->index[band]);
 }
@@ -120,7 +129,7 @@ static void give_back(rtmw_subscriber *s)
 static void catch_up(rtmw_subscriber *s, uint32_t band)
 {
     uint64_t head = band_head_sequence(&s->topic->band[band], s->sequence[band]);
-    if (s->sequence[band] && head > s->sequence[band] + 1) start_at_head(s, band);
+    if (s->sequence[band] && head > s->sequence[band] + 1) cursor_to_head(s, band);
 }
 
 static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *type)
@@ -141,6 +150,7 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     if (s->qos.history && code == RTMW_OK) code = start_in_past(s);
     if (code != RTMW_OK) return give_back(s), code;
     s->word = (s->word & ~UINT64_C(15)) | SLOT_ACTIVE;
+    topic_subscribed(r, s->topic_index, s->slot);
     store_seq(&r->subscriber_words[s->slot], s->word);
     fetch_add(&s->topic->epoch, 1u); /* pairs with reliable_room and queue_trim: what they remember is void */
     for (uint32_t band = 0; band < BANDS; band++) {

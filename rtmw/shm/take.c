@@ -5,6 +5,7 @@
  * · missed (evicted, or beyond the depth of a TIMELY pair). What is handed out stays held until rtmw_release.
  */
 #include "cursor.h"
+#include "unread.h"
 
 enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
 
@@ -27,13 +28,20 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
 {
     struct subscriber_block *block = s->block;
     bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
-    if (!descriptor_is_message(d)) return count_emptied(s, band), true;
     if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), true;
     if (is_anothers(s, d)) return true;
+    if (!descriptor_is_message(d)) return count_emptied(s, band), true;
     if (!timely) return false;
     bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
     outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
     return true;
+}
+
+/* How many messages of a band that it gets it has not taken, up to a standing. */
+static uint32_t unread_before(rtmw_subscriber *s, uint32_t band, const struct standing *newest)
+{
+    uint32_t unread = standing_count(newest, wanted_here(s, band)) - s->taken[band];
+    return unread > INT32_MAX ? 0 : unread;
 }
 
 /* The next message of a band, or NULL. It is not held yet, so this is a hint. */
@@ -56,19 +64,19 @@ static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
     return d && load_relaxed(&d->reliability) == RTMW_TIMELY;
 }
 
-/* The oldest of the lowest band go while more than `depth` are unread. A band to deliver from at once, or BANDS: when
- * the hint was wrong, the cursor is already at a message that has to be delivered. */
+/* In each band the oldest go while more than `depth` of those that it gets are unread. A band to deliver from at once, or
+ * BANDS: when the hint was wrong, the cursor is already at a message that has to be delivered. */
 static uint32_t drop_beyond_depth(rtmw_subscriber *s)
 {
-    uint64_t unread = unread_by(s->region, s->topic, s->block);
-    for (uint32_t band = 0; band < BANDS; band++)
-        while (unread > s->qos.depth && next_is_timely(s, band)) {
-            uint64_t before = s->sequence[band];
+    uint32_t bands = load_seq(&s->topic->bands);
+    for (uint32_t band = 0; band < BANDS; band++) {
+        if (!(bands & (1u << band))) continue;
+        struct standing newest = newest_standing(s->region, &s->topic->band[band]);
+        while (unread_before(s, band, &newest) > s->qos.depth && next_is_timely(s, band)) {
             if (step(s, band) != STEP_OK) break;
             if (!drop(s, band, &s->region->descriptors[s->index[band]])) return band;
-            uint64_t moved = s->sequence[band] - before;
-            unread = unread > moved ? unread - moved : 0;
         }
+    }
     return BANDS;
 }
 
@@ -77,14 +85,11 @@ static int rejoin(rtmw_subscriber *s)
 {
     uint64_t before = s->block->missed;
     for (uint32_t band = 0; band < BANDS; band++) {
-        uint64_t head = band_head_sequence(&s->topic->band[band], s->sequence[band]);
-        if (head <= s->sequence[band] + 1) continue;
-        uint64_t gone = head - s->sequence[band] - 1;
-        if (s->index[band] != NIL) let_go(s->region, s->index[band]);
-        s->index[band] = NIL;
-        s->sequence[band] = head - 1;
-        set_cursor(s, band);
-        outcome_missed(s, band, head - 1, gone);
+        uint64_t sequence = s->sequence[band], head = band_head_sequence(&s->topic->band[band], sequence);
+        uint32_t taken = s->taken[band];
+        if (head <= sequence + 1) continue;
+        cursor_to_head(s, band);
+        count_gap(s, band, s->sequence[band] - sequence, s->taken[band] - taken);
     }
     count_up(&s->block->lapses, 1);
     store_seq(&s->block->stall, 0);
@@ -110,17 +115,18 @@ static int step_highest(rtmw_subscriber *s, uint32_t *band)
 static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now)
 {
     struct subscriber_block *block = s->block;
-    if (!descriptor_is_message(d)) return count_emptied(s, band), false;
     if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), false;
     if (is_anothers(s, d)) return false;
     if (!reliabilities_match(d->reliability, s->qos.reliability, false))
         return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
+    if (!descriptor_is_message(d)) return count_emptied(s, band), false;
     if (d->expires_ns && d->expires_ns <= realtime_ns(s->region, now ? now : monotonic_ns()))
         return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
     if (s->qos.min_interval_ns) {
-        if (s->accepted_ns && d->published_ns < s->accepted_ns + s->qos.min_interval_ns)
+        uint64_t accepted = load_relaxed(&block->accepted_ns);
+        if (accepted && d->published_ns < accepted + s->qos.min_interval_ns)
             return outcome_skipped(s, band, &block->thinned, TRACE_THINNED), false;
-        s->accepted_ns = d->published_ns;
+        store_relaxed(&block->accepted_ns, d->published_ns);
     }
     return true;
 }
@@ -201,6 +207,13 @@ static int take_some_locked(rtmw_subscriber *s, rtmw_message *messages, uint32_t
     return code;
 }
 
+/* Publishers may wait for it to move, or have found that nothing may go before it does. */
+static void moved_on(rtmw_subscriber *s)
+{
+    wake_publishers(s->topic);
+    if (__builtin_expect(load_seq(&s->topic->pinned) != 0, 0)) topic_unpin(s->region, s->topic_index);
+}
+
 int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
     struct rtmw_region *r = s->region;
@@ -214,7 +227,7 @@ int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_
         *count = code == RTMW_OK;
     }
     lock_give(&r->lock);
-    if (s->qos.reliability == RTMW_RELIABLE) wake_publishers(s->topic);
+    if (s->qos.reliability == RTMW_RELIABLE) moved_on(s);
     return code;
 }
 

@@ -199,3 +199,28 @@ void topic_keep_bytes(struct topic *topic, struct publisher_block *block)
 {
     fetch_add(&topic->retired_bytes, exchange(&block->bytes, 0));
 }
+
+/* A 64th of the subscriber table is a bit of `subscribed`: those in which the topic never had one are stepped over. */
+static uint32_t subscriber_share(struct rtmw_region *r) { return (r->header->subscribers + 63) / 64; }
+
+void topic_subscribed(struct rtmw_region *r, uint32_t topic, uint32_t slot)
+{
+    uint64_t bit = UINT64_C(1) << (slot / subscriber_share(r));
+    if (!(load_seq(&r->topics[topic].subscribed) & bit)) fetch_or(&r->topics[topic].subscribed, bit);
+}
+
+struct subscriber_block *next_subscriber(struct rtmw_region *r, uint32_t topic, uint32_t *slot)
+{
+    uint32_t top = load_seq(&r->hints->subscribers_top), share = subscriber_share(r);
+    uint64_t subscribed = load_seq(&r->topics[topic].subscribed);
+    if (top > r->header->subscribers) top = r->header->subscribers;
+    while (*slot < top) {
+        uint32_t part = *slot / share, end = (part + 1) * share < top ? (part + 1) * share : top;
+        if (!(subscribed & (UINT64_C(1) << part))) *slot = end;
+        for (; *slot < end; ++*slot) {
+            uint64_t word = load_seq(&r->subscriber_words[*slot]);
+            if (slot_state_of(word) == SLOT_ACTIVE && slot_topic(word) == topic) return &r->subscribers[*slot];
+        }
+    }
+    return NULL;
+}

@@ -149,9 +149,9 @@ void trace_reached(struct rtmw_subscriber *s, enum trace_kind kind, uint32_t ban
 }
 
 /* So many are gone, the last of them with this sequence: nothing else is known of them. */
-void trace_missed(struct rtmw_subscriber *s, uint32_t band, uint64_t last, uint64_t count)
+void trace_gone(struct rtmw_subscriber *s, enum trace_kind kind, uint32_t band, uint64_t last, uint64_t count)
 {
-    trace_at_subscriber(s, (struct trace_event){.kind = TRACE_MISSED,
+    trace_at_subscriber(s, (struct trace_event){.kind = kind,
                                                 .band = band,
                                                 .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
                                                 .sequence = last});

@@ -34,6 +34,7 @@ struct world {
         struct publisher_block publishers[SLOTS];
         struct subscriber_block subscribers[SLOTS];
         uint64_t pages[MOST_PAGES], granules[MOST_PAGES * GRANULES_A_PAGE];
+        uint64_t free_descriptors[1], passed_descriptors[1], free_pages[1], roomy_pages[1], evictable[BANDS];
         struct descriptor descriptors[MOST_DESCRIPTORS];
         struct trace trace;
         struct trace_entry events[EVENTS];
@@ -86,6 +87,7 @@ void open_publisher(uint32_t who, rtmw_reliability, uint32_t depth);
 void open_subscriber(uint32_t who, rtmw_reliability, uint32_t depth);
 struct band *band_of(uint32_t topic);   /* band 0 */
 void note(uint64_t);
+void make_room_for_page(uint32_t who);  /* as a publisher that found no page for a message: takes what is spare */
 void world_kill(uint32_t who);          /* its process does not exist any more */
 void world_new_process(uint32_t who);   /* this participant is another process from now on, which holds nothing */
 bool publish_word(uint32_t who, uint64_t value, uint64_t size);

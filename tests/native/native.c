@@ -120,7 +120,7 @@ uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds)
     alarm(seconds);
     int control = make_object(unfinished_name, region_control_bytes(pool_bytes));
     close(make_object(blocks_name, pool_bytes));
-    CHECK(region_format(control, pool_bytes, nonce) == RTMW_OK);
+    CHECK(region_format(control, pool_bytes, RESERVE_DEFAULT, nonce) == RTMW_OK);
     close(control);
     give_name();
     return domain;

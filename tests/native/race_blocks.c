@@ -9,7 +9,7 @@ static uint32_t claim_as(uint32_t who, uint64_t size)
 {
     struct rtmw_region *r = &world.region[who];
     lock_take(&r->lock);
-    uint32_t index = descriptor_claim(r, size);
+    uint32_t index = descriptor_claim(r, size, 0);
     lock_give(&r->lock);
     return index;
 }

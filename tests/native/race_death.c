@@ -82,7 +82,7 @@ static void leave_and_attach(void)
 
 static void reclaim(void) { reclaim_passed(&world.region[DEAD]); }
 
-static void make_room_once(void) { make_room(&world.publisher[DEAD], 0); }
+static void make_room_once(void) { make_room_for_page(DEAD); }
 
 static void find_nothing(void)
 {

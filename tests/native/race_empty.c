@@ -17,7 +17,7 @@ static void trim(void)
 {
     struct rtmw_region *r = &world.region[me()];
     lock_take(&r->lock);
-    make_room(&world.publisher[me()], 0);
+    make_room_for_page(me());
     lock_give(&r->lock);
 }
 

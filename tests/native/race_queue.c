@@ -163,7 +163,7 @@ static void evict_and_claim(void)
     struct rtmw_region *r = &world.region[0];
     lock_take(&r->lock);
     queue_evict(r, band_of(0), 1, 8);
-    uint32_t index = descriptor_claim(r, PUBLISHED_BYTES);
+    uint32_t index = descriptor_claim(r, PUBLISHED_BYTES, 0);
     if (index != NIL) {
         *(uint64_t *)(void *)r->descriptors[index].payload = 999;
         store_relaxed(&r->descriptors[index].sequence, 999);

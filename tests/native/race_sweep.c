@@ -90,7 +90,7 @@ static void allocate(void)
 {
     struct rtmw_region *r = &world.region[PUBLISHER];
     lock_take(&r->lock);
-    uint32_t index = descriptor_claim(r, 14 * GRANULE);
+    uint32_t index = descriptor_claim(r, 14 * GRANULE, 0);
     lock_give(&r->lock);
     note(index != NIL);
 }

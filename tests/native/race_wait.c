@@ -79,7 +79,7 @@ static void one_that_rests(void)
 static void one_that_rests_on_nothing(void)
 {
     one_that_rests();
-    make_room(&world.publisher[0], 0);
+    make_room_for_page(0);
     if (descriptor_is_message(&world.shared.descriptors[link_index(band_of(0)->tail)])) broken("the last message is not emptied");
 }
 

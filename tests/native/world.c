@@ -24,6 +24,11 @@ static void find_tables(struct rtmw_region *r)
     r->pages = world.shared.pages;
     r->granules = world.shared.granules;
     r->descriptors = world.shared.descriptors;
+    r->free_descriptors = world.shared.free_descriptors;
+    r->passed_descriptors = world.shared.passed_descriptors;
+    r->free_pages = world.shared.free_pages;
+    r->roomy_pages = world.shared.roomy_pages;
+    r->evictable = world.shared.evictable;
     r->blocks_fd = r->socket = -1;
 }
 
@@ -48,6 +53,8 @@ void world_make(struct size size)
                                           .descriptors = size.descriptors, .trace_entries = EVENTS, .pages = size.pages,
                                           .pool_bytes = (uint64_t)size.pages * PAGE};
     world.shared.trace.next = 1;
+    world.shared.free_descriptors[0] = (UINT64_C(1) << size.descriptors) - 1;
+    world.shared.free_pages[0] = (UINT64_C(1) << size.pages) - 1;
     empty_queues();
     for (uint32_t who = 0; who < REGIONS; who++) {
         struct rtmw_region *r = &world.region[who];
@@ -87,6 +94,14 @@ struct band *band_of(uint32_t topic) { return &world.shared.topics[topic].band[0
 void note(uint64_t value)
 {
     if (world.noted[me()] < 16) world.note[me()][world.noted[me()]++] = value;
+}
+
+void make_room_for_page(uint32_t who)
+{
+    rtmw_publisher *p = &world.publisher[who];
+    p->region->short_of_pages = true;
+    struct search search = search_begin(p, 0, PAGE);
+    make_spare_room(&search);
 }
 
 void world_kill(uint32_t who) { world.dead[world.pid[who]] = true; }

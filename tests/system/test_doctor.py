@@ -20,7 +20,7 @@ WORKERS = 6
 @pytest.fixture
 def domain(domain_id: int) -> Iterator[rtmw.Domain]:
     """Whole again after each test."""
-    with rtmw.Domain(domain_id, pool="2M") as attached:
+    with rtmw.Domain(domain_id, pool="2M", reserve=0) as attached:
         yield attached
         assert_whole(attached)
 

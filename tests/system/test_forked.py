@@ -17,7 +17,7 @@ from tests.child import Child, Spawn
 @pytest.fixture
 def domain(domain_id: int) -> Iterator[rtmw.Domain]:
     """Whole again after each test."""
-    with rtmw.Domain(domain_id, pool="1M") as attached:
+    with rtmw.Domain(domain_id, pool="1M", reserve=0) as attached:
         yield attached
         assert_whole(attached)
 

@@ -24,7 +24,7 @@ KILLS = 30
 @pytest.fixture
 def domain(domain_id: int) -> Iterator[rtmw.Domain]:
     """A small pool, so that what is lost is missed; whole again after each test."""
-    with rtmw.Domain(domain_id, pool="2M") as attached:
+    with rtmw.Domain(domain_id, pool="2M", reserve=0) as attached:
         yield attached
         assert_whole(attached)
 

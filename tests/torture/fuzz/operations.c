@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "unread.h"
 
 enum { REGIONS = 2, ENDS = 4, KEPT = 24, LOANS = 3, LARGEST = 70000, WAIT_NS = 200000 };
 
@@ -242,7 +243,7 @@ static void look(void)
     struct rtmw_region *r = regions[below(REGIONS)];
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t b = 0; b < BANDS; b++) band_last_sequence(r, &r->topics[t].band[b]);
-    for (uint32_t i = 0; i < 8; i++) waiting_for(r, &r->topics[below(3)], &r->subscribers[i]);
+    for (uint32_t i = 0; i < 8; i++) unread_by(r, &r->topics[below(3)], &r->subscribers[i]);
     for (uint32_t i = 0; i < ENDS; i++)
         if (publishers[i]) rtmw_publisher_matched(publishers[i]);
 }

@@ -1,0 +1,220 @@
+/* What gives way when descriptors or pages run short, over all topics (requirements P2, P3, P5).
+ *
+ *   1  passed messages whose memory nobody has used again
+ *   2  what is spare: expired, read by all, or beyond the depth of the subscribers that have not; of any band
+ *   3  unread messages that no RELIABLE pair needs: of lower bands than the publisher's, the lowest first; then of its
+ *      own band, where a topic holds more than the publisher's
+ *
+ * In each band the topic that holds most of what is short gives way, of up to eight that are looked at; its oldest go.
+ * So no load of low priority keeps an urgent message out; and what RELIABLE subscribers need, which cannot go, is kept
+ * out of the reserve (first_open in core.h) by those below.
+ *
+ * Topics are found through a bitmap a band: `evictable`, a bit a topic, beside a bit a band in the topic itself.
+ *
+ *   appender     links, then looks at the topic's bit; if it is clear: sets it, then the bitmap's
+ *   evictor      found nothing that may go: sets `pinned` if RELIABLE subscribers need what is there; clears the
+ *                bitmap's bit, then the topic's; looks again, and sets both when something may go
+ *   subscriber   moves its cursor or leaves, then looks at `pinned`; if it is set: clears it, and sets both bits
+ *
+ * Whoever changes something sets bits after the change, and the evictor looks after it has cleared them: one of the two
+ * sees the other (all are sequentially consistent). A death in between is mended by the sweep, which sets them all.
+ *
+ * Each call looks at a bounded number of bands; the next one goes on behind them.
+ */
+#include "bitmap.h"
+#include "retention.h"
+
+enum { CANDIDATES = 8, LOOKS = 48, UNREAD_MOST = 8, RELIEF_EVERY_NS = 1000000, RECLAIM_EVERY_NS = 1000000, SWEEP_EVERY_NS = 10000000 };
+
+static uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
+{
+    return r->evictable + band * BITMAP_WORDS(r->header->topics);
+}
+
+void evictable_mark(struct rtmw_region *r, uint32_t topic, uint32_t band)
+{
+    fetch_or(&r->topics[topic].evictable, 1u << band);
+    bitmap_set(evictable_map(r, band), topic);
+}
+
+void topic_unpin(struct rtmw_region *r, uint32_t topic)
+{
+    uint32_t bands = exchange(&r->topics[topic].pinned, 0u);
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (bands & (1u << band)) evictable_mark(r, topic, band);
+}
+
+/* After a death: whatever it was about to mark. */
+void evictable_recount(struct rtmw_region *r)
+{
+    for (uint32_t topic = 0; topic < load_seq(&r->hints->topics_top) && topic < r->header->topics; topic++)
+        for (uint32_t band = 0; band < BANDS; band++)
+            if (load_seq(&r->topics[topic].bands) & (1u << band)) evictable_mark(r, topic, band);
+}
+
+/* ---- one band of a topic ---- */
+
+/* What a band holds of that which is short. */
+static uint64_t share_of(const struct rtmw_region *r, const struct outlook *o)
+{
+    return r->short_of_pages ? (o->newest.granules - o->passed.granules) & PLACE_GRANULES_MASK : o->kept;
+}
+
+/* The last message of a queue stays, but its block may be taken from it. */
+static bool has_block_to_give(struct rtmw_region *r, const struct outlook *o, const struct glimpse *last)
+{
+    return o->kept == 1 && !o->history && load_relaxed(&r->descriptors[last->index].block_granules);
+}
+
+static bool is_all_kept(const struct outlook *o) { return o->kept <= (o->history ? o->history : 1); }
+
+static bool oldest_may_go(struct rtmw_region *r, const struct outlook *o, const struct glimpse *oldest)
+{
+    if (is_all_kept(o) && !(r->short_of_pages && has_block_to_give(r, o, oldest))) return false;
+    return oldest->expired || oldest->sequence <= o->floor[oldest->offer];
+}
+
+/* Nothing of it may go before something changes, whoever asks. */
+static bool is_settled(struct rtmw_region *r, const struct outlook *o, const struct glimpse *oldest)
+{
+    if (is_all_kept(o)) return !has_block_to_give(r, o, oldest);
+    return o->look == LOOK_UNREAD && !oldest->expires && oldest->sequence > o->floor[oldest->offer];
+}
+
+/* true: something of it may go. Else it is not looked at again before something has changed, or time passes. */
+static bool may_give_way(struct rtmw_region *r, const struct outlook *o, uint64_t now)
+{
+    struct glimpse oldest;
+    if (!glimpse_first(r, &r->topics[o->topic].band[o->band], now, &oldest)) return false;
+    if (oldest_may_go(r, o, &oldest)) return true;
+    if (!is_settled(r, o, &oldest)) return false;
+    fetch_or(&r->topics[o->topic].pinned, 1u << o->band);
+    bitmap_clear(evictable_map(r, o->band), o->topic);
+    fetch_and(&r->topics[o->topic].evictable, ~(1u << o->band));
+    struct outlook again = outlook_of(r, o->topic, o->band, LOOK_UNREAD);
+    bool found = glimpse_first(r, &r->topics[o->topic].band[o->band], now, &oldest);
+    if (found && !is_settled(r, &again, &oldest)) evictable_mark(r, o->topic, o->band);
+    return false;
+}
+
+/* ---- the search ---- */
+
+/* In the band of the message itself only what another topic has more of gives way, so that equals leave each other alone. */
+static bool is_fair(const struct search *s, const struct outlook *o, uint64_t share)
+{
+    if (o->look != LOOK_UNREAD || o->band < s->band || o->topic == s->publisher->topic_index) return true;
+    return share > s->own + s->need;
+}
+
+struct victim {
+    struct outlook outlook;
+    uint64_t share; /* 0: none yet */
+};
+
+static void consider(struct search *s, uint32_t topic, uint32_t band, enum look look, struct victim *best)
+{
+    struct rtmw_region *r = s->publisher->region;
+    struct outlook o = outlook_begin(r, topic, band, look);
+    uint64_t share = share_of(r, &o);
+    if (share <= best->share || !is_fair(s, &o, share)) return;
+    s->looks--;
+    o = outlook_of(r, topic, band, look);
+    if (may_give_way(r, &o, s->now)) *best = (struct victim){o, share};
+}
+
+/* The next topics of the bitmap, from where the last search ended on; the one that holds most. */
+static struct victim choose(struct search *s, uint32_t band, enum look look)
+{
+    struct rtmw_region *r = s->publisher->region;
+    uint32_t topics = r->header->topics, start = r->evict_scan[band] < topics ? r->evict_scan[band] : 0;
+    uint32_t from[] = {start, 0}, end[] = {topics, start}, looked = 0;
+    struct victim best = {.share = 0};
+    if (look == LOOK_UNREAD && band == s->band) consider(s, s->publisher->topic_index, band, look, &best);
+    for (int part = 0; part < 2; part++)
+        for (uint64_t topic = from[part]; s->looks > 0; topic++) {
+            topic = bitmap_next(evictable_map(r, band), topic, end[part]);
+            if (topic == BITMAP_END) break;
+            if (looked++ >= CANDIDATES && best.share) return best;
+            consider(s, (uint32_t)topic, band, look, &best);
+            r->evict_scan[band] = (uint32_t)topic + 1;
+        }
+    return best;
+}
+
+static bool give_way(struct search *s, const struct outlook *o)
+{
+    struct rtmw_region *r = s->publisher->region;
+    struct passing which = {.now = s->now, .most = o->look == LOOK_UNREAD ? UNREAD_MOST : TRIM_MOST};
+    which.granules = r->short_of_pages ? s->need : UINT64_MAX;
+    if (!outlook_pass(r, o, 1, &which) && !outlook_empty_last(r, o)) return false;
+    if (r->short_of_pages) stash_flush(r);
+    return true;
+}
+
+static bool search_bands(struct search *s, uint32_t highest, enum look look)
+{
+    for (uint32_t band = 0; band <= highest && s->looks > 0; band++) {
+        struct victim victim = choose(s, band, look);
+        if (victim.share && give_way(s, &victim.outlook)) return true;
+    }
+    return false;
+}
+
+struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
+{
+    struct rtmw_region *r = p->region;
+    struct search s = {.publisher = p, .band = band, .now = monotonic_ns()};
+    struct outlook mine = outlook_begin(r, p->topic_index, band, LOOK_UNREAD);
+    s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
+    s.own = share_of(r, &mine);
+    s.looks = (int64_t)(LOOKS + 4 * (size / PAGE));
+    return s;
+}
+
+/* At most once a call. */
+static bool reclaim_in_turn(struct search *s)
+{
+    bool again = s->reclaimed;
+    s->reclaimed = true;
+    return !again && reclaim_stashed(s->publisher->region);
+}
+
+bool make_spare_room(struct search *s) { return search_bands(s, BANDS - 1, LOOK_SPARE); }
+
+/* After descriptor_claim found nothing. true: try again. */
+bool make_room(struct search *s)
+{
+    struct rtmw_region *r = s->publisher->region;
+    if (s->looks <= 0) return false;
+    s->looks--;
+    if (reclaim_hinted(r) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
+    if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
+    return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD) || reclaim_in_turn(s);
+}
+
+/* Memory is low: before this topic keeps less than it could, one that holds more lets go of what is spare. */
+static bool relieve(rtmw_publisher *p, uint32_t band)
+{
+    struct rtmw_region *r = p->region;
+    r->short_of_pages = !descriptors_are_low(r, band);
+    struct search s = search_begin(p, band, 0);
+    struct victim most = {.share = s.own};
+    for (uint32_t b = 0; b < BANDS && s.looks > 0; b++) {
+        struct victim victim = choose(&s, b, LOOK_SPARE);
+        if (victim.share > most.share && victim.outlook.topic != p->topic_index) most = victim;
+    }
+    s.need = UINT64_MAX;
+    return most.share > s.own && give_way(&s, &most.outlook);
+}
+
+bool is_pressed(rtmw_publisher *p, uint32_t band)
+{
+    struct rtmw_region *r = p->region;
+    if (!pool_is_low(r, band)) return false;
+    uint64_t now = monotonic_ns();
+    if (now - r->relieved_ns >= RELIEF_EVERY_NS) {
+        r->relieved_ns = now;
+        r->relieved = reclaim_hinted(r) > 0 || relieve(p, band);
+    }
+    return !r->relieved;
+}

@@ -1,0 +1,37 @@
+/* How much of a band may go, found in one pass over the subscribers of its topic: see retention.c and eviction.c. */
+#ifndef RTMW_RETENTION_H
+#define RTMW_RETENTION_H
+
+#include "unread.h"
+
+enum { TRIM_MOST = 64 };
+
+/* Whose needs count. */
+enum look {
+    LOOK_UNNEEDED, /* everybody's, ADAPTIVE backlogs beyond `depth` too */
+    LOOK_SPARE,    /* everybody's, as far as `depth` goes */
+    LOOK_UNREAD,   /* those of RELIABLE subscribers that a publisher offers RELIABLE */
+};
+
+struct outlook {
+    uint32_t topic, band;
+    enum look look;
+    bool offered;                    /* a RELIABLE publisher was here; else a RELIABLE subscriber is matched with none */
+    struct standing passed, newest;  /* just before the oldest message, and of the newest */
+    uint64_t kept, history;          /* messages in the queue, and how many of these stay in any case */
+    uint64_t floor[OFFERS + 1];      /* of each offer, the last sequence that nobody needs */
+};
+
+/* Only how much there is: `floor` is missing. */
+struct outlook outlook_begin(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
+struct outlook outlook_of(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
+/* Passes over the oldest that nobody needs, without the newest `keep`; how many. `which` says how many at most. */
+uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t keep, struct passing *which);
+/* A queue is never without its last message; but when nobody needs it, its block may go. Its state is read while it is
+ * last, so that it is not another message by the time that it is emptied. */
+bool outlook_empty_last(struct rtmw_region *, const struct outlook *);
+
+/* eviction.c: memory is low, and no topic that holds more has given way */
+bool is_pressed(struct rtmw_publisher *, uint32_t band);
+
+#endif

@@ -1,0 +1,144 @@
+/* When a RELIABLE publisher must wait (requirement P5): a RELIABLE subscriber of its band has `depth` unread messages.
+ *
+ * Counted are the messages that this subscriber will get: offered to it (by counts, see standing.h), not expired, and not
+ * thinned. Each band counts for itself, so that what is urgent never waits for what is not.
+ *
+ * A publisher asks only when what it found the last time is used up: `gate` is the sequence up to which nobody can be
+ * full, since each message counts at most once. It is void when `epoch` changes: a subscriber has joined.
+ */
+#include <string.h>
+
+#include "unread.h"
+
+enum { MOST_LOOKED_AT = 256, MOST_EXPELLED = 64 };
+
+static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
+{
+    return load_relaxed(&block->reliability) == RTMW_RELIABLE &&
+           types_match(p->block->type, load_relaxed(&block->type));
+}
+
+/* At most so many of a subscriber's unread messages come through its min_interval, for those lie so far apart. */
+static uint64_t most_let_through(struct subscriber_block *block, struct rtmw_region *r, struct band *band, uint64_t now)
+{
+    uint64_t interval = load_relaxed(&block->min_interval_ns), accepted = load_relaxed(&block->accepted_ns);
+    struct glimpse oldest;
+    if (!interval) return UINT64_MAX;
+    if (accepted) return now > accepted ? (now - accepted) / interval : 0;
+    if (!glimpse_first(r, band, now, &oldest)) return UINT64_MAX;
+    return now > oldest.published_ns ? (now - oldest.published_ns) / interval + 1 : 1;
+}
+
+/* Of the oldest messages in a band that this subscriber has not taken: how many have expired before it got them. */
+static uint64_t expired_among(struct rtmw_region *r, struct band *band, struct subscriber_block *block,
+                              uint32_t band_number)
+{
+    uint64_t now = monotonic_ns(), expired = 0;
+    uint64_t cursor = sequence_near(link_tag(load_seq(&block->cursor[band_number])), band_tail_sequence(r, band));
+    uint32_t wanted = wanted_by(band, block);
+    struct glimpse g;
+    bool found = glimpse_first(r, band, now, &g);
+    for (uint32_t looked = 0; found && looked < MOST_LOOKED_AT; looked++) {
+        expired += g.expired && g.sequence > cursor && (wanted >> g.offer & 1);
+        found = glimpse_next(r, band, now, &g);
+    }
+    return expired;
+}
+
+/* Below 1: this subscriber is full. */
+static int64_t room_of(struct rtmw_publisher *p, uint32_t band_number, struct subscriber_block *block)
+{
+    struct rtmw_region *r = p->region;
+    struct band *band = &p->topic->band[band_number];
+    int64_t depth = load_relaxed(&block->depth);
+    uint64_t waiting = unread_in(r, band, block, load_seq(&block->taken[band_number])).waiting;
+    if ((int64_t)waiting < depth) return depth - (int64_t)waiting;
+    uint64_t most = most_let_through(block, r, band, monotonic_ns());
+    if (most < waiting) waiting = most;
+    if ((int64_t)waiting < depth) return depth - (int64_t)waiting;
+    uint64_t expired = expired_among(r, band, block, band_number);
+    return depth - (int64_t)(expired < waiting ? waiting - expired : 0);
+}
+
+static int64_t least_room(struct rtmw_publisher *p, uint32_t band)
+{
+    int64_t room = INT32_MAX;
+    struct subscriber_block *block;
+    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++) {
+        if (!waits_for(p, block)) continue;
+        int64_t left = room_of(p, band, block);
+        if (left < room) room = left;
+    }
+    return room < 0 ? 0 : room;
+}
+
+uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
+{
+    if (p->qos.reliability != RTMW_RELIABLE) return UINT32_MAX;
+    uint32_t epoch = load_seq(&p->topic->epoch);
+    uint64_t tail = link_tag(load_seq(&p->topic->band[band].tail)), left = (p->gate[band] - tail) & TAG_MASK;
+    if (epoch == p->gate_epoch && left && left <= INT32_MAX) return (uint32_t)left;
+    if (epoch != p->gate_epoch) memset(p->gate, 0, sizeof p->gate);
+    int64_t room = least_room(p, band);
+    p->gate_epoch = epoch;
+    p->gate[band] = (tail + (uint64_t)room) & TAG_MASK;
+    if (!room) p->full_band = band;
+    return (uint32_t)room;
+}
+
+/* A subscriber that stands still while a publisher waits for it: since when, and where. One word, so that what two
+ * publishers write about it never mixes. */
+static void watch(struct rtmw_region *r, uint32_t topic, uint32_t slot)
+{
+    uint64_t word = load_seq(&r->subscriber_words[slot]);
+    if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != topic) return;
+    struct subscriber_block *block = &r->subscribers[slot];
+    uint32_t position = 0, tick = (uint32_t)(monotonic_ns() >> 20);
+    for (uint32_t b = 0; b < BANDS; b++) position += (uint32_t)link_tag(load_seq(&block->cursor[b]));
+    uint64_t stall = load_seq(&block->stall);
+    if ((uint32_t)(stall >> 32) != position || stall == 0) {
+        cas64(&block->stall, stall, ((uint64_t)position << 32) | tick);
+        return;
+    }
+    int32_t stood = (int32_t)(tick - (uint32_t)stall); /* below 0: another publisher wrote it after I read the clock */
+    if (stood < 0 || (uint64_t)stood << 20 < load_relaxed(&block->lease_ns)) return;
+    if (cas64(&r->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
+        fetch_add(&r->topics[topic].epoch, 1u);
+        topic_unpin(r, topic);
+        wake_subscribers(r, &r->topics[topic], topic);
+    }
+}
+
+/* Memory is waited for from everybody who has something unread, on any topic; room only from the full ones of mine. */
+static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subscriber_block *block, bool for_memory)
+{
+    struct topic *t = &p->region->topics[topic];
+    if (load_relaxed(&block->reliability) != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
+    if (for_memory) return unread_by(p->region, t, block).waiting > 0;
+    return topic == p->topic_index && waits_for(p, block) && room_of(p, p->full_band, block) <= 0;
+}
+
+/* Looks at one subscriber slot. true: its process is dead. */
+static bool expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory)
+{
+    struct rtmw_region *r = p->region;
+    uint64_t word = load_seq(&r->subscriber_words[slot]);
+    uint32_t topic = slot_topic(word);
+    if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) return false;
+    if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) return false;
+    if (load_relaxed(&r->subscribers[slot].lease_ns)) watch(r, topic, slot);
+    return participant_is_dead(r, slot_owner(word));
+}
+
+void expel_stalled(struct rtmw_publisher *p, bool for_memory)
+{
+    struct rtmw_region *r = p->region;
+    bool dead = false;
+    uint32_t top = load_seq(&r->hints->subscribers_top), slot = 0;
+    if (top > r->header->subscribers) top = r->header->subscribers;
+    if (!for_memory)
+        for (; next_subscriber(r, p->topic_index, &slot); slot++) dead |= expel(p, slot, false);
+    for (uint32_t i = 0; for_memory && i < top && i < MOST_EXPELLED; i++) /* the next call goes on behind them */
+        dead |= expel(p, r->expel_scan++ % top, true);
+    if (dead && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
+}

@@ -1,0 +1,84 @@
+/* Where a message stands in its band: how many messages there are up to it, of which offers, and how much memory they took.
+ *
+ *   sequence ─ count[0] ─ count[1] ─ count[2]        count[3] = sequence − the others
+ *   all        of three offers, apart                of every further offer, together
+ *
+ * Each appender writes its message's standing as the predecessor's plus its own message, so a difference of two standings
+ * says in O(1) how many messages, and how many of those that a subscriber gets, lie between two messages.
+ */
+#ifndef RTMW_STANDING_H
+#define RTMW_STANDING_H
+
+#include "core.h"
+
+struct standing {
+    uint64_t sequence, granules;
+    uint32_t count[OFFERS];
+};
+
+/* Of a message that cannot begin another life meanwhile, or whose life the caller validates afterwards by loading head or
+ * tail: that load is why these are acquire. */
+static inline struct standing standing_of(const struct descriptor *d)
+{
+    struct standing at = {load_acquire(&d->sequence), place_granules(load_acquire(&d->place)), {0}};
+    for (uint32_t i = 0; i < OFFERS; i++) at.count[i] = load_acquire(&d->count[i]);
+    return at;
+}
+
+static inline uint32_t offer_of(const struct descriptor *d)
+{
+    uint32_t offer = load_relaxed(&d->offer);
+    return offer < OFFERS ? offer : OFFERS;
+}
+
+/* The standing just before the message of this one. */
+static inline struct standing standing_before(const struct descriptor *d)
+{
+    struct standing at = standing_of(d);
+    uint32_t offer = offer_of(d);
+    at.sequence--;
+    at.granules = (at.granules - load_relaxed(&d->block_granules)) & PLACE_GRANULES_MASK;
+    if (offer < OFFERS) at.count[offer]--;
+    return at;
+}
+
+/* How many messages of the offers in `wanted` there are, modulo 2^32. Bit OFFERS: those that are counted together. */
+static inline uint32_t standing_count(const struct standing *at, uint32_t wanted)
+{
+    uint32_t sum = 0, rest = (uint32_t)at->sequence;
+    for (uint32_t i = 0; i < OFFERS; i++) {
+        rest -= at->count[i];
+        if (wanted & (1u << i)) sum += at->count[i];
+    }
+    return wanted & (1u << OFFERS) ? sum + rest : sum;
+}
+
+/* The index of an offer in its band; OFFERS if that has three others already. */
+static inline uint32_t offer_claim(struct band *band, uint32_t type, uint32_t reliability)
+{
+    uint64_t mine = offer_make(type, reliability);
+    for (uint32_t i = 0; i < OFFERS;) {
+        uint64_t offers = load_relaxed(&band->offers), there = offer_at(offers, i);
+        if (there == mine) return i;
+        if (there)
+            i++;
+        else if (cas64(&band->offers, offers, offers | (mine << (i * OFFER_BITS))))
+            return i;
+    }
+    return OFFERS;
+}
+
+/* Which offers of a band a subscriber gets: a bit each. What is counted together may be for it. */
+static inline uint32_t offers_wanted(uint64_t offers, uint32_t type, uint32_t reliability, bool exact)
+{
+    uint32_t wanted = 1u << OFFERS;
+    for (uint32_t i = 0; i < OFFERS; i++) {
+        uint64_t offer = offer_at(offers, i);
+        if (offer && types_match(offer_type(offer), type) &&
+            reliabilities_match(offer_reliability(offer), reliability, exact))
+            wanted |= 1u << i;
+    }
+    return wanted;
+}
+
+#endif
