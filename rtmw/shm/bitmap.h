@@ -11,7 +11,7 @@
 
 #include "atomics.h"
 
-#define BITMAP_END     UINT64_MAX
+#define BITMAP_END         UINT64_MAX
 #define BITMAP_WORDS(bits) (((uint64_t)(bits) + 63) / 64)
 
 static inline void bitmap_set(uint64_t *map, uint64_t bit)

@@ -128,7 +128,7 @@ static bool run_between(struct rtmw_region *r, uint32_t index, uint32_t pages, u
 /* A run in what every band may claim; else one that may reach into the reserve. */
 static bool allocate_pages(struct rtmw_region *r, uint32_t index, uint32_t pages, uint32_t band)
 {
-    uint32_t all = r->header->pages, common = r->header->reserved_pages, open = first_open(common, band);
+    uint32_t all = r->header->pages, common = r->header->reserved_pages, open = r->open_pages[band];
     return run_between(r, index, pages, common, all) || (open < common && run_between(r, index, pages, open, all));
 }
 
@@ -209,7 +209,7 @@ static bool granules_from(struct rtmw_region *r, uint32_t index, uint32_t count,
 
 static bool allocate_granules(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t band)
 {
-    uint32_t common = r->header->reserved_pages, open = first_open(common, band);
+    uint32_t common = r->header->reserved_pages, open = r->open_pages[band];
     return granules_from(r, index, count, common) || (open < common && granules_from(r, index, count, open));
 }
 
@@ -225,7 +225,7 @@ bool block_allocate(struct rtmw_region *r, uint32_t index, uint64_t size, uint32
 
 bool block_is_open(struct rtmw_region *r, struct descriptor *d, uint32_t band)
 {
-    uint64_t first = (uint64_t)first_open(r->header->reserved_pages, band) * GRANULES_A_PAGE;
+    uint64_t first = (uint64_t)r->open_pages[band] * GRANULES_A_PAGE;
     return load_relaxed(&d->block_granule) >= first;
 }
 
@@ -253,13 +253,13 @@ void recount_pages(struct rtmw_region *r)
 bool descriptors_are_low(struct rtmw_region *r, uint32_t band)
 {
     const struct header *h = r->header;
-    int64_t open = h->descriptors - first_open(h->reserved_descriptors, band);
+    int64_t open = h->descriptors - r->open_descriptors[band];
     return descriptors_used(r) > open - open / 8;
 }
 
 bool pool_is_low(struct rtmw_region *r, uint32_t band)
 {
     const struct header *h = r->header;
-    int64_t open = (int64_t)(h->pages - first_open(h->reserved_pages, band)) * GRANULES_A_PAGE;
+    int64_t open = (int64_t)(h->pages - r->open_pages[band]) * GRANULES_A_PAGE;
     return descriptors_are_low(r, band) || (int64_t)load_relaxed(&r->hints->granules_used) > open - open / 8;
 }

@@ -11,6 +11,7 @@
 #include "rtmw.h"
 
 enum { STASH = 256 };
+enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
@@ -43,6 +44,9 @@ struct rtmw_region {
     uint64_t *free_descriptors, *passed_descriptors, *free_pages, *roomy_pages, *evictable; /* see bitmap.h */
     struct descriptor *descriptors;
 
+    uint32_t reserve_end;                                /* descriptors from this index on are open to every band */
+    uint32_t open_descriptors[BANDS], open_pages[BANDS]; /* the first that a band may claim: see first_open */
+
     uint32_t me; /* participant slot */
     uint64_t my_word;
     uint64_t pid_namespace;
@@ -54,12 +58,13 @@ struct rtmw_region {
     uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
     uint32_t evict_scan[BANDS];              /* and that for topics whose messages give way */
     uint64_t real_minus_mono, real_checked_ns;
-    uint64_t swept_ns, relieved_ns, reclaimed_ns; /* when this process last looked for the dead, for relief, for passed */
-    bool relieved;                                /* then a topic that holds more gave way */
-    bool short_of_pages;                          /* what the last claim that found nothing lacked; else a descriptor */
-    int socket;                    /* datagrams that say "look again" arrive here; -1 until asked for */
-    uint32_t sender;               /* and leave from here: descriptor + 1; 0 until needed */
-    uint32_t wakeups;              /* distinguishes one arming of a subscriber from the next */
+    uint64_t swept_ns, relieved_ns,
+        reclaimed_ns;    /* when this process last looked for the dead, for relief, for passed */
+    bool relieved;       /* then a topic that holds more gave way */
+    bool short_of_pages; /* what the last claim that found nothing lacked; else a descriptor */
+    int socket;          /* datagrams that say "look again" arrive here; -1 until asked for */
+    uint32_t sender;     /* and leave from here: descriptor + 1; 0 until needed */
+    uint32_t wakeups;    /* distinguishes one arming of a subscriber from the next */
 };
 
 struct rtmw_publisher {
@@ -92,6 +97,8 @@ struct rtmw_subscriber {
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
     uint64_t offers[BANDS];   /* the band's, when `wanted` was found */
     uint32_t wanted[BANDS];   /* which of them it gets: see standing.h */
+    bool every[BANDS];        /* it gets all of them, */
+    uint32_t beside[BANDS];   /* and so many messages are none of these: from an earlier life of the topic's slot */
     uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
@@ -123,14 +130,6 @@ static inline uint64_t endpoint_identity(uint64_t participant, uint64_t word, ui
     return (uint64_t)participant_pid(participant) << 32 | (slot_generation(word) & 0xFFFF) << 16 | (slot & 0xFFFF);
 }
 
-/* The first of `reserved` descriptors or pages that a band may claim: bands 0 to 3 none of them, 4 a quarter of what is
- * reserved less than 3, and so on; 7 all. What lies behind the reserve is for every band. */
-static inline uint32_t first_open(uint32_t reserved, uint32_t band)
-{
-    uint32_t above = BANDS - 1 - (band < BANDS ? band : BANDS - 1);
-    return (uint32_t)((uint64_t)reserved * (above < 4 ? above : 4) / 4);
-}
-
 /* A hint; below 0 when a recount and a claim crossed. */
 static inline int64_t descriptors_used(struct rtmw_region *r)
 {
@@ -160,8 +159,8 @@ uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 /* descriptors.c: lock held */
 /* LOANED by me with room for size, or NIL; for a message of this band */
 uint32_t descriptor_claim(struct rtmw_region *, uint64_t size, uint32_t band);
-void descriptor_fetch_ahead(struct rtmw_region *);              /* for the claims to come */
-void descriptor_free(struct rtmw_region *, uint32_t index);     /* LOANED by me → FREE */
+void descriptor_fetch_ahead(struct rtmw_region *);                               /* for the claims to come */
+void descriptor_free(struct rtmw_region *, uint32_t index);                      /* LOANED by me → FREE */
 bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
@@ -171,7 +170,7 @@ bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state)
 bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
 uint32_t reclaim_hinted(struct rtmw_region *);   /* a bounded part: what somebody said may be passed */
-uint32_t reclaim_stashed(struct rtmw_region *);  /* a bounded part, in turn: what idle processes have in their stashes */
+uint32_t reclaim_stashed(struct rtmw_region *); /* a bounded part, in turn: what idle processes have in their stashes */
 void hint_passed(struct rtmw_region *, uint32_t index); /* it may be passed, and nobody may know */
 void recount_hints(struct rtmw_region *);
 void stash_flush(struct rtmw_region *); /* frees what is stashed and unheld, with blocks */
@@ -180,7 +179,8 @@ void *payload_of(struct rtmw_region *, struct descriptor *, uint64_t size);
 
 /* blocks.c: lock held */
 bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size, uint32_t band);
-bool block_is_open(struct rtmw_region *, struct descriptor *, uint32_t band); /* its block lies where the band may claim */
+bool block_is_open(struct rtmw_region *, struct descriptor *,
+                   uint32_t band); /* its block lies where the band may claim */
 void recount_pages(struct rtmw_region *);
 void block_drop(struct rtmw_region *, struct descriptor *);
 bool owner_is_live(struct rtmw_region *, uint64_t word);
@@ -203,7 +203,7 @@ struct passing {
     uint64_t granules;     /* enough, when so many are passed over */
     uint32_t most;         /* at most STASH */
 };
-uint32_t queue_pass(struct rtmw_region *, struct band *, const struct passing *); /* how many. Lock held */
+uint32_t queue_pass(struct rtmw_region *, struct band *, const struct passing *);         /* how many. Lock held */
 uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
 /* A message of a queue, looked at without being held: its fields are those of that message. */
 struct glimpse {
@@ -244,13 +244,13 @@ void topic_keep_bytes(struct topic *, struct publisher_block *);
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
 
 /* eviction.c: what gives way when memory runs short, over all topics. Lock held */
-struct search {            /* of one call, for a message */
+struct search { /* of one call, for a message */
     struct rtmw_publisher *publisher;
-    uint32_t band;         /* of the message */
-    uint64_t need, own;    /* of what is short; and what the publisher's own topic holds of it in that band */
-    uint64_t now;          /* CLOCK_MONOTONIC */
-    int64_t looks;         /* that are left */
-    bool reclaimed;        /* stashes of others were looked through */
+    uint32_t band;      /* of the message */
+    uint64_t need, own; /* of what is short; and what the publisher's own topic holds of it in that band */
+    uint64_t now;       /* CLOCK_MONOTONIC */
+    int64_t looks;      /* that are left */
+    bool reclaimed;     /* stashes of others were looked through */
 };
 struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
 bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */

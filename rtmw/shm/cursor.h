@@ -5,15 +5,21 @@
 #include "outcome.h"
 #include "standing.h"
 
-/* Which offers of a band it gets; found again when the band has got another one. */
+/* Which offers of a band it gets. */
 static inline uint32_t wanted_here(rtmw_subscriber *s, uint32_t band)
 {
-    uint64_t offers = load_relaxed(&s->topic->band[band].offers);
-    if (__builtin_expect(offers != s->offers[band] || !s->wanted[band], 0)) {
-        s->offers[band] = offers;
-        s->wanted[band] = offers_wanted(offers, s->type, s->qos.reliability, s->exact);
-    }
-    return s->wanted[band];
+    return offers_wanted(load_relaxed(&s->topic->band[band].offers), s->type, s->qos.reliability, s->exact);
+}
+
+/* The band has got another offer since the cursor was at an earlier message than this one. */
+void cursor_see_offers(rtmw_subscriber *, uint32_t band, const struct descriptor *);
+
+/* How many messages that it gets there are up to this one, to which the cursor has come. Mostly it gets all of them. */
+static inline uint32_t taken_at(rtmw_subscriber *s, uint32_t band, const struct descriptor *d)
+{
+    if (__builtin_expect(load_relaxed(&s->topic->band[band].offers) != s->offers[band], 0))
+        cursor_see_offers(s, band, d);
+    return s->every[band] ? (uint32_t)s->sequence[band] - s->beside[band] : count_up_to(d, s->wanted[band]);
 }
 
 /* What it has taken, then where it is: see needs_behind in retention.c. */
@@ -22,18 +28,14 @@ static inline void set_cursor(rtmw_subscriber *s, uint32_t band)
     uint64_t word = link_make(s->sequence[band] & TAG_MASK, s->index[band]);
     store_release(&s->block->taken[band], s->taken[band]);
     if (s->qos.reliability == RTMW_RELIABLE)
-        store_seq(&s->block->cursor[band], word); /* pairs with reliable_room and set_aside: this, then `room`, `pinned` */
+        store_seq(&s->block->cursor[band],
+                  word); /* pairs with reliable_room and set_aside: this, then `room`, `pinned` */
     else
         store_release(&s->block->cursor[band], word);
 }
 
 /* Of the messages between two that it came to, some were for it, and the others were not. */
-static inline void count_gap(rtmw_subscriber *s, uint32_t band, uint64_t gap, uint32_t wanted)
-{
-    uint64_t lost = wanted <= gap ? wanted : gap;
-    if (lost) outcome_gone(s, band, s->sequence[band] - (s->index[band] != NIL), lost);
-    if (gap > lost) count_up(s->type == TYPE_ANY ? &s->block->unmatched : &s->block->other_types, gap - lost);
-}
+void cursor_count_gap(rtmw_subscriber *, uint32_t band, uint64_t gap, uint32_t wanted);
 
 /* Before the oldest message that is kept: nothing is held, and nothing counted. */
 void cursor_to_head(rtmw_subscriber *, uint32_t band);
@@ -45,12 +47,11 @@ static inline int step(rtmw_subscriber *s, uint32_t band)
     int stepped = queue_step(s->region, &s->topic->band[band], &s->index[band], &s->sequence[band], &missed);
     if (stepped != STEP_OK) return stepped;
     const struct descriptor *d = &s->region->descriptors[s->index[band]];
-    struct standing at = standing_of(d);
-    uint32_t before = s->taken[band], wanted = wanted_here(s, band);
-    s->taken[band] = standing_count(&at, wanted);
+    uint32_t before = s->taken[band];
+    s->taken[band] = taken_at(s, band, d);
     set_cursor(s, band);
     if (__builtin_expect(missed, 0))
-        count_gap(s, band, missed, s->taken[band] - before - (wanted >> offer_of(d) & 1));
+        cursor_count_gap(s, band, missed, s->taken[band] - before - (wanted_here(s, band) >> offer_of(d) & 1));
     return STEP_OK;
 }
 

@@ -14,7 +14,7 @@
 #include "core.h"
 
 enum { AHEAD = 1, LINES_AHEAD = 3 };
-enum { SCATTER = 1024, SCATTER_STEP = 619, SCATTER_BACK = 579 }; /* STEP × BACK is 1 modulo SCATTER */
+enum { SCATTER_STEP = 619, SCATTER_BACK = 579 }; /* STEP × BACK is 1 modulo SCATTER */
 enum { RECLAIM_HINTED = 64, RECLAIM_LOOKED_AT = 4096 };
 
 static uint32_t granules_for(uint64_t size)
@@ -55,7 +55,7 @@ static uint32_t gathered(uint32_t index, uint32_t count)
 
 static bool is_open(struct rtmw_region *r, uint32_t index, uint32_t band)
 {
-    return gathered(index, r->header->descriptors) >= first_open(r->header->reserved_descriptors, band);
+    return index >= r->reserve_end || gathered(index, r->header->descriptors) >= r->open_descriptors[band];
 }
 
 bool descriptor_take_over(struct rtmw_region *r, uint32_t index, uint64_t state)
@@ -103,7 +103,7 @@ struct want {
     uint32_t granules, band;
 };
 
-static bool suits(struct rtmw_region *r, struct descriptor *d, const struct want *want)
+static inline bool suits(struct rtmw_region *r, struct descriptor *d, const struct want *want)
 {
     return block_suits(d, want->granules) && (!want->granules || block_is_open(r, d, want->band));
 }
@@ -140,7 +140,7 @@ void descriptor_fetch_ahead(struct rtmw_region *r)
 /* A descriptor that a bit of the free ones names: claimed, or the bit is cleared. */
 static bool claim_free(struct rtmw_region *r, uint32_t k, uint32_t *index)
 {
-    struct descriptor *d = &r->descriptors[*index = scattered(k, r->header->descriptors)];
+    struct descriptor *d = &r->descriptors[ *index = scattered(k, r->header->descriptors)];
     uint64_t state = load_relaxed(&d->state);
     bool claimed = state_kind(state) == FREE && descriptor_take_over(r, *index, state);
     bitmap_clear(r->free_descriptors, k);
@@ -156,7 +156,7 @@ static uint32_t scan_free(struct rtmw_region *r, uint32_t band)
 {
     uint32_t count = r->header->descriptors, common = r->header->reserved_descriptors, index;
     uint32_t start = r->scan >= common && r->scan < count ? r->scan : common;
-    uint32_t from[] = {start, common, first_open(common, band)}, end[] = {count, start, common};
+    uint32_t from[] = {start, common, r->open_descriptors[band]}, end[] = {count, start, common};
     for (int part = 0; part < 3; part++)
         for (uint64_t k = from[part]; (k = bitmap_next(r->free_descriptors, k, end[part])) != BITMAP_END; k++)
             if (claim_free(r, (uint32_t)k, &index)) {

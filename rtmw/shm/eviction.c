@@ -24,7 +24,14 @@
 #include "bitmap.h"
 #include "retention.h"
 
-enum { CANDIDATES = 8, LOOKS = 48, UNREAD_MOST = 8, RELIEF_EVERY_NS = 1000000, RECLAIM_EVERY_NS = 1000000, SWEEP_EVERY_NS = 10000000 };
+enum {
+    CANDIDATES = 8,
+    LOOKS = 48,
+    UNREAD_MOST = 8,
+    RELIEF_EVERY_NS = 1000000,
+    RECLAIM_EVERY_NS = 1000000,
+    SWEEP_EVERY_NS = 10000000
+};
 
 static uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
 {

@@ -140,6 +140,8 @@ static inline uint64_t place_make(uint64_t granules, uint32_t topic, uint32_t ba
 {
     return (granules << 24) | ((uint64_t)topic << 8) | band;
 }
+/* The place of the next message of the band, which has so many granules. */
+static inline uint64_t place_add(uint64_t place, uint64_t granules) { return place + (granules << 24); }
 static inline uint64_t place_granules(uint64_t place) { return place >> 24; }
 static inline uint32_t place_topic(uint64_t place) { return (uint32_t)(place >> 8) & 0xFFFF; }
 static inline uint32_t place_band(uint64_t place) { return (uint32_t)place & 255; }
@@ -222,10 +224,10 @@ struct topic {
     uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see eviction.c */
     uint64_t tracers[2]; /* bit a participant that traces it: set and cleared by it, cleared by who sweeps after it */
     uint64_t subscribed; /* bit a 64th of the subscriber table in which it ever had one: they set, before ACTIVE */
-    uint32_t wait; /* futex. Odd: somebody sleeps. A wake-up makes it even */
-    uint32_t poll; /* odd: some subscriber wants a datagram. See wait.c */
-    uint32_t room; /* futex of RELIABLE publishers that wait for a subscriber to move */
-    uint32_t pinned; /* bit a band of which RELIABLE subscribers need all. Evictors set; who moves on clears */
+    uint32_t wait;       /* futex. Odd: somebody sleeps. A wake-up makes it even */
+    uint32_t poll;       /* odd: some subscriber wants a datagram. See wait.c */
+    uint32_t room;       /* futex of RELIABLE publishers that wait for a subscriber to move */
+    uint32_t pinned;     /* bit a band of which RELIABLE subscribers need all. Evictors set; who moves on clears */
     uint8_t pad1[LINE - 16];
     char name[NAME_BYTES];
     struct band band[BANDS];
@@ -252,7 +254,7 @@ struct subscriber_block {
     uint64_t other_types; /* the owner only: messages of types it does not take */
     uint64_t stall; /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it; the owner: 0 */
     uint32_t armed; /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket; /* 1: it has a socket of its own, beside its process' */
+    uint32_t own_socket;   /* 1: it has a socket of its own, beside its process' */
     uint32_t taken[BANDS]; /* how many of the messages up to the cursor were offered to it. The owner, behind cursor */
     uint64_t accepted_ns;  /* published_ns of the last message that min_interval let through; 0: none. The owner */
 };
@@ -345,7 +347,7 @@ RTMW_PIN(sizeof(struct header) == 256 && sizeof(struct hints) == 64);
 RTMW_PIN(sizeof(struct participant) == 128);
 RTMW_PIN(sizeof(struct type_entry) == 8192 && offsetof(struct type_entry, description) == 192);
 RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);
-RTMW_PIN(OFFERS * OFFER_BITS <= 64);
+RTMW_PIN(OFFERS *OFFER_BITS <= 64);
 RTMW_PIN(offsetof(struct topic, tracers) == 40 && offsetof(struct topic, wait) == 64);
 RTMW_PIN(offsetof(struct topic, subscribed) == 56 && offsetof(struct topic, pinned) == 76);
 RTMW_PIN(offsetof(struct topic, name) == 128);

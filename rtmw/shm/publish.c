@@ -77,7 +77,7 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
-    if (size > (uint64_t)(r->header->pages - first_open(r->header->reserved_pages, band)) * PAGE) return RTMW_TOO_LARGE;
+    if (size > (uint64_t)(r->header->pages - r->open_pages[band]) * PAGE) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     queue_trim(p, band, size > IN_PLACE);
     uint32_t index = claim_with_room(p, size, band);

@@ -66,71 +66,80 @@ static void help_first(struct rtmw_region *r, struct band *band, uint64_t tail)
     cas64(&band->tail, tail, head);
 }
 
-/* Where a message goes, and what lies before it there. */
-struct behind {
-    struct standing standing;
-    uint64_t predecessor;
-    uint32_t topic, band;
-};
-
-static void prepare(struct descriptor *d, uint64_t state, const struct behind *behind)
+static void stand_first(struct descriptor *d, uint32_t topic, uint32_t band)
 {
-    uint64_t granules = behind->standing.granules + load_relaxed(&d->block_granules);
-    uint32_t offer = offer_of(d);
-    store_relaxed(&d->sequence, behind->standing.sequence + 1);
-    for (uint32_t i = 0; i < OFFERS; i++) store_relaxed(&d->count[i], behind->standing.count[i] + (i == offer));
-    store_release(&d->place, place_make(granules & PLACE_GRANULES_MASK, behind->topic, behind->band));
-    store_release(&d->predecessor, behind->predecessor); /* before the state: who settles after a death reads both */
+    store_relaxed(&d->sequence, 1);
+    store_relaxed(&d->place, place_make(load_relaxed(&d->block_granules), topic, band));
+    for (uint32_t i = 0; i < OFFERS; i++) store_relaxed(&d->count[i], i == d->offer);
+}
+
+/* Behind `last`, if that is still the last one when tail is looked at again: hence acquire. */
+static inline void stand_behind(struct descriptor *d, const struct descriptor *last)
+{
+    store_relaxed(&d->sequence, load_acquire(&last->sequence) + 1);
+    store_relaxed(&d->place, place_add(load_acquire(&last->place), load_relaxed(&d->block_granules)));
+    uint32_t offer = load_relaxed(&d->offer);
+    store_relaxed(&d->count[0], load_acquire(&last->count[0]) + (offer == 0)); /* by hand: each append does it */
+    store_relaxed(&d->count[1], load_acquire(&last->count[1]) + (offer == 1));
+    store_relaxed(&d->count[2], load_acquire(&last->count[2]) + (offer == 2));
+}
+
+static inline void say_appending(struct descriptor *d, uint64_t state, uint64_t predecessor)
+{
+    store_release(&d->predecessor, predecessor); /* before the state: who settles after a death reads both */
     if (state_kind(load_relaxed(&d->state)) == LOANED) store_release(&d->state, state);
 }
 
-static bool append_first(struct rtmw_region *r, struct behind *nothing, uint64_t tail, uint32_t index)
+static bool append_first(struct rtmw_region *r, struct band *band, uint64_t tail, uint32_t index)
 {
-    struct band *band = &r->topics[nothing->topic].band[nothing->band];
     struct descriptor *d = &r->descriptors[index];
-    nothing->standing = (struct standing){0};
-    nothing->predecessor = link_make(0, NIL);
-    prepare(d, state_make(state_generation(load_relaxed(&d->state)), APPENDING, r->me), nothing);
+    say_appending(d, state_make(state_generation(load_relaxed(&d->state)), APPENDING, r->me), link_make(0, NIL));
     bool linked = cas64(&band->head, link_make(0, NIL), link_make(1, index));
     help_first(r, band, tail);
     return linked;
 }
 
-/* Append a LOANED descriptor whose fields are written. false: the region is damaged. */
-bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, uint32_t index)
+static bool link_descriptor(struct rtmw_region *r, uint32_t topic, uint32_t band_number, uint32_t index)
 {
-    struct topic *t = &r->topics[topic];
-    struct band *band = &t->band[band_number];
+    struct band *band = &r->topics[topic].band[band_number];
     struct descriptor *d = &r->descriptors[index];
-    struct behind behind = {.topic = topic, .band = band_number};
     uint64_t generation = state_generation(load_relaxed(&d->state));
     uint64_t appending = state_make(generation, APPENDING, r->me), self = link_make(generation, index);
-    if (!(load_relaxed(&t->bands) & (1u << band_number))) fetch_or(&t->bands, 1u << band_number);
-    store_relaxed(&d->offer, (uint8_t)offer_claim(band, d->type, d->reliability));
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t tail = load_seq(&band->tail);
         if (link_index(tail) == NIL) {
-            if (append_first(r, &behind, tail, index)) return evictable_appended(r, topic, band_number), true;
+            stand_first(d, topic, band_number);
+            if (append_first(r, band, tail, index)) return true;
             continue;
         }
         struct descriptor *last = descriptor_at(r, link_index(tail));
         if (!last) return false;
         uint64_t next = load_seq(&last->next);
-        behind.standing = standing_of(last);
+        stand_behind(d, last);
         if (load_seq(&band->tail) != tail) continue;
         if (link_index(next) != NIL) {
             if (!descriptor_at(r, link_index(next))) return false;
             help_tail(r, band, tail, next);
             continue;
         }
-        behind.predecessor = link_make(link_tag(next), link_index(tail));
-        prepare(d, appending, &behind);
+        say_appending(d, appending, link_make(link_tag(next), link_index(tail)));
         if (!cas64(&last->next, next, self)) continue;
         help_tail(r, band, tail, self);
-        evictable_appended(r, topic, band_number);
         return true;
     }
     return false;
+}
+
+/* Append a LOANED descriptor whose fields are written. false: the region is damaged. */
+bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band, uint32_t index)
+{
+    struct topic *t = &r->topics[topic];
+    struct descriptor *d = &r->descriptors[index];
+    if (!(load_relaxed(&t->bands) & (1u << band))) fetch_or(&t->bands, 1u << band);
+    store_relaxed(&d->offer, (uint8_t)offer_claim(&t->band[band], d->type, d->reliability));
+    if (!link_descriptor(r, topic, band, index)) return false;
+    evictable_appended(r, topic, band);
+    return true;
 }
 
 uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
@@ -139,7 +148,7 @@ uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         tail = load_seq(&band->tail);
         struct descriptor *d = descriptor_at(r, link_index(tail));
-        if (!d) break; /* nothing published yet */
+        if (!d) break;                                  /* nothing published yet */
         uint64_t sequence = load_acquire(&d->sequence); /* acquire: before tail is looked at again */
         if (load_seq(&band->tail) == tail) return sequence;
     }

@@ -160,6 +160,23 @@ static void find_tables(struct rtmw_region *r)
     r->descriptors = (void *)(base + h->at_descriptors);
 }
 
+/* Of `reserved` descriptors or pages, those that a band may not claim: all for bands 0 to 3, none for 7, and a quarter less
+ * for each band between. They are the first ones; what lies behind them is for every band. */
+static uint32_t first_open(uint32_t reserved, uint32_t band)
+{
+    uint32_t above = BANDS - 1 - band;
+    return (uint32_t)((uint64_t)reserved * (above < 4 ? above : 4) / 4);
+}
+
+void region_open_reserve(struct rtmw_region *r)
+{
+    r->reserve_end = (r->header->reserved_descriptors + SCATTER - 1) / SCATTER * SCATTER;
+    for (uint32_t band = 0; band < BANDS; band++) {
+        r->open_descriptors[band] = first_open(r->header->reserved_descriptors, band);
+        r->open_pages[band] = first_open(r->header->reserved_pages, band);
+    }
+}
+
 static int map_blocks(struct rtmw_region *r)
 {
     char name[64];
@@ -216,6 +233,7 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
     if (code == RTMW_OK) code = map_blocks(r);
     if (code == RTMW_OK) {
         find_tables(r);
+        region_open_reserve(r);
         r->refs = calloc(r->header->descriptors, sizeof *r->refs);
         code = r->refs ? participant_claim(r) : RTMW_SYSTEM;
     }

@@ -84,7 +84,8 @@ bool outlook_empty_last(struct rtmw_region *r, const struct outlook *o)
     struct descriptor *last = descriptor_at(r, link_index(tail));
     if (!last || o->kept != 1 || o->history || !load_relaxed(&last->block_granules)) return false;
     uint64_t state = load_seq(&last->state);
-    if (link_tag(tail) != (o->newest.sequence & TAG_MASK) || o->floor[offer_of(last)] < o->newest.sequence) return false;
+    if (link_tag(tail) != (o->newest.sequence & TAG_MASK) || o->floor[offer_of(last)] < o->newest.sequence)
+        return false;
     return load_seq(&band->tail) == tail && descriptor_empty(r, last, state);
 }
 

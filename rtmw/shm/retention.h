@@ -16,10 +16,10 @@ enum look {
 struct outlook {
     uint32_t topic, band;
     enum look look;
-    bool offered;                    /* a RELIABLE publisher was here; else a RELIABLE subscriber is matched with none */
-    struct standing passed, newest;  /* just before the oldest message, and of the newest */
-    uint64_t kept, history;          /* messages in the queue, and how many of these stay in any case */
-    uint64_t floor[OFFERS + 1];      /* of each offer, the last sequence that nobody needs */
+    bool offered;                   /* a RELIABLE publisher was here; else a RELIABLE subscriber is matched with none */
+    struct standing passed, newest; /* just before the oldest message, and of the newest */
+    uint64_t kept, history;         /* messages in the queue, and how many of these stay in any case */
+    uint64_t floor[OFFERS + 1];     /* of each offer, the last sequence that nobody needs */
 };
 
 /* Only how much there is: `floor` is missing. */

@@ -53,19 +53,27 @@ static inline uint32_t standing_count(const struct standing *at, uint32_t wanted
     return wanted & (1u << OFFERS) ? sum + rest : sum;
 }
 
+static inline uint32_t count_up_to(const struct descriptor *d, uint32_t wanted)
+{
+    struct standing at = standing_of(d);
+    return standing_count(&at, wanted);
+}
+
 /* The index of an offer in its band; OFFERS if that has three others already. */
+uint32_t offer_search(struct band *, uint64_t offer);
+
 static inline uint32_t offer_claim(struct band *band, uint32_t type, uint32_t reliability)
 {
     uint64_t mine = offer_make(type, reliability);
-    for (uint32_t i = 0; i < OFFERS;) {
-        uint64_t offers = load_relaxed(&band->offers), there = offer_at(offers, i);
-        if (there == mine) return i;
-        if (there)
-            i++;
-        else if (cas64(&band->offers, offers, offers | (mine << (i * OFFER_BITS))))
-            return i;
-    }
-    return OFFERS;
+    return __builtin_expect(offer_at(load_relaxed(&band->offers), 0) == mine, 1) ? 0 : offer_search(band, mine);
+}
+
+/* A subscriber gets every offer that there is in the band, and so every message. */
+static inline bool is_every_offer(uint64_t offers, uint32_t wanted)
+{
+    for (uint32_t i = 0; i < OFFERS; i++)
+        if (offer_at(offers, i) && !(wanted & (1u << i))) return false;
+    return true;
 }
 
 /* Which offers of a band a subscriber gets: a bit each. What is counted together may be for it. */

@@ -21,11 +21,25 @@ static bool start_at_tail(rtmw_subscriber *s, uint32_t band)
         if (!hold(s->region, link_index(tail), b, sequence)) continue;
         s->index[band] = link_index(tail);
         s->sequence[band] = sequence;
-        struct standing at = standing_of(&s->region->descriptors[s->index[band]]);
-        s->taken[band] = standing_count(&at, wanted_here(s, band));
+        s->taken[band] = taken_at(s, band, &s->region->descriptors[s->index[band]]);
         return set_cursor(s, band), true;
     }
     return false;
+}
+
+void cursor_see_offers(rtmw_subscriber *s, uint32_t band, const struct descriptor *d)
+{
+    s->offers[band] = load_relaxed(&s->topic->band[band].offers);
+    s->wanted[band] = wanted_here(s, band);
+    s->every[band] = is_every_offer(s->offers[band], s->wanted[band]);
+    s->beside[band] = (uint32_t)s->sequence[band] - count_up_to(d, s->wanted[band]);
+}
+
+void cursor_count_gap(rtmw_subscriber *s, uint32_t band, uint64_t gap, uint32_t wanted)
+{
+    uint64_t lost = wanted <= gap ? wanted : gap;
+    if (lost) outcome_gone(s, band, s->sequence[band] - (s->index[band] != NIL), lost);
+    if (gap > lost) count_up(s->type == TYPE_ANY ? &s->block->unmatched : &s->block->other_types, gap - lost);
 }
 
 void cursor_to_head(rtmw_subscriber *s, uint32_t band)

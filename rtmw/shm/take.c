@@ -89,7 +89,7 @@ static int rejoin(rtmw_subscriber *s)
         uint32_t taken = s->taken[band];
         if (head <= sequence + 1) continue;
         cursor_to_head(s, band);
-        count_gap(s, band, s->sequence[band] - sequence, s->taken[band] - taken);
+        cursor_count_gap(s, band, s->sequence[band] - sequence, s->taken[band] - taken);
     }
     count_up(&s->block->lapses, 1);
     store_seq(&s->block->stall, 0);

@@ -5,6 +5,19 @@
  */
 #include "unread.h"
 
+uint32_t offer_search(struct band *band, uint64_t offer)
+{
+    for (uint32_t i = 0; i < OFFERS;) {
+        uint64_t offers = load_relaxed(&band->offers), there = offer_at(offers, i);
+        if (there == offer) return i;
+        if (there)
+            i++;
+        else if (cas64(&band->offers, offers, offers | (offer << (i * OFFER_BITS))))
+            return i;
+    }
+    return OFFERS;
+}
+
 /* The newest message's standing; zeros when nothing was published yet. */
 struct standing newest_standing(struct rtmw_region *r, struct band *band)
 {
