@@ -22,9 +22,6 @@ PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)
     return NULL;
 }
 
-/* 146 years: long enough for ever, and far from where sums overflow. */
-#define LONGEST_NS (UINT64_C(1) << 62)
-
 bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
 {
     if (value == NULL || value == Py_None) {

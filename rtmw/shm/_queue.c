@@ -18,12 +18,14 @@ static PyObject *queued_message(struct rtmw_region *r, uint32_t band, uint32_t i
 {
     struct descriptor *d = &r->descriptors[index];
     uint64_t size = load_relaxed(&d->size);
+    lock_take(&r->lock);
+    uint64_t expires = expires_realtime_ns(r, d, monotonic_ns());
+    lock_give(&r->lock);
     const void *payload = payload_of(r, d, size);
     Py_ssize_t shown = payload && size < PREVIEW ? (Py_ssize_t)size : PREVIEW;
     return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)size,
                          (unsigned int)d->type, (unsigned long long)d->publisher, (unsigned long long)d->source_time_ns,
-                         (unsigned long long)d->expires_ns, holder_pids(r, d), payload ? payload : "",
-                         payload ? shown : 0);
+                         (unsigned long long)expires, holder_pids(r, d), payload ? payload : "", payload ? shown : 0);
 }
 
 /* Walks as a subscriber would: each message is held while it is looked at. */

@@ -102,6 +102,27 @@ extern uint32_t rtmw_forks; /* fork() calls of which this process is the child *
 
 static inline bool is_forked(const struct rtmw_region *r) { return __builtin_expect(r->forks != rtmw_forks, 0); }
 
+/* 146 years. A time limit beyond it is none, and a clock plus a limit below it never overflows. */
+#define LONGEST_NS (UINT64_C(1) << 62)
+
+/* A limit that a program has asked for; 0: no limit. */
+static inline uint64_t limit_of(uint64_t ns) { return ns > LONGEST_NS ? 0 : ns; }
+
+/* The moment `at` of a clock that shows `from`, on a clock that shows `to` now. Never 0, which is no moment; a moment
+ * outside the range is moved to its edge. */
+static inline uint64_t on_clock(uint64_t at, uint64_t from, uint64_t to)
+{
+    if (at > from) return at - from > UINT64_MAX - to ? UINT64_MAX : to + (at - from);
+    return from - at < to ? to - (from - at) : 1;
+}
+
+/* Lifetimes run on CLOCK_MONOTONIC: to set the wall clock neither ends nor prolongs them. */
+static inline bool is_expired(const struct descriptor *d, uint64_t mono_ns)
+{
+    uint64_t expires = load_relaxed(&d->expires_ns);
+    return expires && expires <= mono_ns;
+}
+
 /* Of a participant, in a pair of words. */
 static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
 
@@ -127,7 +148,14 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);
-uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
+/* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
+uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
+/* When a message ends on the wall clock, as that is set now; 0: never. Lock held */
+static inline uint64_t expires_realtime_ns(struct rtmw_region *r, const struct descriptor *d, uint64_t mono)
+{
+    uint64_t expires = load_relaxed(&d->expires_ns);
+    return expires ? on_clock(expires, mono, realtime_ns(r, mono)) : 0;
+}
 
 /* participants.c */
 int participant_claim(struct rtmw_region *);

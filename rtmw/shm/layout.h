@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 4u
+#define RTMW_LAYOUT_VERSION 5u
 
 enum {
     LINE = 64,
@@ -235,7 +235,7 @@ struct descriptor {
     uint32_t block_granules; /* 0: no block */
     uint64_t published_ns;   /* CLOCK_MONOTONIC */
     uint64_t source_time_ns; /* CLOCK_REALTIME of the source */
-    uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
+    uint64_t expires_ns;     /* CLOCK_MONOTONIC; 0: never. The owner, before the link */
     uint64_t size;           /* payload bytes */
     uint64_t publisher;      /* identity */
     uint16_t type;

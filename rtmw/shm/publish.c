@@ -20,13 +20,20 @@ static uint32_t band_for(rtmw_publisher *p, const rtmw_message_qos *qos)
     return qos && qos->priority >= 0 ? (uint32_t)qos->priority % BANDS : p->qos.priority;
 }
 
+/* When a message ends, CLOCK_MONOTONIC; 0: never. A wall time is converted by what the clocks show now. */
+static uint64_t end_of_life(rtmw_publisher *p, const rtmw_message_qos *qos, uint64_t now, uint64_t real)
+{
+    uint64_t lifetime = limit_of(qos && qos->lifetime_ns ? qos->lifetime_ns : p->qos.lifetime_ns);
+    uint64_t ends = lifetime ? now + lifetime : 0;
+    if (!qos || !qos->expires_ns || (qos->expires_ns > real && !limit_of(qos->expires_ns - real))) return ends;
+    uint64_t until = on_clock(qos->expires_ns, real, now);
+    return ends && ends < until ? ends : until;
+}
+
 static struct stamp stamp_now(rtmw_publisher *p, const rtmw_message_qos *qos)
 {
     uint64_t now = monotonic_ns(), real = realtime_ns(p->region, now);
-    uint64_t expires = qos ? qos->expires_ns : 0,
-             lifetime = qos && qos->lifetime_ns ? qos->lifetime_ns : p->qos.lifetime_ns;
-    if (lifetime && (!expires || real + lifetime < expires)) expires = real + lifetime;
-    struct stamp stamp = {now, real, expires, p->block->identity};
+    struct stamp stamp = {now, real, end_of_life(p, qos, now, real), p->block->identity};
     if (!qos) return stamp;
     if (qos->source_time_ns) stamp.real = qos->source_time_ns;
     if (qos->publisher) stamp.publisher = qos->publisher;

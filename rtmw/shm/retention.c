@@ -227,14 +227,13 @@ void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)
 static bool evict_unread(struct rtmw_publisher *p, uint32_t most)
 {
     struct rtmw_region *r = p->region;
-    uint64_t now = realtime_ns(r, monotonic_ns()), history = load_relaxed(&p->topic->history);
+    uint64_t now = monotonic_ns(), history = load_relaxed(&p->topic->history);
     for (int expired_only = 1; expired_only >= 0; expired_only--)
         for (uint32_t band = 0; band < BANDS; band++) {
             struct band *b = &p->topic->band[band];
             struct descriptor *oldest = descriptor_at(r, link_index(load_seq(&b->head)));
             if (!oldest) continue;
-            uint64_t expires = load_relaxed(&oldest->expires_ns);
-            if (expired_only && (!expires || expires > now)) continue;
+            if (expired_only && !is_expired(oldest, now)) continue;
             uint64_t tail = band_tail_sequence(r, b), floor = floor_of(r, p->topic_index, band, true, true);
             if (tail <= history) continue;
             if (floor > tail - history) floor = tail - history;

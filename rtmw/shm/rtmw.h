@@ -7,7 +7,8 @@
  *
  * A domain is created from Python (`rtmw.Domain(0)`) or by `rtmw doctor`; C programs attach to it.
  * Functions return RTMW_OK (0) or another rtmw_code. Handles may be used by many threads of the process that made
- * them; after fork() the child's calls return RTMW_FORKED. Times are nanoseconds; 0 means none, unless said.
+ * them; after fork() the child's calls return RTMW_FORKED. Times are nanoseconds; 0 means none, unless said. A lifetime,
+ * deadline or lease of more than 2^62 (146 years, so also UINT64_MAX) is none either.
  */
 #ifndef RTMW_H
 #define RTMW_H
@@ -72,7 +73,7 @@ typedef struct {
     uint8_t priority;     /* 0 to 7, 7 first */
     uint32_t depth;       /* small messages kept for late subscribers while memory is plenty */
     uint32_t history;     /* messages kept for late subscribers in any case */
-    uint64_t lifetime_ns; /* of messages that say nothing else; 0: no limit */
+    uint64_t lifetime_ns; /* of messages that say nothing else, CLOCK_MONOTONIC; 0: no limit */
 } rtmw_publisher_qos;
 
 typedef struct {
@@ -91,7 +92,7 @@ typedef struct {
 typedef struct {
     int priority;         /* -1: the publisher's */
     uint64_t lifetime_ns; /* 0: the publisher's */
-    uint64_t expires_ns;  /* CLOCK_REALTIME; 0: no limit. The earlier of both holds */
+    uint64_t expires_ns;  /* CLOCK_REALTIME, converted when it is published; 0: no limit. The earlier of both holds */
     /* For who passes on what another has published: */
     uint64_t source_time_ns; /* CLOCK_REALTIME; 0: now */
     uint64_t publisher;      /* identity; 0: this publisher */
@@ -110,7 +111,7 @@ typedef struct {
     uint64_t size;
     uint64_t sequence;       /* dense within topic and priority */
     uint64_t source_time_ns; /* CLOCK_REALTIME */
-    uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
+    uint64_t expires_ns;     /* CLOCK_REALTIME, as that was set when it was taken; 0: never */
     uint64_t publisher;      /* identity; the upper 32 bits are the process id, unless RTMW_REMOTE is set */
     uint32_t descriptor;
     uint16_t type;

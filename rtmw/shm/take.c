@@ -31,7 +31,7 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
     if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), true;
     if (is_anothers(s, d)) return true;
     if (!timely) return false;
-    bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
+    bool expired = d->expires_ns && is_expired(d, monotonic_ns());
     outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
     return true;
 }
@@ -106,7 +106,7 @@ static int step_highest(rtmw_subscriber *s, uint32_t *band)
     return STEP_NONE;
 }
 
-/* Does this subscriber get it? Otherwise it is counted. */
+/* Does this subscriber get it? Otherwise it is counted. `now`: 0 for a message that does not expire. */
 static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now)
 {
     struct subscriber_block *block = s->block;
@@ -115,8 +115,7 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (is_anothers(s, d)) return false;
     if (!reliabilities_match(d->reliability, s->qos.reliability, false))
         return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
-    if (d->expires_ns && d->expires_ns <= realtime_ns(s->region, now ? now : monotonic_ns()))
-        return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
+    if (is_expired(d, now)) return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
     if (s->qos.min_interval_ns) {
         if (s->accepted_ns && d->published_ns < s->accepted_ns + s->qos.min_interval_ns)
             return outcome_skipped(s, band, &block->thinned, TRACE_THINNED), false;
@@ -149,10 +148,11 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     const void *data = payload_of(s->region, d, size);
     if (!data) return RTMW_DAMAGED;
     hold_again(s->region, s->index[band]);
-    if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
+    if (s->qos.deadline_ns) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     outcome_taken(s, band, d, size);
+    uint64_t expires = expires_realtime_ns(s->region, d, now);
     *message = (rtmw_message){
-        data,         size,           s->sequence[band], d->source_time_ns, d->expires_ns,
+        data,         size,           s->sequence[band], d->source_time_ns, expires,
         d->publisher, s->index[band], d->type,           (uint8_t)band,     s->sequence[band] <= s->began[band]};
     if (is_large(s->region, d)) rest(s, band);
     return RTMW_OK;
@@ -167,7 +167,7 @@ static int take_locked(rtmw_subscriber *s, rtmw_message *message)
     int stepped = STEP_OK;
     while (band < BANDS || (stepped = step_highest(s, &band)) == STEP_OK) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
-        uint64_t now = s->qos.deadline_ns ? (s->taken_ns = monotonic_ns()) : 0;
+        uint64_t now = s->qos.deadline_ns || load_relaxed(&d->expires_ns) ? (s->taken_ns = monotonic_ns()) : 0;
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         band = BANDS;
     }
