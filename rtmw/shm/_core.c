@@ -149,6 +149,7 @@ static const struct {
     {"DENIED", RTMW_DENIED},
     {"FORKED", RTMW_FORKED},
     {"SYSTEM", RTMW_SYSTEM},
+    {"BAD_LOAN", RTMW_BAD_LOAN},
     {"WRONG_TYPE", WRONG_TYPE},
     {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
     {"PAGE", PAGE},

@@ -9,6 +9,7 @@ from typing_extensions import Buffer, disjoint_base
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Subscriber[Any])
 
+BAD_LOAN: int
 DAMAGED: int
 DEADLINE: int
 DENIED: int

@@ -55,7 +55,9 @@ PyObject *Region_queue(PyObject *self, PyObject *topic)
         while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
             if (descriptor_is_message(&r->descriptors[index]))
                 failed = append_new(list, queued_message(r, band, index, sequence));
-        if (index != NIL) rtmw_release(r, index);
+        lock_take(&r->lock);
+        if (index != NIL) let_go(r, index);
+        lock_give(&r->lock);
     }
     return finished(list, failed);
 }

@@ -25,6 +25,14 @@ uint64_t realtime_ns(struct rtmw_region *r, uint64_t mono)
     return mono + r->real_minus_mono;
 }
 
+/* A real-time thread must sleep, or a holder of lower priority never runs. */
+static void sleep_a_moment(void)
+{
+    int cancel = cancel_off(); /* its caller may have a block that nobody else knows of */
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    cancel_back(cancel);
+}
+
 void rtmw_lock_slow(rtmw_lock *lock)
 {
     for (uint32_t spins = 0; __builtin_expect(load_relaxed(&lock->taken), 0) || exchange(&lock->taken, 1u); spins++) {
@@ -32,7 +40,7 @@ void rtmw_lock_slow(rtmw_lock *lock)
             cpu_relax();
         else if (spins < 256)
             sched_yield();
-        else /* a real-time thread must sleep, or a holder of lower priority never runs */
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        else
+            sleep_a_moment();
     }
 }

@@ -6,11 +6,14 @@
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
 
+#include <pthread.h>
+
 #include "atomics.h"
 #include "layout.h"
 #include "rtmw.h"
 
 enum { STASH = 256 };
+#define LENT (UINT64_C(1) << 32)
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
@@ -47,7 +50,7 @@ struct rtmw_region {
     uint64_t pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */
-    uint32_t *refs;    /* a descriptor: how many cursors and messages of this process hold it */
+    uint64_t *refs;    /* a descriptor: how many cursors of this process hold it, plus LENT for each message lent out */
     uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
     struct stash plain, with_block;
     uint32_t scan, page_scan; /* where the next search starts */
@@ -69,7 +72,8 @@ struct rtmw_publisher {
     uint32_t gate_epoch;
     uint32_t trim_epoch;
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
-    bool closed;
+    uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint32_t woken;          /* 1: the next wait, or the one there is, ends with RTMW_INTERRUPTED */
 };
 
 struct rtmw_subscriber {
@@ -94,9 +98,11 @@ struct rtmw_subscriber {
     uint32_t short_waits; /* see spin.c */
     uint32_t alone;       /* 1: this process has one processor; which may be the peer's too */
     uint64_t alone_asked_ns;
-    int socket;      /* of its own, when asked for; else -1 */
-    uint32_t closed; /* 1 once closed; waiters look at it */
+    int socket;    /* of its own, when asked for; else -1 */
+    uint32_t ends; /* SHUT or WOKEN; waiters look at it */
 };
+
+enum { SHUT = 1, WOKEN = 2 }; /* all waits and takes end, for ever; one wait ends */
 
 extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
 
@@ -122,6 +128,15 @@ static inline bool is_expired(const struct descriptor *d, uint64_t mono_ns)
     uint64_t expires = load_relaxed(&d->expires_ns);
     return expires && expires <= mono_ns;
 }
+
+/* Until cancel_back nothing that a thread calls ends it: it holds the lock, or what only it knows of. */
+static inline int cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+static inline void cancel_back(int before) { pthread_setcancelstate(before, &before); }
 
 /* Of a participant, in a pair of words. */
 static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
@@ -192,8 +207,9 @@ enum { GRANULAR_PAGE_TAG = 1 };
 /* queue.c */
 bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
 void hold_mine(struct rtmw_region *, uint32_t index);                              /* lock held */
-void hold_again(struct rtmw_region *, uint32_t index);                             /* lock held */
 void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
+void lend(struct rtmw_region *, uint32_t index);                                   /* what is held. Lock held */
+bool take_back(struct rtmw_region *, uint32_t index); /* false: none of it is lent out. Lock held */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
 uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
@@ -239,8 +255,12 @@ void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);
 
-/* Wait until `end` (CLOCK_MONOTONIC), as rtmw_wait. */
+/* Wait until `end` (CLOCK_MONOTONIC; UINT64_MAX: no limit), as the functions of rtmw.h do; but RTMW_EMPTY when it is time
+ * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
 int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
+int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
+int publisher_wait(rtmw_publisher *, uint64_t end);
+uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
 
 /* spin.c: true when there is something to take */
 enum { GLANCE_NS = 3000 };
@@ -286,7 +306,9 @@ int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wak
 void publisher_flush(rtmw_publisher *);                                   /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
-void loan_give_back(struct rtmw_region *, uint32_t descriptor); /* LOANED by this process → FREE */
+int loan_give_back(struct rtmw_region *,
+                   const rtmw_loan *);              /* LOANED by this process → FREE. RTMW_BAD_LOAN: it is not */
+bool could_be_had(rtmw_publisher *, uint64_t size); /* memory for a message, as it would be had now. Lock held */
 
 bool is_lapsed(struct rtmw_subscriber *);
 int region_socket(struct rtmw_region *);         /* the process' one file descriptor; -1 and errno */
@@ -294,6 +316,5 @@ int subscriber_socket(struct rtmw_subscriber *); /* one of its own; -1 and errno
 bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
 bool subscriber_rearm(struct rtmw_subscriber *); /* empty its own socket, and arm */
 void drain(int socket);
-void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */
 
 #endif

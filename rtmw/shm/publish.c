@@ -50,6 +50,15 @@ static void write_header(rtmw_publisher *p, struct descriptor *d, const struct s
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
 }
 
+static bool has_band(const rtmw_message_qos *qos) { return !qos || qos->priority < BANDS; }
+
+/* For rtmw_publisher_wait, which waits for what was missing. */
+static int refused(rtmw_publisher *p, int code, uint64_t bytes)
+{
+    store_relaxed(&p->refused_bytes, bytes);
+    return code;
+}
+
 /* make_room may free a little at a time; a large message may need many turns. Bounded by what there is to free. */
 static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size)
 {
@@ -57,6 +66,13 @@ static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size)
     for (uint32_t turn = 0; index == NIL && turn < p->region->header->descriptors && make_room(p, turn); turn++)
         index = descriptor_claim(p->region, size);
     return index;
+}
+
+bool could_be_had(rtmw_publisher *p, uint64_t size)
+{
+    uint32_t index = claim_with_room(p, size);
+    if (index != NIL) descriptor_free(p->region, index);
+    return index != NIL;
 }
 
 static bool append(rtmw_publisher *p, uint32_t band, uint32_t index)
@@ -90,26 +106,40 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
     void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
     if (index != NIL && !data) descriptor_free(r, index);
     lock_give(&r->lock);
-    *loan = (rtmw_loan){data, size, index};
-    return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
+    *loan = (rtmw_loan){data, size, index, data ? state_generation(load_relaxed(&r->descriptors[index].state)) : 0};
+    return data ? RTMW_OK : index == NIL ? refused(p, RTMW_NO_MEMORY, size) : RTMW_DAMAGED;
 }
 
-void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
+/* Is the descriptor still in the life in which it was lent to this process, and in this state? Lock held. */
+static bool loan_is(struct rtmw_region *r, const rtmw_loan *loan, enum descriptor_kind kind)
 {
-    if (is_forked(r)) return;
-    lock_take(&r->lock);
-    descriptor_free(r, descriptor);
-    lock_give(&r->lock);
+    struct descriptor *d = descriptor_at(r, loan->descriptor);
+    return d && load_relaxed(&d->state) == state_make(loan->life, kind, r->me);
 }
 
-void rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { loan_give_back(p->region, loan->descriptor); }
+/* APPENDING: to append it failed, in a damaged region. */
+int loan_give_back(struct rtmw_region *r, const rtmw_loan *loan)
+{
+    if (is_forked(r)) return RTMW_FORKED;
+    lock_take(&r->lock);
+    bool is_mine = loan_is(r, loan, LOANED) || loan_is(r, loan, APPENDING);
+    if (is_mine) descriptor_free(r, loan->descriptor);
+    lock_give(&r->lock);
+    return is_mine ? RTMW_OK : RTMW_BAD_LOAN;
+}
+
+int rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { return loan_give_back(p->region, loan); }
 
 static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
-    if (!reliable_room(p)) return RTMW_FULL;
+    if (!loan_is(p->region, loan, LOANED)) return RTMW_BAD_LOAN;
+    struct descriptor *d = &p->region->descriptors[loan->descriptor];
+    if (loan->size > load_relaxed(&d->size)) return RTMW_BAD_LOAN;
+    if (!reliable_room(p)) return refused(p, RTMW_FULL, 0);
     uint32_t band = band_for(p, qos);
     struct stamp stamp = stamp_now(p, qos);
-    write_header(p, &p->region->descriptors[loan->descriptor], &stamp);
+    write_header(p, d, &stamp);
+    store_relaxed(&d->size, loan->size);
     if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
     count_published(p, 1, loan->size);
@@ -120,6 +150,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
+    if (!has_band(qos)) return RTMW_BAD_QOS;
     lock_take(&r->lock);
     int code = loan_append_locked(p, loan, qos);
     lock_give(&r->lock);
@@ -140,6 +171,8 @@ void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
     if (is_forked(r)) return;
     lock_take(&r->lock);
     hold_mine(r, loan->descriptor);
+    lend(r, loan->descriptor);
+    let_go(r, loan->descriptor);
     lock_give(&r->lock);
 }
 
@@ -179,10 +212,10 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
 {
     struct rtmw_region *r = p->region;
     uint32_t index[BATCH_MOST], room = reliable_room(p), band = band_for(p, qos);
-    if (!room) return RTMW_FULL;
+    if (!room) return refused(p, RTMW_FULL, 0);
     queue_trim(p, band, false);
     uint32_t written = write_small(p, parts, count < room ? count : room, index);
-    if (!written) return RTMW_NO_MEMORY;
+    if (!written) return refused(p, RTMW_NO_MEMORY, parts->size);
     struct stamp stamp = stamp_now(p, qos);
     for (uint32_t i = 0; i < written; i++) write_header(p, &r->descriptors[index[i]], &stamp);
     *published = append_small(p, band, room, index, written);
@@ -200,7 +233,7 @@ static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_
     lock_take(&r->lock);
     uint32_t room = reliable_room(p);
     lock_give(&r->lock);
-    if (!room) return RTMW_FULL; /* nothing is copied for a queue that is full */
+    if (!room) return refused(p, RTMW_FULL, 0); /* nothing is copied for a queue that is full */
     int code = rtmw_loan_take(p, part->size, &loan);
     if (code != RTMW_OK) return code;
     memcpy(loan.data, part->data, part->size);
@@ -220,7 +253,7 @@ int publish_quietly(rtmw_publisher *p, const struct part *parts, uint32_t count,
                     uint32_t *published)
 {
     struct rtmw_region *r = p->region;
-    int code = is_forked(r) ? RTMW_FORKED : RTMW_OK;
+    int code = is_forked(r) ? RTMW_FORKED : has_band(qos) ? RTMW_OK : RTMW_BAD_QOS;
     for (*published = 0; code == RTMW_OK && *published < count;) {
         uint32_t run = small_ones(parts + *published, count - *published), done = 0;
         if (run) {

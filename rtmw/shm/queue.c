@@ -28,7 +28,15 @@ void hold_mine(struct rtmw_region *r, uint32_t index)
     if (r->refs[index]++ == 0) fetch_or(&r->descriptors[index].holders[r->me >> 6], bit_of(r->me));
 }
 
-void hold_again(struct rtmw_region *r, uint32_t index) { r->refs[index]++; }
+void lend(struct rtmw_region *r, uint32_t index) { r->refs[index] += LENT; }
+
+bool take_back(struct rtmw_region *r, uint32_t index)
+{
+    if (index >= r->header->descriptors || r->refs[index] < LENT) return false;
+    r->refs[index] -= LENT - 1;
+    let_go(r, index);
+    return true;
+}
 
 bool hold(struct rtmw_region *r, uint32_t index, struct band *band, uint64_t sequence)
 {

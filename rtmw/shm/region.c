@@ -213,17 +213,21 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
 int rtmw_attach(uint32_t domain, rtmw_region **region)
 {
     uint32_t version;
-    return region_attach(domain, region, &version);
+    int cancel = cancel_off(), code = region_attach(domain, region, &version);
+    cancel_back(cancel);
+    return code;
 }
 
 void rtmw_detach(rtmw_region *r)
 {
+    int cancel = cancel_off();
     if (!is_forked(r)) {
         lock_take(&r->lock);
         participant_leave(r);
         lock_give(&r->lock);
     }
     unmap(r);
+    cancel_back(cancel);
 }
 
 const char *rtmw_describe(int code)
@@ -251,6 +255,8 @@ const char *rtmw_describe(int code)
         [RTMW_DENIED] = "the region belongs to another user",
         [RTMW_FORKED] = "the handle belongs to the parent process",
         [RTMW_SYSTEM] = "a system call failed",
+        [RTMW_BAD_LOAN] = "this loan is not lent: it was published or dropped before, or was made larger",
+        [RTMW_BAD_RELEASE] = "this process holds no such message: it was released before",
     };
     bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
     return known ? sentences[code] : "unknown code";

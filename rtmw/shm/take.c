@@ -147,7 +147,7 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     uint64_t size = load_relaxed(&d->size);
     const void *data = payload_of(s->region, d, size);
     if (!data) return RTMW_DAMAGED;
-    hold_again(s->region, s->index[band]);
+    lend(s->region, s->index[band]);
     if (s->qos.deadline_ns) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     outcome_taken(s, band, d, size);
     uint64_t expires = expires_realtime_ns(s->region, d, now);
@@ -206,7 +206,7 @@ int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_
     struct rtmw_region *r = s->region;
     *count = 0;
     if (is_forked(r)) return RTMW_FORKED;
-    if (__builtin_expect(load_relaxed(&s->closed), 0)) return RTMW_CLOSED;
+    if (__builtin_expect(load_relaxed(&s->ends) & SHUT, 0)) return RTMW_CLOSED;
     lock_take(&r->lock);
     int code = take_some_locked(s, messages, most, count);
     if (code == RTMW_EMPTY && *count == 0 && ++s->empty_takes % LOOK_AGAIN == 0) {
@@ -224,10 +224,11 @@ int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
     return take_some(s, message, 1, &count);
 }
 
-void rtmw_release(rtmw_region *r, uint32_t descriptor)
+int rtmw_release(rtmw_region *r, uint32_t descriptor)
 {
-    if (is_forked(r)) return;
+    if (is_forked(r)) return RTMW_FORKED;
     lock_take(&r->lock);
-    let_go(r, descriptor);
+    bool was_lent = take_back(r, descriptor);
     lock_give(&r->lock);
+    return was_lent ? RTMW_OK : RTMW_BAD_RELEASE;
 }
