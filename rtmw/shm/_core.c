@@ -91,14 +91,20 @@ static PyObject *core_control_bytes(PyObject *module, PyObject *pool)
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(region_control_bytes(bytes));
 }
 
-static PyObject *core_format(PyObject *module, PyObject *args)
+/* create(domain, pool): False, there is one already. */
+static PyObject *core_create(PyObject *module, PyObject *args)
 {
     (void)module;
-    int fd;
-    unsigned long long pool, nonce;
-    if (!PyArg_ParseTuple(args, "iKK", &fd, &pool, &nonce)) return NULL;
-    if (region_format(fd, pool, nonce) != RTMW_OK) return PyErr_SetFromErrno(PyExc_OSError);
-    Py_RETURN_NONE;
+    unsigned int domain;
+    unsigned long long pool;
+    int code;
+    if (!PyArg_ParseTuple(args, "IK", &domain, &pool)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    code = rtmw_create(domain, pool);
+    Py_END_ALLOW_THREADS
+    if (code == RTMW_BAD_SIZE) return PyErr_Format(PyExc_ValueError, "%s", rtmw_describe(code));
+    return code == RTMW_OK || code == RTMW_EXISTS ? PyBool_FromLong(code == RTMW_OK)
+                                                  : PyErr_SetFromErrno(PyExc_OSError);
 }
 
 /* names(domain, nonce): the control object and the blocks object. */
@@ -117,7 +123,7 @@ static PyObject *core_names(PyObject *module, PyObject *args)
 static PyMethodDef core_methods[] = {
     {"wait_any", core_wait_any, METH_VARARGS, NULL},
     {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"format", core_format, METH_VARARGS, NULL},
+    {"create", core_create, METH_VARARGS, NULL},
     {"names", core_names, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -257,6 +257,10 @@ const char *rtmw_describe(int code)
         [RTMW_SYSTEM] = "a system call failed",
         [RTMW_BAD_LOAN] = "this loan is not lent: it was published or dropped before, or was made larger",
         [RTMW_BAD_RELEASE] = "this process holds no such message: it was released before",
+        [RTMW_EXISTS] = "there is such a domain already",
+        [RTMW_NO_SPACE] = "/dev/shm has no room for it",
+        [RTMW_BAD_SIZE] = "a pool has 64 KiB to 1 TiB",
+        [RTMW_NO_TYPE] = "there is no such type",
     };
     bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
     return known ? sentences[code] : "unknown code";

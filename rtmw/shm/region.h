@@ -1,13 +1,16 @@
-/* Making and naming regions: what the Python side needs beyond rtmw.h. */
+/* Making, naming and laying out regions, beyond rtmw.h. */
 #ifndef RTMW_REGION_H
 #define RTMW_REGION_H
 
 #include "core.h"
 
-#define REGION_CONTROL "/rtmw.%u.control"
-#define REGION_BLOCKS  "/rtmw.%u.blocks.%016llx"
+#define REGION_CONTROL    "/rtmw.%u.control"
+#define REGION_BLOCKS     "/rtmw.%u.blocks.%016llx"
+#define REGION_UNFINISHED "/rtmw.%u.new.%d.%016llx"
 
 uint64_t region_control_bytes(uint64_t pool_bytes);
+/* As rtmw_create, with a nonce that nobody else uses, and a pool whose size is possible. */
+int region_create(uint32_t domain, uint64_t pool_bytes, uint64_t nonce);
 int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce);
 int region_attach(uint32_t domain, struct rtmw_region **region, uint32_t *version_found);
 

@@ -1,4 +1,4 @@
-"""Regions of shared memory: make, name, remove. The C core lays them out and attaches to them.
+"""Regions of shared memory: find and remove them. The C core makes them (create.c) and attaches to them.
 
 A region is two POSIX shared-memory objects. Both are filled under names that nobody looks for, and the control object
 gets its public name last, in one step (link). So a creator that dies halfway leaves no half-made region, only
@@ -34,46 +34,20 @@ def parse_size(size: int | str) -> int:
     return -(-number // _core.PAGE) * _core.PAGE
 
 
-def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
-    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
-    shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
+def create(domain: int, pool_bytes: int) -> bool:
+    """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
     try:
-        os.posix_fallocate(shared.fd, 0, size)
+        return _core.create(domain, pool_bytes)
     except OSError as error:
-        shared.close_fd()
-        posix_ipc.unlink_shared_memory(name)
         if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
             raise
+        size = pool_bytes + _core.control_bytes(pool_bytes)
         free = os.statvfs(SHM).f_bavail * os.statvfs(SHM).f_frsize
         raise SharedMemoryFull(
             error.errno,
             f"no room in {SHM}: {size} bytes were asked for, {free} are free; ask for a smaller pool, remove what is "
             "left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (mount -o remount,size=... /dev/shm)",
         ) from None
-    return shared
-
-
-def create(domain: int, pool_bytes: int) -> bool:
-    """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
-    nonce = int.from_bytes(os.urandom(8), "little")
-    control_name, blocks_name = _core.names(domain, nonce)
-    nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
-    control = _allocate(nameless, _core.control_bytes(pool_bytes))
-    named = False
-    try:
-        blocks = _allocate(blocks_name, pool_bytes)
-        blocks.close_fd()
-        _core.format(control.fd, pool_bytes, nonce)
-        os.link(SHM + nameless, SHM + control_name)
-        named = True
-    except FileExistsError:
-        pass
-    finally:
-        control.close_fd()
-        unlink_quietly(nameless)
-        if not named:
-            unlink_quietly(blocks_name)
-    return named
 
 
 def unlink_quietly(name: str) -> None:

@@ -1,7 +1,8 @@
 /* rtmw in C: publish and subscribe in the shared memory of one host, from C and C++ programs.
  *
  *   rtmw_region *region;
- *   if (rtmw_attach(0, &region)) …                                        attach to domain 0
+ *   rtmw_create(0, 64 << 20);                                             make domain 0, unless it is there
+ *   if (rtmw_attach(0, &region)) …                                        attach to it
  *   rtmw_publisher_open(region, "pump/speed", NULL, NULL, &publisher);    raw bytes, default QoS
  *   rtmw_publish(publisher, data, size, NULL);
  *
@@ -55,15 +56,19 @@ typedef enum {
     RTMW_NO_TOPIC_SLOT,
     RTMW_NO_ENDPOINT_SLOT,
     RTMW_NO_TYPE_SLOT,
-    RTMW_BAD_QOS,    /* a priority above 7, an unknown reliability, or a depth of 0 */
-    RTMW_NOT_FOUND,  /* no such domain */
-    RTMW_VERSION,    /* the region was made by another version */
-    RTMW_DAMAGED,    /* the region is half made, truncated, or contradicts itself */
-    RTMW_DENIED,     /* the region belongs to another user */
-    RTMW_FORKED,     /* the handle is the parent's */
-    RTMW_SYSTEM,     /* a system call failed: see errno */
-    RTMW_BAD_LOAN,   /* not lent to this process: published or dropped before; or larger than what was taken */
-    RTMW_BAD_RELEASE /* this process has no such message: it was released before, or never taken */
+    RTMW_BAD_QOS,     /* a priority above 7, an unknown reliability, or a depth of 0 */
+    RTMW_NOT_FOUND,   /* no such domain */
+    RTMW_VERSION,     /* the region was made by another version */
+    RTMW_DAMAGED,     /* the region is half made, truncated, or contradicts itself */
+    RTMW_DENIED,      /* the region belongs to another user */
+    RTMW_FORKED,      /* the handle is the parent's */
+    RTMW_SYSTEM,      /* a system call failed: see errno */
+    RTMW_BAD_LOAN,    /* not lent to this process: published or dropped before; or larger than what was taken */
+    RTMW_BAD_RELEASE, /* this process has no such message: it was released before, or never taken */
+    RTMW_EXISTS,      /* create: there is such a domain */
+    RTMW_NO_SPACE,    /* create: /dev/shm has no room for it */
+    RTMW_BAD_SIZE,    /* create: a pool below 64 KiB or above 1 TiB */
+    RTMW_NO_TYPE      /* no type has this index */
 } rtmw_code;
 
 /* A reliability, and for subscribers RTMW_EXACT in addition: matched with publishers that offer just that, and no more.
@@ -80,6 +85,16 @@ typedef struct {
 } rtmw_type;
 
 #define RTMW_ANY ((const rtmw_type *)-1) /* subscribers: every type of the topic */
+
+enum { RTMW_RAW = 0xFFFF }; /* `type` of messages that are raw bytes */
+
+/* A type that somebody in the domain has named, copied. */
+typedef struct {
+    char name[128];
+    uint64_t identity;
+    size_t description_bytes;
+    uint8_t description[8000];
+} rtmw_type_copy;
 
 typedef struct {
     rtmw_reliability reliability;
@@ -144,6 +159,10 @@ RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
 
 /* ---- domains ---- */
 
+/* Make a domain, with a pool of so many bytes (rounded up to pages) for messages: 64 << 20 is what Python programs ask for. Its
+ * control words come on top. All of its memory is reserved at once. It stays until `rtmw clean`, or until the host starts
+ * anew. RTMW_EXISTS: somebody else was quicker, which is as good. */
+RTMW_API int rtmw_create(uint32_t domain, uint64_t pool_bytes);
 /* Attach to a domain that exists. Sweeps after participants that died. Each call makes a participant of its own. */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);
 /* Give everything back. Handles, loans and messages of the region are invalid afterwards. */
@@ -151,6 +170,9 @@ RTMW_API void rtmw_detach(rtmw_region *region);
 /* Map every page of the region now, and keep it in memory, until detached: no page fault later. RTMW_SYSTEM with errno
  * ENOMEM or EPERM: RLIMIT_MEMLOCK is too low; then nothing is locked. Idempotent. */
 RTMW_API int rtmw_lock_memory(rtmw_region *region);
+
+/* The type of a message, by `type` of the message. RTMW_NO_TYPE: it is raw bytes, or no type has this index. */
+RTMW_API int rtmw_type_find(rtmw_region *, uint16_t type, rtmw_type_copy *);
 
 /* ---- publishers ---- */
 

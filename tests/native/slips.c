@@ -297,6 +297,34 @@ static void a_wait_without_a_signal_lasts_until_its_time_is_up(void)
     close_all();
 }
 
+/* ---- domains and types ---- */
+
+static void a_domain_is_made_once_and_of_a_possible_size(uint32_t domain)
+{
+    CHECK(rtmw_create(domain, 1 << 20) == RTMW_EXISTS);
+    CHECK(rtmw_create(domain, SMALLEST_POOL - 1) == RTMW_BAD_SIZE);
+    CHECK(rtmw_create(domain, UINT64_MAX) == RTMW_BAD_SIZE);
+}
+
+static void who_takes_any_type_finds_out_which_it_is(void)
+{
+    static const rtmw_type speed = {"plant.Speed", 77, "what it is", 10};
+    static rtmw_type_copy copy;
+    rtmw_message m;
+    CHECK(rtmw_publisher_open(mine, "typed", &speed, NULL, &publisher) == RTMW_OK);
+    CHECK(rtmw_publisher_open(mine, "typed", NULL, NULL, &innocent) == RTMW_OK);
+    CHECK(rtmw_subscriber_open(others, "typed", RTMW_ANY, NULL, &subscriber) == RTMW_OK);
+    CHECK(rtmw_publish(publisher, "x", 1, NULL) == RTMW_OK && rtmw_publish(innocent, "x", 1, NULL) == RTMW_OK);
+    CHECK(rtmw_take(subscriber, &m) == RTMW_OK && rtmw_type_find(others, m.type, &copy) == RTMW_OK);
+    CHECK(strcmp(copy.name, "plant.Speed") == 0 && copy.identity == 77);
+    CHECK(copy.description_bytes == 10 && memcmp(copy.description, "what it is", 10) == 0);
+    CHECK(rtmw_take(subscriber, &m) == RTMW_OK && m.type == RTMW_RAW);
+    CHECK(rtmw_type_find(others, m.type, &copy) == RTMW_NO_TYPE);
+    CHECK(rtmw_type_find(others, 1, &copy) == RTMW_NO_TYPE, "nobody has named it yet");
+    CHECK(rtmw_type_find(others, TYPE_ANY, &copy) == RTMW_NO_TYPE);
+    close_all();
+}
+
 /* ---- cancelled threads ---- */
 
 /* It looks at whether the subscriber that it waits for lives, which the kernel tells. */
@@ -341,9 +369,11 @@ int main(void)
     a_wait_is_ended_by_another_thread();
     a_signal_handler_ends_the_wait_of_its_own_thread();
     a_wait_without_a_signal_lasts_until_its_time_is_up();
+    a_domain_is_made_once_and_of_a_possible_size(domain);
+    who_takes_any_type_finds_out_which_it_is();
     a_cancelled_thread_leaves_nothing_locked();
     books_must_balance(mine);
-    for (int code = 0; code <= RTMW_BAD_RELEASE; code++) CHECK(rtmw_describe(code) != rtmw_describe(-1), "%d", code);
+    for (int code = 0; code <= RTMW_NO_TYPE; code++) CHECK(rtmw_describe(code) != rtmw_describe(-1), "%d", code);
     rtmw_detach(mine);
     rtmw_detach(others);
     printf("every slip was refused, and the books balance\n");
