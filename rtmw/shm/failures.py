@@ -73,8 +73,8 @@ def _table() -> dict[int, Message]:
         ),
         core.BAD_LOAN: (
             errors.RegionDamaged,
-            "topic {subject!r}: the block of this loan is no longer lent to this process: somebody took it for dead and "
-            "swept after it, or wrote over the region; end this program and start it again",
+            "topic {subject!r}: the block of this loan is no longer lent to this process: another took it for "
+            "dead, or wrote over the region; end this program and start it again",
         ),
         core.WRONG_TYPE: (
             errors.TypeMismatch,

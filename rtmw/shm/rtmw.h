@@ -22,6 +22,9 @@
  *
  * Cancellation. pthread_cancel with the default, deferred type may hit any function: nothing stays locked, and what it was
  * about is done or not done. A thread with PTHREAD_CANCEL_ASYNCHRONOUS may call none of them: it may end with the lock.
+ *
+ * One process may use librtmw.so and the Python module: they are two participants, and handles of one are nothing to the
+ * other.
  */
 #ifndef RTMW_H
 #define RTMW_H
