@@ -128,5 +128,5 @@ int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
     int code;
     do code = publisher_wait(p, end);
     while (code == RTMW_EMPTY && !is_worth_trying(p));
-    return code == RTMW_EMPTY ? RTMW_OK : code;
+    return code == RTMW_EMPTY || (code == RTMW_TIMEOUT && is_worth_trying(p)) ? RTMW_OK : code;
 }

@@ -195,6 +195,7 @@ static void a_publisher_that_waits_in_vain_is_told(void)
     CHECK(rtmw_publish(publisher, "y", 1, NULL) == RTMW_OK);
     pthread_join(taker, NULL);
     must_come(1, 'y');
+    CHECK(rtmw_publisher_wait(publisher, 0) == RTMW_OK, "there is room by now");
     close_all();
 }
 
