@@ -33,7 +33,7 @@ torture-%: setup
 	@$(BIN)/python -m tests.torture $*
 
 clean:  ## remove the environment and everything that was built
-	rm -rf .venv .venv-bench build dist *.egg-info rtmw/*/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .venv-bench build dist *.egg-info rtmw/*/*.so rtmw/shm/rtmw.pc .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find rtmw topics examples bench tests -name __pycache__ -type d -exec rm -rf {} +
 	@if [ -f tests/native/Makefile ]; then $(MAKE) -C tests/native clean; fi
 

@@ -1,4 +1,4 @@
-"""Builds the C core and the codec; everything else about the package is in pyproject.toml.
+"""Builds the C core and the codec, and the core as a library for programs in C; all else is in pyproject.toml.
 
 RTMW_SANITIZE=thread or RTMW_SANITIZE=address builds it with that sanitizer.
 Without a C compiler the one inside the `ziglang` wheel is used, if that is installed.
@@ -75,6 +75,18 @@ def sanitizer_flags() -> list[str]:
     return [f"-fsanitize={name}", "-fno-omit-frame-pointer"]
 
 
+LIBRARY = "rtmw.shm.librtmw"
+PKG_CONFIG = """\
+prefix=${{pcfiledir}}
+
+Name: rtmw
+Description: {description}
+Version: {version}
+Cflags: -I${{prefix}}
+Libs: -L${{prefix}} -lrtmw -Wl,-rpath,${{prefix}}
+"""
+
+
 class BuildCore(build_ext):
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -90,6 +102,36 @@ class BuildCore(build_ext):
                 linker_so=[*compiler, "-shared"],
             )
         super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
+        super().build_extension(ext)
+        if ext.name == LIBRARY:
+            self.describe_library(Path(self.get_ext_fullpath(ext.name)).parent)
+
+    def copy_extensions_to_source(self) -> None:
+        super().copy_extensions_to_source()
+        self.describe_library(Path(*LIBRARY.split(".")).parent)
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """No module of Python, so its name does not say for which one it is."""
+        name = Path(super().get_ext_filename(fullname))
+        return str(name.with_name("librtmw.so") if name.name.startswith("librtmw.") else name)
+
+    def describe_library(self, folder: Path) -> None:
+        """For `pkg-config`, beside header and library, so that all of them can be moved together."""
+        about = self.distribution.metadata
+        text = PKG_CONFIG.format(description=about.get_description(), version=about.get_version())
+        folder.joinpath("rtmw.pc").write_text(text)
+
+
+def library(name: str) -> Extension:
+    """The core without Python, as rtmw.h declares it. A process may use both this and the module `_core`: each attaches
+    as a participant of its own, and handles of one mean nothing to the other. -Bsymbolic keeps the two apart."""
+    sources = [path for path in sorted(glob("rtmw/shm/*.c")) if not Path(path).name.startswith("_")]
+    core = extension(name)
+    core.sources = sources
+    core.extra_link_args = [*core.extra_link_args, "-Wl,-Bsymbolic"]
+    return core
 
 
 def extension(name: str, *shared: str) -> Extension:
@@ -108,6 +150,7 @@ def extension(name: str, *shared: str) -> Extension:
 setup(
     ext_modules=[
         extension("rtmw.shm._core"),
+        library(LIBRARY),
         extension("rtmw.types._cdr"),
         extension("rtmw.net._engine"),
         extension("rtmw.recording._mcap"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from cyclonedds.idl import IdlStruct
 
@@ -41,6 +42,11 @@ def eventually(fact: Callable[[], object], within: float = LONG) -> None:
 def taken(subscriber: rtmw.Subscriber[bytes]) -> list[bytes]:
     """Everything there is to take."""
     return [sample.value for sample in subscriber.take_many(1_000_000)]
+
+
+def lifetime_of(message: rtmw.Sample[Any] | observe.QueuedMessage) -> float | None:
+    """Seconds between source time and end, which two clocks told one after the other: to a tenth."""
+    return None if message.expires_ns is None else round((message.expires_ns - message.source_time_ns) / 1e9, 1)
 
 
 def balanced(domain: rtmw.Domain) -> observe.Books:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -13,8 +14,20 @@ import pytest
 
 import rtmw
 
+CORE = Path(rtmw.__file__).parent / "shm"
 EXAMPLES = Path(__file__).parents[1] / "examples" / "c"
 COUNT = 500
+
+EXACT = """
+#include "rtmw.h"
+rtmw_subscriber_qos ask() {
+    rtmw_subscriber_qos qos = RTMW_SUBSCRIBER_QOS;
+    rtmw_message_qos message = RTMW_MESSAGE_QOS;
+    qos.reliability = RTMW_RELIABLE | RTMW_EXACT;
+    qos.depth = static_cast<uint32_t>(-message.priority);
+    return qos;
+}
+"""
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -22,8 +35,8 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of both programs, built by gcc and g++."""
-    if not (shutil.which("gcc") and shutil.which("g++") and shutil.which("make")):
-        pytest.skip("needs gcc, g++ and make")
+    if not all(map(shutil.which, ("gcc", "g++", "make", "pkg-config"))):
+        pytest.skip("needs gcc, g++, make and pkg-config")
     out = tmp_path_factory.mktemp("examples_c")
     command = ["make", "-s", "-C", str(EXAMPLES), f"OUT={out}", "CC=gcc", "CXX=g++"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -68,8 +81,45 @@ def test_cpp_takes_every_message_that_python_publishes(start: Start, domain: rtm
         assert lines == [f"{number} {len(text)} {text}\n" for number, text in enumerate(texts, 1)]
 
 
-def test_a_c_program_says_that_there_is_no_such_domain(start: Start, domain_id: int) -> None:
+def test_a_program_says_that_there_is_no_such_domain(start: Start, domain_id: int) -> None:
     rtmw.Domain.unlink(domain_id)
-    program = start("publisher", "from/c", "1")
+    program = start("subscriber", "to/cpp", "1")
     assert program.communicate(timeout=20) == ("", "attach: there is no such domain\n")
     assert program.returncode == 1
+
+
+def test_a_c_program_makes_the_domain_that_python_programs_come_to(start: Start, domain_id: int) -> None:
+    rtmw.Domain.unlink(domain_id)
+    program = start("publisher", "from/c", "3")
+    assert program.communicate(timeout=20) == ("published 3\n", "")
+    with rtmw.Domain(domain_id, create=False) as made:
+        assert made.pool == 64 << 20
+
+
+def test_the_library_and_what_describes_it_work_wherever_they_are_moved(built: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for name in ("rtmw.h", "rtmw.pc", "librtmw.so"):
+        shutil.copy(CORE / name, moved)
+    command = ["make", "-s", "-C", str(EXAMPLES), f"OUT={tmp_path}", f"RTMW={moved}", "CC=gcc", "CXX=g++"]
+    subprocess.run(command, check=True, timeout=120)
+    dependencies = subprocess.run(["ldd", tmp_path / "publisher"], capture_output=True, text=True, check=True).stdout
+    assert str(moved / "librtmw.so") in dependencies
+
+
+def test_the_library_shows_what_the_header_declares_and_needs_no_python(built: Path) -> None:
+    symbols = subprocess.run(["nm", "-D", CORE / "librtmw.so"], capture_output=True, text=True, check=True).stdout
+    defined = set(re.findall(r" [TDB] (\w+)$", symbols, re.MULTILINE))
+    declared = set(re.findall(r"^RTMW_API .*?(rtmw_\w+)\(", (CORE / "rtmw.h").read_text(), re.MULTILINE))
+    assert defined == declared
+    assert "Py" not in symbols
+
+
+def test_cpp_takes_reliability_and_exactness_as_one_value(tmp_path: Path) -> None:
+    if not shutil.which("g++"):
+        pytest.skip("needs g++")
+    source = tmp_path / "exact.cpp"
+    source.write_text(EXACT)
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{CORE}", "-fsyntax-only", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

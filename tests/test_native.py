@@ -68,6 +68,14 @@ def test_every_time_has_one_bucket_and_none_is_wider_than_it_may_be(built: Path)
     assert run(str(built / "plain" / "histogram")).startswith("1024 buckets")
 
 
+def test_a_wall_clock_that_is_set_ends_no_life_and_no_limit_overflows(built: Path) -> None:
+    assert run(str(built / "plain" / "clock")).startswith("no life is ended")
+
+
+def test_slips_of_a_c_program_are_refused_and_nobody_else_notices(built: Path) -> None:
+    assert run(str(built / "plain" / "slips")).startswith("every slip was refused")
+
+
 def test_a_pack_is_read_as_it_was_written_and_a_spoiled_one_is_never_read_outside(built: Path) -> None:
     assert "nothing was read outside" in run(str(built / "plain" / "packs"))
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import rtmw
-from tests.bus import taken
+from tests.bus import lifetime_of, taken
 
 pytestmark = pytest.mark.usefixtures("domain")
 
@@ -39,10 +39,8 @@ def test_a_publisher_has_a_lifetime_and_a_message_may_have_another() -> None:
     publisher.publish(b"another", lifetime=200)
     publisher.publish(b"expired", lifetime=0)
     publisher.publish_many([b"many"])
-    lifetimes = {s.value: (s.expires_ns or 0) - s.source_time_ns for s in subscriber.take_many(9)}
-    assert lifetimes == {
-        b"own": 100 * 10**9, b"none is the publisher's": 100 * 10**9, b"another": 200 * 10**9, b"many": 100 * 10**9,
-    }  # fmt: skip
+    lifetimes = {sample.value: lifetime_of(sample) for sample in subscriber.take_many(9)}
+    assert lifetimes == {b"own": 100, b"none is the publisher's": 100, b"another": 200, b"many": 100}
 
 
 def test_valid_until_is_an_absolute_time() -> None:
@@ -54,7 +52,7 @@ def test_valid_until_is_an_absolute_time() -> None:
     (sample,) = subscriber.take_many(9)
     assert sample.value == b"future"
     assert sample.expires_ns is not None
-    assert abs(sample.expires_ns - future * 1e9) < 1000
+    assert abs(sample.expires_ns - future * 1e9) < 1e8  # converted twice, by clocks that are read one after the other
     assert subscriber.stats().expired == 2
 
 

@@ -1,7 +1,7 @@
 /* Publish measurements from C: COUNT structs on a topic, RELIABLE, so that no subscriber misses one.
  *
  *   make -C examples/c
- *   examples/c/publisher TOPIC COUNT        in domain RTMW_DOMAIN, else 0, which a Python program has created
+ *   examples/c/publisher TOPIC COUNT        in domain RTMW_DOMAIN, else 0, which is made if it is not there
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,13 @@ static int complain(const char *what, int code)
 {
     fprintf(stderr, "%s: %s\n", what, rtmw_describe(code));
     return 1;
+}
+
+/* The pool is the one that Python programs make. */
+static int join_domain(uint32_t domain, rtmw_region **region)
+{
+    int code = rtmw_create(domain, UINT64_C(64) << 20, RTMW_RESERVE);
+    return code == RTMW_OK || code == RTMW_EXISTS ? rtmw_attach(domain, region) : code;
 }
 
 /* In place: the message is written where subscribers read it. */
@@ -42,8 +49,8 @@ int main(int count, char **arguments)
     rtmw_publisher *publisher;
     rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
     qos.reliability = RTMW_RELIABLE;
-    int code = rtmw_attach(domain ? (uint32_t)atoi(domain) : 0, &region);
-    if (code != RTMW_OK) return complain("attach", code);
+    int code = join_domain(domain ? (uint32_t)atoi(domain) : 0, &region);
+    if (code != RTMW_OK) return complain("domain", code);
     code = rtmw_publisher_open(region, arguments[1], NULL, &qos, &publisher);
     if (code != RTMW_OK) return complain(arguments[1], code);
     uint32_t messages = (uint32_t)atoi(arguments[2]);

@@ -1,7 +1,7 @@
 // Take text messages in C++: prints sequence, size and text of COUNT messages of a topic.
 //
 //   make -C examples/c
-//   examples/c/subscriber TOPIC COUNT        in domain RTMW_DOMAIN, else 0, which a Python program has created
+//   examples/c/subscriber TOPIC COUNT        in domain RTMW_DOMAIN, else 0, which has to be there
 #include <cstdlib>
 #include <iostream>
 #include <memory>

@@ -64,7 +64,7 @@ struct outbound {
     uint64_t weight;
     struct {
         uint32_t first, count;
-        rtmw_message message[LOOKAHEAD];
+        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
     } queue[BANDS];
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
 };

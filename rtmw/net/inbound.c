@@ -83,22 +83,23 @@ struct arrived {
     uint64_t publisher, source_time_ns, lifetime_ns; /* lifetime: left when it was sent; 0: no limit */
 };
 
-static uint64_t expiry(const struct source *s, const struct arrived *m, uint64_t now)
+/* Of a plain writer's message, whose Lifespan begins at its source time, CLOCK_REALTIME; 0: never. */
+static uint64_t expiry(const struct source *s, const struct arrived *m)
 {
-    if (s->lifetime_ns) return m->source_time_ns + (uint64_t)s->lifetime_ns;
-    return m->lifetime_ns ? now + m->lifetime_ns : 0;
+    return s->lifetime_ns ? m->source_time_ns + (uint64_t)s->lifetime_ns : 0;
 }
 
 /* false: it has to wait. */
 static bool publish(struct inbound *i, struct source *s, uint8_t priority, const struct arrived *m)
 {
-    uint64_t now = now_realtime_ns(), expires = expiry(s, m, now), publisher = source_publisher(s, m->publisher);
+    uint64_t expires = expiry(s, m), publisher = source_publisher(s, m->publisher);
     if (known_is(i, s, publisher, m->source_time_ns)) return true;
-    if (expires && expires <= now) {
+    if (expires && expires <= now_realtime_ns()) {
         count_up(&i->expired, 1);
         return true;
     }
     rtmw_message_qos qos = {.priority = priority,
+                            .lifetime_ns = expires ? 0 : m->lifetime_ns,
                             .expires_ns = expires,
                             .source_time_ns = m->source_time_ns,
                             .publisher = publisher};

@@ -64,6 +64,14 @@ bool outbound_may_take(const struct outbound *o)
     return o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 
+/* While it waits here, a message expires as it does on the bus: not by a wall clock that is set. 0: never. */
+static uint64_t on_monotonic(uint64_t expires_ns)
+{
+    if (!expires_ns) return 0;
+    uint64_t real = now_realtime_ns(), now = now_monotonic_ns();
+    return expires_ns > real ? now + (expires_ns - real) : 1;
+}
+
 void outbound_gather(struct outbound *o)
 {
     rtmw_message m;
@@ -76,6 +84,7 @@ void outbound_gather(struct outbound *o)
             rtmw_release(o->engine->region, m.descriptor);
             continue;
         }
+        m.expires_ns = on_monotonic(m.expires_ns);
         uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
         o->queue[m.priority].message[at] = m;
         o->taken++;
@@ -89,6 +98,7 @@ static rtmw_message *message_at(struct outbound *o, uint32_t band, uint32_t numb
     return &o->queue[band].message[(o->queue[band].first + number) % LOOKAHEAD];
 }
 
+/* `now`, here and below: CLOCK_MONOTONIC, as the expires_ns of messages in the route's queue. */
 static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
 
 static void drop_first(struct outbound *o, uint32_t band)
@@ -233,7 +243,7 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
 
 uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most)
 {
-    uint64_t bytes = 0, now = now_realtime_ns();
+    uint64_t bytes = 0, now = now_monotonic_ns();
     dds_return_t code;
     for (uint32_t n = 0; n < most && bytes < BURST_BYTES && o->queue[band].count;) {
         if (is_expired(message_at(o, band, 0), now)) {

@@ -22,9 +22,6 @@ PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)
     return NULL;
 }
 
-/* 146 years: long enough for ever, and far from where sums overflow. */
-#define LONGEST_NS (UINT64_C(1) << 62)
-
 bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
 {
     if (value == NULL || value == Py_None) {
@@ -94,15 +91,20 @@ static PyObject *core_control_bytes(PyObject *module, PyObject *pool)
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(region_control_bytes(bytes));
 }
 
-static PyObject *core_format(PyObject *module, PyObject *args)
+/* create(domain, pool, reserve): False, there is one already. */
+static PyObject *core_create(PyObject *module, PyObject *args)
 {
     (void)module;
-    int fd;
-    unsigned int reserve;
-    unsigned long long pool, nonce;
-    if (!PyArg_ParseTuple(args, "iKIK", &fd, &pool, &reserve, &nonce)) return NULL;
-    if (region_format(fd, pool, reserve, nonce) != RTMW_OK) return PyErr_SetFromErrno(PyExc_OSError);
-    Py_RETURN_NONE;
+    unsigned int domain, reserve;
+    unsigned long long pool;
+    int code;
+    if (!PyArg_ParseTuple(args, "IKI", &domain, &pool, &reserve)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    code = rtmw_create(domain, pool, reserve);
+    Py_END_ALLOW_THREADS
+    if (code == RTMW_BAD_SIZE) return PyErr_Format(PyExc_ValueError, "%s", rtmw_describe(code));
+    return code == RTMW_OK || code == RTMW_EXISTS ? PyBool_FromLong(code == RTMW_OK)
+                                                  : PyErr_SetFromErrno(PyExc_OSError);
 }
 
 /* names(domain, nonce): the control object and the blocks object. */
@@ -121,7 +123,7 @@ static PyObject *core_names(PyObject *module, PyObject *args)
 static PyMethodDef core_methods[] = {
     {"wait_any", core_wait_any, METH_VARARGS, NULL},
     {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"format", core_format, METH_VARARGS, NULL},
+    {"create", core_create, METH_VARARGS, NULL},
     {"names", core_names, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -153,6 +155,7 @@ static const struct {
     {"DENIED", RTMW_DENIED},
     {"FORKED", RTMW_FORKED},
     {"SYSTEM", RTMW_SYSTEM},
+    {"BAD_LOAN", RTMW_BAD_LOAN},
     {"WRONG_TYPE", WRONG_TYPE},
     {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
     {"PAGE", PAGE},
@@ -161,7 +164,6 @@ static const struct {
     {"LARGEST_POOL", LARGEST_POOL},
     {"RESERVE_WHOLE", RESERVE_WHOLE},
     {"RESERVE_MOST", RESERVE_MOST},
-    {"RESERVE_DEFAULT", RESERVE_DEFAULT},
     {"TYPE_RAW", TYPE_RAW},
     {"TYPE_ANY", TYPE_ANY},
 };

@@ -9,6 +9,7 @@ from typing_extensions import Buffer, disjoint_base
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Subscriber[Any])
 
+BAD_LOAN: int
 DAMAGED: int
 DEADLINE: int
 DENIED: int
@@ -20,7 +21,6 @@ SMALLEST_POOL: int
 LARGEST_POOL: int
 RESERVE_WHOLE: int
 RESERVE_MOST: int
-RESERVE_DEFAULT: int
 LAPSED: int
 LAYOUT_VERSION: int
 NOT_FOUND: int
@@ -192,5 +192,5 @@ class Sample(Generic[_T]):
 
 def wait_any(subscribers: tuple[_S, ...], timeout: float | None, /) -> list[_S]: ...
 def control_bytes(pool: int, /) -> int: ...
-def format(fd: int, pool: int, reserve: int, nonce: int, /) -> None: ...
+def create(domain: int, pool: int, reserve: int, /) -> bool: ...
 def names(domain: int, nonce: int, /) -> tuple[str, str]: ...

@@ -19,7 +19,7 @@ static bool loan_is_open(Loan *self)
 static void loan_end(Loan *self)
 {
     struct rtmw_region *r = self->publisher->region->core;
-    if (self->open) loan_give_back(r, self->core.descriptor); /* also when its publisher was closed meanwhile */
+    if (self->open) loan_give_back(r, &self->core); /* also when its publisher was closed meanwhile */
     if (self->kept && self->exports == 0) rtmw_release(r, self->core.descriptor);
     self->open = self->kept = false;
 }

@@ -51,11 +51,10 @@ bool wait_for_room(Publisher *self, int code, uint64_t *end)
     bool may_wait = self->core->qos.reliability == RTMW_RELIABLE && (code == RTMW_FULL || code == RTMW_NO_MEMORY);
     if (!may_wait) return false;
     if (*end == 0) *end = ends_after(self->max_blocking_ns);
-    uint64_t left = remaining(*end);
-    if (left == 0) return false;
+    if (remaining(*end) == 0) return false;
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
-    rtmw_publisher_wait(self->core, left);
+    publisher_wait(self->core, *end);
     Py_END_ALLOW_THREADS
     self->busy--;
     publisher_finish(self);
@@ -98,7 +97,7 @@ static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, con
         result = verdict(self, code, size);
         if (result == 1) publisher_flush(self->core);
     }
-    if (code != RTMW_OK) loan_give_back(self->region->core, loan.descriptor);
+    if (code != RTMW_OK) loan_give_back(self->region->core, &loan);
     return result;
 }
 

@@ -18,12 +18,14 @@ static PyObject *queued_message(struct rtmw_region *r, uint32_t band, uint32_t i
 {
     struct descriptor *d = &r->descriptors[index];
     uint64_t size = load_relaxed(&d->size);
+    lock_take(&r->lock);
+    uint64_t expires = expires_realtime_ns(r, d, monotonic_ns());
+    lock_give(&r->lock);
     const void *payload = payload_of(r, d, size);
     Py_ssize_t shown = payload && size < PREVIEW ? (Py_ssize_t)size : PREVIEW;
     return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)size,
                          (unsigned int)d->type, (unsigned long long)d->publisher, (unsigned long long)d->source_time_ns,
-                         (unsigned long long)d->expires_ns, holder_pids(r, d), payload ? payload : "",
-                         payload ? shown : 0);
+                         (unsigned long long)expires, holder_pids(r, d), payload ? payload : "", payload ? shown : 0);
 }
 
 /* Walks as a subscriber would: each message is held while it is looked at. */
@@ -53,7 +55,9 @@ PyObject *Region_queue(PyObject *self, PyObject *topic)
         while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
             if (descriptor_is_message(&r->descriptors[index]))
                 failed = append_new(list, queued_message(r, band, index, sequence));
-        if (index != NIL) rtmw_release(r, index);
+        lock_take(&r->lock);
+        if (index != NIL) let_go(r, index);
+        lock_give(&r->lock);
     }
     return finished(list, failed);
 }

@@ -79,7 +79,8 @@ static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
 {
     (void)unused;
     const struct header *h = region_of(self)->header;
-    return PyLong_FromUnsignedLongLong(h->control_bytes + h->pool_bytes + h->descriptors * sizeof(uint32_t));
+    return PyLong_FromUnsignedLongLong(h->control_bytes + h->pool_bytes +
+                                       h->descriptors * sizeof *region_of(self)->refs);
 }
 
 /* Grows with each new topic: a hint of when it is worth asking for their names. */

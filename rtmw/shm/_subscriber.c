@@ -45,7 +45,7 @@ static PyObject *Subscriber_close(PyObject *object, PyObject *unused)
 {
     (void)unused;
     Subscriber *self = (Subscriber *)object;
-    if (self->core && !self->closed) subscriber_shut(self->core);
+    if (self->core && !self->closed) rtmw_subscriber_shut(self->core);
     self->closed = true;
     subscriber_finish(self);
     Py_RETURN_NONE;

@@ -91,7 +91,7 @@ static bool wait_once(Subscriber *self, uint64_t end)
     self->busy--;
     subscriber_finish(self);
     if (PyErr_CheckSignals() || !subscriber_is_open(self)) return false;
-    if (code == RTMW_OK || code == RTMW_INTERRUPTED) return true;
+    if (code == RTMW_OK || code == RTMW_EMPTY || code == RTMW_INTERRUPTED) return true;
     return fail((PyObject *)self, code, self->topic, 0), false;
 }
 

@@ -27,11 +27,11 @@ static PyObject *those_ready(PyObject *subscribers, const bool *ready)
 static PyObject *wait_until(PyObject *subscribers, rtmw_subscriber **cores, bool *ready, uint64_t end)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(subscribers);
-    int code = RTMW_INTERRUPTED;
+    int code = RTMW_EMPTY;
     for (Py_ssize_t i = 0; i < count; i++) ((Subscriber *)PyTuple_GET_ITEM(subscribers, i))->busy++;
-    while (code == RTMW_INTERRUPTED && !PyErr_CheckSignals()) {
+    while ((code == RTMW_EMPTY || code == RTMW_INTERRUPTED) && !PyErr_CheckSignals()) {
         Py_BEGIN_ALLOW_THREADS
-        code = rtmw_wait_any(cores, ready, (size_t)count, remaining(end));
+        code = wait_any(cores, ready, (size_t)count, end);
         Py_END_ALLOW_THREADS
     }
     for (Py_ssize_t i = 0; i < count; i++) {

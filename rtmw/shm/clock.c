@@ -1,4 +1,4 @@
-/* Time. CLOCK_MONOTONIC orders and measures; CLOCK_REALTIME is what people and other hosts read. */
+/* Time. CLOCK_MONOTONIC orders, measures and ends lifetimes; CLOCK_REALTIME is what people and other hosts read. */
 #include <sched.h>
 #include <time.h>
 
@@ -15,14 +15,22 @@ static uint64_t read_clock(clockid_t clock)
 
 uint64_t monotonic_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
-/* One clock read a message instead of two: the wall clock is looked at once a millisecond. Lock held. */
+/* One clock read a message instead of two: the wall clock is read once a millisecond. Lock held. */
 uint64_t realtime_ns(struct rtmw_region *r, uint64_t mono)
 {
     if (mono - r->real_checked_ns > REAL_CHECK_NS) {
-        r->real_minus_mono = read_clock(CLOCK_REALTIME) - mono;
-        r->real_checked_ns = mono;
+        r->real_checked_ns = monotonic_ns(); /* `mono` may be from before this thread waited for the processor */
+        r->real_minus_mono = read_clock(CLOCK_REALTIME) - r->real_checked_ns;
     }
     return mono + r->real_minus_mono;
+}
+
+/* A real-time thread must sleep, or a holder of lower priority never runs. */
+static void sleep_a_moment(void)
+{
+    int cancel = cancel_off(); /* its caller may have a block that nobody else knows of */
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    cancel_back(cancel);
 }
 
 void rtmw_lock_slow(rtmw_lock *lock)
@@ -32,7 +40,7 @@ void rtmw_lock_slow(rtmw_lock *lock)
             cpu_relax();
         else if (spins < 256)
             sched_yield();
-        else /* a real-time thread must sleep, or a holder of lower priority never runs */
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        else
+            sleep_a_moment();
     }
 }

@@ -6,12 +6,15 @@
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
 
+#include <pthread.h>
+
 #include "atomics.h"
 #include "layout.h"
 #include "rtmw.h"
 
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
+#define LENT (UINT64_C(1) << 32)
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
@@ -52,7 +55,7 @@ struct rtmw_region {
     uint64_t pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */
-    uint32_t *refs;    /* a descriptor: how many cursors and messages of this process hold it */
+    uint64_t *refs;    /* a descriptor: how many cursors of this process hold it, plus LENT for each message lent out */
     uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
     struct stash plain, with_block;
     uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
@@ -76,10 +79,11 @@ struct rtmw_publisher {
     rtmw_publisher_qos qos;
     uint64_t gate[BANDS]; /* tail's sequence up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
-    uint32_t full_band; /* that had no room when it was asked last */
     uint32_t trim_epoch;
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
-    bool closed;
+    uint32_t refused_band;   /* of the message that was refused last */
+    uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint32_t woken;          /* 1: the next wait, or the one there is, ends with RTMW_INTERRUPTED */
 };
 
 struct rtmw_subscriber {
@@ -108,13 +112,45 @@ struct rtmw_subscriber {
     uint32_t short_waits; /* see spin.c */
     uint32_t alone;       /* 1: this process has one processor; which may be the peer's too */
     uint64_t alone_asked_ns;
-    int socket;      /* of its own, when asked for; else -1 */
-    uint32_t closed; /* 1 once closed; waiters look at it */
+    int socket;    /* of its own, when asked for; else -1 */
+    uint32_t ends; /* SHUT or WOKEN; waiters look at it */
 };
+
+enum { SHUT = 1, WOKEN = 2 }; /* all waits and takes end, for ever; one wait ends */
 
 extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
 
 static inline bool is_forked(const struct rtmw_region *r) { return __builtin_expect(r->forks != rtmw_forks, 0); }
+
+/* 146 years. A time limit beyond it is none, and a clock plus a limit below it never overflows. */
+#define LONGEST_NS (UINT64_C(1) << 62)
+
+/* A limit that a program has asked for; 0: no limit. */
+static inline uint64_t limit_of(uint64_t ns) { return ns > LONGEST_NS ? 0 : ns; }
+
+/* The moment `at` of a clock that shows `from`, on a clock that shows `to` now. Never 0, which is no moment; a moment
+ * outside the range is moved to its edge. */
+static inline uint64_t on_clock(uint64_t at, uint64_t from, uint64_t to)
+{
+    if (at > from) return at - from > UINT64_MAX - to ? UINT64_MAX : to + (at - from);
+    return from - at < to ? to - (from - at) : 1;
+}
+
+/* Lifetimes run on CLOCK_MONOTONIC: to set the wall clock neither ends nor prolongs them. */
+static inline bool is_expired(const struct descriptor *d, uint64_t mono_ns)
+{
+    uint64_t expires = load_relaxed(&d->expires_ns);
+    return expires && expires <= mono_ns;
+}
+
+/* Until cancel_back nothing that a thread calls ends it: it holds the lock, or what only it knows of. */
+static inline int cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+static inline void cancel_back(int before) { pthread_setcancelstate(before, &before); }
 
 /* Of a participant, in a pair of words. */
 static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
@@ -141,12 +177,13 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);
-uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
-
-static inline bool is_expired(struct rtmw_region *r, const struct descriptor *d, uint64_t now)
+/* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
+uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
+/* When a message ends on the wall clock, as that is set now; 0: never. Lock held */
+static inline uint64_t expires_realtime_ns(struct rtmw_region *r, const struct descriptor *d, uint64_t mono)
 {
     uint64_t expires = load_relaxed(&d->expires_ns);
-    return expires && expires <= realtime_ns(r, now);
+    return expires ? on_clock(expires, mono, realtime_ns(r, mono)) : 0;
 }
 
 /* participants.c */
@@ -192,8 +229,9 @@ enum { GRANULAR_PAGE_TAG = 1 };
 /* queue.c */
 bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
 void hold_mine(struct rtmw_region *, uint32_t index);                              /* lock held */
-void hold_again(struct rtmw_region *, uint32_t index);                             /* lock held */
 void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
+void lend(struct rtmw_region *, uint32_t index);                                   /* what is held. Lock held */
+bool take_back(struct rtmw_region *, uint32_t index); /* false: none of it is lent out. Lock held */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
 /* Which of the oldest messages of a band may be passed over. */
 struct passing {
@@ -276,8 +314,12 @@ void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);
 
-/* Wait until `end` (CLOCK_MONOTONIC), as rtmw_wait. */
+/* Wait until `end` (CLOCK_MONOTONIC; UINT64_MAX: no limit), as the functions of rtmw.h do; but RTMW_EMPTY when it is time
+ * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
 int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
+int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
+int publisher_wait(rtmw_publisher *, uint64_t end);
+uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
 
 /* spin.c: true when there is something to take */
 enum { GLANCE_NS = 3000 };
@@ -323,7 +365,9 @@ int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wak
 void publisher_flush(rtmw_publisher *);                                   /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
-void loan_give_back(struct rtmw_region *, uint32_t descriptor); /* LOANED by this process → FREE */
+int loan_give_back(struct rtmw_region *,
+                   const rtmw_loan *);              /* LOANED by this process → FREE. RTMW_BAD_LOAN: it is not */
+bool could_be_had(rtmw_publisher *, uint64_t size); /* memory for a message, as it would be had now. Lock held */
 
 bool is_lapsed(struct rtmw_subscriber *);
 int region_socket(struct rtmw_region *);         /* the process' one file descriptor; -1 and errno */
@@ -331,6 +375,5 @@ int subscriber_socket(struct rtmw_subscriber *); /* one of its own; -1 and errno
 bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
 bool subscriber_rearm(struct rtmw_subscriber *); /* empty its own socket, and arm */
 void drain(int socket);
-void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */
 
 #endif

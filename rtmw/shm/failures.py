@@ -71,6 +71,11 @@ def _table() -> dict[int, Message]:
             errors.ForkedError,
             "{subject}: made before fork() and used in the child; the child has to make its own rtmw objects",
         ),
+        core.BAD_LOAN: (
+            errors.RegionDamaged,
+            "topic {subject!r}: the block of this loan is no longer lent to this process: another took it for "
+            "dead, or wrote over the region; end this program and start it again",
+        ),
         core.WRONG_TYPE: (
             errors.TypeMismatch,
             "a publisher of bytes was given {subject}; give bytes, bytearray or memoryview, or name a type",

@@ -64,8 +64,8 @@ enum {
 #define SMALLEST_POOL (UINT64_C(1) << 16)
 #define LARGEST_POOL  (UINT64_C(1) << 39)
 
-/* The reserve: so many 1024ths at most; and what it is when nothing else is asked for. */
-enum { RESERVE_WHOLE = 1024, RESERVE_MOST = 512, RESERVE_DEFAULT = 128 };
+/* The reserve: so many 1024ths at most. */
+enum { RESERVE_WHOLE = 1024, RESERVE_MOST = 512 };
 
 #define NIL        0xFFFFFu /* no descriptor */
 #define INDEX_BITS 20
@@ -271,7 +271,7 @@ struct descriptor {
     uint32_t block_granules; /* 0: no block */
     uint64_t published_ns;   /* CLOCK_MONOTONIC */
     uint64_t source_time_ns; /* CLOCK_REALTIME of the source */
-    uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
+    uint64_t expires_ns;     /* CLOCK_MONOTONIC; 0: never. The owner, before the link */
     uint64_t size;           /* payload bytes */
     uint64_t publisher;      /* identity */
     uint16_t type;

@@ -62,7 +62,9 @@ static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
     char state = 0;
     long threads = 0;
     uint64_t start = 0;
+    int cancel = cancel_off();
     enum process found = read_process(participant_pid(word), &state, &threads, &start);
+    cancel_back(cancel);
     if (found != FOUND) return found == GONE;
     if ((start & START_MASK) != participant_start(word)) return true;
     return (state == 'Z' || state == 'X') && threads <= 1;

@@ -20,13 +20,20 @@ static uint32_t band_for(rtmw_publisher *p, const rtmw_message_qos *qos)
     return qos && qos->priority >= 0 ? (uint32_t)qos->priority % BANDS : p->qos.priority;
 }
 
+/* When a message ends, CLOCK_MONOTONIC; 0: never. A wall time is converted by what the clocks show now. */
+static uint64_t end_of_life(rtmw_publisher *p, const rtmw_message_qos *qos, uint64_t now, uint64_t real)
+{
+    uint64_t lifetime = limit_of(qos && qos->lifetime_ns ? qos->lifetime_ns : p->qos.lifetime_ns);
+    uint64_t ends = lifetime ? now + lifetime : 0;
+    if (!qos || !qos->expires_ns || (qos->expires_ns > real && !limit_of(qos->expires_ns - real))) return ends;
+    uint64_t until = on_clock(qos->expires_ns, real, now);
+    return ends && ends < until ? ends : until;
+}
+
 static struct stamp stamp_now(rtmw_publisher *p, const rtmw_message_qos *qos)
 {
     uint64_t now = monotonic_ns(), real = realtime_ns(p->region, now);
-    uint64_t expires = qos ? qos->expires_ns : 0,
-             lifetime = qos && qos->lifetime_ns ? qos->lifetime_ns : p->qos.lifetime_ns;
-    if (lifetime && (!expires || real + lifetime < expires)) expires = real + lifetime;
-    struct stamp stamp = {now, real, expires, p->block->identity};
+    struct stamp stamp = {now, real, end_of_life(p, qos, now, real), p->block->identity};
     if (!qos) return stamp;
     if (qos->source_time_ns) stamp.real = qos->source_time_ns;
     if (qos->publisher) stamp.publisher = qos->publisher;
@@ -43,6 +50,16 @@ static void write_header(rtmw_publisher *p, struct descriptor *d, const struct s
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
 }
 
+static bool has_band(const rtmw_message_qos *qos) { return !qos || qos->priority < BANDS; }
+
+/* For rtmw_publisher_wait, which waits for what was missing. */
+static int refused(rtmw_publisher *p, int code, uint64_t bytes, uint32_t band)
+{
+    store_relaxed(&p->refused_bytes, bytes);
+    store_relaxed(&p->refused_band, band);
+    return code;
+}
+
 /* make_room may free a little at a time; a large message may need many turns. Bounded by its looks. */
 static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_t band)
 {
@@ -51,6 +68,13 @@ static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_t band)
     struct search search = search_begin(p, band, size);
     while (index == NIL && make_room(&search)) index = descriptor_claim(p->region, size, band);
     return index;
+}
+
+bool could_be_had(rtmw_publisher *p, uint64_t size)
+{
+    uint32_t index = claim_with_room(p, size, p->refused_band);
+    if (index != NIL) descriptor_free(p->region, index);
+    return index != NIL;
 }
 
 static bool append(rtmw_publisher *p, uint32_t band, uint32_t index)
@@ -84,8 +108,8 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
     void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
     if (index != NIL && !data) descriptor_free(r, index);
     lock_give(&r->lock);
-    *loan = (rtmw_loan){data, size, index};
-    return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
+    *loan = (rtmw_loan){data, size, index, data ? state_generation(load_relaxed(&r->descriptors[index].state)) : 0};
+    return data ? RTMW_OK : index == NIL ? refused(p, RTMW_NO_MEMORY, size, band) : RTMW_DAMAGED;
 }
 
 int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
@@ -93,22 +117,36 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
     return take_loan(p, size, p->qos.priority, loan);
 }
 
-void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
+/* Is the descriptor still in the life in which it was lent to this process, and in this state? Lock held. */
+static bool loan_is(struct rtmw_region *r, const rtmw_loan *loan, enum descriptor_kind kind)
 {
-    if (is_forked(r)) return;
-    lock_take(&r->lock);
-    descriptor_free(r, descriptor);
-    lock_give(&r->lock);
+    struct descriptor *d = descriptor_at(r, loan->descriptor);
+    return d && load_relaxed(&d->state) == state_make(loan->life, kind, r->me);
 }
 
-void rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { loan_give_back(p->region, loan->descriptor); }
+/* APPENDING: to append it failed, in a damaged region. */
+int loan_give_back(struct rtmw_region *r, const rtmw_loan *loan)
+{
+    if (is_forked(r)) return RTMW_FORKED;
+    lock_take(&r->lock);
+    bool is_mine = loan_is(r, loan, LOANED) || loan_is(r, loan, APPENDING);
+    if (is_mine) descriptor_free(r, loan->descriptor);
+    lock_give(&r->lock);
+    return is_mine ? RTMW_OK : RTMW_BAD_LOAN;
+}
+
+int rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { return loan_give_back(p->region, loan); }
 
 static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
+    if (!loan_is(p->region, loan, LOANED)) return RTMW_BAD_LOAN;
+    struct descriptor *d = &p->region->descriptors[loan->descriptor];
+    if (loan->size > load_relaxed(&d->size)) return RTMW_BAD_LOAN;
     uint32_t band = band_for(p, qos);
-    if (!reliable_room(p, band)) return RTMW_FULL;
+    if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band);
     struct stamp stamp = stamp_now(p, qos);
-    write_header(p, &p->region->descriptors[loan->descriptor], &stamp);
+    write_header(p, d, &stamp);
+    store_relaxed(&d->size, loan->size);
     if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
     count_published(p, 1, loan->size);
@@ -119,6 +157,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
+    if (!has_band(qos)) return RTMW_BAD_QOS;
     lock_take(&r->lock);
     int code = loan_append_locked(p, loan, qos);
     lock_give(&r->lock);
@@ -139,6 +178,8 @@ void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
     if (is_forked(r)) return;
     lock_take(&r->lock);
     hold_mine(r, loan->descriptor);
+    lend(r, loan->descriptor);
+    let_go(r, loan->descriptor);
     lock_give(&r->lock);
 }
 
@@ -178,10 +219,10 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
 {
     struct rtmw_region *r = p->region;
     uint32_t index[BATCH_MOST], band = band_for(p, qos), room = reliable_room(p, band);
-    if (!room) return RTMW_FULL;
+    if (!room) return refused(p, RTMW_FULL, 0, band);
     queue_trim(p, band, false);
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
-    if (!written) return RTMW_NO_MEMORY;
+    if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
     for (uint32_t i = 0; i < written; i++) write_header(p, &r->descriptors[index[i]], &stamp);
     *published = append_small(p, band, room, index, written);
@@ -200,7 +241,7 @@ static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_
     lock_take(&r->lock);
     uint32_t room = reliable_room(p, band);
     lock_give(&r->lock);
-    if (!room) return RTMW_FULL; /* nothing is copied for a queue that is full */
+    if (!room) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
     int code = take_loan(p, part->size, band, &loan);
     if (code != RTMW_OK) return code;
     memcpy(loan.data, part->data, part->size);
@@ -220,7 +261,7 @@ int publish_quietly(rtmw_publisher *p, const struct part *parts, uint32_t count,
                     uint32_t *published)
 {
     struct rtmw_region *r = p->region;
-    int code = is_forked(r) ? RTMW_FORKED : RTMW_OK;
+    int code = is_forked(r) ? RTMW_FORKED : has_band(qos) ? RTMW_OK : RTMW_BAD_QOS;
     for (*published = 0; code == RTMW_OK && *published < count;) {
         uint32_t run = small_ones(parts + *published, count - *published), done = 0;
         if (run) {

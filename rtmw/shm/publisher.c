@@ -53,6 +53,7 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     if (!p) return RTMW_SYSTEM;
     p->region = r;
     p->qos = qos ? *qos : (rtmw_publisher_qos)RTMW_PUBLISHER_QOS;
+    p->qos.lifetime_ns = limit_of(p->qos.lifetime_ns);
     lock_take(&r->lock);
     int code = open_locked(p, topic, type);
     lock_give(&r->lock);
@@ -86,19 +87,46 @@ uint32_t rtmw_publisher_matched(rtmw_publisher *p)
     return count;
 }
 
-int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
+/* Full queues of RELIABLE subscribers are waited for; those that died or stand still are seen to meanwhile. */
+static bool is_full(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
-    if (is_forked(r)) return RTMW_FORKED;
-    uint32_t word = arm_word(&p->topic->room);
     lock_take(&r->lock);
-    bool full = !reliable_room(p, p->full_band);
+    bool full = !reliable_room(p, p->refused_band);
     expel_stalled(p, !full);
-    full = full && !reliable_room(p, p->full_band);
+    full = full && !reliable_room(p, p->refused_band);
     lock_give(&r->lock);
-    if (timeout_ns == 0) return RTMW_TIMEOUT;
-    if (!full && p->qos.reliability == RTMW_RELIABLE && load_seq(&p->topic->room) != word) return RTMW_OK;
-    uint64_t slice = full ? WAIT_SLICE_NS : MEMORY_SLICE_NS;
-    int woken = futex_sleep(&p->topic->room, word, timeout_ns < slice ? timeout_ns : slice);
-    return woken == EINTR ? RTMW_INTERRUPTED : RTMW_OK;
+    return full;
+}
+
+/* Who moves on in a queue wakes; who lets memory go tells nobody, so that is looked for. */
+int publisher_wait(rtmw_publisher *p, uint64_t end)
+{
+    if (is_forked(p->region)) return RTMW_FORKED;
+    uint32_t word = arm_word(&p->topic->room);
+    bool full = is_full(p);
+    if (load_seq(&p->woken) && exchange(&p->woken, 0u)) return RTMW_INTERRUPTED;
+    uint64_t now = monotonic_ns(), slice = full ? WAIT_SLICE_NS : MEMORY_SLICE_NS;
+    if (now >= end) return RTMW_TIMEOUT;
+    if (!full && p->qos.reliability == RTMW_RELIABLE && load_seq(&p->topic->room) != word) return RTMW_EMPTY;
+    int woken = futex_sleep(&p->topic->room, word, end - now < slice ? end - now : slice);
+    return woken == EINTR ? RTMW_INTERRUPTED : RTMW_EMPTY;
+}
+
+static bool is_worth_trying(rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    lock_take(&r->lock);
+    bool worth = reliable_room(p, p->refused_band) && could_be_had(p, p->refused_bytes);
+    lock_give(&r->lock);
+    return worth;
+}
+
+int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
+{
+    uint64_t end = end_of(monotonic_ns(), timeout_ns);
+    int code;
+    do code = publisher_wait(p, end);
+    while (code == RTMW_EMPTY && !is_worth_trying(p));
+    return code == RTMW_EMPTY || (code == RTMW_TIMEOUT && is_worth_trying(p)) ? RTMW_OK : code;
 }

@@ -32,7 +32,15 @@ void hold_mine(struct rtmw_region *r, uint32_t index)
     if (r->refs[index]++ == 0) fetch_or(&r->descriptors[index].holders[r->me >> 6], bit_of(r->me));
 }
 
-void hold_again(struct rtmw_region *r, uint32_t index) { r->refs[index]++; }
+void lend(struct rtmw_region *r, uint32_t index) { r->refs[index] += LENT; }
+
+bool take_back(struct rtmw_region *r, uint32_t index)
+{
+    if (index >= r->header->descriptors || r->refs[index] < LENT) return false;
+    r->refs[index] -= LENT - 1;
+    let_go(r, index);
+    return true;
+}
 
 bool hold(struct rtmw_region *r, uint32_t index, struct band *band, uint64_t sequence)
 {
@@ -160,11 +168,11 @@ uint64_t band_head_sequence(struct band *band, uint64_t near)
     return sequence_near(link_tag(load_seq(&band->head)), near);
 }
 
-static bool may_pass(struct rtmw_region *r, const struct descriptor *d, uint64_t sequence, const struct passing *which)
+static bool may_pass(const struct descriptor *d, uint64_t sequence, const struct passing *which)
 {
     if (sequence > which->up_to) return false;
     if (!which->floor || sequence <= which->floor[offer_of(d)]) return true;
-    return which->now && is_expired(r, d, which->now);
+    return which->now && is_expired(d, which->now);
 }
 
 /* Pass over the oldest, while they are among these; never the last one. */
@@ -183,7 +191,7 @@ uint32_t queue_pass(struct rtmw_region *r, struct band *band, const struct passi
         if (!d) return 0;
         uint64_t next = load_seq(&d->next);
         if (link_index(next) == NIL) return 0; /* head moved, and d begun another life */
-        if (!may_pass(r, d, sequence, which)) break;
+        if (!may_pass(d, sequence, which)) break;
         passed[count].index = index;
         passed[count++].generation = state_generation(load_seq(&d->state));
         granules += load_relaxed(&d->block_granules);
@@ -210,7 +218,7 @@ static bool glimpse_at(struct rtmw_region *r, struct band *band, uint64_t now, s
     g->published_ns = load_acquire(&d->published_ns);
     g->offer = load_acquire(&d->offer) < OFFERS ? d->offer : OFFERS;
     g->expires = load_acquire(&d->expires_ns) != 0;
-    g->expired = is_expired(r, d, now);
+    g->expired = is_expired(d, now);
     return band_head_sequence(band, g->sequence) <= g->sequence;
 }
 

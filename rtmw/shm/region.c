@@ -73,21 +73,21 @@ static struct header plan(uint64_t pool_bytes, uint32_t reserve)
     return h;
 }
 
-uint64_t region_control_bytes(uint64_t pool_bytes) { return plan(pool_bytes, RESERVE_DEFAULT).control_bytes; }
+uint64_t region_control_bytes(uint64_t pool_bytes) { return plan(pool_bytes, 0).control_bytes; }
 
 static void set_first(uint64_t *map, uint64_t bits)
 {
     for (uint64_t bit = 0; bit < bits; bit++) bitmap_set(map, bit);
 }
 
-int region_format(int control_fd, uint64_t pool_bytes, uint32_t reserve, uint64_t nonce)
+int region_format(int control_fd, const struct pool *pool)
 {
-    struct header h = plan(pool_bytes, reserve), *shared;
+    struct header h = plan(pool->bytes, pool->reserve), *shared;
     uint8_t *base = mmap(NULL, h.control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, control_fd, 0);
     if (base == MAP_FAILED) return RTMW_SYSTEM;
     shared = (struct header *)(void *)base;
     *shared = h;
-    shared->nonce = nonce;
+    shared->nonce = pool->nonce;
     shared->creator = (uint32_t)getpid();
     struct descriptor *descriptors = (struct descriptor *)(void *)(base + h.at_descriptors);
     for (uint32_t i = 0; i < h.descriptors; i++) {
@@ -253,17 +253,21 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
 int rtmw_attach(uint32_t domain, rtmw_region **region)
 {
     uint32_t version;
-    return region_attach(domain, region, &version);
+    int cancel = cancel_off(), code = region_attach(domain, region, &version);
+    cancel_back(cancel);
+    return code;
 }
 
 void rtmw_detach(rtmw_region *r)
 {
+    int cancel = cancel_off();
     if (!is_forked(r)) {
         lock_take(&r->lock);
         participant_leave(r);
         lock_give(&r->lock);
     }
     unmap(r);
+    cancel_back(cancel);
 }
 
 const char *rtmw_describe(int code)
@@ -291,6 +295,12 @@ const char *rtmw_describe(int code)
         [RTMW_DENIED] = "the region belongs to another user",
         [RTMW_FORKED] = "the handle belongs to the parent process",
         [RTMW_SYSTEM] = "a system call failed",
+        [RTMW_BAD_LOAN] = "this loan is not lent: it was published or dropped before, or was made larger",
+        [RTMW_BAD_RELEASE] = "this process holds no such message: it was released before",
+        [RTMW_EXISTS] = "there is such a domain already",
+        [RTMW_NO_SPACE] = "/dev/shm has no room for it",
+        [RTMW_BAD_SIZE] = "a pool has 64 KiB to 1 TiB",
+        [RTMW_NO_TYPE] = "there is no such type",
     };
     bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
     return known ? sentences[code] : "unknown code";

@@ -1,14 +1,24 @@
-/* Making and naming regions: what the Python side needs beyond rtmw.h. */
+/* Making, naming and laying out regions, beyond rtmw.h. */
 #ifndef RTMW_REGION_H
 #define RTMW_REGION_H
 
 #include "core.h"
 
-#define REGION_CONTROL "/rtmw.%u.control"
-#define REGION_BLOCKS  "/rtmw.%u.blocks.%016llx"
+#define REGION_CONTROL    "/rtmw.%u.control"
+#define REGION_BLOCKS     "/rtmw.%u.blocks.%016llx"
+#define REGION_UNFINISHED "/rtmw.%u.new.%d.%016llx"
+
+/* What a region is made for. */
+struct pool {
+    uint64_t bytes;   /* whole pages */
+    uint32_t reserve; /* 1024ths of it that are for urgent messages */
+    uint64_t nonce;
+};
 
 uint64_t region_control_bytes(uint64_t pool_bytes);
-int region_format(int control_fd, uint64_t pool_bytes, uint32_t reserve, uint64_t nonce);
+/* As rtmw_create, with a nonce that nobody else uses, and a pool whose size is possible. */
+int region_create(uint32_t domain, const struct pool *);
+int region_format(int control_fd, const struct pool *);
 int region_attach(uint32_t domain, struct rtmw_region **region, uint32_t *version_found);
 
 #endif

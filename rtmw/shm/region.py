@@ -1,4 +1,4 @@
-"""Regions of shared memory: make, name, remove. The C core lays them out and attaches to them.
+"""Regions of shared memory: find and remove them. The C core makes them (create.c) and attaches to them.
 
 A region is two POSIX shared-memory objects. Both are filled under names that nobody looks for, and the control object
 gets its public name last, in one step (link). So a creator that dies halfway leaves no half-made region, only
@@ -47,13 +47,14 @@ def parse_reserve(reserve: float) -> int:
 def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
     """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
     shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
+def create(domain: int, pool_bytes: int, reserve: int) -> bool:
+    """Make the region of a domain, with so many 1024ths of it for urgent messages. False: somebody else was quicker, and theirs is used."""
     try:
-        os.posix_fallocate(shared.fd, 0, size)
+        return _core.create(domain, pool_bytes, reserve)
     except OSError as error:
-        shared.close_fd()
-        posix_ipc.unlink_shared_memory(name)
         if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
             raise
+        size = pool_bytes + _core.control_bytes(pool_bytes)
         free = os.statvfs(SHM).f_bavail * os.statvfs(SHM).f_frsize
         raise SharedMemoryFull(
             error.errno,

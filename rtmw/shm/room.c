@@ -82,7 +82,6 @@ uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
     int64_t room = least_room(p, band);
     p->gate_epoch = epoch;
     p->gate[band] = (tail + (uint64_t)room) & TAG_MASK;
-    if (!room) p->full_band = band;
     return (uint32_t)room;
 }
 
@@ -115,7 +114,7 @@ static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subsc
     struct topic *t = &p->region->topics[topic];
     if (load_relaxed(&block->reliability) != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
     if (for_memory) return unread_by(p->region, t, block).waiting > 0;
-    return topic == p->topic_index && waits_for(p, block) && room_of(p, p->full_band, block) <= 0;
+    return topic == p->topic_index && waits_for(p, block) && room_of(p, p->refused_band, block) <= 0;
 }
 
 /* Looks at one subscriber slot. true: its process is dead. */

@@ -1,13 +1,30 @@
 /* rtmw in C: publish and subscribe in the shared memory of one host, from C and C++ programs.
  *
  *   rtmw_region *region;
- *   if (rtmw_attach(0, &region)) …                                        attach to domain 0
+ *   rtmw_create(0, 64 << 20, RTMW_RESERVE);                               make domain 0, unless it is there
+ *   if (rtmw_attach(0, &region)) …                                        attach to it
  *   rtmw_publisher_open(region, "pump/speed", NULL, NULL, &publisher);    raw bytes, default QoS
  *   rtmw_publish(publisher, data, size, NULL);
  *
- * A domain is created from Python (`rtmw.Domain(0)`) or by `rtmw doctor`; C programs attach to it.
- * Functions return RTMW_OK (0) or another rtmw_code. Handles may be used by many threads of the process that made
- * them; after fork() the child's calls return RTMW_FORKED. Times are nanoseconds; 0 means none, unless said.
+ * Functions return RTMW_OK (0) or another rtmw_code. After fork() the child's calls return RTMW_FORKED. Times are
+ * nanoseconds; 0 means none, unless said. A lifetime, deadline or lease of more than 2^62 (146 years, so also UINT64_MAX) is
+ * none either.
+ *
+ * Blocking. Only functions with `wait` in their name wait. All others return at once; they share a short lock with the
+ * threads of the same process, and with no other process.
+ *
+ * Threads. Any thread may call any function on any handle at any time, but for the call that ends the handle (close,
+ * detach): no other call on it may be under way then, or come later. A loan and a message are one thread's at a time.
+ *
+ * Signals. A handler may call rtmw_subscriber_wake, rtmw_subscriber_shut, rtmw_publisher_wake and rtmw_describe, and no other
+ * function: the thread that it interrupted may have the lock, and would wait for itself for ever. Signals interrupt
+ * functions that wait; what else a signal does to a function is nothing.
+ *
+ * Cancellation. pthread_cancel with the default, deferred type may hit any function: nothing stays locked, and what it was
+ * about is done or not done. A thread with PTHREAD_CANCEL_ASYNCHRONOUS may call none of them: it may end with the lock.
+ *
+ * One process may use librtmw.so and the Python module: they are two participants, and handles of one are nothing to the
+ * other.
  */
 #ifndef RTMW_H
 #define RTMW_H
@@ -33,29 +50,34 @@ typedef enum {
     RTMW_NO_MEMORY,   /* no descriptor or block is free, and none may be evicted */
     RTMW_TIMEOUT,     /* wait: the time is up */
     RTMW_DEADLINE,    /* wait: the subscriber's deadline passed without a message */
-    RTMW_INTERRUPTED, /* wait: a signal came, or may have: see to it and wait again */
+    RTMW_INTERRUPTED, /* wait: a signal came, or another thread called …_wake */
     RTMW_LAPSED,      /* this RELIABLE subscriber's lease ran out; the next take goes on behind what it missed */
-    RTMW_CLOSED,      /* the handle was closed */
+    RTMW_CLOSED,      /* the handle was closed or shut */
     RTMW_TOO_LARGE,   /* larger than the pool */
     RTMW_BAD_NAME,    /* not a topic name: empty, longer than 191 bytes, or with control characters */
     RTMW_NO_PARTICIPANT_SLOT,
     RTMW_NO_TOPIC_SLOT,
     RTMW_NO_ENDPOINT_SLOT,
     RTMW_NO_TYPE_SLOT,
-    RTMW_BAD_QOS,   /* a priority above 7, an unknown reliability, or a depth of 0 */
-    RTMW_NOT_FOUND, /* no such domain */
-    RTMW_VERSION,   /* the region was made by another version */
-    RTMW_DAMAGED,   /* the region is half made, truncated, or contradicts itself */
-    RTMW_DENIED,    /* the region belongs to another user */
-    RTMW_FORKED,    /* the handle is the parent's */
-    RTMW_SYSTEM     /* a system call failed: see errno */
+    RTMW_BAD_QOS,     /* a priority above 7, an unknown reliability, or a depth of 0 */
+    RTMW_NOT_FOUND,   /* no such domain */
+    RTMW_VERSION,     /* the region was made by another version */
+    RTMW_DAMAGED,     /* the region is half made, truncated, or contradicts itself */
+    RTMW_DENIED,      /* the region belongs to another user */
+    RTMW_FORKED,      /* the handle is the parent's */
+    RTMW_SYSTEM,      /* a system call failed: see errno */
+    RTMW_BAD_LOAN,    /* not lent to this process: published or dropped before; or larger than what was taken */
+    RTMW_BAD_RELEASE, /* this process has no such message: it was released before, or never taken */
+    RTMW_EXISTS,      /* create: there is such a domain */
+    RTMW_NO_SPACE,    /* create: /dev/shm has no room for it */
+    RTMW_BAD_SIZE,    /* create: a pool below 64 KiB or above 1 TiB */
+    RTMW_NO_TYPE      /* no type has this index */
 } rtmw_code;
 
-typedef enum { RTMW_TIMELY = 0, RTMW_ADAPTIVE = 1, RTMW_RELIABLE = 2 } rtmw_reliability;
-
-/* Added to the reliability of a subscriber: it is matched with publishers that offer just that, and no more. For who
- * carries the reliabilities of a topic apart. */
-enum { RTMW_EXACT = 16 };
+/* A reliability, and for subscribers RTMW_EXACT in addition: matched with publishers that offer just that, and no more.
+ * For who carries the reliabilities of a topic apart. */
+enum { RTMW_TIMELY = 0, RTMW_ADAPTIVE = 1, RTMW_RELIABLE = 2, RTMW_EXACT = 16 };
+typedef int rtmw_reliability; /* no enumeration: C++ would not take RTMW_RELIABLE | RTMW_EXACT for one */
 
 /* A message type. NULL where one is asked for: raw bytes. */
 typedef struct {
@@ -67,12 +89,22 @@ typedef struct {
 
 #define RTMW_ANY ((const rtmw_type *)-1) /* subscribers: every type of the topic */
 
+enum { RTMW_RAW = 0xFFFF }; /* `type` of messages that are raw bytes */
+
+/* A type that somebody in the domain has named, copied. */
+typedef struct {
+    char name[128];
+    uint64_t identity;
+    size_t description_bytes;
+    uint8_t description[8000];
+} rtmw_type_copy;
+
 typedef struct {
     rtmw_reliability reliability;
     uint8_t priority;     /* 0 to 7, 7 first */
     uint32_t depth;       /* small messages kept for late subscribers while memory is plenty */
     uint32_t history;     /* messages kept for late subscribers in any case */
-    uint64_t lifetime_ns; /* of messages that say nothing else; 0: no limit */
+    uint64_t lifetime_ns; /* of messages that say nothing else, CLOCK_MONOTONIC; 0: no limit */
 } rtmw_publisher_qos;
 
 typedef struct {
@@ -85,23 +117,26 @@ typedef struct {
 /* Set in the identity of a publisher that is not of this host: the node brought its message. */
 #define RTMW_REMOTE (UINT64_C(1) << 63)
 
-#define RTMW_PUBLISHER_QOS  {RTMW_ADAPTIVE, 0, 64, 0, 0}
-#define RTMW_SUBSCRIBER_QOS {RTMW_ADAPTIVE, 64, 0, 0, 0, 0}
-
 typedef struct {
     int priority;         /* -1: the publisher's */
     uint64_t lifetime_ns; /* 0: the publisher's */
-    uint64_t expires_ns;  /* CLOCK_REALTIME; 0: no limit. The earlier of both holds */
+    uint64_t expires_ns;  /* CLOCK_REALTIME, converted when it is published; 0: no limit. The earlier of both holds */
     /* For who passes on what another has published: */
     uint64_t source_time_ns; /* CLOCK_REALTIME; 0: now */
     uint64_t publisher;      /* identity; 0: this publisher */
 } rtmw_message_qos;
 
-/* A block that is being written. Publish it or drop it. */
+/* The defaults, for initialization. */
+#define RTMW_PUBLISHER_QOS  {RTMW_ADAPTIVE, 0, 64, 0, 0}
+#define RTMW_SUBSCRIBER_QOS {RTMW_ADAPTIVE, 64, 0, 0, 0, 0}
+#define RTMW_MESSAGE_QOS    {-1, 0, 0, 0, 0}
+
+/* A block that is being written. Publish it or drop it. `size` may be lowered before it is published. */
 typedef struct {
     void *data;
     uint64_t size;
-    uint32_t descriptor;
+    uint32_t descriptor; /* which block, and which loan of it: not to be changed */
+    uint64_t life;
 } rtmw_loan;
 
 /* A message that is being read: valid until rtmw_release. */
@@ -110,13 +145,15 @@ typedef struct {
     uint64_t size;
     uint64_t sequence;       /* dense within topic and priority */
     uint64_t source_time_ns; /* CLOCK_REALTIME */
-    uint64_t expires_ns;     /* CLOCK_REALTIME; 0: never */
+    uint64_t expires_ns;     /* CLOCK_REALTIME, as that was set when it was taken; 0: never */
     uint64_t publisher;      /* identity; the upper 32 bits are the process id, unless RTMW_REMOTE is set */
     uint32_t descriptor;
     uint16_t type;
     uint8_t priority;
     bool is_old; /* published before the subscriber came */
 } rtmw_message;
+
+#define RTMW_RESERVE 128u /* an eighth: what Python programs ask for */
 
 /* What came of the messages of a topic for a subscriber, since it was opened. */
 typedef struct {
@@ -125,42 +162,68 @@ typedef struct {
 
 RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
 
-/* Attach to a domain that exists. Sweeps after participants that died. */
+/* ---- domains ---- */
+
+/* Make a domain, with a pool of so many bytes (rounded up to pages) for messages: 64 << 20 is what Python programs ask for. Its
+ * control words come on top. All of its memory is reserved at once. It stays until `rtmw clean`, or until the host starts
+ * anew. `reserve`: how many 1024ths of it only priorities above 3 may use, at most 512; see RTMW_RESERVE. RTMW_EXISTS:
+ * somebody else was quicker, which is as good. */
+RTMW_API int rtmw_create(uint32_t domain, uint64_t pool_bytes, uint32_t reserve);
+/* Attach to a domain that exists. Sweeps after participants that died. Each call makes a participant of its own. */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);
-/* Give everything back. Handles and messages of the region are invalid afterwards. */
+/* Give everything back. Handles, loans and messages of the region are invalid afterwards. */
 RTMW_API void rtmw_detach(rtmw_region *region);
 /* Map every page of the region now, and keep it in memory, until detached: no page fault later. RTMW_SYSTEM with errno
- * ENOMEM or EPERM: RLIMIT_MEMLOCK is too low; then nothing is locked. */
+ * ENOMEM or EPERM: RLIMIT_MEMLOCK is too low; then nothing is locked. Idempotent. */
 RTMW_API int rtmw_lock_memory(rtmw_region *region);
+
+/* The type of a message, by `type` of the message. RTMW_NO_TYPE: it is raw bytes, or no type has this index. */
+RTMW_API int rtmw_type_find(rtmw_region *, uint16_t type, rtmw_type_copy *);
+
+/* ---- publishers ---- */
 
 RTMW_API int rtmw_publisher_open(rtmw_region *, const char *topic, const rtmw_type *, const rtmw_publisher_qos *,
                                  rtmw_publisher **);
+/* Its loans have to be published or dropped before. */
 RTMW_API void rtmw_publisher_close(rtmw_publisher *);
 RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *); /* subscribers that get its messages */
-/* Never waits. RTMW_FULL and RTMW_NO_MEMORY are answers; nothing was published then. `qos` NULL: the defaults. */
+/* RTMW_FULL and RTMW_NO_MEMORY are answers; nothing was published then. `qos` NULL: the defaults. */
 RTMW_API int rtmw_publish(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
 RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
+/* Refused, a loan stays lent: publish it again, or drop it. What was published or dropped is RTMW_BAD_LOAN ever after. */
 RTMW_API int rtmw_loan_publish(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);
-RTMW_API void rtmw_loan_drop(rtmw_publisher *, rtmw_loan *);
-/* After RTMW_FULL or RTMW_NO_MEMORY: wait until it is worth trying again. RTMW_OK, RTMW_TIMEOUT, RTMW_INTERRUPTED. */
+RTMW_API int rtmw_loan_drop(rtmw_publisher *, rtmw_loan *);
+/* After RTMW_FULL or RTMW_NO_MEMORY: wait until it is worth trying again. RTMW_OK, RTMW_TIMEOUT, RTMW_INTERRUPTED.
+ * UINT64_MAX: no limit. Another publisher may be quicker, so that the next try is refused again. */
 RTMW_API int rtmw_publisher_wait(rtmw_publisher *, uint64_t timeout_ns);
+/* One rtmw_publisher_wait ends with RTMW_INTERRUPTED: one under way, else the next. Idempotent until then. */
+RTMW_API int rtmw_publisher_wake(rtmw_publisher *);
+
+/* ---- subscribers ---- */
 
 RTMW_API int rtmw_subscriber_open(rtmw_region *, const char *topic, const rtmw_type *, const rtmw_subscriber_qos *,
                                   rtmw_subscriber **);
+/* Messages that it took stay valid until they are released. */
 RTMW_API void rtmw_subscriber_close(rtmw_subscriber *);
+/* All waits and takes, under way and to come, end with RTMW_CLOSED. Idempotent. For who closes it when its threads are out. */
+RTMW_API int rtmw_subscriber_shut(rtmw_subscriber *);
 /* From the next message on, other limits. */
 RTMW_API void rtmw_subscriber_adjust(rtmw_subscriber *, uint32_t depth, uint64_t min_interval_ns);
 /* I cannot take just now, and have not stopped: the lease begins anew. */
 RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
 RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);
-/* Never waits: RTMW_OK with a message, RTMW_EMPTY, or RTMW_LAPSED (once for each time the lease ran out). */
+/* RTMW_OK with a message, RTMW_EMPTY, or RTMW_LAPSED (once for each time the lease ran out). */
 RTMW_API int rtmw_take(rtmw_subscriber *, rtmw_message *);
-RTMW_API void rtmw_release(rtmw_region *, uint32_t descriptor);
+/* Once for each message taken. RTMW_BAD_RELEASE: once too often. A process that has the same message from another subscriber
+ * of it too does not hear of that: then it is that hold which ends. */
+RTMW_API int rtmw_release(rtmw_region *, uint32_t descriptor);
 /* Wait for something to take: spin for `spin_ns`, then sleep. UINT64_MAX: no limit; spin_ns UINT64_MAX: adaptive.
  * RTMW_OK, RTMW_TIMEOUT, RTMW_DEADLINE, RTMW_INTERRUPTED, RTMW_CLOSED. */
 RTMW_API int rtmw_wait(rtmw_subscriber *, uint64_t timeout_ns, uint64_t spin_ns);
 /* Wait for any of several: sets ready[i]. */
 RTMW_API int rtmw_wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t timeout_ns);
+/* One wait for it ends with RTMW_INTERRUPTED: one under way, else the next. Idempotent until then. */
+RTMW_API int rtmw_subscriber_wake(rtmw_subscriber *);
 
 #ifdef __cplusplus
 }

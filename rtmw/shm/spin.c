@@ -19,7 +19,7 @@ static bool look_for(struct rtmw_subscriber *s, uint64_t until_ns)
             if (has_next(s)) return true;
             cpu_relax();
         }
-    } while (monotonic_ns() < until_ns && !load_relaxed(&s->closed));
+    } while (monotonic_ns() < until_ns && !load_relaxed(&s->ends));
     return false;
 }
 

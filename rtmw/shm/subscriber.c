@@ -175,6 +175,16 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     return RTMW_OK;
 }
 
+/* The interval is no limit that could be left out: the longest keeps all but one message away. */
+static uint64_t interval_of(uint64_t ns) { return ns < LONGEST_NS ? ns : LONGEST_NS; }
+
+static void limit_all(rtmw_subscriber_qos *qos)
+{
+    qos->min_interval_ns = interval_of(qos->min_interval_ns);
+    qos->deadline_ns = limit_of(qos->deadline_ns);
+    qos->lease_ns = limit_of(qos->lease_ns);
+}
+
 int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_subscriber_qos *qos,
                          rtmw_subscriber **out)
 {
@@ -185,6 +195,7 @@ int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *typ
     if (!s) return RTMW_SYSTEM;
     s->region = r;
     s->qos = qos ? *qos : (rtmw_subscriber_qos)RTMW_SUBSCRIBER_QOS;
+    limit_all(&s->qos);
     s->exact = s->qos.reliability & RTMW_EXACT;
     s->qos.reliability = (rtmw_reliability)reliability;
     s->socket = -1;
@@ -219,9 +230,9 @@ void rtmw_subscriber_adjust(rtmw_subscriber *s, uint32_t depth, uint64_t min_int
     if (depth == 0 || is_forked(s->region)) return;
     lock_take(&s->region->lock);
     s->qos.depth = depth;
-    s->qos.min_interval_ns = min_interval_ns;
+    s->qos.min_interval_ns = interval_of(min_interval_ns);
     store_relaxed(&s->block->depth, depth);
-    store_relaxed(&s->block->min_interval_ns, min_interval_ns);
+    store_relaxed(&s->block->min_interval_ns, s->qos.min_interval_ns);
     fetch_add(&s->topic->epoch, 1u); /* pairs with reliable_room: the room it remembers is void */
     lock_give(&s->region->lock);
     wake_publishers(s->topic);

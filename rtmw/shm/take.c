@@ -32,7 +32,7 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
     if (is_anothers(s, d)) return true;
     if (!descriptor_is_message(d)) return count_emptied(s, band), true;
     if (!timely) return false;
-    bool expired = d->expires_ns && d->expires_ns <= realtime_ns(s->region, monotonic_ns());
+    bool expired = d->expires_ns && is_expired(d, monotonic_ns());
     outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
     return true;
 }
@@ -111,7 +111,7 @@ static int step_highest(rtmw_subscriber *s, uint32_t *band)
     return STEP_NONE;
 }
 
-/* Does this subscriber get it? Otherwise it is counted. */
+/* Does this subscriber get it? Otherwise it is counted. `now`: 0 for a message that does not expire. */
 static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t now)
 {
     struct subscriber_block *block = s->block;
@@ -120,8 +120,7 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (!reliabilities_match(d->reliability, s->qos.reliability, false))
         return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
     if (!descriptor_is_message(d)) return count_emptied(s, band), false;
-    if (d->expires_ns && d->expires_ns <= realtime_ns(s->region, now ? now : monotonic_ns()))
-        return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
+    if (is_expired(d, now)) return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
     if (s->qos.min_interval_ns) {
         uint64_t accepted = load_relaxed(&block->accepted_ns);
         if (accepted && d->published_ns < accepted + s->qos.min_interval_ns)
@@ -154,11 +153,12 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     uint64_t size = load_relaxed(&d->size);
     const void *data = payload_of(s->region, d, size);
     if (!data) return RTMW_DAMAGED;
-    hold_again(s->region, s->index[band]);
-    if (now) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
+    lend(s->region, s->index[band]);
+    if (s->qos.deadline_ns) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     outcome_taken(s, band, d, size);
+    uint64_t expires = expires_realtime_ns(s->region, d, now);
     *message = (rtmw_message){
-        data,         size,           s->sequence[band], d->source_time_ns, d->expires_ns,
+        data,         size,           s->sequence[band], d->source_time_ns, expires,
         d->publisher, s->index[band], d->type,           (uint8_t)band,     s->sequence[band] <= s->began[band]};
     if (is_large(s->region, d)) rest(s, band);
     return RTMW_OK;
@@ -173,7 +173,7 @@ static int take_locked(rtmw_subscriber *s, rtmw_message *message)
     int stepped = STEP_OK;
     while (band < BANDS || (stepped = step_highest(s, &band)) == STEP_OK) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
-        uint64_t now = s->qos.deadline_ns ? (s->taken_ns = monotonic_ns()) : 0;
+        uint64_t now = s->qos.deadline_ns || load_relaxed(&d->expires_ns) ? (s->taken_ns = monotonic_ns()) : 0;
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         band = BANDS;
     }
@@ -219,7 +219,7 @@ int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_
     struct rtmw_region *r = s->region;
     *count = 0;
     if (is_forked(r)) return RTMW_FORKED;
-    if (__builtin_expect(load_relaxed(&s->closed), 0)) return RTMW_CLOSED;
+    if (__builtin_expect(load_relaxed(&s->ends) & SHUT, 0)) return RTMW_CLOSED;
     lock_take(&r->lock);
     int code = take_some_locked(s, messages, most, count);
     if (code == RTMW_EMPTY && *count == 0 && ++s->empty_takes % LOOK_AGAIN == 0) {
@@ -237,10 +237,11 @@ int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
     return take_some(s, message, 1, &count);
 }
 
-void rtmw_release(rtmw_region *r, uint32_t descriptor)
+int rtmw_release(rtmw_region *r, uint32_t descriptor)
 {
-    if (is_forked(r)) return;
+    if (is_forked(r)) return RTMW_FORKED;
     lock_take(&r->lock);
-    let_go(r, descriptor);
+    bool was_lent = take_back(r, descriptor);
     lock_give(&r->lock);
+    return was_lent ? RTMW_OK : RTMW_BAD_RELEASE;
 }

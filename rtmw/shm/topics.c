@@ -171,6 +171,23 @@ int type_register(struct rtmw_region *r, const rtmw_type *type, uint16_t *index)
     return RTMW_OK;
 }
 
+/* Copied: who overwrites the region while somebody reads it shall not lead anybody out of it. */
+int rtmw_type_find(rtmw_region *r, uint16_t type, rtmw_type_copy *copy)
+{
+    _Static_assert(sizeof copy->name == TYPE_NAME_BYTES && sizeof copy->description == TYPE_BYTES, "rtmw.h says it");
+    if (is_forked(r)) return RTMW_FORKED;
+    if (type >= r->header->types || slot_state_of(load_acquire(&r->types[type].word)) != SLOT_ACTIVE)
+        return RTMW_NO_TYPE;
+    const struct type_entry *entry = &r->types[type];
+    uint32_t bytes = load_relaxed(&entry->bytes);
+    copy->identity = load_relaxed(&entry->identity);
+    copy->description_bytes = bytes < TYPE_BYTES ? bytes : TYPE_BYTES;
+    memcpy(copy->name, entry->name, TYPE_NAME_BYTES - 1);
+    copy->name[TYPE_NAME_BYTES - 1] = 0;
+    memcpy(copy->description, entry->description, copy->description_bytes);
+    return RTMW_OK;
+}
+
 static void settle_table(const struct table *table, uint32_t dead)
 {
     for (uint32_t slot = 0; slot < table->count; slot++) {

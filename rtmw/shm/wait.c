@@ -147,7 +147,7 @@ bool subscriber_arm(struct rtmw_subscriber *s)
     do {
         poll = load_seq(&s->topic->poll);
     } while (!cas32(&s->topic->poll, poll, poll + (poll & 1 ? 2 : 1)));
-    return has_next(s) || is_lapsed(s) || load_seq(&s->closed);
+    return has_next(s) || is_lapsed(s) || load_seq(&s->ends);
 }
 
 bool subscriber_rearm(struct rtmw_subscriber *s)
@@ -185,10 +185,28 @@ void wake_publishers(struct topic *t)
     if (load_seq(&t->room) & 1) futex_wake_and_add(&t->room);
 }
 
-void subscriber_shut(struct rtmw_subscriber *s)
+/* Each waiter looks at `ends` after it has armed; pairs with arm_word: either it sees the bit, or it is woken. */
+static int end_waits(struct rtmw_subscriber *s, uint32_t how)
 {
-    store_seq(&s->closed, 1u);
-    if (!is_forked(s->region)) wake_subscribers(s->region, s->topic, s->topic_index);
+    if (is_forked(s->region)) return RTMW_FORKED;
+    int saved = errno;
+    fetch_or(&s->ends, how);
+    wake_subscribers(s->region, s->topic, s->topic_index);
+    errno = saved;
+    return RTMW_OK;
+}
+
+int rtmw_subscriber_shut(rtmw_subscriber *s) { return end_waits(s, SHUT); }
+int rtmw_subscriber_wake(rtmw_subscriber *s) { return end_waits(s, WOKEN); }
+
+int rtmw_publisher_wake(rtmw_publisher *p)
+{
+    if (is_forked(p->region)) return RTMW_FORKED;
+    int saved = errno;
+    store_seq(&p->woken, 1u);
+    wake_publishers(p->topic);
+    errno = saved;
+    return RTMW_OK;
 }
 
 /* ---- waiting ---- */
@@ -219,10 +237,19 @@ bool has_next(struct rtmw_subscriber *s)
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* What to say before sleeping: RTMW_OK (look), RTMW_CLOSED, RTMW_DEADLINE, RTMW_TIMEOUT, or RTMW_EMPTY: sleep. */
+/* RTMW_CLOSED; or RTMW_INTERRUPTED, for one of the waits that are there, or the next one. RTMW_EMPTY: neither. */
+static int ended(struct rtmw_subscriber *s)
+{
+    uint32_t ends = load_seq(&s->ends);
+    if (ends & SHUT) return RTMW_CLOSED;
+    return ends && fetch_and(&s->ends, ~(uint32_t)WOKEN) & WOKEN ? RTMW_INTERRUPTED : RTMW_EMPTY;
+}
+
+/* What to say before sleeping: RTMW_OK (look), RTMW_DEADLINE, RTMW_TIMEOUT, what `ended` says, or RTMW_EMPTY: sleep. */
 static int state_at(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
 {
-    if (load_seq(&s->closed)) return RTMW_CLOSED;
+    int state = ended(s);
+    if (state != RTMW_EMPTY) return state;
     if (has_next(s) || is_lapsed(s)) return RTMW_OK;
     uint64_t deadline = load_relaxed(&s->deadline_at_ns);
     if (deadline && now >= deadline) return RTMW_DEADLINE;
@@ -239,7 +266,7 @@ static int told(struct rtmw_subscriber *s, int state, uint64_t now)
     return RTMW_DEADLINE;
 }
 
-static uint64_t end_of(uint64_t now, uint64_t timeout_ns)
+uint64_t end_of(uint64_t now, uint64_t timeout_ns)
 {
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
@@ -262,7 +289,8 @@ static int sleep_until(struct rtmw_subscriber *s, uint64_t end)
         uint64_t until = least(least(end, now + LOOK_UP_NS), deadline ? deadline : UINT64_MAX);
         int woken = futex_sleep(&s->topic->wait, word, until - now);
         if (has_next(s)) return RTMW_OK;
-        if (woken == EINTR || (woken == ETIMEDOUT && until == now + LOOK_UP_NS)) return RTMW_INTERRUPTED;
+        if (woken == EINTR) return RTMW_INTERRUPTED;
+        if (woken == ETIMEDOUT && until == now + LOOK_UP_NS) return RTMW_EMPTY;
     }
 }
 
@@ -287,7 +315,11 @@ int subscriber_wait(struct rtmw_subscriber *s, uint64_t end, uint64_t spin_ns)
 
 int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
 {
-    return subscriber_wait(s, timeout_ns == UINT64_MAX ? UINT64_MAX : end_of(monotonic_ns(), timeout_ns), spin_ns);
+    uint64_t end = timeout_ns == UINT64_MAX ? UINT64_MAX : end_of(monotonic_ns(), timeout_ns);
+    int code;
+    do code = subscriber_wait(s, end, spin_ns);
+    while (code == RTMW_EMPTY);
+    return code;
 }
 
 #ifndef SYS_futex_waitv
@@ -312,27 +344,38 @@ static int sleep_on_any(struct waitv *words, size_t count, uint64_t until)
     return clock_nanosleep(CLOCK_MONOTONIC, 0, &slice, NULL);
 }
 
-int rtmw_wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t timeout_ns)
+int wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t end)
 {
-    uint64_t now = monotonic_ns(), end = end_of(now, timeout_ns);
+    uint64_t now = monotonic_ns();
     struct waitv words[WAITV_MOST];
     for (;;) {
         uint64_t until = least(end, now + LOOK_UP_NS);
-        bool any = false;
+        bool any = false, woken = false;
         for (size_t i = 0; i < count; i++) {
             rtmw_subscriber *s = subscribers[i];
             if (is_forked(s->region)) return RTMW_FORKED;
             uint32_t word = arm_word(&s->topic->wait);
             if (i < WAITV_MOST) words[i] = (struct waitv){word, (uint64_t)(uintptr_t)&s->topic->wait, WAITV_32, 0};
             int state = state_at(s, now, UINT64_MAX);
-            any |= ready[i] = state != RTMW_EMPTY;
+            woken |= state == RTMW_INTERRUPTED;
+            any |= ready[i] = state != RTMW_EMPTY && state != RTMW_INTERRUPTED;
             uint64_t deadline = load_relaxed(&s->deadline_at_ns);
             if (deadline) until = least(until, deadline);
         }
-        if (any) return RTMW_OK;
+        if (any || woken) return woken ? RTMW_INTERRUPTED : RTMW_OK;
         if (now >= end) return RTMW_TIMEOUT;
-        int woken = sleep_on_any(words, count, until);
-        if (woken == EINTR || (woken == ETIMEDOUT && until == now + LOOK_UP_NS)) return RTMW_INTERRUPTED;
+        int slept = sleep_on_any(words, count, until);
+        if (slept == EINTR) return RTMW_INTERRUPTED;
+        if (slept == ETIMEDOUT && until == now + LOOK_UP_NS) return RTMW_EMPTY;
         now = monotonic_ns();
     }
+}
+
+int rtmw_wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t timeout_ns)
+{
+    uint64_t end = end_of(monotonic_ns(), timeout_ns);
+    int code;
+    do code = wait_any(subscribers, ready, count, end);
+    while (code == RTMW_EMPTY);
+    return code;
 }

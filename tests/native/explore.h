@@ -41,7 +41,8 @@ struct world {
         uint8_t blocks[MOST_PAGES * PAGE];
     } shared;
     struct rtmw_region region[REGIONS];
-    uint32_t refs[REGIONS][MOST_DESCRIPTORS], tracing[REGIONS][TOPICS];
+    uint64_t refs[REGIONS][MOST_DESCRIPTORS];
+    uint32_t tracing[REGIONS][TOPICS];
     struct rtmw_publisher publisher[REGIONS];
     struct rtmw_subscriber subscriber[REGIONS];
     uint64_t clock_ns;

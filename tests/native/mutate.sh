@@ -71,6 +71,12 @@ mutant "a cursor that rests goes on at head" queue \
     's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "rest, step" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
+mutant "a thread that waits is told to end and not woken" wait \
+    '/^static int end_waits/,/^\}/ s/wake_subscribers\(.*//' "‖ wake" "$@"
+mutant "a publisher that waits is told to end and not woken" wait \
+    '/^int rtmw_publisher_wake/,/^\}/ s/wake_publishers\(p->topic\);//' "room ‖ wake" "$@"
+mutant "a publisher looks whether it is to end before it arms" publisher \
+    's/^    uint32_t word = arm_word\(&p->topic->room\);$/    if (exchange(\&p->woken, 0u)) return RTMW_INTERRUPTED; uint32_t word = arm_word(\&p->topic->room);/; s/if \(load_seq\(&p->woken\).*//' "room ‖ wake" "$@"
 mutant "an event is written over one that is being written" trace \
     's/if \(turn_state\(turn\) == TRACE_WRITING \|\| /if (/' "trace ‖ trace" "$@"
 mutant "an event is read without a second look" trace \

@@ -85,24 +85,6 @@ static void end_by_signal(int number)
     _exit(number == SIGALRM ? 2 : 3);
 }
 
-static int make_object(const char *name, uint64_t bytes)
-{
-    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    CHECK(fd >= 0, "shm_open %s", name);
-    CHECK(posix_fallocate(fd, 0, (off_t)bytes) == 0, "%llu bytes", (unsigned long long)bytes);
-    return fd;
-}
-
-/* As rtmw.shm.region does it: `rtmw doctor --fix` would take the blocks of a control object without a nonce for left over. */
-static void give_name(void)
-{
-    char from[80], to[80];
-    snprintf(from, sizeof from, "/dev/shm%s", unfinished_name);
-    snprintf(to, sizeof to, "/dev/shm%s", control_name);
-    CHECK(link(from, to) == 0, "%s", to);
-    shm_unlink(unfinished_name);
-}
-
 /* Numbers that people and the Python tests use end at 232. */
 uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds)
 {
@@ -111,18 +93,14 @@ uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds)
     maker = getpid();
     snprintf(control_name, sizeof control_name, REGION_CONTROL, domain);
     snprintf(blocks_name, sizeof blocks_name, REGION_BLOCKS, domain, (unsigned long long)nonce);
-    snprintf(unfinished_name, sizeof unfinished_name, "/rtmw.%u.new.%d.%016llx", domain, maker,
-             (unsigned long long)nonce);
+    snprintf(unfinished_name, sizeof unfinished_name, REGION_UNFINISHED, domain, maker, (unsigned long long)nonce);
     atexit(unlink_names);
     signal(SIGALRM, end_by_signal);
     signal(SIGTERM, end_by_signal);
     signal(SIGINT, end_by_signal);
     alarm(seconds);
-    int control = make_object(unfinished_name, region_control_bytes(pool_bytes));
-    close(make_object(blocks_name, pool_bytes));
-    CHECK(region_format(control, pool_bytes, RESERVE_DEFAULT, nonce) == RTMW_OK);
-    close(control);
-    give_name();
+    int code = region_create(domain, &(struct pool){(pool_bytes + PAGE - 1) / PAGE * PAGE, RTMW_RESERVE, nonce});
+    CHECK(code == RTMW_OK, "%s", rtmw_describe(code));
     return domain;
 }
 

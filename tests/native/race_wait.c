@@ -49,7 +49,32 @@ static void arm_and_take(void)
     rtmw_release(&world.region[me()], m.descriptor);
 }
 
-static void shut(void) { subscriber_shut(&world.subscriber[1]); }
+static void shut(void) { rtmw_subscriber_shut(&world.subscriber[1]); }
+
+static void wake(void) { rtmw_subscriber_wake(&world.subscriber[1]); }
+
+static void wait_to_be_woken(void)
+{
+    if (rtmw_wait(&world.subscriber[me()], 1000000000, 0) == RTMW_INTERRUPTED) note(1);
+}
+
+static void wait_for_any_to_be_woken(void)
+{
+    rtmw_subscriber *s = &world.subscriber[me()];
+    bool ready;
+    if (rtmw_wait_any(&s, &ready, 1, 1000000000) == RTMW_INTERRUPTED) note(1);
+}
+
+static void wait_for_room_to_be_woken(void)
+{
+    if (rtmw_publisher_wait(&world.publisher[me()], 1000000000) != RTMW_INTERRUPTED) broken("not woken");
+}
+
+static void wake_publisher(void)
+{
+    rtmw_publisher_wake(&world.publisher[0]);
+    note(1);
+}
 
 static void one_each(void)
 {
@@ -107,7 +132,7 @@ static const char *nobody_sleeps_on(void)
 {
     if (slept_out_ns) return "lost";
     for (uint32_t who = 0; who < ACTORS; who++)
-        if (world.subscriber[who].block && !world.noted[who] && !world.subscriber[who].closed) return "nothing taken";
+        if (world.subscriber[who].block && !world.noted[who] && !(world.subscriber[who].ends & SHUT)) return "nothing taken";
     return all_comes_back() ? "woken" : "";
 }
 
@@ -215,6 +240,9 @@ const struct race wait_races[] = {
     {"arm ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, arm_and_take, publish_1}, taken_or_told,
      taken_or_told_only},
     {"wait ‖ shut", {4, 1}, 2, 3, one_each, {shut, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"wait ‖ wake", {4, 1}, 2, 3, one_each, {wake, wait_to_be_woken}, nobody_sleeps_on, woken_only},
+    {"wait for any ‖ wake", {4, 1}, 2, 3, one_each, {wake, wait_for_any_to_be_woken}, nobody_sleeps_on, woken_only},
+    {"wait for room ‖ wake", {5, 1}, 2, 3, full_queue, {wait_for_room_to_be_woken, wake_publisher}, nobody_sleeps_on, woken_only},
     {"wait for room ‖ take", {5, 1}, 2, 3, full_queue, {publish_when_there_is_room, take_all}, published_at_last, woken_in_time},
     {"sleep, sleep, …", {4, 1}, 1, 0, a_sleeper, {sleep_often}, spin_was_learned, little_then_all},
     {"sleep, sleep, … with one processor", {4, 1}, 1, 0, a_sleeper_with_one_processor, {sleep_often}, spin_was_learned,

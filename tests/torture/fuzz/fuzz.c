@@ -64,7 +64,7 @@ static bool run_round(uint64_t seed)
 {
     int status;
     memset(region.control, 0, region.bytes);
-    CHECK(region_format(region.fd, POOL, RESERVE_DEFAULT, region.nonce) == RTMW_OK);
+    CHECK(region_format(region.fd, &(struct pool){POOL, RTMW_RESERVE, region.nonce}) == RTMW_OK);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {

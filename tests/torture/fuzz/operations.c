@@ -198,7 +198,7 @@ static void receive(void)
     int code = RTMW_OK;
     for (uint32_t tries = 0; s && tries < 100000 && (code == RTMW_OK || code == RTMW_INTERRUPTED); tries++) {
         code = rtmw_take(s, &m);
-        if (code == RTMW_OK) return rtmw_release(s->region, m.descriptor);
+        if (code == RTMW_OK) return (void)rtmw_release(s->region, m.descriptor);
         if (code == RTMW_EMPTY) code = rtmw_wait(s, WAIT_NS, 0);
     }
     if (s) CHECK(answered(code) != RTMW_OK, "waiters are told for ever that there is something, and takes get nothing");
