@@ -165,7 +165,7 @@ static void publish_and_take_traced(void)
 
 static void trace_for_a_while(void)
 {
-    if (trace_begin(&world.region[DEAD], 0) != RTMW_OK) broken("not traced");
+    if (trace_begin(&world.region[DEAD], topic_life(&world.region[DEAD], 0)) != RTMW_OK) broken("not traced");
     publish_word(DEAD, 7, PUBLISHED_BYTES);
     trace_end(&world.region[DEAD], 0);
 }
@@ -174,7 +174,7 @@ static void trace_for_a_while(void)
 static void traced_crowd(void)
 {
     crowd();
-    if (trace_begin(&world.region[DEAD], 0) != RTMW_OK || trace_begin(&world.region[READER], 0) != RTMW_OK) broken("not traced");
+    if (trace_begin(&world.region[DEAD], topic_life(&world.region[DEAD], 0)) != RTMW_OK || trace_begin(&world.region[READER], topic_life(&world.region[READER], 0)) != RTMW_OK) broken("not traced");
 }
 
 static const struct fate fates[] = {
