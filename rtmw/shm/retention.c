@@ -156,8 +156,8 @@ static uint64_t floor_of(struct rtmw_region *r, uint32_t topic, uint32_t band, b
 static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t band, uint64_t keep, bool pressed)
 {
     struct topic *t = &r->topics[topic];
-    uint64_t history = load_relaxed(&t->history), floor = floor_of(r, topic, band, pressed, false);
-    uint64_t tail = band_tail_sequence(r, &t->band[band]);
+    uint64_t tail = band_tail_sequence(r, &t->band[band]), floor = floor_of(r, topic, band, pressed, false);
+    uint64_t history = load_relaxed(&t->history); /* after tail: it is promised before what it is promised for is there */
     if (keep < history) keep = history;
     if (tail <= keep) return 0;
     return queue_evict(r, &t->band[band], floor < tail - keep ? floor : tail - keep, BATCH);
@@ -227,7 +227,7 @@ void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)
 static bool evict_unread(struct rtmw_publisher *p, uint32_t most)
 {
     struct rtmw_region *r = p->region;
-    uint64_t now = realtime_ns(r, monotonic_ns()), history = load_relaxed(&p->topic->history);
+    uint64_t now = realtime_ns(r, monotonic_ns());
     for (int expired_only = 1; expired_only >= 0; expired_only--)
         for (uint32_t band = 0; band < BANDS; band++) {
             struct band *b = &p->topic->band[band];
@@ -236,6 +236,7 @@ static bool evict_unread(struct rtmw_publisher *p, uint32_t most)
             uint64_t expires = load_relaxed(&oldest->expires_ns);
             if (expired_only && (!expires || expires > now)) continue;
             uint64_t tail = band_tail_sequence(r, b), floor = floor_of(r, p->topic_index, band, true, true);
+            uint64_t history = load_relaxed(&p->topic->history); /* after tail, as above */
             if (tail <= history) continue;
             if (floor > tail - history) floor = tail - history;
             if (queue_evict(r, b, floor, expired_only ? 1 : most)) return true;

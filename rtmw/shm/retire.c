@@ -79,17 +79,25 @@ static bool end_retiring(struct rtmw_region *r, uint32_t topic, const struct mar
     return cas64(word, seen, slot_make(generation, 0, 0, idle ? SLOT_FREE : SLOT_ACTIVE)) && idle;
 }
 
-uint32_t retire_topics(struct rtmw_region *r)
+/* Looks at topics from `first` on, at most `count`, and retires some of them; how many it looked at. */
+static uint32_t retire_some(struct rtmw_region *r, uint32_t first, uint32_t count, uint32_t *retired)
 {
     struct marks used;
-    uint32_t count = r->header->topics, first = load_relaxed(&r->hints->topics_made) % count; /* the oldest, about */
-    uint32_t looked = 0, begun = 0, retired = 0;
+    uint32_t topics = r->header->topics, looked = 0, begun = 0;
     mark_used(r, &used);
-    for (; looked < count && begun <= count / SHARE; looked++)
-        begun += begin_to_retire(r, (first + looked) % count, &used);
-    if (!begun) return 0;
+    for (; looked < count && begun <= topics / SHARE; looked++)
+        begun += begin_to_retire(r, (first + looked) % topics, &used);
+    if (!begun) return looked;
     mark_used(r, &used); /* pairs with endpoint_claim */
-    for (uint32_t i = 0; i < looked; i++) retired += end_retiring(r, (first + i) % count, &used);
+    for (uint32_t i = 0; i < looked; i++) *retired += end_retiring(r, (first + i) % topics, &used);
+    return looked;
+}
+
+uint32_t retire_topics(struct rtmw_region *r)
+{
+    uint32_t topics = r->header->topics, looked = 0, retired = 0;
+    uint32_t first = load_relaxed(&r->hints->topics_made) % topics; /* the oldest, about */
+    while (looked < topics && !retired) looked += retire_some(r, (first + looked) % topics, topics - looked, &retired);
     return retired;
 }
 

@@ -197,9 +197,10 @@ int topic_open(struct rtmw_region *r, const char *name, uint64_t *life)
         if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
     *life = intern(r, &table, hash_of(name), name);
-    for (uint32_t in_vain = 0; !*life; in_vain++) { /* others may take the slots that came free */
-        if (in_vain == MOST_ROUNDS || !make_topic_slots(r)) return RTMW_NO_TOPIC_SLOT;
+    for (uint32_t in_vain = 0; !*life; in_vain++) { /* others may take what came free, or have made this very topic */
+        bool room = make_topic_slots(r);
         *life = intern(r, &table, hash_of(name), name);
+        if (!*life && (!room || in_vain == MOST_ROUNDS)) return RTMW_NO_TOPIC_SLOT;
     }
     raise_to(&r->hints->topics_top, link_index(*life) + 1);
     return RTMW_OK;

@@ -302,5 +302,5 @@ bool die_at_every_step(void)
     well &= die_in(&(struct fate){"find nothing and rest", find_nothing}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"rest, publish and take", rest_and_step}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
-    return well & die_emptying() & die_sweeping();
+    return well & die_emptying() & die_sweeping() & die_retiring();
 }
