@@ -12,8 +12,9 @@ static PyObject *band_counts(struct rtmw_region *r, struct topic *t)
     for (uint32_t b = 0; bands && b < BANDS; b++) {
         uint64_t tail = band_tail_sequence(r, &t->band[b]), start = band_start(&t->band[b], tail);
         uint64_t origin = load_relaxed(&t->band[b].origin);
-        PyTuple_SET_ITEM(bands, b, Py_BuildValue("KK", (unsigned long long)(tail - origin),
-                                                 (unsigned long long)(tail > start ? tail - start : 0)));
+        PyTuple_SET_ITEM(bands, b,
+                         Py_BuildValue("KK", (unsigned long long)(tail - origin),
+                                       (unsigned long long)(tail > start ? tail - start : 0)));
     }
     return bands;
 }
@@ -56,10 +57,10 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
         uint64_t topic = topic_of(r, &r->publisher_words[i], word);
         if (!topic) continue;
-        failed =
-            append_new(list, Py_BuildValue("KKIBBIIKKKKK", (unsigned long long)topic, number(&p->identity), p->type, reliability,
-                                           p->priority, p->depth, p->history, number(&p->published), number(&p->bytes),
-                                           number(&p->timed_out), number(&p->exhausted), number(&p->lifetime_ns)));
+        failed = append_new(list, Py_BuildValue("KKIBBIIKKKKK", (unsigned long long)topic, number(&p->identity),
+                                                p->type, reliability, p->priority, p->depth, p->history,
+                                                number(&p->published), number(&p->bytes), number(&p->timed_out),
+                                                number(&p->exhausted), number(&p->lifetime_ns)));
     }
     return finished(list, failed);
 }

@@ -159,7 +159,7 @@ struct hints {
     uint32_t descriptors_used;
     uint32_t granules_used;
     uint32_t topics_top, publishers_top, subscribers_top; /* slots from here on were never used */
-    uint32_t topics_made; /* grows with each new topic */
+    uint32_t topics_made;                                 /* grows with each new topic */
     uint8_t pad[40];
 };
 
@@ -182,14 +182,15 @@ struct type_entry {
 
 struct band {
     uint64_t head; /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
-    uint64_t origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
+    uint64_t
+        origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
     uint8_t pad0[LINE - 16];
     uint64_t tail; /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
     uint8_t pad1[LINE - 8];
 };
 
 struct topic {
-    uint64_t word;          /* slot word: by CAS, as retire.c draws it. The rest is written by who has an endpoint of it */
+    uint64_t word; /* slot word: by CAS, as retire.c draws it. The rest is written by who has an endpoint of it */
     uint64_t retired_bytes; /* payload bytes of publishers that are gone */
     uint32_t epoch;         /* grows when a subscriber joins: what publishers cached is void */
     uint32_t bands;         /* bit a band that was ever used; only grows */

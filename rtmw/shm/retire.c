@@ -1,22 +1,25 @@
 /* Topics that nobody uses give their slots back, when a new name finds the table full.
  *
- *                 maker            its name is decided           somebody uses it after all
- *      FREE ────────────► CLAIMED ────────────────────► ACTIVE ◄──────────────────────────── RETIRING
- *       ▲                                                  └──────────────────────────────────▲  │
- *       └────────────────────────────────────────────────────────────────────────────────────────┘ nobody does
+ *              a maker             its name is decided              nobody uses it, it seems
+ *      FREE ───────────────► CLAIMED ────────────────────► ACTIVE ─────────────────────────► RETIRING
+ *       ▲                       ▲ │                          ▲        somebody does            │ │
+ *       └───────────────────────┼─┘ reset                    └─────────────────────────────────┘ │
+ *                               └────────────────────────────────────────────────────────────────┘ nobody does
  *
  * A topic is idle if and only if: (1) no endpoint's slot names it, whatever the state of that slot; (2) nobody traces it;
- * (3) no publisher promised `history`, or none of the messages it was promised for is there. What else its queues hold
- * nobody was promised: it is kept while memory and slots are plenty.
+ * (3) no publisher promised `history`, or its queues hold no message that has not expired. What they hold else was promised
+ * to nobody: it is kept while memory and slots are plenty.
  *
  * Two looks: the retirer makes the word RETIRING and then looks for users; a user claims its endpoint (or sets its tracer
  * bit) and then looks at the word. One of the two sees the other. A user that finds the word RETIRING makes it ACTIVE
- * again, and the retirer's last CAS fails: nobody waits for a retirer, which may be stopped or dead. The word carries its
- * owner, so that the last CAS never meets the RETIRING of another process.
+ * again, and the retirer's last CAS fails. Another retirer makes it RETIRING by itself, with the same effect. So nobody waits
+ * for a retirer, which may be stopped or dead: it keeps the one slot that it has CLAIMED. The word carries its owner, so that
+ * the last CAS never meets the RETIRING of another process.
  *
- * A FREE topic keeps its queues. Whoever claims the slot notes the last sequence of each band as its `origin`: what is not
- * newer is not of the new topic. So sequences go on, and head, tail and cursor words never repeat; whoever still evicts,
- * sweeps or looks at the old messages does to them what it would have done before.
+ * A topic that is FREE keeps its queues, each with its last message. Who has the slot CLAIMED resets what belongs to a life
+ * (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The last sequence of each
+ * band becomes its `origin`: what is not newer is not of the next topic. So sequences go on, and head, tail and cursor words
+ * never repeat; whoever still evicts, sweeps or looks at old messages does to them what it would have done before.
  */
 #include <string.h>
 
@@ -48,11 +51,29 @@ static void mark_used(struct rtmw_region *r, struct marks *used)
     mark(used, r, r->subscriber_words, subscribers < h->subscribers ? subscribers : h->subscribers);
 }
 
-static bool has_messages(struct rtmw_region *r, struct topic *t)
+static bool is_kept(const struct descriptor *d, uint64_t now)
 {
-    uint32_t bands = load_seq(&t->bands);
+    uint64_t expires = load_relaxed(&d->expires_ns);
+    return !expires || expires > now;
+}
+
+/* Is a message of this band there, of this life, and not expired? Walks as a subscriber would. */
+static bool has_messages(struct rtmw_region *r, struct band *band, uint64_t now)
+{
+    uint64_t sequence = band_start(band, band_tail_sequence(r, band)), missed = 0;
+    uint32_t index = NIL;
+    bool kept = false;
+    while (!kept && queue_step(r, band, &index, &sequence, &missed) == STEP_OK)
+        kept = is_kept(&r->descriptors[index], now);
+    if (index != NIL) let_go(r, index);
+    return kept;
+}
+
+static bool keeps_messages(struct rtmw_region *r, struct topic *t)
+{
+    uint64_t now = realtime_ns(r, monotonic_ns());
     for (uint32_t b = 0; b < BANDS; b++)
-        if ((bands & (1u << b)) && band_last_sequence(r, &t->band[b]) > load_relaxed(&t->band[b].origin)) return true;
+        if (has_messages(r, &t->band[b], now)) return true;
     return false;
 }
 
@@ -61,22 +82,32 @@ static bool is_idle(struct rtmw_region *r, uint32_t topic, const struct marks *u
     struct topic *t = &r->topics[topic];
     if (used->bit[topic / 64] >> topic % 64 & 1) return false;
     if (load_seq(&t->tracers[0]) | load_seq(&t->tracers[1])) return false; /* pairs with trace_begin */
-    return !load_seq(&t->history) || !has_messages(r, t);
+    return !load_seq(&t->history) || !keeps_messages(r, t);
 }
 
 static bool begin_to_retire(struct rtmw_region *r, uint32_t topic, const struct marks *used)
 {
     uint64_t *word = &r->topics[topic].word, seen = load_seq(word);
-    if (slot_state_of(seen) != SLOT_ACTIVE || !is_idle(r, topic, used)) return false;
+    if (!slot_is_there(seen) || !is_idle(r, topic, used)) return false;
     return cas64(word, seen, slot_make(slot_generation(seen), 0, r->me, SLOT_RETIRING));
+}
+
+/* What the topic had is dropped at once, by one who has the slot to itself. */
+static void give_back(struct rtmw_region *r, uint32_t topic, uint64_t mine)
+{
+    topic_reset(r, topic);
+    slot_free(&r->topics[topic].word, mine);
 }
 
 static bool end_retiring(struct rtmw_region *r, uint32_t topic, const struct marks *used)
 {
     uint64_t *word = &r->topics[topic].word, seen = load_seq(word), generation = slot_generation(seen);
     if (seen != slot_make(generation, 0, r->me, SLOT_RETIRING)) return false;
-    bool idle = is_idle(r, topic, used);
-    return cas64(word, seen, slot_make(generation, 0, 0, idle ? SLOT_FREE : SLOT_ACTIVE)) && idle;
+    if (!is_idle(r, topic, used)) return topic_rescue(r, topic, seen), false;
+    uint64_t mine = slot_make(generation + 1, 0, r->me, SLOT_CLAIMED); /* another life: nobody takes it for half made */
+    if (!cas64(word, seen, mine)) return false;
+    give_back(r, topic, mine);
+    return true;
 }
 
 /* Looks at topics from `first` on, at most `count`, and retires some of them; how many it looked at. */
@@ -118,18 +149,22 @@ bool topic_stands(struct rtmw_region *r, uint64_t life)
     return false;
 }
 
+static void drop_band(struct rtmw_region *r, struct band *band)
+{
+    uint64_t last = queue_settle(r, band);
+    uint32_t evicted = 0, batch = 1;
+    store_relaxed(&band->origin, last);
+    while (batch && evicted < r->header->descriptors) evicted += batch = queue_evict(r, band, last, STASH);
+}
+
 void topic_reset(struct rtmw_region *r, uint32_t topic)
 {
     struct topic *t = &r->topics[topic];
+    uint32_t bands = load_seq(&t->bands);
     store_relaxed(&t->retired_bytes, 0);
     store_relaxed(&t->history, 0u);
     store_relaxed(&t->timely, 0u);
     store_relaxed(&t->reliable, 0u);
-    for (uint32_t b = 0; b < BANDS; b++) {
-        uint64_t last = queue_settle(r, &t->band[b]);
-        uint32_t evicted = 0, batch = 1;
-        store_relaxed(&t->band[b].origin, last);
-        while (batch && evicted < r->header->descriptors)
-            evicted += batch = queue_evict(r, &t->band[b], last, STASH);
-    }
+    for (uint32_t b = 0; b < BANDS; b++)
+        if (bands & (1u << b)) drop_band(r, &t->band[b]);
 }

@@ -8,9 +8,9 @@
  *
  * A maker reads this word, makes ACTIVE what it names, looks for the name in all slots, and only then puts its own slot
  * into it, by CAS. So what a maker does not find was not there, or has been made since: then the CAS fails, and it looks
- * again. A slot's generation grows with each claim, so the word never repeats. What it names is complete: a maker that died
- * before its CAS leaves a CLAIMED slot that was never named, freed by the sweep; after it, the sweep or the next maker makes
- * it ACTIVE, and nobody replaces the word before.
+ * again. A slot's generation grows with each claim, so the word never repeats. What it names is complete: whoever comes by
+ * makes it ACTIVE for a maker that is stopped or dead, and nobody replaces the word before. The sweep frees what the dead
+ * left CLAIMED, whether or not it was named: nobody uses it yet, and either that CAS succeeds or the one to ACTIVE.
  *
  * Types stay for as long as the region; when topics go: retire.c.
  */
@@ -221,15 +221,6 @@ int type_register(struct rtmw_region *r, const rtmw_type *type, uint16_t *index)
     return RTMW_OK;
 }
 
-static void settle_entry(const struct table *table, uint32_t slot, uint64_t word)
-{
-    uint64_t life = link_make(slot_generation(word), slot);
-    if (load_seq(maker_of(table, load_seq(&table->hashes[slot]))) == life)
-        activate(table, life);
-    else
-        slot_free(word_at(table, slot), word);
-}
-
 void settle_half_made(struct rtmw_region *r, uint32_t dead)
 {
     struct table tables[] = {topic_table(r), type_table(r)};
@@ -237,7 +228,7 @@ void settle_half_made(struct rtmw_region *r, uint32_t dead)
         for (uint32_t slot = 0; slot < tables[i].count; slot++) {
             uint64_t word = load_seq(word_at(&tables[i], slot));
             if (slot_owner(word) != dead) continue;
-            if (slot_state_of(word) == SLOT_CLAIMED) settle_entry(&tables[i], slot, word);
+            if (slot_state_of(word) == SLOT_CLAIMED) slot_free(word_at(&tables[i], slot), word);
             if (slot_state_of(word) == SLOT_RETIRING) topic_rescue(r, slot, word);
         }
 }

@@ -72,7 +72,8 @@ static int begin_locked(struct rtmw_region *r, uint64_t life)
     uint32_t topic = link_index(life);
     if (!r->tracing) r->tracing = calloc(r->header->topics, sizeof *r->tracing);
     if (!r->tracing) return RTMW_SYSTEM;
-    if (r->tracing[topic]++ == 0) fetch_or(&r->topics[topic].tracers[r->me >> 6], bit_of(r->me)); /* pairs with is_idle */
+    if (r->tracing[topic]++ == 0)
+        fetch_or(&r->topics[topic].tracers[r->me >> 6], bit_of(r->me)); /* pairs with is_idle */
     if (topic_stands(r, life)) return RTMW_OK;
     end_locked(r, topic);
     return RTMW_EMPTY;

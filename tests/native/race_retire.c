@@ -115,13 +115,13 @@ static const struct outcome stayed_or_moved[] = {
 
 static const char *as_it_was_told(void)
 {
-    if (world.note[2][0] != RTMW_OK) return "refused";
+    if (world.note[2][0] != RTMW_OK) return all_comes_back() ? "refused" : "";
     return is_the_one((uint32_t)world.note[2][1], "race") && all_comes_back() ? "used" : "";
 }
 
-static const struct outcome used_only[] = {
+static const struct outcome used_or_refused[] = {
     {"used", ACCEPTABLE, "its endpoint is of a topic that is there"},
-    {"refused", FORBIDDEN, "at least one slot is free, or may be had"},
+    {"refused", ACCEPTABLE, "the retirers each had a slot to themselves for a moment"},
     {0},
 };
 
@@ -264,6 +264,23 @@ static void go_on_without_it(void)
     must_use("race", "after a death");
 }
 
+/* A stopped retirer keeps the slot that it has to itself, and no other. */
+static void one_slot_to_retire(void)
+{
+    two_idle_topics();
+    open_at(2, "other", 0);
+}
+
+static void use_another_name(void)
+{
+    bool retiring = false;
+    for (uint32_t i = 0; i < TOPICS; i++) retiring |= slot_state_of(world.shared.topics[i].word) == SLOT_RETIRING;
+    open_at(HELPER, "fresh", 0);
+    if (!is_open(HELPER) && retiring) broken("a retirer that is stopped keeps a topic RETIRING");
+}
+
+static void leave_it_to_the_sweep(void) { world_kill(DEAD); }
+
 /* "race" is left by a death somewhere in publishing; its slot goes to another topic. */
 static void one_that_dies_here(void)
 {
@@ -303,17 +320,57 @@ static bool die_in(const char *name, void (*prepare)(void), void (*act)(void), v
 bool die_retiring(void)
 {
     return die_in("use a new topic", two_idle_topics, use_new, go_on_without_it) &
+           die_in("use a new topic", two_idle_topics, use_new, leave_it_to_the_sweep) &
+           die_in("use a new topic", one_slot_to_retire, use_new, use_another_name) &
            die_in("publish, then another topic", one_that_dies_here, publish_old, make_another_of_it);
 }
 
+/* ---- a maker died between naming its topic and making it ACTIVE ---- */
+
+static void make_as_the_dead(void)
+{
+    struct claimed claimed;
+    endpoint_claim(&world.region[2], "new", true, &claimed);
+}
+
+static bool is_named_and_claimed(void)
+{
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        uint64_t word = world.shared.topics[i].word, life = link_make(slot_generation(word), i);
+        for (uint32_t m = 0; m < TOPICS; m++)
+            if (slot_state_of(word) == SLOT_CLAIMED && world.shared.topic_directory[TOPICS + m] == life) return true;
+    }
+    return false;
+}
+
+static void a_maker_that_died(void)
+{
+    two_idle_topics();
+    struct world before = world;
+    for (uint32_t step = 1; run_until_step(make_as_the_dead, step); step++, world = before)
+        if (is_named_and_claimed()) return world_kill(2);
+    broken("no such step");
+}
+
+static void sweep_and_use(void)
+{
+    struct rtmw_region *r = &world.region[me()];
+    lock_take(&r->lock);
+    sweep_the_dead(r);
+    lock_give(&r->lock);
+    use_new();
+}
+
 const struct race retire_races[] = {
-    {"use a topic ‖ use a new one", {6, 1}, 2, 2, two_idle_topics, {use_race, use_new}, race_and_new, stayed_or_moved},
+    {"use a topic ‖ use a new one", {6, 1}, 2, 3, two_idle_topics, {use_race, use_new}, race_and_new, stayed_or_moved},
     {"use a new topic ‖ use it, too", {6, 1}, 2, 2, two_idle_topics, {use_new, use_new}, new_and_new, stayed_or_moved},
-    {"retire ‖ retire ‖ use a topic", {6, 1}, 3, 3, two_idle_topics, {retire, retire, claim_race}, as_it_was_told, used_only},
-    {"use a ‖ use a, leave ‖ use b", {6, 1}, 3, 1, two_idle_topics, {use_a, use_and_leave, use_b}, each_its_own,
+    {"retire ‖ retire ‖ use a topic", {6, 1}, 3, 3, two_idle_topics, {retire, retire, claim_race}, as_it_was_told, used_or_refused},
+    {"use a ‖ use a, leave ‖ use b", {6, 1}, 3, 2, two_idle_topics, {use_a, use_and_leave, use_b}, each_its_own,
      all_or_one_refused},
     {"trace ‖ use a new topic", {6, 1}, 2, 3, one_idle_topic, {trace, use_new}, traced_or_gone, traced_or_gone_only},
     {"use a new topic with history ‖ evict", {8, 1}, 2, 2, three_old_messages, {keep_two, evict_everywhere}, two_are_kept,
      kept_only},
+    {"use what a dead maker named ‖ sweep", {6, 1}, 2, 2, a_maker_that_died, {use_new, sweep_and_use}, new_and_new,
+     stayed_or_moved},
     {0},
 };
