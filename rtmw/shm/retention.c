@@ -157,8 +157,7 @@ static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t b
 {
     struct topic *t = &r->topics[topic];
     uint64_t tail = band_tail_sequence(r, &t->band[band]), floor = floor_of(r, topic, band, pressed, false);
-    uint64_t history =
-        load_relaxed(&t->history); /* after tail: it is promised before what it is promised for is there */
+    uint64_t history = load_relaxed(&t->history); /* after tail: promised before it is published */
     if (keep < history) keep = history;
     if (tail <= keep) return 0;
     return queue_evict(r, &t->band[band], floor < tail - keep ? floor : tail - keep, BATCH);

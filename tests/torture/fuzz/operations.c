@@ -266,6 +266,14 @@ static void sweep(void)
     lock_give(&r->lock);
 }
 
+static void retire(void)
+{
+    struct rtmw_region *r = regions[below(REGIONS)];
+    lock_take(&r->lock);
+    retire_topics(r);
+    lock_give(&r->lock);
+}
+
 static void attach_and_leave(void)
 {
     struct rtmw_region *r;
@@ -277,7 +285,7 @@ static const struct {
     void (*act)(void);
     uint32_t often; /* of 128 times */
 } operations[] = {
-    {"publish", publish, 25},
+    {"publish", publish, 23},
     {"publish many", publish_many, 6},
     {"take", take, 24},
     {"take many", take_many, 6},
@@ -293,6 +301,7 @@ static const struct {
     {"look", look, 4},
     {"trace", trace, 3},
     {"sweep", sweep, 3},
+    {"retire", retire, 2},
     {"attach and leave", attach_and_leave, 4},
     {"examine", examine, 1},
 };
