@@ -33,14 +33,15 @@ class Peer:
     reliability: Reliability
 
 
-def _topic_slot(region: shm.Region, topic: str) -> int:
-    return next((row[0] for row in region.topics() if row[1] == topic), -1)
+def topic_life(region: shm.Region, topic: str) -> int | None:
+    """What rows of the region know a topic by: another one once it was given up and made again."""
+    return next((row[0] for row in region.topics() if row[1] == topic), None)
 
 
 def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str) -> Iterator[Peer]:
-    slot, types = _topic_slot(region, topic), region.types()
+    life, types = topic_life(region, topic), region.types()
     for at, identity, type, reliability in rows:
-        if at == slot:
+        if at == life:
             yield Peer(identity >> 32, type, type_name_of(types, type), Reliability(reliability))
 
 

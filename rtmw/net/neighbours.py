@@ -88,9 +88,9 @@ def look(domain: Domain) -> dict[str, LocalTopic]:
     if not publishers and not subscribers:
         return {}
     types, topics = region.types(), dict[str, LocalTopic]()
-    for slot, name, *_ in region.topics():
-        if slot in publishers or slot in subscribers:
-            topics[name] = _topic(types, publishers.get(slot, ()), subscribers.get(slot, ()))
+    for life, name, *_ in region.topics():
+        if life in publishers or life in subscribers:
+            topics[name] = _topic(types, publishers.get(life, ()), subscribers.get(life, ()))
     return topics
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rtmw.domain import Domain
-from rtmw.matching import type_name_of
+from rtmw.matching import topic_life, type_name_of
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
     """What lies in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses."""
     region = domain.region
     types = region.types()
-    slot = next((row[0] for row in region.topics() if row[1] == topic), None)
-    if slot is None:
+    life = topic_life(region, topic)
+    if life is None:
         return []
-    cursors = [row[6] for row in region.subscribers() if row[0] == slot]
+    cursors = [row[6] for row in region.subscribers() if row[0] == life]
     return [
         QueuedMessage(
             priority=band,
@@ -49,5 +49,5 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
             to_be_sent=any(sequence > reached[band] for reached in cursors),
             preview=preview,
         )
-        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview in region.queue(slot)
+        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview in region.queue(life)
     ]

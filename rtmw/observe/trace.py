@@ -54,16 +54,18 @@ class Trace(Closing):
 
     def __init__(self, domain: Domain, topics: Sequence[str]) -> None:
         self._region = domain.region
-        slots = {name: slot for slot, name, *_ in self._region.topics()}
-        self._names = {slots[name]: name for name in topics}
+        lives = {name: life for life, name, *_ in self._region.topics()}
+        self._names = {lives[name]: name for name in topics}
         self._processes = self._region.names()
         self._at = self._known = self._region.trace_next()
         self._open: list[int] = []
         self.lost = 0
         """Events so far, of any traced topic, that were overwritten or left half written before they were read."""
-        for slot in self._names:
-            self._region.trace(slot, True)
-            self._open.append(slot)
+        for life, name in self._names.items():
+            if not self._region.trace(life, True):
+                self.close()
+                raise KeyError(name)
+            self._open.append(life)
 
     def read(self) -> list[TraceEvent]:
         """What happened since the last call, in the order of time. Call it some twenty times a second."""
@@ -74,11 +76,11 @@ class Trace(Closing):
         return sorted(events, key=lambda event: event.at_ns)
 
     def _event(self, row: _Row, wall_ns: int) -> TraceEvent:
-        what, slot, band, count, at_ns, who, publisher, sequence, size, published_ns = row
+        what, life, band, count, at_ns, who, publisher, sequence, size, published_ns = row
         known = published_ns != 0
         return TraceEvent(
             what=what,
-            topic=self._names[slot],
+            topic=self._names[life],
             at_ns=at_ns + wall_ns,
             pid=who >> 32,
             process=self._process(who >> 32),

@@ -123,17 +123,17 @@ def topics(domain: Domain) -> list[TopicView]:
     region = domain.region
     types, names = region.types(), region.names()
     publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
-    for slot, name, retired_bytes, bands in region.topics():
-        senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
-        takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
+    for life, name, retired_bytes, bands in region.topics():
+        senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == life)
+        takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == life)
         used = {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
         views.append(
             TopicView(
                 name=name,
                 types=tuple(sorted(used)),
-                published=sum(tail for _, tail in bands),
+                published=sum(published for published, _ in bands),
                 bytes=retired_bytes + sum(view.bytes for view in senders),
-                queued=tuple(tail - head + 1 if tail else 0 for head, tail in bands),
+                queued=tuple(kept for _, kept in bands),
                 publishers=senders,
                 subscribers=takers,
             )

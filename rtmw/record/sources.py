@@ -165,10 +165,10 @@ class Sources:
     def _publishers_by_topic(self) -> dict[str, list[Publishing]]:
         """Publishers of each topic that there is."""
         region = self._domain.region
-        by_slot: dict[int, list[Publishing]] = {}
-        for slot, _, type, reliability, priority, depth, history, *_, lifetime_ns in region.publishers():
-            by_slot.setdefault(slot, []).append(Publishing(type, reliability, priority, depth, history, lifetime_ns))
-        found = {name: by_slot.get(slot, []) for slot, name, *_ in region.topics()}
+        by_life: dict[int, list[Publishing]] = {}
+        for life, _, type, reliability, priority, depth, history, *_, lifetime_ns in region.publishers():
+            by_life.setdefault(life, []).append(Publishing(type, reliability, priority, depth, history, lifetime_ns))
+        found = {name: by_life.get(life, []) for life, name, *_ in region.topics()}
         for name, publishers in found.items():
             for type in {p.type for p in publishers}:
                 self._offered[name, type] = [p for p in publishers if p.type == type]

@@ -38,19 +38,20 @@ static int step_locked(struct rtmw_region *r, struct band *b, uint32_t *index, u
     return stepped;
 }
 
+/* queue(life): [] when that life of the topic is over, or ends meanwhile. */
 PyObject *Region_queue(PyObject *self, PyObject *topic)
 {
     struct rtmw_region *r = region_of(self);
     if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
-    unsigned long slot = PyLong_AsUnsignedLong(topic);
+    unsigned long long life = PyLong_AsUnsignedLongLong(topic);
     if (PyErr_Occurred()) return NULL;
-    if (slot >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %lu", slot);
+    uint32_t slot = link_index(life);
+    if (slot >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %u", slot);
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t band = BANDS; !failed && band-- > 0;) {
         struct band *b = &r->topics[slot].band[band];
-        uint64_t tail = band_tail_sequence(r, b), head = band_head_sequence(b, tail);
-        uint64_t sequence = head ? head - 1 : 0;
+        uint64_t tail = band_tail_sequence(r, b), sequence = band_start(b, tail);
         uint32_t index = NIL;
         while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
             if (descriptor_is_message(&r->descriptors[index]))
@@ -59,5 +60,6 @@ PyObject *Region_queue(PyObject *self, PyObject *topic)
         if (index != NIL) let_go(r, index);
         lock_give(&r->lock);
     }
+    if (!failed && topic_life(r, slot) != life) failed = PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
     return finished(list, failed);
 }

@@ -87,7 +87,7 @@ static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
 static PyObject *Region_topic_count(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyLong_FromUnsignedLong(load_relaxed(&region_of(self)->hints->topics_top));
+    return PyLong_FromUnsignedLong(load_relaxed(&region_of(self)->hints->topics_made));
 }
 
 static PyObject *Region_lock_memory(PyObject *self, PyObject *unused)

@@ -6,12 +6,16 @@
 /* Of counters and limits, for Py_BuildValue. */
 static unsigned long long number(const uint64_t *word) { return load_relaxed(word); }
 
-static PyObject *band_sequences(struct rtmw_region *r, struct topic *t)
+/* Of each band: how many messages were published, and how many of them are kept. */
+static PyObject *band_counts(struct rtmw_region *r, struct topic *t)
 {
     PyObject *bands = PyTuple_New(BANDS);
     for (uint32_t b = 0; bands && b < BANDS; b++) {
-        uint64_t tail = band_tail_sequence(r, &t->band[b]), head = band_head_sequence(&t->band[b], tail);
-        PyTuple_SET_ITEM(bands, b, Py_BuildValue("KK", (unsigned long long)head, (unsigned long long)tail));
+        uint64_t tail = band_tail_sequence(r, &t->band[b]), start = band_start(&t->band[b], tail);
+        uint64_t origin = load_relaxed(&t->band[b].origin);
+        PyTuple_SET_ITEM(bands, b,
+                         Py_BuildValue("KK", (unsigned long long)(tail - origin),
+                                       (unsigned long long)(tail > start ? tail - start : 0)));
     }
     return bands;
 }
@@ -23,12 +27,22 @@ PyObject *Region_topics(PyObject *self, PyObject *unused)
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++) {
-        struct topic *t = &r->topics[i];
-        if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE) continue;
-        failed = append_new(list, Py_BuildValue("INKN", i, name_at(t->name, NAME_BYTES), number(&t->retired_bytes),
-                                                band_sequences(r, t)));
+        char name[NAME_BYTES];
+        uint64_t life = topic_read(r, i, name);
+        if (!life) continue;
+        failed = append_new(list, Py_BuildValue("KNKN", (unsigned long long)life, name_at(name, NAME_BYTES),
+                                                number(&r->topics[i].retired_bytes), band_counts(r, &r->topics[i])));
     }
     return finished(list, failed);
+}
+
+/* The life of the topic that an endpoint is of. It goes on for as long as the endpoint; so what is read while the word
+ * of the endpoint stays the same one's is the right one. 0: the endpoint has gone. */
+static uint64_t topic_of(struct rtmw_region *r, const uint64_t *endpoint, uint64_t word)
+{
+    if (slot_topic(word) >= r->header->topics) return 0;
+    uint64_t life = topic_life(r, slot_topic(word)), now = load_seq(endpoint);
+    return slot_state_of(now) >= SLOT_ACTIVE && slot_generation(now) == slot_generation(word) ? life : 0;
 }
 
 PyObject *Region_publishers(PyObject *self, PyObject *unused)
@@ -42,10 +56,12 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         struct publisher_block *p = &r->publishers[i];
         uint8_t reliability = load_relaxed(&p->reliability);
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
-        failed =
-            append_new(list, Py_BuildValue("IKIBBIIKKKKK", slot_topic(word), number(&p->identity), p->type, reliability,
-                                           p->priority, p->depth, p->history, number(&p->published), number(&p->bytes),
-                                           number(&p->timed_out), number(&p->exhausted), number(&p->lifetime_ns)));
+        uint64_t topic = topic_of(r, &r->publisher_words[i], word);
+        if (!topic) continue;
+        failed = append_new(list, Py_BuildValue("KKIBBIIKKKKK", (unsigned long long)topic, number(&p->identity),
+                                                p->type, reliability, p->priority, p->depth, p->history,
+                                                number(&p->published), number(&p->bytes), number(&p->timed_out),
+                                                number(&p->exhausted), number(&p->lifetime_ns)));
     }
     return finished(list, failed);
 }
@@ -102,10 +118,11 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint64_t word = load_seq(&r->subscriber_words[i]);
         struct subscriber_block *s = &r->subscribers[i];
         uint8_t reliability = load_relaxed(&s->reliability);
-        if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
-        if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
-        struct topic *t = &r->topics[slot_topic(word)];
-        failed = append_new(list, Py_BuildValue("IKIBINNN(IKKB)", slot_topic(word),
+        if (slot_state_of(word) < SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
+        uint64_t topic = topic_of(r, &r->subscriber_words[i], word);
+        if (!topic) continue;
+        struct topic *t = &r->topics[link_index(topic)];
+        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKB)", (unsigned long long)topic,
                                                 (unsigned long long)subscriber_identity(r, word, i), s->type,
                                                 reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
                                                 latency_buckets(r, i), s->history, number(&s->min_interval_ns),

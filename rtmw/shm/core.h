@@ -1,6 +1,6 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · spin
+ *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · retire · slots · wait · spin
  *                                   ← publisher · publish · subscriber · take · books ← rtmw.h ← _*.c (Python)
  */
 #ifndef RTMW_CORE_H
@@ -254,15 +254,40 @@ bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glim
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
+uint64_t band_start(struct band *, uint64_t near); /* the sequence before the oldest that is kept of this topic */
+uint64_t queue_settle(struct rtmw_region *, struct band *); /* the last sequence, and tail names it. Nobody appends */
 enum { STEP_NONE = 0, STEP_OK = 1, STEP_PASSED = 2, STEP_DAMAGED = 3 };
 enum { MOST_IN_VAIN = 1 << 16 }; /* tries that somebody else's progress spoils: more in a row, and it is not progress */
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
                uint64_t *missed); /* lock held */
 
-/* topics.c */
-int topic_open(struct rtmw_region *, const char *name, uint32_t *topic);
+/* topics.c. A life of a topic: {generation | index} of its slot */
+int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
+uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
 int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
 void settle_half_made(struct rtmw_region *, uint32_t dead);
+
+static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: there is none now */
+{
+    uint64_t word = load_seq(&r->topics[topic].word);
+    return slot_is_there(word) ? link_make(slot_generation(word), topic) : 0;
+}
+
+/* retire.c: topics that nobody uses. Lock held */
+uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back */
+/* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
+bool topic_stands(struct rtmw_region *, uint64_t life);
+void topic_rescue(struct rtmw_region *, uint32_t topic, uint64_t word); /* word: RETIRING → ACTIVE, unless it changed */
+/* What a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be another in
+ * another life of a topic is reset here */
+void topic_reset(struct rtmw_region *, uint32_t topic);
+
+/* slots.c: of endpoints. Lock held */
+struct claimed {
+    uint64_t word; /* CLAIMED */
+    uint32_t topic, slot;
+};
+int endpoint_claim(struct rtmw_region *, const char *topic, bool publishes, struct claimed *);
 /* A CLAIMED word in the lowest free slot, or 0; tries again after a sweep. Lock held */
 uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
                     uint32_t *slot);
@@ -346,7 +371,7 @@ void trace_gone(struct rtmw_subscriber *, enum trace_kind, uint32_t band, uint64
 enum trace_found { TRACE_READ, TRACE_LATER, TRACE_LOST }; /* LATER: it is being written, or its writer died just now */
 uint64_t trace_next(struct rtmw_region *);                /* the ticket of the next event */
 enum trace_found trace_read(struct rtmw_region *, uint64_t ticket, struct trace_event *);
-int trace_begin(struct rtmw_region *, uint32_t topic);
+int trace_begin(struct rtmw_region *, uint64_t life); /* RTMW_EMPTY: the topic is not there any more */
 void trace_end(struct rtmw_region *, uint32_t topic); /* once for each trace_begin */
 void trace_settle(struct rtmw_region *, uint32_t dead);
 

@@ -38,7 +38,8 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_TOPIC_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every topic slot of the domain is taken; a domain with a larger pool has more",
+            "topic {subject!r}: every topic slot of the domain is taken by a topic that has a publisher, a subscriber "
+            "or `history`, or is traced; close some, or make the domain with a larger pool",
         ),
         core.NO_ENDPOINT_SLOT: (
             errors.LimitReached,

@@ -6,7 +6,7 @@
  *   │ participants  128 × 128 B  attached processes│       │        16 granules of 256 B │
  *   │ types         type descriptions              │       └─────────────────────────────┘
  *   │ topics        name, wait words, 8 bands      │          payloads only, never a pointer
- *   │ directories   hash → topic, hash → type      │
+ *   │ directories   hashes, makers (see topics.c)  │
  *   │ publisher words · publishers                 │
  *   │ subscriber words · subscribers · histograms  │       band of a topic, oldest → newest:
  *   │ trace         ring of what happened          │
@@ -22,7 +22,8 @@
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
  *   participant        {start:20 | pid namespace:8 | pid:22 | generation:12 | state:2}
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
- *                      of topics, types and endpoints; topics and types stay for as long as the region
+ *                      of topics, types and endpoints; types stay for as long as the region
+ *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
  *   place              {granules:40 | topic:16 | band:8}  granules of this message and of all before it in the band
@@ -57,6 +58,7 @@ enum {
     IN_PLACE = 128, /* payload that fits in the descriptor */
     OFFERS = 3,     /* offers of a band that are counted apart; further ones are counted together */
     HISTOGRAM_BUCKETS = 1024,
+    MOST_TOPICS = 16384,
     HISTOGRAMS = 2048,     /* most subscribers that have one: the lowest slots */
     TRACE_ENTRIES = 16384, /* most events that are kept */
 };
@@ -102,7 +104,7 @@ static inline bool state_is_settled(uint64_t state)
 static inline uint32_t state_owner(uint64_t state) { return (uint32_t)(state >> 8) & 255; }
 
 /* slot words: topics, types, publishers, subscribers */
-enum slot_state { SLOT_FREE = 0, SLOT_CLAIMED = 1, SLOT_ACTIVE = 2, SLOT_LAPSED = 3 };
+enum slot_state { SLOT_FREE = 0, SLOT_CLAIMED = 1, SLOT_ACTIVE = 2, SLOT_LAPSED = 3, SLOT_RETIRING = 4 };
 
 static inline uint64_t slot_make(uint64_t generation, uint32_t topic, uint32_t owner, enum slot_state state)
 {
@@ -112,6 +114,11 @@ static inline uint64_t slot_generation(uint64_t word) { return word >> 28; }
 static inline uint32_t slot_topic(uint64_t word) { return (uint32_t)(word >> 12) & 0xFFFF; }
 static inline uint32_t slot_owner(uint64_t word) { return (uint32_t)(word >> 4) & 255; }
 static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_state)(word & 15); }
+/* Of a topic or type: others may find it. RETIRING: unless somebody uses it, its slot is given back. */
+static inline bool slot_is_there(uint64_t word)
+{
+    return slot_state_of(word) == SLOT_ACTIVE || slot_state_of(word) == SLOT_RETIRING;
+}
 
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
@@ -185,7 +192,8 @@ struct hints {
     uint64_t granules_used;
     uint32_t descriptors_used;
     uint32_t topics_top, publishers_top, subscribers_top; /* slots from here on were never used */
-    uint8_t pad[40];
+    uint32_t topics_made;                                 /* grows with each new topic */
+    uint8_t pad[36];
 };
 
 struct participant {
@@ -208,17 +216,18 @@ struct type_entry {
 struct band {
     uint64_t head;   /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
     uint64_t offers; /* of its messages. Who appends the first of an offer, by CAS, before the link; they stay */
-    uint8_t pad0[LINE - 16];
+    uint64_t origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
+    uint8_t pad0[LINE - 24];
     uint64_t tail; /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
     uint8_t pad1[LINE - 8];
 };
 
 struct topic {
-    uint64_t word;          /* slot word */
+    uint64_t word; /* slot word: by CAS, as retire.c draws it. The rest is written by who has an endpoint of it */
     uint64_t retired_bytes; /* payload bytes of publishers that are gone */
     uint32_t epoch;         /* grows when a subscriber joins: what publishers cached is void */
     uint32_t bands;         /* bit a band that was ever used; only grows */
-    uint32_t history;       /* the largest that a publisher promised; only grows */
+    uint32_t history;       /* the largest that a publisher promised; only grows, and 0 in a new life */
     uint32_t timely;        /* 1 once a TIMELY publisher was here */
     uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
     uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see eviction.c */

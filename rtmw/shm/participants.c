@@ -189,7 +189,7 @@ static void sweep_descriptors(struct rtmw_region *r, uint32_t dead)
 static void wake_everybody(struct rtmw_region *r)
 {
     for (uint32_t i = 0; i < load_relaxed(&r->hints->topics_top) && i < r->header->topics; i++) {
-        if (slot_state_of(load_seq(&r->topics[i].word)) != SLOT_ACTIVE) continue;
+        if (!slot_is_there(load_seq(&r->topics[i].word))) continue;
         wake_subscribers(r, &r->topics[i], i);
         wake_publishers(&r->topics[i]);
     }

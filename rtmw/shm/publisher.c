@@ -7,12 +7,9 @@
 
 enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };
 
-static int open_slot(rtmw_publisher *p, uint16_t type)
+static void fill_block(rtmw_publisher *p, uint16_t type)
 {
     struct rtmw_region *r = p->region;
-    p->word =
-        slot_claim(r, r->publisher_words, r->header->publishers, &r->hints->publishers_top, p->topic_index, &p->slot);
-    if (!p->word) return RTMW_NO_ENDPOINT_SLOT;
     struct publisher_block *block = p->block = &r->publishers[p->slot];
     memset(block, 0, sizeof *block);
     block->identity = endpoint_identity(r->my_word, p->word, p->slot);
@@ -25,22 +22,25 @@ static int open_slot(rtmw_publisher *p, uint16_t type)
     raise_to(&p->topic->history, p->qos.history);
     if (p->qos.reliability == RTMW_TIMELY) store_seq(&p->topic->timely, 1u);
     if (p->qos.reliability == RTMW_RELIABLE) store_seq(&p->topic->reliable, 1u);
-    uint64_t active = (p->word & ~UINT64_C(15)) | SLOT_ACTIVE;
-    store_seq(&r->publisher_words[p->slot], active);
-    p->word = active;
-    return RTMW_OK;
 }
 
 static int open_locked(rtmw_publisher *p, const char *topic, const rtmw_type *type)
 {
     struct rtmw_region *r = p->region;
+    struct claimed claimed;
     uint16_t type_index;
     if (!memory_make_writable(r)) return RTMW_SYSTEM;
-    int code = topic_open(r, topic, &p->topic_index);
-    if (code == RTMW_OK) code = type_register(r, type, &type_index);
+    int code = type_register(r, type, &type_index);
+    if (code == RTMW_OK) code = endpoint_claim(r, topic, true, &claimed);
     if (code != RTMW_OK) return code;
-    p->topic = &r->topics[p->topic_index];
-    return open_slot(p, type_index);
+    p->topic_index = claimed.topic;
+    p->topic = &r->topics[claimed.topic];
+    p->slot = claimed.slot;
+    p->word = claimed.word;
+    fill_block(p, type_index);
+    p->word = (p->word & ~UINT64_C(15)) | SLOT_ACTIVE;
+    store_seq(&r->publisher_words[p->slot], p->word);
+    return RTMW_OK;
 }
 
 int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_publisher_qos *qos,

@@ -168,6 +168,27 @@ uint64_t band_head_sequence(struct band *band, uint64_t near)
     return sequence_near(link_tag(load_seq(&band->head)), near);
 }
 
+uint64_t band_start(struct band *band, uint64_t near)
+{
+    uint64_t head = band_head_sequence(band, near), origin = load_relaxed(&band->origin);
+    return head > origin ? head - 1 : origin;
+}
+
+uint64_t queue_settle(struct rtmw_region *r, struct band *band)
+{
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
+        uint64_t tail = load_seq(&band->tail);
+        struct descriptor *last = descriptor_at(r, link_index(tail));
+        uint64_t next = last ? load_seq(&last->next) : load_seq(&band->head);
+        if (link_index(next) == NIL) break;
+        if (last)
+            help_tail(r, band, tail, next);
+        else
+            help_first(r, band, tail);
+    }
+    return band_tail_sequence(r, band);
+}
+
 static bool may_pass(const struct descriptor *d, uint64_t sequence, const struct passing *which)
 {
     if (sequence > which->up_to) return false;

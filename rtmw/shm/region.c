@@ -44,7 +44,7 @@ static struct header plan(uint64_t pool_bytes, uint32_t reserve)
     h.descriptors = (uint32_t)clamp(h.pool_bytes / 2048, 1024, NIL - 1);
     h.reserved_descriptors = (uint32_t)((uint64_t)h.descriptors * reserve / RESERVE_WHOLE);
     h.reserved_pages = (uint32_t)((uint64_t)h.pages * reserve / RESERVE_WHOLE);
-    h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
+    h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, MOST_TOPICS);
     h.publishers = h.subscribers = 2 * h.topics;
     h.types = 256;
     h.histograms = (uint32_t)clamp(h.pages / 8, 128, HISTOGRAMS);
@@ -53,8 +53,8 @@ static struct header plan(uint64_t pool_bytes, uint32_t reserve)
     h.at_participants = place(&at, PARTICIPANTS * sizeof(struct participant));
     h.at_types = place(&at, h.types * sizeof(struct type_entry));
     h.at_topics = place(&at, h.topics * sizeof(struct topic));
-    h.at_topic_directory = place(&at, h.topics * 4 * sizeof(uint64_t));
-    h.at_type_directory = place(&at, h.types * 4 * sizeof(uint64_t));
+    h.at_topic_directory = place(&at, h.topics * 2 * sizeof(uint64_t));
+    h.at_type_directory = place(&at, h.types * 2 * sizeof(uint64_t));
     h.at_publisher_words = place(&at, h.publishers * sizeof(uint64_t));
     h.at_publishers = place(&at, h.publishers * sizeof(struct publisher_block));
     h.at_subscriber_words = place(&at, h.subscribers * sizeof(uint64_t));

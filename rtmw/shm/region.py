@@ -44,11 +44,11 @@ def parse_reserve(reserve: float) -> int:
     return round(reserve * whole)
 
 
-def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
-    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
-    shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
 def create(domain: int, pool_bytes: int, reserve: int) -> bool:
-    """Make the region of a domain, with so many 1024ths of it for urgent messages. False: somebody else was quicker, and theirs is used."""
+    """Make the region of a domain, with so many 1024ths of its pool for urgent messages alone.
+
+    False: somebody else was quicker, and theirs is used.
+    """
     try:
         return _core.create(domain, pool_bytes, reserve)
     except OSError as error:
@@ -61,30 +61,6 @@ def create(domain: int, pool_bytes: int, reserve: int) -> bool:
             f"no room in {SHM}: {size} bytes were asked for, {free} are free; ask for a smaller pool, remove what is "
             "left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (mount -o remount,size=... /dev/shm)",
         ) from None
-    return shared
-
-
-def create(domain: int, pool_bytes: int, reserve: int) -> bool:
-    """Make the region of a domain, with so many 1024ths in reserve for urgent messages. False: somebody else was quicker, and theirs is used."""
-    nonce = int.from_bytes(os.urandom(8), "little")
-    control_name, blocks_name = _core.names(domain, nonce)
-    nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
-    control = _allocate(nameless, _core.control_bytes(pool_bytes))
-    named = False
-    try:
-        blocks = _allocate(blocks_name, pool_bytes)
-        blocks.close_fd()
-        _core.format(control.fd, pool_bytes, reserve, nonce)
-        os.link(SHM + nameless, SHM + control_name)
-        named = True
-    except FileExistsError:
-        pass
-    finally:
-        control.close_fd()
-        unlink_quietly(nameless)
-        if not named:
-            unlink_quietly(blocks_name)
-    return named
 
 
 def unlink_quietly(name: str) -> None:

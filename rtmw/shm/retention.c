@@ -45,7 +45,7 @@ struct outlook outlook_begin(struct rtmw_region *r, uint32_t topic, uint32_t ban
     o.passed = passed_standing(r, &t->band[band]);
     o.newest = newest_standing(r, &t->band[band]);
     o.kept = o.newest.sequence > o.passed.sequence ? o.newest.sequence - o.passed.sequence : 0;
-    o.history = load_relaxed(&t->history);
+    o.history = load_relaxed(&t->history); /* after the newest: it is promised before it is published */
     return o;
 }
 

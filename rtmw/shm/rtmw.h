@@ -56,7 +56,7 @@ typedef enum {
     RTMW_TOO_LARGE,   /* larger than the pool */
     RTMW_BAD_NAME,    /* not a topic name: empty, longer than 191 bytes, or with control characters */
     RTMW_NO_PARTICIPANT_SLOT,
-    RTMW_NO_TOPIC_SLOT,
+    RTMW_NO_TOPIC_SLOT, /* every topic slot is taken by one that has an endpoint or history, or is traced */
     RTMW_NO_ENDPOINT_SLOT,
     RTMW_NO_TYPE_SLOT,
     RTMW_BAD_QOS,     /* a priority above 7, an unknown reliability, or a depth of 0 */
@@ -102,7 +102,7 @@ typedef struct {
 typedef struct {
     rtmw_reliability reliability;
     uint8_t priority;     /* 0 to 7, 7 first */
-    uint32_t depth;       /* small messages kept for late subscribers while memory is plenty */
+    uint32_t depth;       /* small messages kept for late subscribers while memory and topic slots are plenty */
     uint32_t history;     /* messages kept for late subscribers in any case */
     uint64_t lifetime_ns; /* of messages that say nothing else, CLOCK_MONOTONIC; 0: no limit */
 } rtmw_publisher_qos;

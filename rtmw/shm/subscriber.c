@@ -44,7 +44,7 @@ void cursor_count_gap(rtmw_subscriber *s, uint32_t band, uint64_t gap, uint32_t 
 
 void cursor_to_head(rtmw_subscriber *s, uint32_t band)
 {
-    struct standing passed = passed_standing(s->region, &s->topic->band[band]);
+    struct standing passed = first_standing(s->region, &s->topic->band[band]);
     if (s->index[band] != NIL) let_go(s->region, s->index[band]);
     s->index[band] = NIL;
     s->sequence[band] = passed.sequence;
@@ -149,13 +149,14 @@ static void catch_up(rtmw_subscriber *s, uint32_t band)
 static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *type)
 {
     struct rtmw_region *r = s->region;
-    int code = topic_open(r, topic, &s->topic_index);
-    if (code == RTMW_OK) code = type_register(r, type, &s->type);
+    struct claimed claimed;
+    int code = type_register(r, type, &s->type);
+    if (code == RTMW_OK) code = endpoint_claim(r, topic, false, &claimed);
     if (code != RTMW_OK) return code;
-    s->topic = &r->topics[s->topic_index];
-    s->word = slot_claim(r, r->subscriber_words, r->header->subscribers, &r->hints->subscribers_top, s->topic_index,
-                         &s->slot);
-    if (!s->word) return RTMW_NO_ENDPOINT_SLOT;
+    s->topic_index = claimed.topic;
+    s->topic = &r->topics[claimed.topic];
+    s->slot = claimed.slot;
+    s->word = claimed.word;
     s->block = &r->subscribers[s->slot];
     s->histogram = s->slot < r->header->histograms ? &r->histograms[s->slot] : NULL;
     fill_block(s);

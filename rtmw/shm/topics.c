@@ -1,12 +1,18 @@
-/* Names: topics, types, and the slots of endpoints.
+/* Names: topics and types.
  *
- * A topic or type is made in a slot of its own (CLAIMED by its maker, seen by nobody), and found through a directory:
+ * A topic or type is made in a slot of its own (CLAIMED by its maker, seen by nobody). `hashes` has the hash of what lies in
+ * each slot, so to find a name is to look along an array. Which of two makers of one name makes it, a word decides that all
+ * makers of it share:
  *
- *     directory[hash + i]   0: free    n + 1: slot n          open addressing; entries are only ever added
+ *     makers[hash]    {generation | slot} of what was made last of all that falls here; 0: nothing yet
  *
- * The CAS of a directory entry decides between two makers of one name: what it points to is complete, so the loser
- * reads the winner's name and gives its own slot back. A maker that dies before that CAS leaves a CLAIMED slot that
- * no entry names: freed by the sweep. After it: the sweep, or whoever finds it, makes it ACTIVE.
+ * A maker reads this word, makes ACTIVE what it names, looks for the name in all slots, and only then puts its own slot
+ * into it, by CAS. So what a maker does not find was not there, or has been made since: then the CAS fails, and it looks
+ * again. A slot's generation grows with each claim, so the word never repeats. What it names is complete: whoever comes by
+ * makes it ACTIVE for a maker that is stopped or dead, and nobody replaces the word before. The sweep frees what the dead
+ * left CLAIMED, whether or not it was named: nobody uses it yet, and either that CAS succeeds or the one to ACTIVE.
+ *
+ * Types stay for as long as the region; when topics go: retire.c.
  */
 #include <string.h>
 
@@ -19,101 +25,120 @@ static uint64_t hash_of(const char *text)
     return hash ^ (hash >> 29);
 }
 
-uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
-                    uint32_t *slot)
-{
-    for (int attempt = 0; attempt < 2; attempt++) {
-        for (uint32_t i = 0; i < count; i++) {
-            uint64_t word = load_relaxed(&words[i]);
-            if (slot_state_of(word) != SLOT_FREE) continue;
-            raise_to(top, i + 1);
-            uint64_t mine = slot_make(slot_generation(word) + 1, topic, r->me, SLOT_CLAIMED);
-            if (!cas64(&words[i], word, mine)) continue;
-            *slot = i;
-            return mine;
-        }
-        if (attempt == 0 && !sweep_the_dead(r)) break;
-    }
-    return 0;
-}
-
-bool slot_free(uint64_t *word, uint64_t value)
-{
-    return cas64(word, value, slot_make(slot_generation(value), 0, 0, SLOT_FREE));
-}
-
-/* A table with a directory. Topics and types differ in where the words lie and in what tells two entries apart. */
+/* Topics and types differ in where the words lie and in what tells two entries apart. */
 struct table {
     uint8_t *entries;
     size_t stride;
     uint32_t count;
-    uint64_t *directory;
+    uint64_t *hashes, *makers;
+    uint32_t *made; /* a hint that counts them, or NULL */
     bool (*same)(const void *entry, const void *key);
-    void (*fill)(void *entry, const void *key);
+    void (*fill)(struct rtmw_region *, uint32_t slot, const void *key);
 };
-
-enum { SPARSE = 4 }; /* directory entries a slot */
 
 static uint64_t *word_at(const struct table *table, uint32_t slot) /* the word is the first field of every entry */
 {
     return (uint64_t *)(void *)(table->entries + slot * table->stride);
 }
 
-static void activate(uint64_t *word)
+static uint64_t *maker_of(const struct table *table, uint64_t hash) { return &table->makers[hash % table->count]; }
+
+/* What a maker's word names is ACTIVE from now on, unless it was already. */
+static void activate(const struct table *table, uint64_t named)
 {
-    uint64_t seen = load_seq(word);
-    if (slot_state_of(seen) == SLOT_CLAIMED) cas64(word, seen, slot_make(slot_generation(seen), 0, 0, SLOT_ACTIVE));
+    uint32_t slot = link_index(named);
+    if (slot >= table->count) return;
+    uint64_t word = load_seq(word_at(table, slot)), generation = slot_generation(word);
+    if (slot_state_of(word) != SLOT_CLAIMED || generation != link_tag(named)) return;
+    if (cas64(word_at(table, slot), word, slot_make(generation, 0, 0, SLOT_ACTIVE)) && table->made)
+        fetch_add(table->made, 1u);
 }
 
-/* Claims a free slot. Not slot_claim: the words lie inside the entries here. */
-static bool claim_entry(struct rtmw_region *r, const struct table *table, uint32_t *slot, uint64_t *mine)
+/* Claims a free slot and fills it. Not slot_claim: the words lie inside the entries here. */
+static uint64_t make_entry(struct rtmw_region *r, const struct table *table, uint64_t hash, const void *key,
+                           uint32_t *slot)
 {
-    for (uint32_t i = 0; i < table->count; i++) {
-        uint64_t word = load_relaxed(word_at(table, i));
+    for (*slot = 0; *slot < table->count; ++*slot) {
+        uint64_t word = load_relaxed(word_at(table, *slot));
         if (slot_state_of(word) != SLOT_FREE) continue;
-        *mine = slot_make(slot_generation(word) + 1, 0, r->me, SLOT_CLAIMED);
-        if (!cas64(word_at(table, i), word, *mine)) continue;
-        *slot = i;
-        return true;
+        uint64_t mine = slot_make(slot_generation(word) + 1, 0, r->me, SLOT_CLAIMED);
+        if (!cas64(word_at(table, *slot), word, mine)) continue;
+        table->fill(r, *slot, key);
+        store_seq(&table->hashes[*slot], hash);
+        return mine;
     }
-    return false;
+    return 0;
 }
 
-/* The slot of `key`, made when there is none. false: the table is full. */
-static bool intern(struct rtmw_region *r, const struct table *table, uint64_t hash, const void *key, uint32_t *slot)
+/* The life of a slot that has this key, or 0. The look at the word comes last: the entry may begin another life. */
+static uint64_t find(const struct table *table, uint64_t hash, const void *key)
 {
-    uint32_t made = UINT32_MAX, places = table->count * SPARSE;
-    uint64_t mine = 0;
-    for (uint32_t i = 0; i < places;) {
-        uint64_t *place = &table->directory[(hash + i) % places], named = load_seq(place);
-        if (named == 0) {
-            if (made == UINT32_MAX) {
-                if (!claim_entry(r, table, &made, &mine)) return false;
-                table->fill(table->entries + made * table->stride, key);
-            }
-            cas64(place, 0, made + 1); /* won or lost: look again at what stands there now */
-            continue;
-        }
-        *slot = (uint32_t)named - 1;
-        if (*slot < table->count && table->same(table->entries + *slot * table->stride, key)) {
-            if (made != UINT32_MAX && made != *slot) slot_free(word_at(table, made), mine);
-            activate(word_at(table, *slot));
-            return true;
-        }
-        i++;
+    for (uint32_t slot = 0; slot < table->count; slot++) {
+        if (load_seq(&table->hashes[slot]) != hash) continue;
+        uint64_t word = load_seq(word_at(table, slot)), generation = slot_generation(word);
+        if (!slot_is_there(word) || !table->same(table->entries + slot * table->stride, key)) continue;
+        if (slot_generation(load_seq(word_at(table, slot))) == generation) return link_make(generation, slot);
     }
-    return false;
+    return 0;
+}
+
+/* The life of `key`, made when there is none. 0: the table is full. */
+static uint64_t intern(struct rtmw_region *r, const struct table *table, uint64_t hash, const void *key)
+{
+    uint64_t mine = 0, life = 0, *maker = maker_of(table, hash);
+    uint32_t slot = 0;
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
+        uint64_t last = load_seq(maker); /* before the look */
+        activate(table, last);
+        if ((life = find(table, hash, key))) break;
+        if (!mine && !(mine = make_entry(r, table, hash, key, &slot))) break;
+        if (!cas64(maker, last, link_make(slot_generation(mine), slot))) continue;
+        activate(table, link_make(slot_generation(mine), slot));
+        return link_make(slot_generation(mine), slot);
+    }
+    if (mine) slot_free(word_at(table, slot), mine);
+    return life;
+}
+
+/* The name of a topic may be written over meanwhile, by the maker of another one: whoever reads it looks at the topic's
+ * word afterwards. Hence whole words, with acquire and release. */
+enum { NAME_WORDS = NAME_BYTES / 8 };
+
+static void read_name(const struct topic *t, char *name)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)t->name;
+    for (uint32_t i = 0; i < NAME_WORDS; i++) {
+        uint64_t word = load_acquire(&words[i]);
+        memcpy(name + i * 8, &word, 8);
+    }
+}
+
+static void write_name(struct topic *t, const char *name)
+{
+    uint64_t *words = (uint64_t *)(void *)t->name, padded[NAME_WORDS] = {0};
+    memcpy(padded, name, strnlen(name, NAME_BYTES - 1));
+    for (uint32_t i = 0; i < NAME_WORDS; i++) store_release(&words[i], padded[i]);
 }
 
 static bool same_topic(const void *entry, const void *key)
 {
-    return strncmp(((const struct topic *)entry)->name, key, NAME_BYTES) == 0;
+    char name[NAME_BYTES];
+    read_name(entry, name);
+    return strncmp(name, key, NAME_BYTES) == 0;
 }
 
-static void fill_topic(void *entry, const void *key)
+static void fill_topic(struct rtmw_region *r, uint32_t slot, const void *key)
 {
-    struct topic *topic = entry;
-    strncpy(topic->name, key, NAME_BYTES - 1);
+    topic_reset(r, slot);
+    write_name(&r->topics[slot], key);
+}
+
+uint64_t topic_read(struct rtmw_region *r, uint32_t topic, char name[NAME_BYTES])
+{
+    uint64_t life = topic_life(r, topic);
+    read_name(&r->topics[topic], name);
+    name[NAME_BYTES - 1] = 0;
+    return topic_life(r, topic) == life ? life : 0;
 }
 
 static bool same_type(const void *entry, const void *key)
@@ -121,9 +146,9 @@ static bool same_type(const void *entry, const void *key)
     return ((const struct type_entry *)entry)->identity == ((const rtmw_type *)key)->identity;
 }
 
-static void fill_type(void *entry, const void *key)
+static void fill_type(struct rtmw_region *r, uint32_t slot, const void *key)
 {
-    struct type_entry *made = entry;
+    struct type_entry *made = &r->types[slot];
     const rtmw_type *type = key;
     made->identity = type->identity;
     made->bytes = (uint32_t)type->description_bytes;
@@ -133,26 +158,51 @@ static void fill_type(void *entry, const void *key)
 
 static struct table topic_table(struct rtmw_region *r)
 {
-    return (struct table){(uint8_t *)r->topics, sizeof(struct topic), r->header->topics,
-                          r->topic_directory,   same_topic,           fill_topic};
+    uint32_t count = r->header->topics;
+    return (struct table){.entries = (uint8_t *)r->topics,
+                          .stride = sizeof(struct topic),
+                          .count = count,
+                          .hashes = r->topic_directory,
+                          .makers = r->topic_directory + count,
+                          .made = &r->hints->topics_made,
+                          .same = same_topic,
+                          .fill = fill_topic};
 }
 
 static struct table type_table(struct rtmw_region *r)
 {
-    return (struct table){(uint8_t *)r->types, sizeof(struct type_entry),
-                          r->header->types,    r->type_directory,
-                          same_type,           fill_type};
+    uint32_t count = r->header->types;
+    return (struct table){.entries = (uint8_t *)r->types,
+                          .stride = sizeof(struct type_entry),
+                          .count = count,
+                          .hashes = r->type_directory,
+                          .makers = r->type_directory + count,
+                          .same = same_type,
+                          .fill = fill_type};
 }
 
-int topic_open(struct rtmw_region *r, const char *name, uint32_t *topic)
+enum { MOST_ROUNDS = 64 };
+
+/* Idle topics give their slots back, or those do that only the dead used. */
+static bool make_topic_slots(struct rtmw_region *r)
+{
+    return retire_topics(r) || (sweep_the_dead(r) && retire_topics(r));
+}
+
+int topic_open(struct rtmw_region *r, const char *name, uint64_t *life)
 {
     size_t length = name ? strnlen(name, NAME_BYTES) : 0;
     if (length == 0 || length >= NAME_BYTES) return RTMW_BAD_NAME;
     for (size_t i = 0; i < length; i++)
         if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
-    if (!intern(r, &table, hash_of(name), name, topic)) return RTMW_NO_TOPIC_SLOT;
-    raise_to(&r->hints->topics_top, *topic + 1);
+    *life = intern(r, &table, hash_of(name), name);
+    for (uint32_t in_vain = 0; !*life; in_vain++) { /* others may take what came free, or have made this very topic */
+        bool room = make_topic_slots(r);
+        *life = intern(r, &table, hash_of(name), name);
+        if (!*life && (!room || in_vain == MOST_ROUNDS)) return RTMW_NO_TOPIC_SLOT;
+    }
+    raise_to(&r->hints->topics_top, link_index(*life) + 1);
     return RTMW_OK;
 }
 
@@ -165,9 +215,9 @@ int type_register(struct rtmw_region *r, const rtmw_type *type, uint16_t *index)
     if (!type->name || strlen(type->name) >= TYPE_NAME_BYTES || type->description_bytes > TYPE_BYTES)
         return RTMW_TOO_LARGE;
     struct table table = type_table(r);
-    uint32_t slot;
-    if (!intern(r, &table, type->identity, type, &slot)) return RTMW_NO_TYPE_SLOT;
-    *index = (uint16_t)slot;
+    uint64_t life = intern(r, &table, type->identity, type);
+    if (!life) return RTMW_NO_TYPE_SLOT;
+    *index = (uint16_t)link_index(life);
     return RTMW_OK;
 }
 
@@ -188,26 +238,16 @@ int rtmw_type_find(rtmw_region *r, uint16_t type, rtmw_type_copy *copy)
     return RTMW_OK;
 }
 
-static void settle_table(const struct table *table, uint32_t dead)
-{
-    for (uint32_t slot = 0; slot < table->count; slot++) {
-        uint64_t word = load_seq(word_at(table, slot));
-        if (slot_state_of(word) != SLOT_CLAIMED || slot_owner(word) != dead) continue;
-        bool named = false;
-        for (uint32_t i = 0; i < table->count * SPARSE && !named; i++)
-            named = load_seq(&table->directory[i]) == slot + 1;
-        if (named)
-            activate(word_at(table, slot));
-        else
-            slot_free(word_at(table, slot), word);
-    }
-}
-
 void settle_half_made(struct rtmw_region *r, uint32_t dead)
 {
-    struct table topics = topic_table(r), types = type_table(r);
-    settle_table(&topics, dead);
-    settle_table(&types, dead);
+    struct table tables[] = {topic_table(r), type_table(r)};
+    for (int i = 0; i < 2; i++)
+        for (uint32_t slot = 0; slot < tables[i].count; slot++) {
+            uint64_t word = load_seq(word_at(&tables[i], slot));
+            if (slot_owner(word) != dead) continue;
+            if (slot_state_of(word) == SLOT_CLAIMED) slot_free(word_at(&tables[i], slot), word);
+            if (slot_state_of(word) == SLOT_RETIRING) topic_rescue(r, slot, word);
+        }
 }
 
 bool types_match(uint32_t publisher, uint32_t subscriber) { return subscriber == TYPE_ANY || publisher == subscriber; }

@@ -61,23 +61,38 @@ enum trace_found trace_read(struct rtmw_region *r, uint64_t ticket, struct trace
 }
 
 /* On for as long as somebody wants it. How many of this process do is its own affair. */
-int trace_begin(struct rtmw_region *r, uint32_t topic)
+static void end_locked(struct rtmw_region *r, uint32_t topic)
+{
+    if (r->tracing && r->tracing[topic] && --r->tracing[topic] == 0)
+        fetch_and(&r->topics[topic].tracers[r->me >> 6], ~bit_of(r->me));
+}
+
+static int begin_locked(struct rtmw_region *r, uint64_t life)
+{
+    uint32_t topic = link_index(life);
+    if (!r->tracing) r->tracing = calloc(r->header->topics, sizeof *r->tracing);
+    if (!r->tracing) return RTMW_SYSTEM;
+    if (r->tracing[topic]++ == 0)
+        fetch_or(&r->topics[topic].tracers[r->me >> 6], bit_of(r->me)); /* pairs with is_idle */
+    if (topic_stands(r, life)) return RTMW_OK;
+    end_locked(r, topic);
+    return RTMW_EMPTY;
+}
+
+int trace_begin(struct rtmw_region *r, uint64_t life)
 {
     if (is_forked(r)) return RTMW_FORKED;
     lock_take(&r->lock);
-    if (!r->tracing) r->tracing = calloc(r->header->topics, sizeof *r->tracing);
-    bool counted = r->tracing != NULL;
-    if (counted && r->tracing[topic]++ == 0) fetch_or(&r->topics[topic].tracers[r->me >> 6], bit_of(r->me));
+    int code = begin_locked(r, life);
     lock_give(&r->lock);
-    return counted ? RTMW_OK : RTMW_SYSTEM;
+    return code;
 }
 
 void trace_end(struct rtmw_region *r, uint32_t topic)
 {
     if (is_forked(r)) return;
     lock_take(&r->lock);
-    if (r->tracing && r->tracing[topic] && --r->tracing[topic] == 0)
-        fetch_and(&r->topics[topic].tracers[r->me >> 6], ~bit_of(r->me));
+    end_locked(r, topic);
     lock_give(&r->lock);
 }
 

@@ -46,6 +46,23 @@ struct standing passed_standing(struct rtmw_region *r, struct band *band)
     return at;
 }
 
+/* The standing behind which a band begins for who wants what is kept: all that is passed, or is of an earlier life of the
+ * topic's slot. Of that only the last message is left, unless its eviction was cut short. */
+struct standing first_standing(struct rtmw_region *r, struct band *band)
+{
+    struct standing at = passed_standing(r, band);
+    uint64_t origin = load_relaxed(&band->origin);
+    for (uint32_t in_vain = 0; at.sequence < origin && in_vain < MOST_IN_VAIN; in_vain++) {
+        queue_evict(r, band, origin - 1, STASH);
+        uint64_t head = load_seq(&band->head);
+        struct descriptor *d = descriptor_at(r, link_index(head));
+        if (!d) break;
+        at = standing_of(d);
+        if (load_seq(&band->head) != head) at = passed_standing(r, band);
+    }
+    return at;
+}
+
 uint32_t wanted_by(struct band *band, struct subscriber_block *block)
 {
     return offers_wanted(load_relaxed(&band->offers), load_relaxed(&block->type), load_relaxed(&block->reliability),

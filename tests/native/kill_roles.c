@@ -81,6 +81,20 @@ static void take_all_along(struct life *me, struct rtmw_region *r, rtmw_reliabil
     rtmw_subscriber_close(s);
 }
 
+/* Names that were never there: each takes the slot of one that nobody uses any more. */
+static void name_all_along(struct life *me, struct rtmw_region *r, uint32_t turns)
+{
+    for (uint32_t i = 0; i < turns && !load_seq(&me->board->stop); i++) {
+        char name[32];
+        rtmw_publisher *p;
+        snprintf(name, sizeof name, "passing/%u/%u", me->instance, i);
+        CHECK(rtmw_publisher_open(r, name, NULL, NULL, &p) == RTMW_OK);
+        int code = rtmw_publish(p, name, sizeof name, NULL);
+        CHECK(code == RTMW_OK || code == RTMW_NO_MEMORY, "%s", rtmw_describe(code));
+        rtmw_publisher_close(p);
+    }
+}
+
 void survive_publishing(struct life *me)
 {
     struct rtmw_region *r = attach(me->domain);
@@ -142,9 +156,10 @@ void live_dangerously(struct life *me)
 {
     for (;;) {
         struct rtmw_region *r = attach(me->domain);
-        switch (random_below(&me->random, 4)) {
+        switch (random_below(&me->random, 5)) {
         case 0: take_all_along(me, r, RTMW_RELIABLE, TURNS); break;
         case 1: take_all_along(me, r, (rtmw_reliability)random_below(&me->random, 2), TURNS); break;
+        case 2: name_all_along(me, r, TURNS); break;
         default: publish_all_along(me, r, TURNS); break;
         }
         rtmw_detach(r);

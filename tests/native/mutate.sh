@@ -102,4 +102,35 @@ mutant "a message that the dead had linked is given back" descriptors \
 mutant "the dead hold on" participants \
     's/fetch_and\(&d->holders\[dead >> 6\], ~bit_of\(dead\)\);/(void)0;/' "sweep ‖ append, evict" "$@"
 
+mutant "a retirer does not look for users again" retire \
+    's/^    mark_used\(r, &used\); \/\* pairs with endpoint_claim \*\/$//' "use a topic" "$@"
+mutant "who uses a topic does not look at its word" retire \
+    '/^bool topic_stands/,/^}/ s/if \(!slot_is_there\(seen\).*$/return true;/' "use a topic" "$@"
+mutant "who uses a topic does not see that it is another life" retire \
+    's/ \|\| slot_generation\(seen\) != link_tag\(life\)\) return false;/) return false;/' "use a topic" "$@"
+mutant "a retirer does not say who it is" retire \
+    's/slot_make\((slot_generation\(seen\)|generation), 0, r->me, SLOT_RETIRING\)/slot_make(\1, 0, 0, SLOT_RETIRING)/' "retire ‖ retire" "$@"
+mutant "who finds a topic RETIRING waits for the retirer" retire \
+    's/^        topic_rescue\(r, link_index\(life\), seen\);$/        return false;/' "death" "$@"
+mutant "a retirer does not look at tracers" retire \
+    's/^    if \(load_seq\(&t->tracers\[0\]\).*$//' "trace ‖ use" "$@"
+mutant "a retirer leaves off when all that it began with is used" retire \
+    's/while \(looked < topics && !retired\) looked/looked/' "use a topic" "$@"
+mutant "a new topic has the messages of the old one" retire \
+    's/store_relaxed\(&band->origin, last\);/(void)0;/' "with history ‖ evict" "$@"
+mutant "a new topic begins at a tail that is behind" queue \
+    '/^uint64_t queue_settle/,/^}/ s/^            help_tail\(r, band, tail, next\);$/            break;/' "death" "$@"
+mutant "a maker reads what was made last after its look" topics \
+    's/cas64\(maker, last, /cas64(maker, load_seq(maker), /' "open topic" "$@"
+mutant "a maker replaces what was made last before it is ACTIVE" topics \
+    's/^        activate\(table, last\);$//' "open topic" "$@"
+mutant "a topic that a dead retirer left stays RETIRING" topics \
+    's/if \(slot_state_of\(word\) == SLOT_RETIRING\) topic_rescue\(r, slot, word\);//' "death" "$@"
+mutant "who wants a slot waits for another retirer" retire \
+    '/^static bool begin_to_retire/,/^}/ s/!slot_is_there\(seen\)/slot_state_of(seen) != SLOT_ACTIVE/' "death" "$@"
+mutant "a slot is given back under the life that it had" retire \
+    's/slot_make\(generation \+ 1, 0, r->me, SLOT_CLAIMED\)/slot_make(generation, 0, r->me, SLOT_CLAIMED)/' "use a" "$@"
+mutant "what was promised is asked before what it is promised for" retention \
+    's/^    uint64_t tail = band_tail_sequence\(r, &t->band\[band\]\), floor = floor_of\(r, topic, band, pressed, false\);$/    uint64_t promised = load_relaxed(\&t->history); &/; s/^    uint64_t history = load_relaxed\(&t->history\);/    uint64_t history = promised;/' "with history ‖ evict" "$@"
+
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

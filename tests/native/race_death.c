@@ -165,7 +165,7 @@ static void publish_and_take_traced(void)
 
 static void trace_for_a_while(void)
 {
-    if (trace_begin(&world.region[DEAD], 0) != RTMW_OK) broken("not traced");
+    if (trace_begin(&world.region[DEAD], topic_life(&world.region[DEAD], 0)) != RTMW_OK) broken("not traced");
     publish_word(DEAD, 7, PUBLISHED_BYTES);
     trace_end(&world.region[DEAD], 0);
 }
@@ -174,7 +174,7 @@ static void trace_for_a_while(void)
 static void traced_crowd(void)
 {
     crowd();
-    if (trace_begin(&world.region[DEAD], 0) != RTMW_OK || trace_begin(&world.region[READER], 0) != RTMW_OK) broken("not traced");
+    if (trace_begin(&world.region[DEAD], topic_life(&world.region[DEAD], 0)) != RTMW_OK || trace_begin(&world.region[READER], topic_life(&world.region[READER], 0)) != RTMW_OK) broken("not traced");
 }
 
 static const struct fate fates[] = {
@@ -302,5 +302,5 @@ bool die_at_every_step(void)
     well &= die_in(&(struct fate){"find nothing and rest", find_nothing}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"rest, publish and take", rest_and_step}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
-    return well & die_emptying() & die_sweeping();
+    return well & die_emptying() & die_sweeping() & die_retiring();
 }

@@ -16,7 +16,7 @@ static void publish_2(void)
 
 static void open_topic(void)
 {
-    uint32_t topic = NIL;
+    uint64_t topic = NIL;
     note(topic_open(&world.region[me()], "shared", &topic) == RTMW_OK);
     note(topic);
 }

@@ -152,7 +152,7 @@ static bool nothing_is_claimed(void)
     for (uint32_t i = 0; i < SLOTS; i++)
         if (slot_state_of(world.shared.publisher_words[i]) || slot_state_of(world.shared.subscriber_words[i])) return false;
     for (uint32_t i = 0; i < TOPICS; i++)
-        if (slot_state_of(world.shared.topics[i].word) == SLOT_CLAIMED || world.shared.topics[i].tracers[0]) return false;
+        if ((world.shared.topics[i].word & 15 & ~SLOT_ACTIVE) || world.shared.topics[i].tracers[0]) return false;
     for (uint32_t i = 0; i < EVENTS; i++)
         if (turn_state(world.shared.events[i].turn) == TRACE_WRITING) return false;
     for (uint32_t i = 0; i < PARTICIPANTS; i++)

@@ -254,11 +254,8 @@ static void trace(void)
     uint32_t at = below(REGIONS);
     struct rtmw_region *r = regions[at];
     struct trace_event event;
-    if (tracing[at])
-        trace_end(r, 0);
-    else
-        CHECK(trace_begin(r, 0) == RTMW_OK);
-    tracing[at] = !tracing[at];
+    if (tracing[at]) trace_end(r, 0);
+    tracing[at] = !tracing[at] && answered(trace_begin(r, topic_life(r, 0))) == RTMW_OK;
     for (uint64_t next = trace_next(r), i = 0; i < 64; i++) trace_read(r, next - i, &event);
 }
 
@@ -267,6 +264,14 @@ static void sweep(void)
     struct rtmw_region *r = regions[below(REGIONS)];
     lock_take(&r->lock);
     sweep_the_dead(r);
+    lock_give(&r->lock);
+}
+
+static void retire(void)
+{
+    struct rtmw_region *r = regions[below(REGIONS)];
+    lock_take(&r->lock);
+    retire_topics(r);
     lock_give(&r->lock);
 }
 
@@ -281,7 +286,7 @@ static const struct {
     void (*act)(void);
     uint32_t often; /* of 128 times */
 } operations[] = {
-    {"publish", publish, 25},
+    {"publish", publish, 23},
     {"publish many", publish_many, 6},
     {"take", take, 24},
     {"take many", take_many, 6},
@@ -297,6 +302,7 @@ static const struct {
     {"look", look, 4},
     {"trace", trace, 3},
     {"sweep", sweep, 3},
+    {"retire", retire, 2},
     {"attach and leave", attach_and_leave, 4},
     {"examine", examine, 1},
 };

@@ -67,6 +67,25 @@ static void prepare_new_topic(struct victim *v)
     open_publisher(v, name, RTMW_ADAPTIVE, 64);
 }
 
+/* Every slot has a name, and nobody uses one of those made here. */
+static void fill_topics(struct victim *v)
+{
+    for (uint32_t i = 0; i < v->region->header->topics; i++) {
+        char name[64];
+        rtmw_publisher *p;
+        snprintf(name, sizeof name, "torture/passing/%u", i);
+        CHECK(rtmw_publisher_open(v->region, name, NULL, NULL, &p) == RTMW_OK);
+        rtmw_publisher_close(p);
+    }
+}
+
+static void open_in_the_place_of_another(struct victim *v)
+{
+    char name[64];
+    snprintf(name, sizeof name, "torture/one more/%u", v->life);
+    open_publisher(v, name, RTMW_ADAPTIVE, 64);
+}
+
 static void publish_unseen(struct victim *v) { CHECK(rtmw_publish(v->publisher, payload, SMALL, NULL) == RTMW_OK); }
 
 /* The pool is full of what the victim published before; the witness has messages unread that must not go. */
@@ -330,6 +349,7 @@ const struct call calls[] = {
     {"subscribe", stay, NULL, subscribe, finish_subscribed, 0},
     {"unsubscribe", prepare_kept, NULL, unsubscribe, leave, 0},
     {"open a publisher of a new topic", stay, NULL, prepare_new_topic, leave, LIVES},
+    {"open a publisher of one topic more", fill_topics, NULL, open_in_the_place_of_another, leave, 0},
     {"close a publisher", prepare_publisher, NULL, close_publisher, leave, 0},
     {"attach", NULL, NULL, attach_victim, leave, 0},
     {"detach", attach_and_hold, NULL, detach, finish_detached, 0},

@@ -1,0 +1,168 @@
+/* Topics that nobody uses give their slots back, when a new name finds the table full.
+ *
+ *              a maker             its name is decided              nobody uses it, it seems
+ *      FREE ───────────────► CLAIMED ────────────────────► ACTIVE ─────────────────────────► RETIRING
+ *       ▲                       ▲ │                          ▲        somebody does            │ │
+ *       └───────────────────────┼─┘ reset                    └─────────────────────────────────┘ │
+ *                               └────────────────────────────────────────────────────────────────┘ nobody does
+ *
+ * A topic is idle if and only if: (1) no endpoint's slot names it, whatever the state of that slot; (2) nobody traces it;
+ * (3) no publisher promised `history`, or its queues hold no message that has not expired. What they hold else was promised
+ * to nobody: it is kept while memory and slots are plenty.
+ *
+ * Two looks: the retirer makes the word RETIRING and then looks for users; a user claims its endpoint (or sets its tracer
+ * bit) and then looks at the word. One of the two sees the other. A user that finds the word RETIRING makes it ACTIVE
+ * again, and the retirer's last CAS fails. Another retirer makes it RETIRING by itself, with the same effect. So nobody waits
+ * for a retirer, which may be stopped or dead: it keeps the one slot that it has CLAIMED. The word carries its owner, so that
+ * the last CAS never meets the RETIRING of another process.
+ *
+ * A topic that is FREE keeps its queues, each with its last message. Who has the slot CLAIMED resets what belongs to a life
+ * (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The last sequence of each
+ * band becomes its `origin`: what is not newer is not of the next topic. So sequences go on, and head, tail and cursor words
+ * never repeat; whoever still evicts, sweeps or looks at old messages does to them what it would have done before.
+ */
+#include <string.h>
+
+#include "core.h"
+
+enum { SHARE = 64 }; /* one of so many slots is given back at once, and one more */
+
+struct marks {
+    uint64_t bit[MOST_TOPICS / 64];
+};
+
+static void mark(struct marks *used, const struct rtmw_region *r, const uint64_t *words, uint32_t top)
+{
+    for (uint32_t slot = 0; slot < top; slot++) {
+        uint64_t word = load_seq(&words[slot]);
+        uint32_t topic = slot_topic(word);
+        if (slot_state_of(word) != SLOT_FREE && topic < r->header->topics)
+            used->bit[topic / 64] |= UINT64_C(1) << topic % 64;
+    }
+}
+
+/* Topics that endpoints name. */
+static void mark_used(struct rtmw_region *r, struct marks *used)
+{
+    const struct header *h = r->header;
+    uint32_t publishers = load_seq(&r->hints->publishers_top), subscribers = load_seq(&r->hints->subscribers_top);
+    memset(used, 0, sizeof *used);
+    mark(used, r, r->publisher_words, publishers < h->publishers ? publishers : h->publishers);
+    mark(used, r, r->subscriber_words, subscribers < h->subscribers ? subscribers : h->subscribers);
+}
+
+/* Is a message of this band there, of this life, and not expired? Walks as a subscriber would. */
+static bool has_messages(struct rtmw_region *r, struct band *band, uint64_t now)
+{
+    uint64_t sequence = band_start(band, band_tail_sequence(r, band)), missed = 0;
+    uint32_t index = NIL;
+    bool kept = false;
+    while (!kept && queue_step(r, band, &index, &sequence, &missed) == STEP_OK)
+        kept = !is_expired(&r->descriptors[index], now);
+    if (index != NIL) let_go(r, index);
+    return kept;
+}
+
+static bool keeps_messages(struct rtmw_region *r, struct topic *t)
+{
+    uint64_t now = monotonic_ns();
+    for (uint32_t b = 0; b < BANDS; b++)
+        if (has_messages(r, &t->band[b], now)) return true;
+    return false;
+}
+
+static bool is_idle(struct rtmw_region *r, uint32_t topic, const struct marks *used)
+{
+    struct topic *t = &r->topics[topic];
+    if (used->bit[topic / 64] >> topic % 64 & 1) return false;
+    if (load_seq(&t->tracers[0]) | load_seq(&t->tracers[1])) return false; /* pairs with trace_begin */
+    return !load_seq(&t->history) || !keeps_messages(r, t);
+}
+
+static bool begin_to_retire(struct rtmw_region *r, uint32_t topic, const struct marks *used)
+{
+    uint64_t *word = &r->topics[topic].word, seen = load_seq(word);
+    if (!slot_is_there(seen) || !is_idle(r, topic, used)) return false;
+    return cas64(word, seen, slot_make(slot_generation(seen), 0, r->me, SLOT_RETIRING));
+}
+
+/* What the topic had is dropped at once, by one who has the slot to itself. */
+static void give_back(struct rtmw_region *r, uint32_t topic, uint64_t mine)
+{
+    topic_reset(r, topic);
+    slot_free(&r->topics[topic].word, mine);
+}
+
+static bool end_retiring(struct rtmw_region *r, uint32_t topic, const struct marks *used)
+{
+    uint64_t *word = &r->topics[topic].word, seen = load_seq(word), generation = slot_generation(seen);
+    if (seen != slot_make(generation, 0, r->me, SLOT_RETIRING)) return false;
+    if (!is_idle(r, topic, used)) return topic_rescue(r, topic, seen), false;
+    uint64_t mine = slot_make(generation + 1, 0, r->me, SLOT_CLAIMED); /* another life: nobody takes it for half made */
+    if (!cas64(word, seen, mine)) return false;
+    give_back(r, topic, mine);
+    return true;
+}
+
+/* Looks at topics from `first` on, at most `count`, and retires some of them; how many it looked at. */
+static uint32_t retire_some(struct rtmw_region *r, uint32_t first, uint32_t count, uint32_t *retired)
+{
+    struct marks used;
+    uint32_t topics = r->header->topics, looked = 0, begun = 0;
+    mark_used(r, &used);
+    for (; looked < count && begun <= topics / SHARE; looked++)
+        begun += begin_to_retire(r, (first + looked) % topics, &used);
+    if (!begun) return looked;
+    mark_used(r, &used); /* pairs with endpoint_claim */
+    for (uint32_t i = 0; i < looked; i++) *retired += end_retiring(r, (first + i) % topics, &used);
+    return looked;
+}
+
+uint32_t retire_topics(struct rtmw_region *r)
+{
+    uint32_t topics = r->header->topics, looked = 0, retired = 0;
+    uint32_t first = load_relaxed(&r->hints->topics_made) % topics; /* the oldest, about */
+    while (looked < topics && !retired) looked += retire_some(r, (first + looked) % topics, topics - looked, &retired);
+    return retired;
+}
+
+void topic_rescue(struct rtmw_region *r, uint32_t topic, uint64_t word)
+{
+    cas64(&r->topics[topic].word, word, slot_make(slot_generation(word), 0, 0, SLOT_ACTIVE));
+}
+
+bool topic_stands(struct rtmw_region *r, uint64_t life)
+{
+    uint64_t *word = &r->topics[link_index(life)].word, seen;
+    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
+        seen = load_seq(word);
+        if (!slot_is_there(seen) || slot_generation(seen) != link_tag(life)) return false;
+        if (slot_state_of(seen) == SLOT_ACTIVE) return true;
+        topic_rescue(r, link_index(life), seen);
+    }
+    return false;
+}
+
+static void drop_band(struct rtmw_region *r, struct band *band)
+{
+    uint64_t last = queue_settle(r, band);
+    uint32_t evicted = 0, batch = 1;
+    store_relaxed(&band->origin, last);
+    while (batch && evicted < r->header->descriptors) evicted += batch = queue_evict(r, band, last, STASH);
+}
+
+void topic_reset(struct rtmw_region *r, uint32_t topic)
+{
+    struct topic *t = &r->topics[topic];
+    uint32_t bands = load_seq(&t->bands);
+    store_relaxed(&t->retired_bytes, 0);
+    store_relaxed(&t->history, 0u);
+    store_relaxed(&t->timely, 0u);
+    store_relaxed(&t->reliable, 0u);
+    for (uint32_t b = 0; b < BANDS; b++)
+        if (bands & (1u << b)) drop_band(r, &t->band[b]);
+    for (uint32_t b = 0; b < BANDS; b++) {
+        store_relaxed(&t->band[b].offers, 0);
+        if (bands & (1u << b)) evictable_mark(r, topic, b); /* what history kept may go */
+    }
+}
