@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from rtmw import shm
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, DomainNotFound, ForkedError
+from rtmw.errors import ClosedError, DomainNotFound
 from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
@@ -70,14 +70,20 @@ class Domain(Closing):
 
     @property
     def region(self) -> shm.Region:
-        """The attachment; ClosedError after close(), ForkedError in a child of the process that attached."""
+        """The attachment.
+
+        Errors: ClosedError after close(), ForkedError in a child of the process that attached, SweptError once another
+        process took this one for dead.
+        """
         if self._region is None:
             raise ClosedError(f"domain {self.id}: used after close()")
-        if not self._region.is_current():
-            raise ForkedError(
-                f"domain {self.id}: made before fork() and used in the child; the child has to make its own"
-            )
+        self._region.check_current()
         return self._region
+
+    @property
+    def is_usable(self) -> bool:
+        """Not closed, not inherited from the parent process, and not swept."""
+        return self._region is not None and self._region.is_current()
 
     @property
     def pool(self) -> int:
@@ -131,7 +137,7 @@ def domain_of(given: int | Domain | None) -> Domain:
     number = _number(given)
     with _lock:
         kept = _own.get(number)
-    if kept is not None:
+    if kept is not None and kept.is_usable:
         return kept
     made = Domain(number)
     with _lock:

@@ -14,7 +14,7 @@ PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)
     int system_error = errno;
     if (PyErr_Occurred()) return NULL;
     State *state = state_of(Py_TYPE(self));
-    if (code == RTMW_SYSTEM) detail = (uint64_t)system_error;
+    if (code == RTMW_SYSTEM || code == RTMW_NO_LOCKS) detail = (uint64_t)system_error;
     PyObject *error =
         PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -152,6 +152,8 @@ static const struct {
     {"DENIED", RTMW_DENIED},
     {"FORKED", RTMW_FORKED},
     {"SYSTEM", RTMW_SYSTEM},
+    {"SWEPT", RTMW_SWEPT},
+    {"NO_LOCKS", RTMW_NO_LOCKS},
     {"WRONG_TYPE", WRONG_TYPE},
     {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
     {"PAGE", PAGE},

@@ -22,11 +22,13 @@ LAPSED: int
 LAYOUT_VERSION: int
 NOT_FOUND: int
 NO_ENDPOINT_SLOT: int
+NO_LOCKS: int
 NO_MEMORY: int
 NO_PARTICIPANT_SLOT: int
 NO_TOPIC_SLOT: int
 NO_TYPE_SLOT: int
 PAGE: int
+SWEPT: int
 SYSTEM: int
 TIMEOUT: int
 TOO_LARGE: int
@@ -45,7 +47,12 @@ class Region:
     @property
     def topic_count(self) -> int: ...
     def lock_memory(self) -> None: ...
-    def is_current(self) -> bool: ...
+    def is_current(self) -> bool:
+        """Not made before a fork(), and not swept by another process."""
+
+    def check_current(self) -> None:
+        """ForkedError or SweptError if it is not."""
+
     def fileno(self) -> int: ...
     def drain(self) -> None: ...
     def topics(self) -> list[tuple[int, str, int, tuple[tuple[int, int], ...]]]: ...

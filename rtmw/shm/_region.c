@@ -40,18 +40,39 @@ static PyObject *Region_drain(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Not made before a fork. */
+/* RTMW_OK, or why this process may not use it any more. */
+static int state_of_region(struct rtmw_region *r)
+{
+    return is_forked(r) ? RTMW_FORKED : is_swept(r) ? RTMW_SWEPT : RTMW_OK;
+}
+
 static PyObject *Region_is_current(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return PyBool_FromLong(!is_forked(region_of(self)));
+    return PyBool_FromLong(state_of_region(region_of(self)) == RTMW_OK);
+}
+
+static bool is_usable(PyObject *self)
+{
+    int code = state_of_region(region_of(self));
+    if (code == RTMW_OK) return true;
+    PyObject *subject = PyUnicode_FromFormat("domain %u", region_of(self)->domain);
+    fail(self, code, subject, 0);
+    Py_XDECREF(subject);
+    return false;
+}
+
+static PyObject *Region_check_current(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return is_usable(self) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *Region_examine(PyObject *self, PyObject *fix)
 {
     struct rtmw_region *r = region_of(self);
     uint32_t swept = 0, freed = 0;
-    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    if (!is_usable(self)) return NULL;
     struct books *books = PyMem_Malloc(sizeof *books);
     uint8_t *marks = PyMem_Malloc(books_marks(r));
     PyObject *problems = PyList_New(0), *result = NULL;
@@ -106,7 +127,7 @@ static PyObject *Region_sweep(PyObject *self, PyObject *unused)
 {
     (void)unused;
     struct rtmw_region *r = region_of(self);
-    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    if (!is_usable(self)) return NULL;
     lock_take(&r->lock);
     uint32_t swept = sweep_the_dead(r);
     lock_give(&r->lock);
@@ -117,6 +138,7 @@ static PyMethodDef Region_methods[] = {
     {"fileno", Region_fileno, METH_NOARGS, NULL},
     {"drain", Region_drain, METH_NOARGS, NULL},
     {"is_current", Region_is_current, METH_NOARGS, NULL},
+    {"check_current", Region_check_current, METH_NOARGS, NULL},
     {"topics", Region_topics, METH_NOARGS, NULL},
     {"publishers", Region_publishers, METH_NOARGS, NULL},
     {"subscribers", Region_subscribers, METH_NOARGS, NULL},

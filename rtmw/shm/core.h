@@ -1,6 +1,6 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · spin
+ *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · topics · wait · spin
  *                                   ← publisher · publish · subscriber · take · books ← rtmw.h ← _*.c (Python)
  */
 #ifndef RTMW_CORE_H
@@ -24,9 +24,11 @@ struct stash {
 struct rtmw_region {
     struct header header[1];   /* checked at attach; what lies in shared memory may change under anybody's hands */
     uint8_t *control, *blocks; /* the two mappings */
-    int blocks_fd;
-    bool blocks_writable; /* read-only until the first publisher opens */
-    bool memory_locked;   /* every page of both mappings is there, and stays */
+    int control_fd; /* holds the lock that says that this attachment lives: life.c. Closed in a forked child */
+    uint64_t control_device, control_inode; /* which file that is */
+    struct rtmw_region *next;               /* of the attachments of this process: region.c */
+    bool blocks_writable;                   /* read-only until the first publisher opens */
+    bool memory_locked;                     /* every page of both mappings is there, and stays */
     uint32_t domain;
 
     struct hints *hints;
@@ -46,6 +48,7 @@ struct rtmw_region {
     uint64_t my_word;
     uint64_t pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */
+    uint32_t swept;    /* 1 once this process found that somebody swept after it: see is_swept */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */
     uint32_t *refs;    /* a descriptor: how many cursors and messages of this process hold it */
     uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
@@ -64,6 +67,7 @@ struct rtmw_publisher {
     uint32_t topic_index, slot;
     uint64_t word;
     struct publisher_block *block;
+    uint64_t identity; /* what its block says for as long as it is its own */
     rtmw_publisher_qos qos;
     uint64_t gate; /* topic total up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
@@ -129,12 +133,27 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 uint64_t monotonic_ns(void);
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
 
+/* life.c */
+int life_take(struct rtmw_region *, uint32_t slot);
+void life_give(struct rtmw_region *, uint32_t slot);
+bool life_is_over(struct rtmw_region *, uint32_t slot);
+bool life_file_is_open(struct rtmw_region *);
+
 /* participants.c */
-int participant_claim(struct rtmw_region *);
+int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
 void participant_leave(struct rtmw_region *);
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
+/* Did somebody sweep after this process, which lives? Then nothing of the region is its own any more. Any thread. Reads a
+ * word that no hot path reads: for opening, closing, waiting and sweeping. */
+bool is_swept(struct rtmw_region *);
 uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were swept after. Lock held */
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
+
+/* The same for who publishes, at no cost: the sweep changed a word of a line that publishing reads in any case. */
+static inline bool publisher_is_swept(const struct rtmw_publisher *p)
+{
+    return __builtin_expect(load_relaxed(&p->block->identity) != p->identity, 0) && is_swept(p->region);
+}
 
 /* descriptors.c: lock held */
 uint32_t descriptor_claim(struct rtmw_region *, uint64_t size); /* LOANED by me with room for size, or NIL */

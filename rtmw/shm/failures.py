@@ -71,6 +71,12 @@ def _table() -> dict[int, Message]:
             errors.ForkedError,
             "{subject}: made before fork() and used in the child; the child has to make its own rtmw objects",
         ),
+        core.SWEPT: (
+            errors.SweptError,
+            "{subject}: another process took this one for dead and gave back what it had, because the file descriptor "
+            "by which others see that it lives was closed. Make all rtmw objects anew, and let the program close only "
+            "descriptors that it opened itself (no os.closerange, no closefrom)",
+        ),
         core.WRONG_TYPE: (
             errors.TypeMismatch,
             "a publisher of bytes was given {subject}; give bytes, bytearray or memoryview, or name a type",
@@ -90,5 +96,11 @@ def failure(code: int, subject: object, detail: int) -> Exception:
         )
     if code == core.SYSTEM:
         return OSError(detail, f"rtmw, {subject}: {os.strerror(detail)}")
+    if code == core.NO_LOCKS:
+        return errors.NotPermitted(
+            f"domain {subject}: file locks are refused here ({os.strerror(detail)}), and by them processes see each "
+            "other live. Allow fcntl(F_OFD_SETLK) on /dev/shm in the sandbox (seccomp, AppArmor: rwk), and use Linux "
+            "3.15 or newer"
+        )
     kind, text = _table()[code]
     return kind(text.format(subject=subject, detail=detail))

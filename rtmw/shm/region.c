@@ -18,9 +18,26 @@
 
 uint32_t rtmw_forks;
 
-static void forked(void) { rtmw_forks++; }
+/* The attachments of this process. The lock also keeps a fork away from the moment between opening and noting a file. */
+static rtmw_lock attached_lock;
+static struct rtmw_region *attached;
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
+static void before_fork(void) { lock_take(&attached_lock); }
+static void after_fork(void) { lock_give(&attached_lock); }
+
+/* The child has the open files of its parent, and with them the locks that say that the parent lives: it closes them. */
+static void forked(void)
+{
+    rtmw_forks++;
+    for (struct rtmw_region *r = attached; r; r = r->next) {
+        if (life_file_is_open(r)) close(r->control_fd);
+        r->control_fd = -1;
+    }
+    attached = NULL;
+    lock_give(&attached_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, forked); }
 
 static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 {
@@ -142,19 +159,56 @@ static int map_blocks(struct rtmw_region *r)
 {
     char name[64];
     struct stat about;
+    int fd;
     snprintf(name, sizeof name, REGION_BLOCKS, r->domain, (unsigned long long)r->header->nonce);
-    int code = open_object(name, &r->blocks_fd);
+    int code = open_object(name, &fd);
     if (code != RTMW_OK) return code == RTMW_NOT_FOUND ? RTMW_DAMAGED : code;
-    if (fstat(r->blocks_fd, &about) != 0 || (uint64_t)about.st_size < r->header->pool_bytes) return RTMW_DAMAGED;
-    void *blocks = mmap(NULL, r->header->pool_bytes, PROT_READ, MAP_SHARED, r->blocks_fd, 0);
+    bool whole = fstat(fd, &about) == 0 && (uint64_t)about.st_size >= r->header->pool_bytes;
+    void *blocks = whole ? mmap(NULL, r->header->pool_bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    int failed = errno;
+    close(fd);
+    errno = failed;
+    if (!whole) return RTMW_DAMAGED;
     if (blocks == MAP_FAILED) return RTMW_SYSTEM;
     r->blocks = blocks;
     return RTMW_OK;
 }
 
+static int open_control(struct rtmw_region *r)
+{
+    char name[64];
+    struct stat about;
+    snprintf(name, sizeof name, REGION_CONTROL, r->domain);
+    lock_take(&attached_lock);
+    int code = open_object(name, &r->control_fd);
+    if (code == RTMW_OK && fstat(r->control_fd, &about) == 0) {
+        r->control_device = (uint64_t)about.st_dev;
+        r->control_inode = (uint64_t)about.st_ino;
+        r->next = attached;
+        attached = r;
+    }
+    lock_give(&attached_lock);
+    return code;
+}
+
+/* The lock is given up with the file. */
+static void close_control(struct rtmw_region *r)
+{
+    lock_take(&attached_lock);
+    for (struct rtmw_region **at = &attached; *at; at = &(*at)->next)
+        if (*at == r) {
+            *at = r->next;
+            break;
+        }
+    if (life_file_is_open(r)) close(r->control_fd);
+    lock_give(&attached_lock);
+}
+
+/* Through an open file of its own: a mapping keeps its file open, with the locks of that file, also in a forked child. */
 static int map_control(struct rtmw_region *r, uint32_t *version)
 {
     char name[64];
+    struct stat about;
     int fd;
     snprintf(name, sizeof name, REGION_CONTROL, r->domain);
     int code = open_object(name, &fd);
@@ -162,12 +216,15 @@ static int map_control(struct rtmw_region *r, uint32_t *version)
     code = read_header(fd, r->header, version);
     if (code == RTMW_OK) {
         void *base = mmap(NULL, r->header->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (base == MAP_FAILED)
+        if (base == MAP_FAILED || fstat(fd, &about) != 0)
             code = RTMW_SYSTEM;
-        else
-            r->control = base;
+        else if ((uint64_t)about.st_ino != r->control_inode)
+            code = RTMW_NOT_FOUND; /* the domain was removed and made again meanwhile */
+        if (base != MAP_FAILED) r->control = base;
     }
+    int failed = errno;
     close(fd);
+    errno = failed;
     return code;
 }
 
@@ -175,7 +232,7 @@ static void unmap(struct rtmw_region *r)
 {
     if (r->blocks) munmap(r->blocks, r->header->pool_bytes);
     if (r->control) munmap(r->control, r->header->control_bytes);
-    if (r->blocks_fd >= 0) close(r->blocks_fd);
+    close_control(r);
     if (r->socket >= 0) close(r->socket);
     if (r->sender) close((int)r->sender - 1);
     free(r->refs);
@@ -188,9 +245,10 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
     struct rtmw_region *r = calloc(1, sizeof *r);
     if (!r) return RTMW_SYSTEM;
     r->domain = domain;
-    r->blocks_fd = r->socket = -1;
+    r->control_fd = r->socket = -1;
     r->forks = rtmw_forks;
-    int code = map_control(r, version);
+    int code = open_control(r);
+    if (code == RTMW_OK) code = map_control(r, version);
     if (code == RTMW_OK) code = map_blocks(r);
     if (code == RTMW_OK) {
         find_tables(r);
@@ -251,6 +309,8 @@ const char *rtmw_describe(int code)
         [RTMW_DENIED] = "the region belongs to another user",
         [RTMW_FORKED] = "the handle belongs to the parent process",
         [RTMW_SYSTEM] = "a system call failed",
+        [RTMW_SWEPT] = "another process took this one for dead, because its file descriptor of the region was closed",
+        [RTMW_NO_LOCKS] = "the kernel or a sandbox refuses locks of the region's file",
     };
     bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
     return known ? sentences[code] : "unknown code";

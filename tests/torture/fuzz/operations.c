@@ -253,11 +253,8 @@ static void trace(void)
     uint32_t at = below(REGIONS);
     struct rtmw_region *r = regions[at];
     struct trace_event event;
-    if (tracing[at])
-        trace_end(r, 0);
-    else
-        CHECK(trace_begin(r, 0) == RTMW_OK);
-    tracing[at] = !tracing[at];
+    if (tracing[at]) trace_end(r, 0);
+    tracing[at] = !tracing[at] && answered(trace_begin(r, 0)) == RTMW_OK;
     for (uint64_t next = trace_next(r), i = 0; i < 64; i++) trace_read(r, next - i, &event);
 }
 
