@@ -18,6 +18,8 @@ LARGEST_ID = 232
 
 _lock = threading.Lock()
 _regions: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+_observed: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+"""Attachments of this process that look on only."""
 
 
 def _after_fork() -> None:
@@ -25,6 +27,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _regions.clear()
+    _observed.clear()
     _own.clear()
 
 
@@ -47,23 +50,32 @@ def _attach(id: int, pool_bytes: int, create: bool) -> shm.Region:
         shm.create(id, pool_bytes)
 
 
+def _current(regions: weakref.WeakValueDictionary[int, shm.Region], id: int) -> shm.Region | None:
+    region = regions.get(id)
+    return region if region is not None and region.is_current() else None
+
+
 class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
     `pool`: size of the message-block pool when this call creates the domain ("64M", or bytes); a domain that exists
     keeps its own. `create=False`: DomainNotFound if nobody has created it.
+    `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
+    places that it has for processes. Publishers and subscribers refuse such a Domain.
 
     Errors: ValueError (number, pool), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied, SharedMemoryFull,
     LimitReached.
     """
 
-    def __init__(self, id: int = 0, *, pool: int | str = "64M", create: bool = True) -> None:
+    def __init__(self, id: int = 0, *, pool: int | str = "64M", create: bool = True, observe: bool = False) -> None:
         pool_bytes = shm.parse_size(pool)
         self.id = _check_id(id)
         with _lock:
-            region = _regions.get(id)
-            if region is None or not region.is_current():
-                region = _attach(id, pool_bytes, create)
+            if observe:
+                region = _current(_regions, id) or _current(_observed, id) or shm.Region(id, True)
+                _observed[id] = region
+            else:
+                region = _current(_regions, id) or _attach(id, pool_bytes, create)
                 _regions[id] = region
         self._region: shm.Region | None = region
         self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()
@@ -120,6 +132,7 @@ class Domain(Closing):
         shm.unlink(_check_id(id))
         with _lock:
             _regions.pop(id, None)
+            _observed.pop(id, None)
             _own.pop(id, None)
 
     def __repr__(self) -> str:

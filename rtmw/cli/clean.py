@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from rtmw import observe
-from rtmw.cli.common import CommandError, attach
+from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import size
 from rtmw.domain import Domain
 from rtmw.errors import AccessDenied, DomainError, DomainNotFound
@@ -46,7 +46,7 @@ def clean(arguments: argparse.Namespace) -> int:
 
 def living(number: int) -> list[str]:
     """The other processes that are attached and alive."""
-    with attach(number) as domain:
+    with look_at(number) as domain:
         participants = observe.examine(domain).participants
     return [f"{p.process} (pid {p.pid})" for p in participants if p.alive and p.pid != os.getpid()]
 

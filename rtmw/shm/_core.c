@@ -154,6 +154,7 @@ static const struct {
     {"SYSTEM", RTMW_SYSTEM},
     {"SWEPT", RTMW_SWEPT},
     {"NO_LOCKS", RTMW_NO_LOCKS},
+    {"OBSERVER", RTMW_OBSERVER},
     {"WRONG_TYPE", WRONG_TYPE},
     {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
     {"PAGE", PAGE},

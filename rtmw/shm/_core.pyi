@@ -27,6 +27,7 @@ NO_MEMORY: int
 NO_PARTICIPANT_SLOT: int
 NO_TOPIC_SLOT: int
 NO_TYPE_SLOT: int
+OBSERVER: int
 PAGE: int
 SWEPT: int
 SYSTEM: int
@@ -39,7 +40,7 @@ WRONG_TYPE: int
 
 @final
 class Region:
-    def __init__(self, domain: int, /) -> None: ...
+    def __init__(self, domain: int, look_on: bool = False, /) -> None: ...
     @property
     def pool_bytes(self) -> int: ...
     @property

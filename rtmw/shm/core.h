@@ -44,7 +44,7 @@ struct rtmw_region {
     uint64_t *pages, *granules;
     struct descriptor *descriptors;
 
-    uint32_t me; /* participant slot */
+    uint32_t me; /* participant slot; NOBODY: see is_observer */
     uint64_t my_word;
     uint64_t pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */
@@ -106,6 +106,9 @@ extern uint32_t rtmw_forks; /* fork() calls of which this process is the child *
 
 static inline bool is_forked(const struct rtmw_region *r) { return __builtin_expect(r->forks != rtmw_forks, 0); }
 
+/* Attached to look on: the mappings are read-only. */
+static inline bool is_observer(const struct rtmw_region *r) { return r->me == NOBODY; }
+
 /* Of a participant, in a pair of words. */
 static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
 
@@ -143,6 +146,8 @@ bool life_file_is_open(struct rtmw_region *);
 int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
 void participant_leave(struct rtmw_region *);
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
+/* May this process change the region through this attachment? RTMW_OK, RTMW_FORKED, RTMW_SWEPT or RTMW_OBSERVER */
+int region_state(struct rtmw_region *);
 /* Did somebody sweep after this process, which lives? Then nothing of the region is its own any more. Any thread. Reads a
  * word that no hot path reads: for opening, closing, waiting and sweeping. */
 bool is_swept(struct rtmw_region *);
@@ -194,6 +199,23 @@ enum { STEP_NONE = 0, STEP_OK = 1, STEP_PASSED = 2, STEP_DAMAGED = 3 };
 enum { MOST_IN_VAIN = 1 << 16 }; /* tries that somebody else's progress spoils: more in a row, and it is not progress */
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
                uint64_t *missed); /* lock held */
+
+/* peek.c */
+enum { PREVIEW = 64 };
+struct peeked {
+    uint64_t sequence, size, publisher, source_time_ns, expires_ns, holders[2], next; /* as in struct descriptor */
+    uint64_t preview[PREVIEW / 8];                                                    /* `shown` bytes of the payload */
+    uint32_t shown;
+    uint16_t type;
+    bool is_message; /* false: emptied */
+};
+struct peek { /* begins as {.band = ..., .index = NIL} */
+    struct band *band;
+    uint64_t last, sequence; /* the last message that was looked at, and the one to look at */
+    uint32_t index;          /* where that is; NIL: at head */
+    bool ended;
+};
+bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
 /* topics.c */
 int topic_open(struct rtmw_region *, const char *name, uint32_t *topic);

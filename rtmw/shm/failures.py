@@ -34,7 +34,9 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_PARTICIPANT_SLOT: (
             errors.LimitReached,
-            "domain {subject}: 127 processes are attached, and all of them live; end one, or use another domain",
+            "domain {subject}: 127 processes are attached, and all of them live; end one, or use another domain. "
+            "Only what looks on needs no place: rtmw.Domain({subject}, observe=True), `rtmw doctor`, `rtmw top`, and "
+            "`rtmw topic list`, `info`, `hz`, `bw`, `delay` and `queue`",
         ),
         core.NO_TOPIC_SLOT: (
             errors.LimitReached,
@@ -76,6 +78,11 @@ def _table() -> dict[int, Message]:
             "{subject}: another process took this one for dead and gave back what it had, because the file descriptor "
             "by which others see that it lives was closed. Make all rtmw objects anew, and let the program close only "
             "descriptors that it opened itself (no os.closerange, no closefrom)",
+        ),
+        core.OBSERVER: (
+            errors.DomainError,
+            "{subject}: the domain was attached with observe=True, which is to look on only: publishing, subscribing, "
+            "tracing and repairing need a domain without it",
         ),
         core.WRONG_TYPE: (
             errors.TypeMismatch,

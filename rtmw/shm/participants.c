@@ -128,8 +128,14 @@ int participant_claim(struct rtmw_region *r)
 
 bool is_swept(struct rtmw_region *r)
 {
-    if (load_acquire(&r->participants[r->me].word) != r->my_word) store_relaxed(&r->swept, 1u);
+    if (!is_observer(r) && load_acquire(&r->participants[r->me].word) != r->my_word) store_relaxed(&r->swept, 1u);
     return load_relaxed(&r->swept) != 0;
+}
+
+int region_state(struct rtmw_region *r)
+{
+    if (is_forked(r)) return RTMW_FORKED;
+    return is_observer(r) ? RTMW_OBSERVER : is_swept(r) ? RTMW_SWEPT : RTMW_OK;
 }
 
 static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)

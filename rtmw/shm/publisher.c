@@ -46,8 +46,8 @@ static int open_locked(rtmw_publisher *p, const char *topic, const rtmw_type *ty
 int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_publisher_qos *qos,
                         rtmw_publisher **out)
 {
-    if (is_forked(r)) return RTMW_FORKED;
-    if (is_swept(r)) return RTMW_SWEPT;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     if (qos && (qos->priority >= BANDS || qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE))
         return RTMW_BAD_QOS;
     rtmw_publisher *p = calloc(1, sizeof *p);
@@ -90,8 +90,8 @@ uint32_t rtmw_publisher_matched(rtmw_publisher *p)
 int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
 {
     struct rtmw_region *r = p->region;
-    if (is_forked(r)) return RTMW_FORKED;
-    if (is_swept(r)) return RTMW_SWEPT;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     uint32_t word = arm_word(&p->topic->room);
     lock_take(&r->lock);
     bool full = !reliable_room(p);

@@ -109,9 +109,9 @@ int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce)
     return RTMW_OK;
 }
 
-static int open_object(const char *name, int *fd)
+static int open_object(const char *name, bool look_on, int *fd)
 {
-    *fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+    *fd = shm_open(name, (look_on ? O_RDONLY : O_RDWR) | O_CLOEXEC, 0);
     if (*fd >= 0) return RTMW_OK;
     return errno == ENOENT ? RTMW_NOT_FOUND : errno == EACCES || errno == EPERM ? RTMW_DENIED : RTMW_SYSTEM;
 }
@@ -161,7 +161,7 @@ static int map_blocks(struct rtmw_region *r)
     struct stat about;
     int fd;
     snprintf(name, sizeof name, REGION_BLOCKS, r->domain, (unsigned long long)r->header->nonce);
-    int code = open_object(name, &fd);
+    int code = open_object(name, is_observer(r), &fd);
     if (code != RTMW_OK) return code == RTMW_NOT_FOUND ? RTMW_DAMAGED : code;
     bool whole = fstat(fd, &about) == 0 && (uint64_t)about.st_size >= r->header->pool_bytes;
     void *blocks = whole ? mmap(NULL, r->header->pool_bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
@@ -180,7 +180,7 @@ static int open_control(struct rtmw_region *r)
     struct stat about;
     snprintf(name, sizeof name, REGION_CONTROL, r->domain);
     lock_take(&attached_lock);
-    int code = open_object(name, &r->control_fd);
+    int code = open_object(name, is_observer(r), &r->control_fd);
     if (code == RTMW_OK && fstat(r->control_fd, &about) == 0) {
         r->control_device = (uint64_t)about.st_dev;
         r->control_inode = (uint64_t)about.st_ino;
@@ -211,11 +211,12 @@ static int map_control(struct rtmw_region *r, uint32_t *version)
     struct stat about;
     int fd;
     snprintf(name, sizeof name, REGION_CONTROL, r->domain);
-    int code = open_object(name, &fd);
+    int code = open_object(name, is_observer(r), &fd);
     if (code != RTMW_OK) return code;
     code = read_header(fd, r->header, version);
     if (code == RTMW_OK) {
-        void *base = mmap(NULL, r->header->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        int may = is_observer(r) ? PROT_READ : PROT_READ | PROT_WRITE;
+        void *base = mmap(NULL, r->header->control_bytes, may, MAP_SHARED, fd, 0);
         if (base == MAP_FAILED || fstat(fd, &about) != 0)
             code = RTMW_SYSTEM;
         else if ((uint64_t)about.st_ino != r->control_inode)
@@ -240,30 +241,37 @@ static void unmap(struct rtmw_region *r)
     free(r);
 }
 
-int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
+/* What a participant has, and who looks on does not: a slot, and a place to look for free memory. */
+static int take_part(struct rtmw_region *r)
+{
+    r->refs = calloc(r->header->descriptors, sizeof *r->refs);
+    int code = r->refs ? participant_claim(r) : RTMW_SYSTEM;
+    if (code != RTMW_OK) return code;
+    r->scan = (uint32_t)((uint64_t)r->me * r->header->descriptors / PARTICIPANTS); /* apart from one another */
+    r->page_scan = (uint32_t)((uint64_t)r->me * r->header->pages / PARTICIPANTS);
+    sweep_the_dead(r);
+    return RTMW_OK;
+}
+
+int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint32_t *version)
 {
     struct rtmw_region *r = calloc(1, sizeof *r);
     if (!r) return RTMW_SYSTEM;
     r->domain = domain;
+    r->me = look_on ? NOBODY : 0;
     r->control_fd = r->socket = -1;
     r->forks = rtmw_forks;
     int code = open_control(r);
     if (code == RTMW_OK) code = map_control(r, version);
     if (code == RTMW_OK) code = map_blocks(r);
-    if (code == RTMW_OK) {
-        find_tables(r);
-        r->refs = calloc(r->header->descriptors, sizeof *r->refs);
-        code = r->refs ? participant_claim(r) : RTMW_SYSTEM;
-    }
+    if (code == RTMW_OK) find_tables(r);
+    if (code == RTMW_OK && !look_on) code = take_part(r);
     if (code != RTMW_OK) {
         int saved = errno;
         unmap(r);
         errno = saved;
         return code;
     }
-    r->scan = (uint32_t)((uint64_t)r->me * r->header->descriptors / PARTICIPANTS); /* apart from one another */
-    r->page_scan = (uint32_t)((uint64_t)r->me * r->header->pages / PARTICIPANTS);
-    sweep_the_dead(r);
     *out = r;
     return RTMW_OK;
 }
@@ -271,12 +279,12 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
 int rtmw_attach(uint32_t domain, rtmw_region **region)
 {
     uint32_t version;
-    return region_attach(domain, region, &version);
+    return region_attach(domain, false, region, &version);
 }
 
 void rtmw_detach(rtmw_region *r)
 {
-    if (!is_forked(r)) {
+    if (!is_forked(r) && !is_observer(r)) {
         lock_take(&r->lock);
         participant_leave(r);
         lock_give(&r->lock);
@@ -311,6 +319,7 @@ const char *rtmw_describe(int code)
         [RTMW_SYSTEM] = "a system call failed",
         [RTMW_SWEPT] = "another process took this one for dead, because its file descriptor of the region was closed",
         [RTMW_NO_LOCKS] = "the kernel or a sandbox refuses locks of the region's file",
+        [RTMW_OBSERVER] = "this attachment is one to look on",
     };
     bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
     return known ? sentences[code] : "unknown code";

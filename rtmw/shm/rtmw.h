@@ -51,7 +51,8 @@ typedef enum {
     RTMW_FORKED,    /* the handle is the parent's */
     RTMW_SYSTEM,    /* a system call failed: see errno */
     RTMW_SWEPT,     /* the process closed the region's file descriptor, and was taken for dead: attach anew */
-    RTMW_NO_LOCKS   /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
+    RTMW_NO_LOCKS,  /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
+    RTMW_OBSERVER   /* the region is attached to look on only (not by rtmw_attach) */
 } rtmw_code;
 
 typedef enum { RTMW_TIMELY = 0, RTMW_ADAPTIVE = 1, RTMW_RELIABLE = 2 } rtmw_reliability;

@@ -154,8 +154,8 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
 int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_subscriber_qos *qos,
                          rtmw_subscriber **out)
 {
-    if (is_forked(r)) return RTMW_FORKED;
-    if (is_swept(r)) return RTMW_SWEPT;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     unsigned reliability = qos ? (unsigned)qos->reliability & ~(unsigned)RTMW_EXACT : RTMW_ADAPTIVE;
     if (reliability > RTMW_RELIABLE || (qos && qos->depth == 0)) return RTMW_BAD_QOS;
     rtmw_subscriber *s = calloc(1, sizeof *s);

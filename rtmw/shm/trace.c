@@ -63,8 +63,8 @@ enum trace_found trace_read(struct rtmw_region *r, uint64_t ticket, struct trace
 /* On for as long as somebody wants it. How many of this process do is its own affair. */
 int trace_begin(struct rtmw_region *r, uint32_t topic)
 {
-    if (is_forked(r)) return RTMW_FORKED;
-    if (is_swept(r)) return RTMW_SWEPT;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     lock_take(&r->lock);
     if (!r->tracing) r->tracing = calloc(r->header->topics, sizeof *r->tracing);
     bool counted = r->tracing != NULL;

@@ -53,6 +53,10 @@ mutant "a sweeper does not look at the word again" participants \
     's/if \(load_seq\(&p->word\) == leaving\) \{/{/' "sweep" "$@"
 mutant "a slot is claimed in spite of sweepers" participants \
     's/if \(load_seq\(&p->sweepers\[0\]\) \| load_seq\(&p->sweepers\[1\]\)\) return RTMW_NO_PARTICIPANT_SLOT;//' "sweep" "$@"
+mutant "a message is looked at without a second look" peek \
+    's/return state_generation\(load_relaxed\(&d->state\)\) == generation && is_in_place;/return is_in_place;/' "peek" "$@"
+mutant "a message is looked at without its sequence" peek \
+    's/ == generation && is_in_place;/ == generation;/' "peek" "$@"
 mutant "a slot is claimed before its lock" participants \
     's/^    int code = life_take\(r, slot\);$/    int code = RTMW_OK;/; s/^    (store_release\(&p->pid_namespace, r->pid_namespace\);)$/    life_take(r, slot); \1/' "attach" "$@"
 mutant "a lock is looked at before the word" participants \
