@@ -51,7 +51,8 @@ static uint64_t place(uint64_t *at, uint64_t bytes)
     return here;
 }
 
-/* Table lengths follow from the size of the pool; a pool of 64 MiB has 32,768 descriptors and 1,024 topics. */
+/* Table lengths follow from the size of the pool; a pool of 64 MiB has 32,768 descriptors and 1,024 topics. Histograms are
+ * 8 KiB each, and the lowest slots have them: 512 for 64 MiB, so that tables take less than a third of their pool. */
 static struct header plan(uint64_t pool_bytes)
 {
     struct header h = {.version = RTMW_LAYOUT_VERSION, .pool_bytes = (pool_bytes + PAGE - 1) / PAGE * PAGE};
@@ -60,7 +61,7 @@ static struct header plan(uint64_t pool_bytes)
     h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
     h.publishers = h.subscribers = 2 * h.topics;
     h.types = 256;
-    h.histograms = (uint32_t)clamp(h.pages / 8, 128, HISTOGRAMS);
+    h.histograms = (uint32_t)clamp(h.pages / 32, 128, HISTOGRAMS);
     h.trace_entries = (uint32_t)clamp(h.pages, 1024, TRACE_ENTRIES);
     uint64_t at = sizeof(struct header) + sizeof(struct hints);
     h.at_participants = place(&at, PARTICIPANTS * sizeof(struct participant));

@@ -34,27 +34,57 @@ def parse_size(size: int | str) -> int:
     return -(-number // _core.PAGE) * _core.PAGE
 
 
+_NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
+
+
 def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
     """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
     shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
     try:
         os.posix_fallocate(shared.fd, 0, size)
-    except OSError as error:
+    except OSError:
         shared.close_fd()
         posix_ipc.unlink_shared_memory(name)
-        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
-            raise
-        free = os.statvfs(SHM).f_bavail * os.statvfs(SHM).f_frsize
-        raise SharedMemoryFull(
-            error.errno,
-            f"no room in {SHM}: {size} bytes were asked for, {free} are free; ask for a smaller pool, remove what is "
-            "left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (mount -o remount,size=... /dev/shm)",
-        ) from None
+        raise
     return shared
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size // (1 << 20))} MiB"
+
+
+def bytes_needed(pool_bytes: int) -> int:
+    """What a domain with this pool takes of /dev/shm: the pool, and tables that grow with it."""
+    return pool_bytes + _core.control_bytes(pool_bytes)
+
+
+def _no_room(domain: int, pool_bytes: int, number: int) -> SharedMemoryFull:
+    about = os.statvfs(SHM)
+    free, whole = about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
+    smaller = (1 << shift for shift in range(30, 19, -1) if 1 << shift < pool_bytes)
+    fits = next((pool for pool in smaller if bytes_needed(pool) <= free), None)
+    pool, tables = _mebibytes(pool_bytes), _mebibytes(_core.control_bytes(pool_bytes))
+    advice = f'; here rtmw.Domain({domain}, pool="{fits >> 20}M") fits' if fits else ""
+    return SharedMemoryFull(
+        number,
+        f"no room in {SHM} for domain {domain}: it needs {_mebibytes(bytes_needed(pool_bytes))}, a pool of {pool} and "
+        f"{tables} of tables, and {_mebibytes(free)} of {_mebibytes(whole)} are free. Ask for a smaller pool{advice}, "
+        "remove what is left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (a container: --shm-size=256m; "
+        "else: mount -o remount,size=256m /dev/shm)",
+    )
 
 
 def create(domain: int, pool_bytes: int) -> bool:
     """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
+    try:
+        return _create(domain, pool_bytes)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise _no_room(domain, pool_bytes, error.errno) from None
+        raise
+
+
+def _create(domain: int, pool_bytes: int) -> bool:
     nonce = int.from_bytes(os.urandom(8), "little")
     control_name, blocks_name = _core.names(domain, nonce)
     nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
