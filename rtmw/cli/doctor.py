@@ -53,10 +53,7 @@ def _examine(number: int, fix: bool) -> tuple[observe.Books | None, int | None]:
 
 def _leftovers(fix: bool) -> list[str]:
     """Shared memory of regions that were never finished; with `fix`, it is removed."""
-    names = shm.leftovers()
-    for name in names if fix else []:
-        shm.unlink_quietly(name)
-    return names
+    return shm.remove_leftovers() if fix else shm.leftovers()
 
 
 def _checks_table(title: str, found: list[Check]) -> Table:

@@ -2,7 +2,7 @@
 
 from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
 from rtmw.shm.linking import make_linkable
-from rtmw.shm.region import create, domains, leftovers, parse_size, region_of, unlink, unlink_quietly
+from rtmw.shm.region import create, domains, leftovers, parse_size, region_of, remove_leftovers, unlink, unlink_quietly
 
 __all__ = [
     "GRANULES_A_PAGE",
@@ -19,6 +19,7 @@ __all__ = [
     "make_linkable",
     "parse_size",
     "region_of",
+    "remove_leftovers",
     "unlink",
     "unlink_quietly",
     "wait_any",

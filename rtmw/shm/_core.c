@@ -117,12 +117,20 @@ static PyObject *core_names(PyObject *module, PyObject *args)
     return Py_BuildValue("ss", control, blocks);
 }
 
+/* explain(code, errno): a sentence. */
+static PyObject *core_explain(PyObject *module, PyObject *args)
+{
+    int code, number;
+    char text[256];
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ii", &code, &number)) return NULL;
+    return PyUnicode_DecodeLocale(rtmw_explain(code, number, text, sizeof text), "surrogateescape");
+}
+
 static PyMethodDef core_methods[] = {
-    {"wait_any", core_wait_any, METH_VARARGS, NULL},
-    {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"format", core_format, METH_VARARGS, NULL},
-    {"names", core_names, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"wait_any", core_wait_any, METH_VARARGS, NULL}, {"control_bytes", core_control_bytes, METH_O, NULL},
+    {"format", core_format, METH_VARARGS, NULL},     {"names", core_names, METH_VARARGS, NULL},
+    {"explain", core_explain, METH_VARARGS, NULL},   {NULL, NULL, 0, NULL},
 };
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)

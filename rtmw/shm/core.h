@@ -1,7 +1,7 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
  *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · topics · wait · spin
- *                                   ← publisher · publish · subscriber · take · books ← rtmw.h ← _*.c (Python)
+ *                                   ← publisher · publish · subscriber · take · books · describe ← rtmw.h ← _*.c (Python)
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from rtmw import errors
@@ -101,13 +100,14 @@ def failure(code: int, subject: object, detail: int) -> Exception:
             f"on without it; {detail} messages are gone. The next call goes on behind them",
             detail,
         )
-    if code == core.SYSTEM:
-        return OSError(detail, f"rtmw, {subject}: {os.strerror(detail)}")
-    if code == core.NO_LOCKS:
-        return errors.NotPermitted(
-            f"domain {subject}: file locks are refused here ({os.strerror(detail)}), and by them processes see each "
-            "other live. Allow fcntl(F_OFD_SETLK) on /dev/shm in the sandbox (seccomp, AppArmor: rwk), and use Linux "
-            "3.15 or newer"
-        )
+    if code in (core.SYSTEM, core.NO_LOCKS):
+        subject = f"domain {subject}" if isinstance(subject, int) else subject
+        text = f"rtmw, {subject}: {core.explain(code, detail)}"
+        if code == core.NO_LOCKS:
+            return errors.NotPermitted(
+                f"{text}. By file locks processes see each other live: fcntl(F_OFD_SETLK) on /dev/shm has to be "
+                "allowed (seccomp; AppArmor: rwk), and Linux must be 3.15 or newer"
+            )
+        return OSError(detail, text)
     kind, text = _table()[code]
     return kind(text.format(subject=subject, detail=detail))

@@ -8,6 +8,7 @@ nameless leftovers, which `leftovers` finds by the pid in their names.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 from contextlib import suppress
@@ -38,8 +39,13 @@ _NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
 
 
 def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
-    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
+    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later.
+
+    It is locked while its descriptor is open: its creator lives.
+    """
     shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
+    with suppress(OSError):  # a sandbox may refuse it; then the pid in the name is all that tells
+        fcntl.flock(shared.fd, fcntl.LOCK_EX)
     try:
         os.posix_fallocate(shared.fd, 0, size)
     except OSError:
@@ -117,7 +123,8 @@ def unlink(domain: int) -> list[str]:
     if not os.path.exists(SHM + control):
         raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")
     blocks = _objects(rf"rtmw\.{domain}\.blocks\.[0-9a-f]+")
-    names = [control, *(f"/{name}" for name in blocks if not _is_being_made(name) or _is_named(name))]
+    used = [control, *(f"/{name}" for name in blocks if not _is_being_made(name) or _is_named(name))]
+    names = [*used, *(name for name in leftovers(domain) if name not in used)]
     try:
         for name in names:
             unlink_quietly(name)
@@ -145,26 +152,45 @@ def _objects(pattern: str) -> list[str]:
     return sorted(name for name in os.listdir(SHM) if re.fullmatch(pattern, name))
 
 
-def _is_running(pid: str) -> bool:
-    return os.path.exists(f"/proc/{pid}")
-
-
-def leftovers() -> list[str]:
+def leftovers(domain: int | None = None) -> list[str]:
     """Objects of creators that died before their region had a name, and blocks that no region names any more."""
-    return [f"/{name}" for name in _objects(r"rtmw\..*") if _is_left_over(name)]
+    of = r"\d+" if domain is None else str(domain)
+    return [f"/{name}" for name in _objects(rf"rtmw\.{of}\..*") if _is_left_over(name)]
+
+
+def remove_leftovers(domain: int | None = None) -> list[str]:
+    """The same, removed."""
+    names = leftovers(domain)
+    for name in names:
+        unlink_quietly(name)
+    return names
 
 
 def _is_left_over(name: str) -> bool:
-    if new := re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", name):
-        return not _is_running(new[1])
+    if re.fullmatch(r"rtmw\.\d+\.new\.\d+\.[0-9a-f]+", name):
+        return not _creator_lives(name)
     is_blocks = re.fullmatch(r"rtmw\.\d+\.blocks\.[0-9a-f]+", name)
     return is_blocks is not None and not _is_being_made(name) and not _is_named(name)
+
+
+def _creator_lives(new: str) -> bool:
+    """Does who makes this nameless object live? Its pid may mean another process here, or none: then the lock tells."""
+    if os.path.exists(f"/proc/{new.split('.')[3]}"):
+        return True
+    try:
+        with open(f"{SHM}/{new}", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # locked, or not to be known
+        return True
+    return False
 
 
 def _is_being_made(blocks: str) -> bool:
     """Is their creator still at work? To be asked before `_is_named`: a creator names them first and is done then."""
     halves = _objects(rf"rtmw\.\d+\.new\.\d+\.{blocks.rpartition('.')[2]}")
-    return any(_is_running(name.split(".")[3]) for name in halves)
+    return any(_creator_lives(name) for name in halves)
 
 
 def _is_named(blocks: str) -> bool:

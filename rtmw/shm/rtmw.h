@@ -128,6 +128,8 @@ typedef struct {
 } rtmw_subscriber_counters;
 
 RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
+/* The same in `text`, of `size` bytes; to RTMW_SYSTEM and RTMW_NO_LOCKS it adds what this errno means, and what to do. */
+RTMW_API const char *rtmw_explain(int code, int error, char *text, size_t size);
 
 /* Attach to a domain that exists. Sweeps after participants that died. */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);
