@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from rtmw import shm
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, DomainNotFound, ForkedError
+from rtmw.errors import ClosedError, DomainNotFound
 from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
@@ -18,6 +18,8 @@ LARGEST_ID = 232
 
 _lock = threading.Lock()
 _regions: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+_observed: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+"""Attachments of this process that look on only."""
 
 
 def _after_fork() -> None:
@@ -25,6 +27,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _regions.clear()
+    _observed.clear()
     _own.clear()
 
 
@@ -47,6 +50,11 @@ def _attach(id: int, pool_bytes: int, reserve: int, create: bool) -> shm.Region:
         shm.create(id, pool_bytes, reserve)
 
 
+def _current(regions: weakref.WeakValueDictionary[int, shm.Region], id: int) -> shm.Region | None:
+    region = regions.get(id)
+    return region if region is not None and region.is_current() else None
+
+
 class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
@@ -54,32 +62,50 @@ class Domain(Closing):
     that pool, and of the messages it can hold, which only priorities above 3 may use, so that what is urgent finds room
     when RELIABLE subscribers that stand still need all the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a
     quarter. A domain that exists keeps its own. `create=False`: DomainNotFound if nobody has created it.
+    `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
+    places that it has for processes. Publishers and subscribers refuse such a Domain.
 
     Errors: ValueError (number, pool, reserve), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied, SharedMemoryFull,
     LimitReached.
     """
 
-    def __init__(self, id: int = 0, *, pool: int | str = "64M", reserve: float = 0.125, create: bool = True) -> None:
+    def __init__(
+        self,
+        id: int = 0,
+        *,
+        pool: int | str = "64M",
+        reserve: float = 0.125,
+        create: bool = True,
+        observe: bool = False,
+    ) -> None:
         pool_bytes, reserved = shm.parse_size(pool), shm.parse_reserve(reserve)
         self.id = _check_id(id)
         with _lock:
-            region = _regions.get(id)
-            if region is None or not region.is_current():
-                region = _attach(id, pool_bytes, reserved, create)
+            if observe:
+                region = _current(_regions, id) or _current(_observed, id) or shm.Region(id, True)
+                _observed[id] = region
+            else:
+                region = _current(_regions, id) or _attach(id, pool_bytes, reserved, create)
                 _regions[id] = region
         self._region: shm.Region | None = region
         self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()
 
     @property
     def region(self) -> shm.Region:
-        """The attachment; ClosedError after close(), ForkedError in a child of the process that attached."""
+        """The attachment.
+
+        Errors: ClosedError after close(), ForkedError in a child of the process that attached, SweptError once another
+        process took this one for dead.
+        """
         if self._region is None:
             raise ClosedError(f"domain {self.id}: used after close()")
-        if not self._region.is_current():
-            raise ForkedError(
-                f"domain {self.id}: made before fork() and used in the child; the child has to make its own"
-            )
+        self._region.check_current()
         return self._region
+
+    @property
+    def is_usable(self) -> bool:
+        """Not closed, not inherited from the parent process, and not swept."""
+        return self._region is not None and self._region.is_current()
 
     @property
     def pool(self) -> int:
@@ -121,6 +147,7 @@ class Domain(Closing):
         shm.unlink(_check_id(id))
         with _lock:
             _regions.pop(id, None)
+            _observed.pop(id, None)
             _own.pop(id, None)
 
     def __repr__(self) -> str:
@@ -138,7 +165,7 @@ def domain_of(given: int | Domain | None) -> Domain:
     number = _number(given)
     with _lock:
         kept = _own.get(number)
-    if kept is not None:
+    if kept is not None and kept.is_usable:
         return kept
     made = Domain(number)
     with _lock:

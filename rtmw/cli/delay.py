@@ -6,7 +6,7 @@ import argparse
 import time
 
 from rtmw import observe
-from rtmw.cli.common import attach, find_topic
+from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Cell, Table, duration, live, program, show_json
 from rtmw.cli.values import to_plain
 from rtmw.latency import PERCENTILES
@@ -18,7 +18,7 @@ COLUMNS = ("subscriber", "pid", "messages", *(f"p{percent:g}" for percent in PER
 def delay(arguments: argparse.Namespace) -> int:
     """Print the percentiles of all messages that were taken in each window."""
     meter, windows = observe.Meter(), 0
-    with attach(arguments.domain) as domain, live() as display:
+    with look_at(arguments.domain) as domain, live() as display:
         next_s = time.monotonic()
         meter.read([find_topic(domain, arguments.domain, arguments.topic)], next_s)
         while arguments.count is None or windows < arguments.count:

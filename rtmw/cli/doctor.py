@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rtmw import observe, shm
-from rtmw.cli.common import attach
+from rtmw.cli.common import attach, look_at
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
 from rtmw.cli.show import Table, show, show_json, size
@@ -45,7 +45,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 def _examine(number: int, fix: bool) -> tuple[observe.Books | None, int | None]:
     """The books, and the bytes that each of its processes maps; nothing without a domain."""
     try:
-        with attach(number) as domain:
+        with attach(number) if fix else look_at(number) as domain:
             return observe.examine(domain, fix), domain.region.mapped_bytes
     except DomainNotFound:
         return None, None
@@ -53,10 +53,7 @@ def _examine(number: int, fix: bool) -> tuple[observe.Books | None, int | None]:
 
 def _leftovers(fix: bool) -> list[str]:
     """Shared memory of regions that were never finished; with `fix`, it is removed."""
-    names = shm.leftovers()
-    for name in names if fix else []:
-        shm.unlink_quietly(name)
-    return names
+    return shm.remove_leftovers() if fix else shm.leftovers()
 
 
 def _checks_table(title: str, found: list[Check]) -> Table:

@@ -9,6 +9,7 @@ from rtmw.shm.region import (
     parse_reserve,
     parse_size,
     region_of,
+    remove_leftovers,
     unlink,
     unlink_quietly,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "parse_reserve",
     "parse_size",
     "region_of",
+    "remove_leftovers",
     "unlink",
     "unlink_quietly",
     "wait_any",

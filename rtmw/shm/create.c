@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ static int allocate(const char *name, uint64_t bytes, int *fd)
     int failed;
     *fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (*fd < 0) return RTMW_SYSTEM;
+    flock(*fd, LOCK_EX); /* its creator lives; where that is refused the pid in the name tells */
     do failed = posix_fallocate(*fd, 0, (off_t)bytes);
     while (failed == EINTR);
     if (failed) {

@@ -174,7 +174,7 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     struct outlook mine = outlook_begin(r, p->topic_index, band, LOOK_UNREAD);
     s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
     s.own = share_of(r, &mine);
-    s.looks = (int64_t)(LOOKS + 4 * (size / PAGE));
+    s.looks = (int64_t)(LOOKS + 8 * (size / PAGE));
     return s;
 }
 

@@ -20,7 +20,7 @@
  *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED (→ EMPTIED) → …
  *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
- *   participant        {start:20 | pid namespace:8 | pid:22 | generation:12 | state:2}
+ *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: life.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
  *                      of topics, types and endpoints; types stay for as long as the region
  *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by
@@ -122,22 +122,19 @@ static inline bool slot_is_there(uint64_t word)
 
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
-#define PID_MASK   0x3FFFFFu
-#define START_MASK 0xFFFFFu
+#define PID_MASK                    0x3FFFFFu
+#define PARTICIPANT_GENERATION_MASK ((UINT64_C(1) << 36) - 1)
 
-static inline uint64_t participant_make(uint64_t start, uint8_t space, uint32_t pid, uint64_t generation)
+static inline uint64_t participant_make(uint32_t pid, uint64_t generation)
 {
-    return ((start & START_MASK) << 44) | ((uint64_t)space << 36) | ((uint64_t)(pid & PID_MASK) << 14) |
-           ((generation & 0xFFF) << 2) | PRESENT;
+    return ((generation & PARTICIPANT_GENERATION_MASK) << 24) | ((uint64_t)(pid & PID_MASK) << 2) | PRESENT;
 }
 static inline uint64_t participant_in_state(uint64_t word, enum participant_state state)
 {
     return (word & ~UINT64_C(3)) | (uint64_t)state;
 }
-static inline uint64_t participant_start(uint64_t word) { return word >> 44; }
-static inline uint8_t participant_space(uint64_t word) { return (uint8_t)(word >> 36); }
-static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 14) & PID_MASK; }
-static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFF; }
+static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 2) & PID_MASK; }
+static inline uint64_t participant_generation(uint64_t word) { return (word >> 24) & PARTICIPANT_GENERATION_MASK; }
 static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
 
 /* where a descriptor lies, and how many granules the band has taken up to it */
@@ -197,9 +194,9 @@ struct hints {
 };
 
 struct participant {
-    uint64_t word;          /* claimed and freed by CAS */
+    uint64_t word;          /* claimed by CAS under the lock of its first byte, freed by CAS */
     uint64_t sweepers[2];   /* participants that sweep after this one; the slot is not claimed anew while one does */
-    uint64_t pid_namespace; /* inode; 0 until written: then the word's hash of it counts. Others cannot judge it dead */
+    uint64_t pid_namespace; /* inode: where the pid means something; 0: not known. The owner, and who sweeps after it */
     char name[64];          /* program, for people */
     uint8_t pad[32];
 };
@@ -216,7 +213,8 @@ struct type_entry {
 struct band {
     uint64_t head;   /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
     uint64_t offers; /* of its messages. Who appends the first of an offer, by CAS, before the link; they stay */
-    uint64_t origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
+    uint64_t
+        origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
     uint8_t pad0[LINE - 24];
     uint64_t tail; /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
     uint8_t pad1[LINE - 8];
@@ -243,7 +241,7 @@ struct topic {
 };
 
 struct publisher_block {
-    uint64_t identity; /* pid, generation and slot: Sample.publisher */
+    uint64_t identity; /* pid, generation and slot: Sample.publisher. The owner; 0 by who sweeps after it */
     uint32_t type;     /* index in types; TYPE_RAW for raw bytes */
     uint32_t depth;
     uint32_t history;

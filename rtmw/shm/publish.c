@@ -101,6 +101,7 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
+    if (publisher_is_swept(p)) return RTMW_SWEPT;
     if (size > (uint64_t)(r->header->pages - r->open_pages[band]) * PAGE) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     queue_trim(p, band, size > IN_PLACE);
@@ -128,6 +129,7 @@ static bool loan_is(struct rtmw_region *r, const rtmw_loan *loan, enum descripto
 int loan_give_back(struct rtmw_region *r, const rtmw_loan *loan)
 {
     if (is_forked(r)) return RTMW_FORKED;
+    if (is_swept(r)) return RTMW_SWEPT;
     lock_take(&r->lock);
     bool is_mine = loan_is(r, loan, LOANED) || loan_is(r, loan, APPENDING);
     if (is_mine) descriptor_free(r, loan->descriptor);
@@ -158,6 +160,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
     if (!has_band(qos)) return RTMW_BAD_QOS;
+    if (publisher_is_swept(p)) return RTMW_SWEPT;
     lock_take(&r->lock);
     int code = loan_append_locked(p, loan, qos);
     lock_give(&r->lock);
@@ -175,7 +178,7 @@ int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos
 void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
-    if (is_forked(r)) return;
+    if (is_forked(r) || load_relaxed(&r->swept)) return;
     lock_take(&r->lock);
     hold_mine(r, loan->descriptor);
     lend(r, loan->descriptor);
@@ -261,7 +264,7 @@ int publish_quietly(rtmw_publisher *p, const struct part *parts, uint32_t count,
                     uint32_t *published)
 {
     struct rtmw_region *r = p->region;
-    int code = is_forked(r) ? RTMW_FORKED : has_band(qos) ? RTMW_OK : RTMW_BAD_QOS;
+    int code = is_forked(r) ? RTMW_FORKED : publisher_is_swept(p) ? RTMW_SWEPT : has_band(qos) ? RTMW_OK : RTMW_BAD_QOS;
     for (*published = 0; code == RTMW_OK && *published < count;) {
         uint32_t run = small_ones(parts + *published, count - *published), done = 0;
         if (run) {

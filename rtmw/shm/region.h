@@ -19,6 +19,7 @@ uint64_t region_control_bytes(uint64_t pool_bytes);
 /* As rtmw_create, with a nonce that nobody else uses, and a pool whose size is possible. */
 int region_create(uint32_t domain, const struct pool *);
 int region_format(int control_fd, const struct pool *);
-int region_attach(uint32_t domain, struct rtmw_region **region, uint32_t *version_found);
+/* `look_on`: with read-only mappings and without a participant slot, for what changes nothing. */
+int region_attach(uint32_t domain, bool look_on, struct rtmw_region **region, uint32_t *version_found);
 
 #endif

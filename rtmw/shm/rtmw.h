@@ -23,6 +23,9 @@
  * Cancellation. pthread_cancel with the default, deferred type may hit any function: nothing stays locked, and what it was
  * about is done or not done. A thread with PTHREAD_CANCEL_ASYNCHRONOUS may call none of them: it may end with the lock.
  *
+ * A region has one file descriptor, which says that the process lives: a program that closes it, as with closefrom(), is
+ * swept, and then gets RTMW_SWEPT.
+ *
  * One process may use librtmw.so and the Python module: they are two participants, and handles of one are nothing to the
  * other.
  */
@@ -71,7 +74,10 @@ typedef enum {
     RTMW_EXISTS,      /* create: there is such a domain */
     RTMW_NO_SPACE,    /* create: /dev/shm has no room for it */
     RTMW_BAD_SIZE,    /* create: a pool below 64 KiB or above 1 TiB */
-    RTMW_NO_TYPE      /* no type has this index */
+    RTMW_NO_TYPE,     /* no type has this index */
+    RTMW_SWEPT,       /* the process closed the region's file descriptor, and was taken for dead: attach anew */
+    RTMW_NO_LOCKS,    /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
+    RTMW_OBSERVER     /* the region is attached to look on only (not by rtmw_attach) */
 } rtmw_code;
 
 /* A reliability, and for subscribers RTMW_EXACT in addition: matched with publishers that offer just that, and no more.
@@ -161,6 +167,8 @@ typedef struct {
 } rtmw_subscriber_counters;
 
 RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
+/* The same in `text`, of `size` bytes; to RTMW_SYSTEM and RTMW_NO_LOCKS it adds what this errno means, and what to do. */
+RTMW_API const char *rtmw_explain(int code, int error, char *text, size_t size);
 
 /* ---- domains ---- */
 

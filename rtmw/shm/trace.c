@@ -81,7 +81,8 @@ static int begin_locked(struct rtmw_region *r, uint64_t life)
 
 int trace_begin(struct rtmw_region *r, uint64_t life)
 {
-    if (is_forked(r)) return RTMW_FORKED;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     lock_take(&r->lock);
     int code = begin_locked(r, life);
     lock_give(&r->lock);
@@ -90,7 +91,7 @@ int trace_begin(struct rtmw_region *r, uint64_t life)
 
 void trace_end(struct rtmw_region *r, uint32_t topic)
 {
-    if (is_forked(r)) return;
+    if (is_forked(r) || is_swept(r)) return;
     lock_take(&r->lock);
     end_locked(r, topic);
     lock_give(&r->lock);

@@ -13,7 +13,7 @@ struct unread {
 struct standing newest_standing(struct rtmw_region *, struct band *);
 struct standing passed_standing(struct rtmw_region *, struct band *);
 struct standing first_standing(struct rtmw_region *, struct band *); /* lock held */
-uint32_t wanted_by(struct band *, struct subscriber_block *); /* the offers that it gets: a bit each */
+uint32_t wanted_by(struct band *, struct subscriber_block *);        /* the offers that it gets: a bit each */
 struct unread unread_in(struct rtmw_region *, struct band *, struct subscriber_block *, uint32_t taken);
 struct unread unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *); /* in all bands */
 

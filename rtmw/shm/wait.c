@@ -147,7 +147,7 @@ bool subscriber_arm(struct rtmw_subscriber *s)
     do {
         poll = load_seq(&s->topic->poll);
     } while (!cas32(&s->topic->poll, poll, poll + (poll & 1 ? 2 : 1)));
-    return has_next(s) || is_lapsed(s) || load_seq(&s->ends);
+    return has_next(s) || is_lapsed(s) || is_swept(s->region) || load_seq(&s->ends);
 }
 
 bool subscriber_rearm(struct rtmw_subscriber *s)
@@ -250,7 +250,7 @@ static int state_at(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
 {
     int state = ended(s);
     if (state != RTMW_EMPTY) return state;
-    if (has_next(s) || is_lapsed(s)) return RTMW_OK;
+    if (has_next(s) || is_lapsed(s) || is_swept(s->region)) return RTMW_OK;
     uint64_t deadline = load_relaxed(&s->deadline_at_ns);
     if (deadline && now >= deadline) return RTMW_DEADLINE;
     return now >= end ? RTMW_TIMEOUT : RTMW_EMPTY;
