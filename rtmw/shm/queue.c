@@ -12,6 +12,8 @@
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
  * Step: follow `next` of the cursor (held, so it cannot change its life). Passed over → resume at head, and count.
  *   A cursor with no descriptor is a sequence alone: the next message is found from head.
+ * Read tail's sequence without a hold: load tail, load the sequence with acquire, see tail unchanged. A publisher
+ *   stores a sequence with release, after its claim: a reader that loads one of a later life finds that tail has moved.
  * Damage: whoever holds a message sees that its sequence is the one he followed the links for. So links that somebody
  *   wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
@@ -64,7 +66,7 @@ static void help_first(struct rtmw_region *r, struct band *band, uint64_t tail)
 
 static void prepare(struct descriptor *d, uint64_t state, uint64_t sequence, uint64_t predecessor)
 {
-    store_relaxed(&d->sequence, sequence);
+    store_release(&d->sequence, sequence);       /* pairs with band_tail_sequence */
     store_release(&d->predecessor, predecessor); /* before the state: who settles after a death reads both */
     if (state_kind(load_relaxed(&d->state)) == LOANED) store_release(&d->state, state);
 }
@@ -97,7 +99,7 @@ bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band_number, u
         }
         struct descriptor *last = descriptor_at(r, link_index(tail));
         if (!last) return false;
-        uint64_t next = load_seq(&last->next), sequence = load_relaxed(&last->sequence);
+        uint64_t next = load_seq(&last->next), sequence = load_acquire(&last->sequence);
         if (load_seq(&band->tail) != tail) continue;
         if (link_index(next) != NIL) {
             if (!descriptor_at(r, link_index(next))) return false;
@@ -119,7 +121,8 @@ uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
         tail = load_seq(&band->tail);
         struct descriptor *d = descriptor_at(r, link_index(tail));
         if (!d) break; /* nothing published yet */
-        uint64_t sequence = load_relaxed(&d->sequence);
+        /* Acquire: the second load of tail must not come first. Pairs with prepare. */
+        uint64_t sequence = load_acquire(&d->sequence);
         if (load_seq(&band->tail) == tail) return sequence;
     }
     return link_tag(tail);

@@ -37,6 +37,8 @@ mutant "help_tail() does not make QUEUED" queue \
     's/^(        )cas64\(&d->state, state, state_make\(state_generation\(state\), QUEUED, 0\)\);$/\1(void)0;/' "append ‖ append, first" "$@"
 mutant "help_tail() moves tail on without QUEUED when another one appends" queue \
     's/(state_kind\(state\) == APPENDING) && state_generation/\1 \&\& state_owner(state) == r->me \&\& state_generation/' "death" "$@"
+mutant "a sequence is loaded after tail was seen unchanged" queue \
+    's/uint64_t sequence = load_acquire\(&d->sequence\);.*/bool same = load_seq(\&band->tail) == tail; uint64_t sequence = load_acquire(\&d->sequence);/; s/if \(load_seq\(&band->tail\) == tail\) return sequence;/if (same) return sequence;/' "look at tail" "$@"
 mutant "append does not see tail unchanged" queue \
     's/if \(load_seq\(&band->tail\) != tail\) continue;//' ", append, append" "$@"
 mutant "descriptors are claimed in spite of holders" descriptors \
