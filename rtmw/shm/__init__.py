@@ -1,11 +1,23 @@
 """Shared memory: the C core and the regions it works in. The only importer of `_core`."""
 
-from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
+from rtmw.shm._core import (
+    GRANULES_A_PAGE,
+    LOOK_UP_NS,
+    TYPE_ANY,
+    TYPE_RAW,
+    Loan,
+    Publisher,
+    Region,
+    Sample,
+    Subscriber,
+    wait_any,
+)
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import create, domains, leftovers, parse_size, region_of, unlink, unlink_quietly
 
 __all__ = [
     "GRANULES_A_PAGE",
+    "LOOK_UP_NS",
     "TYPE_ANY",
     "TYPE_RAW",
     "Loan",

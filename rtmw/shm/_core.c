@@ -153,6 +153,7 @@ static const struct {
     {"FORKED", RTMW_FORKED},
     {"SYSTEM", RTMW_SYSTEM},
     {"WRONG_TYPE", WRONG_TYPE},
+    {"LOOK_UP_NS", LOOK_UP_NS},
     {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
     {"PAGE", PAGE},
     {"GRANULES_A_PAGE", GRANULES_A_PAGE},

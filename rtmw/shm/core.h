@@ -1,10 +1,12 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · spin
+ *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · datagrams · spin
  *                                   ← publisher · publish · subscriber · take · books ← rtmw.h ← _*.c (Python)
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
+
+#include <time.h>
 
 #include "atomics.h"
 #include "layout.h"
@@ -94,8 +96,9 @@ struct rtmw_subscriber {
     uint32_t short_waits; /* see spin.c */
     uint32_t alone;       /* 1: this process has one processor; which may be the peer's too */
     uint64_t alone_asked_ns;
-    int socket;      /* of its own, when asked for; else -1 */
-    uint32_t closed; /* 1 once closed; waiters look at it */
+    int pollable, socket, timer; /* of its own, when asked for; else -1. See datagrams.c */
+    uint64_t looks_at_ns;        /* CLOCK_MONOTONIC that `timer` is set to */
+    uint32_t closed;             /* 1 once closed; waiters look at it */
 };
 
 extern uint32_t rtmw_forks; /* fork() calls of which this process is the child */
@@ -127,6 +130,10 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);
+static inline struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
 
 /* participants.c */
@@ -203,6 +210,14 @@ uint64_t waiting_for(struct rtmw_region *, struct topic *, struct subscriber_blo
 /* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
 struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
 
+/* A sleeper looks by itself after so long: a publisher may have been stopped between linking and waking. */
+enum { LOOK_UP_NS = 500000000 };
+static inline uint64_t look_up_ns(const struct rtmw_subscriber *s)
+{
+    uint64_t quarter = s->qos.deadline_ns / 4;
+    return quarter && quarter < LOOK_UP_NS ? quarter : LOOK_UP_NS;
+}
+
 /* wait.c */
 void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
 void wake_publishers(struct topic *);
@@ -260,12 +275,16 @@ void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
 void loan_give_back(struct rtmw_region *, uint32_t descriptor); /* LOANED by this process → FREE */
 
-bool is_lapsed(struct rtmw_subscriber *);
-int region_socket(struct rtmw_region *);         /* the process' one file descriptor; -1 and errno */
-int subscriber_socket(struct rtmw_subscriber *); /* one of its own; -1 and errno */
-bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
-bool subscriber_rearm(struct rtmw_subscriber *); /* empty its own socket, and arm */
+/* datagrams.c */
+void send_datagrams(struct rtmw_region *, struct topic *, uint32_t topic_index); /* to who is armed */
+int region_socket(struct rtmw_region *); /* the process' one file descriptor; -1 and errno */
 void drain(int socket);
+int subscriber_pollable(struct rtmw_subscriber *); /* a descriptor of its own; -1 and errno */
+void pollable_close(struct rtmw_subscriber *);
+bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
+bool subscriber_rearm(struct rtmw_subscriber *); /* it has a descriptor: not readable any more, and arm */
+
+bool is_lapsed(struct rtmw_subscriber *);
 void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */
 
 #endif

@@ -89,10 +89,22 @@ mutant "many at once take the first look at the room for enough" publish \
     's/room = i && is_next\(.*\) \? room - 1 : 0;/room = i \&\& !is_next(p->region, index[i - 1], index[i]) ? 0 : room - 1;/' "append many" "$@"
 mutant "a subscriber whose spins were in vain never spins again" spin \
     's/if \(waited_ns < SHORT_NS .*/if (false)/' "sleep, sleep" "$@"
-mutant "who arms does not look again" wait \
+mutant "who arms does not look again" datagrams \
     '/^bool subscriber_arm/,/^}/ s/return has_next\(s\) .*;/return false;/' "arm ‖ publish" "$@"
 mutant "who is armed is not told" wait \
     's/if \(load_seq\(&t->poll\) & 1\) send_datagrams.*;/(void)topic_index;/' "arm ‖ publish" "$@"
+mutant "in steps, the word keeps its value until somebody wakes" wait \
+    's/fetch_add\(word, 2u\) \+ 2;/load_seq(word);/' "in steps" "$@"
+mutant "in steps, who fell asleep before the word was even sleeps on" wait \
+    's/cas32\(word, value, value \+ 1\)\) futex_wake\(word\);/cas32(word, value, value + 1)) (void)0;/' "in steps" "$@"
+mutant "in steps, the word is even before anybody wakes" wait \
+    's/fetch_add\(word, 2u\) \+ 2;/fetch_add(word, 1u) + 1;/' "death" "$@"
+mutant "who was sent no datagram is armed no more" datagrams \
+    's/if \(sent\) (cas32.*armed, 0\);)/\1/; s/if \(all_sent\) cas32/cas32/' "refused" "$@"
+mutant "poll is even though a datagram was not sent" datagrams \
+    's/if \(all_sent\) cas32/cas32/' "refused" "$@"
+mutant "a deadline does not shorten a sleep" wait \
+    's/look_up_ns\(s\)/LOOK_UP_NS/g' "wake nobody" "$@"
 mutant "a message that the dead had linked is given back" descriptors \
     's/^(        )if \(linked\) \{/\1if (linked \&\& false) {/' "sweep ‖ append ‖ take" "$@"
 mutant "the dead hold on" participants \
