@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 4u
+#define RTMW_LAYOUT_VERSION 5u
 
 enum {
     LINE = 64,
@@ -125,6 +125,25 @@ static inline uint8_t participant_space(uint64_t word) { return (uint8_t)(word >
 static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 14) & PID_MASK; }
 static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFF; }
 static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
+
+/* A subscriber that publishers wait for: {position:20 | waited:26 | seen:18}. The sum of its cursors, how long publishers
+ * have waited while it stood there, and when one saw that last; times in units of 2^20 ns, about a millisecond. */
+enum { STALL_SEEN_BITS = 18, STALL_WAITED_BITS = 26 };
+#define STALL_POSITION_MASK ((1u << (64 - STALL_SEEN_BITS - STALL_WAITED_BITS)) - 1)
+#define STALL_SEEN_MASK     ((1u << STALL_SEEN_BITS) - 1)
+#define STALL_WAITED_MASK   ((1u << STALL_WAITED_BITS) - 1)
+
+static inline uint64_t stall_make(uint32_t position, uint32_t waited, uint32_t seen)
+{
+    return ((uint64_t)position << (STALL_SEEN_BITS + STALL_WAITED_BITS)) |
+           ((uint64_t)(waited & STALL_WAITED_MASK) << STALL_SEEN_BITS) | (seen & STALL_SEEN_MASK);
+}
+static inline uint32_t stall_position(uint64_t stall)
+{
+    return (uint32_t)(stall >> (STALL_SEEN_BITS + STALL_WAITED_BITS));
+}
+static inline uint32_t stall_waited(uint64_t stall) { return (uint32_t)(stall >> STALL_SEEN_BITS) & STALL_WAITED_MASK; }
+static inline uint32_t stall_seen(uint64_t stall) { return (uint32_t)stall & STALL_SEEN_MASK; }
 
 /* where a descriptor lies: {topic:16 | band:8} */
 static inline uint64_t place_make(uint32_t topic, uint32_t band) { return ((uint64_t)topic << 8) | band; }
@@ -217,9 +236,9 @@ struct subscriber_block {
     uint64_t cursor[BANDS];               /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types; /* the owner only: messages of types it does not take */
-    uint64_t stall; /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it; the owner: 0 */
-    uint32_t armed; /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket; /* 1: it has a socket of its own, beside its process' */
+    uint64_t stall;       /* see stall_make: publishers, by CAS, while they wait for it; the owner: 0 */
+    uint32_t armed;       /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
+    uint32_t own_socket;  /* 1: it has a socket of its own, beside its process' */
     uint8_t pad1[40];
 };
 
