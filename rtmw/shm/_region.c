@@ -102,6 +102,12 @@ static PyObject *Region_pool_bytes(PyObject *self, void *unused)
     return PyLong_FromUnsignedLongLong(region_of(self)->header->pool_bytes);
 }
 
+static PyObject *Region_nonce(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(region_of(self)->header->nonce);
+}
+
 static PyObject *Region_sweep(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -133,6 +139,7 @@ static PyMethodDef Region_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
+                                      {"nonce", Region_nonce, NULL, NULL, NULL},
                                       {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
                                       {"topic_count", Region_topic_count, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
