@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_UP = 0.5
-"""Seconds after which a waiter looks by itself: a publisher may have been stopped between appending and waking."""
+LOOK_UP = shm.LOOK_UP_NS / 1e9
+"""Seconds after which a waiter looks by itself: a publisher may have been stopped between appending and waking. With a
+deadline it looks after a quarter of that, if it is less."""
 
 
 class Reader:
@@ -134,9 +135,9 @@ async def _wakeup(subscriber: Subscriber[T], region: shm.Region) -> None:
         if subscriber._arm():  # something came meanwhile
             return
         reader.look_later(loop)
-        left = subscriber._deadline_left()
-        if left is not None:
-            timer = loop.call_later(left, _finish, future)
+        look_in = subscriber._look_in()
+        if look_in is not None:
+            timer = loop.call_later(look_in, _finish, future)
         await future
     finally:
         reader.waiting.discard(future)

@@ -1,4 +1,4 @@
-"""fileno(): a subscriber in select, poll and their kin. Readable if, and only if, something may be taken."""
+"""fileno(): a subscriber in select, poll and their kin. Readable if something may be taken, and at times to look."""
 
 from __future__ import annotations
 
@@ -126,6 +126,31 @@ def test_a_lease_that_ran_out_makes_it_readable() -> None:
     assert readable(subscriber, timeout=LONG) == [subscriber]
     with pytest.raises(rtmw.LeaseExpired):
         subscriber.take()
+
+
+def has_missed_its_deadline(subscriber: rtmw.Subscriber[bytes]) -> bool:
+    try:
+        subscriber.receive(0)
+    except rtmw.DeadlineMissed:
+        return True
+    except TimeoutError:
+        pass
+    return False
+
+
+def test_a_deadline_that_passes_makes_it_readable() -> None:
+    subscriber = rtmw.Subscriber("t", deadline=0.05)
+    subscriber.fileno()
+    while not has_missed_its_deadline(subscriber):
+        assert readable(subscriber, timeout=LONG) == [subscriber]
+
+
+def test_now_and_then_it_is_readable_for_a_look_though_nobody_said_anything() -> None:
+    subscriber = rtmw.Subscriber("t")
+    for _ in range(2):
+        assert readable(subscriber) == []
+        assert readable(subscriber, timeout=LONG) == [subscriber]
+        assert subscriber.take() is None
 
 
 def test_closing_wakes_a_select_that_sleeps() -> None:

@@ -39,6 +39,14 @@ def test_processes_killed_at_random_stop_nobody_and_leak_nothing(built: Path) ->
     assert "none was lost, and the books balance" in run(str(built / "plain" / "kill_stress"), "3")
 
 
+@pytest.mark.parametrize("kept_from", ["idle", "refused", "stopped", "sandbox"])
+def test_no_wake_up_is_lost_for_ever(built: Path, kept_from: str) -> None:
+    done = subprocess.run([built / "plain" / "wakeups", kept_from], capture_output=True, text=True, timeout=110)
+    if done.returncode == UNSEEN:
+        pytest.skip(f"wakeups {kept_from}: this machine does not let it be seen")
+    assert done.returncode == 0, done.stderr or f"ended by signal {-done.returncode}"
+
+
 def test_hostile_records_of_a_recording_lead_nowhere(built: Path) -> None:
     assert "nothing was read or found outside" in run(str(built / "plain" / "records"), "5000")
 

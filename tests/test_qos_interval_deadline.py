@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -202,3 +204,19 @@ def test_threads_that_wait_on_one_subscriber_are_told_of_a_deadline_once() -> No
         thread.join(LONG)
     eventually(lambda: len(ends) == 4)
     assert ends.count(rtmw.DeadlineMissed) == subscriber.stats().deadlines_missed >= 1
+
+
+def test_in_asyncio_it_looks_by_itself_after_a_quarter_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays: list[float] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+        monkeypatch.setattr(loop, "call_later", lambda delay, *call: (delays.append(delay), later(delay, *call))[1])
+        task: asyncio.Task[Any] = asyncio.ensure_future(anext(rtmw.Subscriber("t", deadline=1.0)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(main())
+    assert min(delays) <= 0.25

@@ -303,6 +303,15 @@ def test_a_lease_longer_than_max_blocking_runs_over_several_publishes() -> None:
         subscriber.take()
 
 
+def test_a_lease_does_not_run_from_one_wait_of_a_publisher_to_the_next() -> None:
+    publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0.02)
+    subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=1, lease=1.0)
+    assert publisher.publish_many([b"1", b"2"]) == 1
+    time.sleep(1.1)
+    assert not publisher.publish(b"2")
+    assert subscriber.stats().lapses == 0
+
+
 # The pool is empty
 
 

@@ -58,13 +58,22 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     return PyErr_Format(state->error, "%s: entity %d is no DDS writer", topic, writer);
 }
 
+/* Source times by publisher. */
+static void begin_with(struct inbound *in, PyObject *on_bus)
+{
+    PyObject *publisher, *newest;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(on_bus, &at, &publisher, &newest))
+        known_begin(in, PyLong_AsUnsignedLongLongMask(publisher), PyLong_AsUnsignedLongLongMask(newest));
+}
+
 PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"topic",   "type", "reader",    "octets",   "reliability", "priority", "depth",
-                            "history", "lane", "wants_old", "may_land", "known",       NULL};
+                            "history", "lane", "wants_old", "may_land", "known",       "on_bus",   NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
-    PyObject *given;
+    PyObject *given, *on_bus;
     rtmw_type space;
     const rtmw_type *type;
     int reader, octets, reliability, priority, lane, wants_old, may_land;
@@ -72,9 +81,9 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     Py_ssize_t known_size;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIippy#", names, &topic, &given, &reader, &octets,
-                                              &reliability, &priority, &depth, &history, &lane, &wants_old, &may_land,
-                                              &known, &known_size))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIippy#O!", names, &topic, &given, &reader,
+                                              &octets, &reliability, &priority, &depth, &history, &lane, &wants_old,
+                                              &may_land, &known, &known_size, &PyDict_Type, &on_bus))
         return NULL;
     struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
     if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -89,10 +98,9 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->wants_old = (uint32_t)wants_old;
     in->may_land = may_land;
     in->history = history;
-    if (known_size == sizeof in->known) {
-        memcpy(in->known_before, known, sizeof in->known);
-        memcpy(in->known, known, sizeof in->known);
-    }
+    if (known_size == sizeof in->known) memcpy(in->known, known, sizeof in->known);
+    begin_with(in, on_bus);
+    memcpy(in->known_before, in->known, sizeof in->known);
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.cyclone import DDSException, DomainParticipant
 from rtmw.net.discovery import Discovery, Endpoint
@@ -15,7 +16,7 @@ from rtmw.net.lanes import Lane, lane_of
 from rtmw.net.library import Engine
 from rtmw.net.lookup import Lookup
 from rtmw.net.names import Names
-from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
+from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.note import kind_in
 from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
@@ -33,8 +34,8 @@ InKey = tuple[str, int, Lane]
 class Bridge:
     """The routes of a node. Not for several threads."""
 
-    def __init__(self, engine: Engine, participant: DomainParticipant, settings: Settings) -> None:
-        self._engine, self._participant = engine, participant
+    def __init__(self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain) -> None:
+        self._engine, self._participant, self._domain = engine, participant, domain
         self._names = Names(settings.ros2)
         self.settings = settings
         self.discovery = Discovery(participant)
@@ -123,8 +124,9 @@ class Bridge:
     def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
         def make() -> None:
             self.outgoing[key] = Outgoing(
-                self._engine, self._participant, self._names, key[0], kind, offer, self.settings.lease
-            )
+                self._engine, self._participant, self._names, key[0], kind, offer, self.settings.lease,
+                origin(self._domain),
+            )  # fmt: skip
             self.refused.pop(key[0], None)
 
         self._try(key[0], "sent", make)
@@ -156,11 +158,15 @@ class Bridge:
         def make() -> None:
             self.incoming[key] = Incoming(
                 self._engine, self._participant, self._names, key[0], kind, key[2], request, offered,
-                self._known.get(key, b""),
+                self._known.get(key, b""), self._on_bus(key),
             )  # fmt: skip
             self.refused.pop(key[0], None)
 
         self._try(key[0], "received", make)
+
+    def _on_bus(self, key: InKey) -> dict[int, int]:
+        """What a node that ran before this one has brought; later, the routes themselves know it better."""
+        return on_bus(self._domain, key[0]) if key[2].keeps and key not in self._known else {}
 
     def _end_incoming(self, key: InKey) -> None:
         route = self.incoming.pop(key)

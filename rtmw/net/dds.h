@@ -128,6 +128,7 @@ uint32_t ddsi_serdata_size(const struct ddsi_serdata *);
 dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instance_handle_t publication);
 void dds_builtintopic_free_endpoint(dds_endpoint_t *);
 bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);
+bool dds_qget_entity_name(const dds_qos_t *, char **name);
 bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);
 bool dds_qget_reliability(const dds_qos_t *, int *kind, int64_t *max_blocking_ns);
 bool dds_qget_durability(const dds_qos_t *, int *kind);

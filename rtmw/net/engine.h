@@ -71,7 +71,8 @@ struct outbound {
 
 struct source {
     dds_instance_handle_t publication;
-    uint64_t identity;
+    uint64_t identity;   /* of its host's domain, though nodes come and go there; of a plain writer: its own */
+    uint64_t node;       /* the DDS participant */
     int64_t lifetime_ns; /* of plain writers: their Lifespan; 0: none */
     uint8_t priority;    /* of plain writers: their TransportPriority, 0 to 7 */
     uint8_t lane;
@@ -81,9 +82,10 @@ struct source {
     uint64_t brought;  /* messages of a lane that keeps some */
 };
 
-/* A publisher elsewhere, and the source time of the newest message of it that routes of a lane have brought. */
+/* A publisher elsewhere, the source time of the newest message of it that routes of a lane have brought, and the node that
+ * sent it; 0: not known. */
 struct known {
-    uint64_t publisher, newest_ns;
+    uint64_t publisher, newest_ns, node;
 };
 
 struct sample {
@@ -210,7 +212,8 @@ uint64_t source_publisher(const struct source *, uint64_t publisher);
 bool is_matched(dds_entity_t reader, dds_instance_handle_t publication);
 
 /* known.c: lock held */
-bool known_is(struct inbound *, const struct source *, uint64_t publisher, uint64_t source_time_ns);
+void known_begin(struct inbound *, uint64_t publisher, uint64_t newest_ns); /* this is on the bus. Before opening */
+bool known_is(struct inbound *, struct source *, uint64_t publisher, uint64_t source_time_ns);
 void known_add(struct inbound *, struct source *, uint64_t publisher, uint64_t source_time_ns);
 
 /* watch.c: counts samples that are not of the type of a route. From opening to closing; not by several threads */

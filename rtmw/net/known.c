@@ -1,8 +1,13 @@
-/* What an earlier route of a lane has brought is kept by the bus, and DDS brings it again when a route is opened anew: of
- * the first messages of a source, as many as may be kept, those are passed over that are known.
+/* Kept messages that the bus has already are passed over. DDS brings them again when a route is opened anew, and a node
+ * that was killed and started again sends them again, as the one that receives them asks for them again.
  *
- * A publisher's messages come in the order of their source time, so the newest says it of all. Messages that are
- * published together have the same, so what this route brings itself is not looked at.
+ *   known_before   what earlier routes of the lane have brought; of the first one of a node, what lies on the bus
+ *   known          that, and what this route brings
+ *
+ * A message is known if and only if: (1) it is one of the first of its source, no more than may be kept; (2) a message of
+ * its publisher with this source time or a later one is in known_before, or was brought by this route from another node,
+ * the one that ran before the source's on its host. A publisher's messages come in the order of their source time, so the
+ * newest says it of all. Messages that are published together have the same; so what the same node sent is not looked at.
  */
 #include "engine.h"
 
@@ -13,19 +18,36 @@ static struct known *find(struct known *known, uint64_t publisher)
     return NULL;
 }
 
-bool known_is(struct inbound *i, const struct source *s, uint64_t publisher, uint64_t source_time_ns)
+static struct known *find_or_add(struct inbound *i, uint64_t publisher)
+{
+    struct known *k = find(i->known, publisher);
+    if (!k) k = find(i->known, 0); /* nobody's yet */
+    if (!k) k = &i->known[i->known_next++ % KNOWN];
+    if (k->publisher != publisher) *k = (struct known){.publisher = publisher};
+    return k;
+}
+
+bool known_is(struct inbound *i, struct source *s, uint64_t publisher, uint64_t source_time_ns)
 {
     if (!(i->lane & LANE_KEEPS) || s->brought >= i->history) return false;
-    const struct known *k = find(i->known_before, publisher);
-    return k && source_time_ns <= k->newest_ns;
+    const struct known *before = find(i->known_before, publisher), *now = find(i->known, publisher);
+    bool is = (before && source_time_ns <= before->newest_ns) ||
+              (now && now->node != s->node && source_time_ns <= now->newest_ns);
+    s->brought += is;
+    return is;
+}
+
+void known_begin(struct inbound *i, uint64_t publisher, uint64_t newest_ns)
+{
+    struct known *k = find_or_add(i, publisher);
+    if (newest_ns > k->newest_ns) k->newest_ns = newest_ns;
 }
 
 void known_add(struct inbound *i, struct source *s, uint64_t publisher, uint64_t source_time_ns)
 {
     if (!(i->lane & LANE_KEEPS)) return;
-    struct known *k = find(i->known, publisher);
-    if (!k) k = &i->known[i->known_next++ % KNOWN];
-    if (k->publisher != publisher) *k = (struct known){.publisher = publisher};
+    struct known *k = find_or_add(i, publisher);
     if (source_time_ns > k->newest_ns) k->newest_ns = source_time_ns;
+    k->node = s->node;
     s->brought++;
 }

@@ -94,6 +94,25 @@ def look(domain: Domain) -> dict[str, LocalTopic]:
     return topics
 
 
+_REMOTE = 1 << 63
+"""RTMW_REMOTE of rtmw.h."""
+
+
+def on_bus(domain: Domain, topic: str) -> dict[int, int]:
+    """The publishers of other hosts of which a topic has messages in its queues; the newest source time of each."""
+    region, newest = domain.region, dict[int, int]()
+    for slot in [slot for slot, name, *_ in region.topics() if name == topic]:
+        for _, _, _, _, publisher, source_time_ns, *_ in region.queue(slot):
+            if publisher & _REMOTE:
+                newest[publisher] = max(source_time_ns, newest.get(publisher, 0))
+    return newest
+
+
+def origin(domain: Domain) -> str:
+    """What names the region of a domain, among all of all hosts, for as long as it exists."""
+    return f"rtmw bus {domain.region.nonce:016x}"
+
+
 def _by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = {}
     for row in rows:

@@ -118,7 +118,7 @@ class Node:
                 "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
             ) from error
         self._interfaces = interfaces.used(self.settings)
-        self._bridge = Bridge(self._engine, participant, self.settings)
+        self._bridge = Bridge(self._engine, participant, self.settings, domain)
         self._flow = FlowControl(self._engine, participant)
         self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain)
         self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain)

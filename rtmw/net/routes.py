@@ -38,9 +38,9 @@ class Outgoing:
 
     def __init__(
         self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
-        offer: Offer, lease: float,
+        offer: Offer, lease: float, origin: str,
     ) -> None:  # fmt: skip
-        self.topic, self.kind, self.offer = topic, kind, offer
+        self.topic, self.kind, self.offer, self._origin = topic, kind, offer, origin
         self._engine, self._participant, self._lease = engine, participant, lease
         self._entity = _dds_topic(participant, names, topic, kind)
         self._writer = self._make_writer(offer)
@@ -60,7 +60,7 @@ class Outgoing:
 
     def _make_writer(self, offer: Offer) -> Any:
         note = make_note(Lane(offer.reliability, offer.history > 0), self.kind)
-        return BatchingWriter(self._participant, self._entity, qos=offer.qos(note))
+        return BatchingWriter(self._participant, self._entity, qos=offer.qos(note, self._origin))
 
     def change(self, offer: Offer) -> None:
         """Offer something else, if it is; where DDS needs another writer for it, nothing is lost meanwhile."""
@@ -201,7 +201,7 @@ class Incoming:
 
     def __init__(
         self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
-        lane: Lane, request: Request, offered: Offer, known: bytes,
+        lane: Lane, request: Request, offered: Offer, known: bytes, on_bus: dict[int, int],
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
         self._participant = participant
@@ -224,6 +224,7 @@ class Incoming:
             wants_old=request.history > 0,
             may_land=KNOWS_DATAGRAMS,
             known=known,
+            on_bus=on_bus,
         )
 
     def _make_reader(self, request: Request) -> Any:

@@ -6,8 +6,10 @@
 #include "engine.h"
 
 enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
+#define MIX_FIRST UINT64_C(14695981039346656037)
 
-static const char mark[] = "rtmw"; /* begins the user data of a node's writer */
+static const char mark[] = "rtmw";        /* begins the user data of a node's writer */
+static const char origin[] = "rtmw bus "; /* begins its name, which is that of its host's region (wire.py) */
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
 {
@@ -25,6 +27,16 @@ static uint8_t letter_of(const dds_qos_t *qos)
         letter = ((const uint8_t *)bytes)[sizeof mark - 1];
     dds_free(bytes);
     return letter;
+}
+
+/* Of a node's publishers: the region in which they are, and where that is not told, the node. */
+static uint64_t identity_of(const dds_qos_t *qos, uint64_t node)
+{
+    char *name = NULL;
+    bool told = dds_qget_entity_name(qos, &name) && name && strncmp(name, origin, sizeof origin - 1) == 0;
+    uint64_t identity = told ? mix(MIX_FIRST, name, strlen(name)) : node;
+    dds_free(name);
+    return identity;
 }
 
 static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
@@ -48,8 +60,8 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
     if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
     uint8_t letter = endpoint->qos ? letter_of(endpoint->qos) : 0;
     s->is_node = letter != 0;
-    s->identity = s->is_node ? mix(14695981039346656037u, endpoint->participant_key.v, 16)
-                             : mix(14695981039346656037u, endpoint->key.v, 16);
+    s->node = mix(MIX_FIRST, endpoint->participant_key.v, 16);
+    s->identity = s->is_node ? identity_of(endpoint->qos, s->node) : mix(MIX_FIRST, endpoint->key.v, 16);
     if (endpoint->qos) s->lane = lane_of(endpoint->qos, letter);
     if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
         s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);

@@ -96,13 +96,15 @@ class Offer:
         """What DDS can change of it."""
         return Qos(Policy.TransportPriority(self.priority), Policy.Lifespan(self.lifetime_ns or FOR_EVER_NS))
 
-    def qos(self, note: bytes) -> Any:
-        """Of the DDS writer. `note`: what a node's endpoint says of itself."""
+    def qos(self, note: bytes, origin: str) -> Any:
+        """Of the DDS writer. `note`: what a node's endpoint says of itself. `origin`: the region of its publishers, by
+        which others know them again when another node serves it."""
         keeping = self.history and self.reliability is Reliability.TIMELY  # kept messages need a reliable writer
         policies = [
             *_reliability(Reliability.ADAPTIVE if keeping else self.reliability, self.depth),
             Policy.TransportPriority(self.priority),
             Policy.Userdata(MARK + note),
+            Policy.EntityName(origin),
             *_COMMON,
         ]
         if self.history:

@@ -1,6 +1,17 @@
 """Shared memory: the C core and the regions it works in. The only importer of `_core`."""
 
-from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
+from rtmw.shm._core import (
+    GRANULES_A_PAGE,
+    LOOK_UP_NS,
+    TYPE_ANY,
+    TYPE_RAW,
+    Loan,
+    Publisher,
+    Region,
+    Sample,
+    Subscriber,
+    wait_any,
+)
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
     create,
@@ -16,6 +27,7 @@ from rtmw.shm.region import (
 
 __all__ = [
     "GRANULES_A_PAGE",
+    "LOOK_UP_NS",
     "TYPE_ANY",
     "TYPE_RAW",
     "Loan",

@@ -129,6 +129,12 @@ static PyObject *Region_reserve(PyObject *self, void *unused)
     return PyFloat_FromDouble((double)region_of(self)->header->reserve / RESERVE_WHOLE);
 }
 
+static PyObject *Region_nonce(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(region_of(self)->header->nonce);
+}
+
 static PyObject *Region_sweep(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -162,6 +168,7 @@ static PyMethodDef Region_methods[] = {
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
                                       {"reserve", Region_reserve, NULL, NULL, NULL},
+                                      {"nonce", Region_nonce, NULL, NULL, NULL},
                                       {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
                                       {"topic_count", Region_topic_count, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};

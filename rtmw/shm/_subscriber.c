@@ -91,7 +91,7 @@ static PyObject *Subscriber_fileno(PyObject *object, PyObject *unused)
     Subscriber *self = (Subscriber *)object;
     if (!subscriber_is_open(self)) return NULL;
     if (is_forked(self->core->region)) return fail(object, RTMW_FORKED, self->topic, 0);
-    int fd = subscriber_socket(self->core);
+    int fd = subscriber_pollable(self->core);
     return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
 }
 
@@ -103,6 +103,17 @@ static PyObject *Subscriber_deadline_left(PyObject *object, PyObject *unused)
     if (!subscriber_is_open(self)) return NULL;
     uint64_t at = load_relaxed(&self->core->deadline_at_ns);
     return at ? PyFloat_FromDouble((double)remaining(at) / 1e9) : Py_NewRef(Py_None);
+}
+
+/* Seconds after which asyncio looks by itself: at the deadline at the latest, None without one. */
+static PyObject *Subscriber_look_in(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Subscriber *self = (Subscriber *)object;
+    if (!subscriber_is_open(self)) return NULL;
+    uint64_t at = load_relaxed(&self->core->deadline_at_ns), left = at ? remaining(at) : 0;
+    uint64_t look = look_up_ns(self->core);
+    return at ? PyFloat_FromDouble((double)(left < look ? left : look) / 1e9) : Py_NewRef(Py_None);
 }
 
 static PyObject *Subscriber_counters(PyObject *object, PyObject *unused)
@@ -145,11 +156,14 @@ static PyMethodDef Subscriber_methods[] = {
     {"fileno", Subscriber_fileno, METH_NOARGS,
      "fileno() -> int\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there may "
      "be\n"
-     "something to take. When it is, call take() until it returns None."},
+     "something to take. When it is, call take() until it returns None. It is readable without a message, too: when "
+     "the\n"
+     "deadline passes, and twice a second (four times a deadline), so that no stopped publisher keeps one unseen."},
     {"close", Subscriber_close, METH_NOARGS,
      "close()\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
     {"_arm", Subscriber_arm, METH_NOARGS, NULL},
     {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
+    {"_look_in", Subscriber_look_in, METH_NOARGS, NULL},
     {"_counters", Subscriber_counters, METH_NOARGS, NULL},
     {"_latency", Subscriber_latency, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},

@@ -24,7 +24,7 @@ static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
 static bool take_messages(Subscriber *self, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
     int code = take_some(self->core, messages, most, count);
-    if (code == RTMW_EMPTY && !*count && self->core->socket >= 0 && subscriber_rearm(self->core))
+    if (code == RTMW_EMPTY && !*count && self->core->pollable >= 0 && subscriber_rearm(self->core))
         code = take_some(self->core, messages, most, count);
     if (code == RTMW_OK || code == RTMW_EMPTY) return true;
     return fail((PyObject *)self, code, self->topic, self->core->missed_at_lapse), false;

@@ -1,13 +1,14 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
  *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · peek · topics · retire · slots
- *                                   ← wait · spin · standing · unread · room · retention · eviction
+ *                                   ← wait · datagrams · spin · standing · unread · room · retention · eviction
  *                                   ← publisher · publish · subscriber · take · books · describe ← rtmw.h ← _*.c (Python)
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "atomics.h"
 #include "layout.h"
@@ -117,8 +118,9 @@ struct rtmw_subscriber {
     uint32_t short_waits; /* see spin.c */
     uint32_t alone;       /* 1: this process has one processor; which may be the peer's too */
     uint64_t alone_asked_ns;
-    int socket;    /* of its own, when asked for; else -1 */
-    uint32_t ends; /* SHUT or WOKEN; waiters look at it */
+    int pollable, socket, timer; /* of its own, when asked for; else -1. See datagrams.c */
+    uint64_t looks_at_ns;        /* CLOCK_MONOTONIC that `timer` is set to */
+    uint32_t ends;               /* SHUT or WOKEN; waiters look at it */
 };
 
 enum { SHUT = 1, WOKEN = 2 }; /* all waits and takes end, for ever; one wait ends */
@@ -184,6 +186,10 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);
+static inline struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
 /* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
 /* When a message ends on the wall clock, as that is set now; 0: never. Lock held */
@@ -372,6 +378,14 @@ static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uin
 uint32_t reliable_room(struct rtmw_publisher *, uint32_t band); /* messages until a RELIABLE subscriber may be full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
+/* A sleeper looks by itself after so long: a publisher may have been stopped between linking and waking. */
+enum { LOOK_UP_NS = 500000000 };
+static inline uint64_t look_up_ns(const struct rtmw_subscriber *s)
+{
+    uint64_t quarter = s->qos.deadline_ns / 4;
+    return quarter && quarter < LOOK_UP_NS ? quarter : LOOK_UP_NS;
+}
+
 /* wait.c */
 void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
 void wake_publishers(struct topic *);
@@ -435,11 +449,16 @@ int loan_give_back(struct rtmw_region *,
                    const rtmw_loan *);              /* LOANED by this process → FREE. RTMW_BAD_LOAN: it is not */
 bool could_be_had(rtmw_publisher *, uint64_t size); /* memory for a message, as it would be had now. Lock held */
 
-bool is_lapsed(struct rtmw_subscriber *);
-int region_socket(struct rtmw_region *);         /* the process' one file descriptor; -1 and errno */
-int subscriber_socket(struct rtmw_subscriber *); /* one of its own; -1 and errno */
-bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
-bool subscriber_rearm(struct rtmw_subscriber *); /* empty its own socket, and arm */
+/* datagrams.c */
+void send_datagrams(struct rtmw_region *, struct topic *, uint32_t topic_index); /* to who is armed */
+int region_socket(struct rtmw_region *); /* the process' one file descriptor; -1 and errno */
 void drain(int socket);
+int subscriber_pollable(struct rtmw_subscriber *); /* a descriptor of its own; -1 and errno */
+void pollable_close(struct rtmw_subscriber *);
+bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
+bool subscriber_rearm(struct rtmw_subscriber *); /* it has a descriptor: not readable any more, and arm */
+
+bool is_lapsed(struct rtmw_subscriber *);
+void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */
 
 #endif

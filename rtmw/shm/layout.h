@@ -137,6 +137,25 @@ static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >
 static inline uint64_t participant_generation(uint64_t word) { return (word >> 24) & PARTICIPANT_GENERATION_MASK; }
 static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
 
+/* A subscriber that publishers wait for: {position:20 | waited:26 | seen:18}. The sum of its cursors, how long publishers
+ * have waited while it stood there, and when one saw that last; times in units of 2^20 ns, about a millisecond. */
+enum { STALL_SEEN_BITS = 18, STALL_WAITED_BITS = 26 };
+#define STALL_POSITION_MASK ((1u << (64 - STALL_SEEN_BITS - STALL_WAITED_BITS)) - 1)
+#define STALL_SEEN_MASK     ((1u << STALL_SEEN_BITS) - 1)
+#define STALL_WAITED_MASK   ((1u << STALL_WAITED_BITS) - 1)
+
+static inline uint64_t stall_make(uint32_t position, uint32_t waited, uint32_t seen)
+{
+    return ((uint64_t)position << (STALL_SEEN_BITS + STALL_WAITED_BITS)) |
+           ((uint64_t)(waited & STALL_WAITED_MASK) << STALL_SEEN_BITS) | (seen & STALL_SEEN_MASK);
+}
+static inline uint32_t stall_position(uint64_t stall)
+{
+    return (uint32_t)(stall >> (STALL_SEEN_BITS + STALL_WAITED_BITS));
+}
+static inline uint32_t stall_waited(uint64_t stall) { return (uint32_t)(stall >> STALL_SEEN_BITS) & STALL_WAITED_MASK; }
+static inline uint32_t stall_seen(uint64_t stall) { return (uint32_t)stall & STALL_SEEN_MASK; }
+
 /* where a descriptor lies, and how many granules the band has taken up to it */
 #define PLACE_GRANULES_MASK ((UINT64_C(1) << 40) - 1)
 
@@ -259,9 +278,9 @@ struct subscriber_block {
     uint64_t cursor[BANDS];               /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types; /* the owner only: messages of types it does not take */
-    uint64_t stall; /* {cursor sum:32 | seconds/1024:32}: publishers, by CAS, while they wait for it; the owner: 0 */
-    uint32_t armed; /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket;   /* 1: it has a socket of its own, beside its process' */
+    uint64_t stall;       /* see stall_make: publishers, by CAS, while they wait for it; the owner: 0 */
+    uint32_t armed;       /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
+    uint32_t own_socket;  /* 1: it has a socket of its own, beside its process' */
     uint32_t taken[BANDS]; /* how many of the messages up to the cursor were offered to it. The owner, behind cursor */
     uint64_t accepted_ns;  /* published_ns of the last message that min_interval let through; 0: none. The owner */
 };

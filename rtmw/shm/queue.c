@@ -12,6 +12,8 @@
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
  * Step: follow `next` of the cursor (held, so it cannot change its life). Passed over → resume at head, and count.
  *   A cursor with no descriptor is a sequence alone: the next message is found from head.
+ * Read tail's sequence without a hold: load tail, load the sequence with acquire, see tail unchanged. A publisher
+ *   stores a sequence with release, after its claim: a reader that loads one of a later life finds that tail has moved.
  * Damage: whoever holds a message sees that its sequence is the one he followed the links for. So links that somebody
  *   wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
@@ -84,7 +86,7 @@ static void stand_first(struct descriptor *d, uint32_t topic, uint32_t band)
 /* Behind `last`, if that is still the last one when tail is looked at again: hence acquire. */
 static inline void stand_behind(struct descriptor *d, const struct descriptor *last)
 {
-    store_relaxed(&d->sequence, load_acquire(&last->sequence) + 1);
+    store_release(&d->sequence, load_acquire(&last->sequence) + 1); /* pairs with band_tail_sequence */
     store_relaxed(&d->place, place_add(load_acquire(&last->place), load_relaxed(&d->block_granules)));
     uint32_t offer = load_relaxed(&d->offer);
     store_relaxed(&d->count[0], load_acquire(&last->count[0]) + (offer == 0)); /* by hand: each append does it */
@@ -156,8 +158,9 @@ uint64_t band_tail_sequence(struct rtmw_region *r, struct band *band)
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         tail = load_seq(&band->tail);
         struct descriptor *d = descriptor_at(r, link_index(tail));
-        if (!d) break;                                  /* nothing published yet */
-        uint64_t sequence = load_acquire(&d->sequence); /* acquire: before tail is looked at again */
+        if (!d) break; /* nothing published yet */
+        /* Acquire: the second load of tail must not come first. Pairs with stand_behind. */
+        uint64_t sequence = load_acquire(&d->sequence);
         if (load_seq(&band->tail) == tail) return sequence;
     }
     return link_tag(tail);

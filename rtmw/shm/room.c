@@ -11,6 +11,7 @@
 #include "unread.h"
 
 enum { MOST_LOOKED_AT = 256, MOST_EXPELLED = 64 };
+enum { SAME_WAIT = 128 }; /* units of `stall`: between two looks of a publisher that waits, also on a loaded machine */
 
 static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
 {
@@ -85,22 +86,31 @@ uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
     return (uint32_t)room;
 }
 
-/* A subscriber that stands still while a publisher waits for it: since when, and where. One word, so that what two
+/* What `stall` says after a look at a subscriber by a publisher that waits for it. Time counts between two looks of which
+ * the later one still belongs to the same waiting, or to that of another publisher. So a lease does not run while no
+ * publisher waits, also when the last one gave up, or died. */
+static uint64_t stall_after(uint64_t stall, uint32_t position, uint32_t now)
+{
+    uint32_t passed = (now - stall_seen(stall)) & STALL_SEEN_MASK, waited = stall_waited(stall);
+    if (stall == 0 || stall_position(stall) != position) return stall_make(position, 0, now);
+    if (passed > STALL_SEEN_MASK - SAME_WAIT) return stall; /* another publisher looked after I read the clock */
+    if (passed <= SAME_WAIT) waited = waited + passed < STALL_WAITED_MASK ? waited + passed : STALL_WAITED_MASK;
+    return stall_make(position, waited, now);
+}
+
+/* A subscriber that stands still while a publisher waits for it: where, and for how long. One word, so that what two
  * publishers write about it never mixes. */
 static void watch(struct rtmw_region *r, uint32_t topic, uint32_t slot)
 {
     uint64_t word = load_seq(&r->subscriber_words[slot]);
     if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != topic) return;
     struct subscriber_block *block = &r->subscribers[slot];
-    uint32_t position = 0, tick = (uint32_t)(monotonic_ns() >> 20);
+    uint32_t position = 0, now = (uint32_t)(monotonic_ns() >> 20);
     for (uint32_t b = 0; b < BANDS; b++) position += (uint32_t)link_tag(load_seq(&block->cursor[b]));
-    uint64_t stall = load_seq(&block->stall);
-    if ((uint32_t)(stall >> 32) != position || stall == 0) {
-        cas64(&block->stall, stall, ((uint64_t)position << 32) | tick);
-        return;
-    }
-    int32_t stood = (int32_t)(tick - (uint32_t)stall); /* below 0: another publisher wrote it after I read the clock */
-    if (stood < 0 || (uint64_t)stood << 20 < load_relaxed(&block->lease_ns)) return;
+    uint64_t stall = load_seq(&block->stall), seen = stall_after(stall, position & STALL_POSITION_MASK, now);
+    uint64_t lease = load_relaxed(&block->lease_ns), longest = (uint64_t)STALL_WAITED_MASK << 20;
+    if (seen != stall && !cas64(&block->stall, stall, seen)) return; /* another publisher sees to it */
+    if (!lease || (uint64_t)stall_waited(seen) << 20 < (lease < longest ? lease : longest)) return;
     if (cas64(&r->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
         fetch_add(&r->topics[topic].epoch, 1u);
         topic_unpin(r, topic);

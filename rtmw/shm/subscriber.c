@@ -1,7 +1,6 @@
 /* Subscribing: where a subscriber begins, and how it leaves. How it takes: take.c. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cursor.h"
 #include "histogram.h"
@@ -200,7 +199,7 @@ int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *typ
     limit_all(&s->qos);
     s->exact = s->qos.reliability & RTMW_EXACT;
     s->qos.reliability = (rtmw_reliability)reliability;
-    s->socket = -1;
+    s->pollable = s->socket = s->timer = -1;
     s->spin_ns = SPIN_FIRST_NS;
     if (s->qos.deadline_ns) s->deadline_at_ns = monotonic_ns() + s->qos.deadline_ns;
     lock_take(&r->lock);
@@ -217,7 +216,7 @@ int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *typ
 void rtmw_subscriber_close(rtmw_subscriber *s)
 {
     struct rtmw_region *r = s->region;
-    if (s->socket >= 0) close(s->socket);
+    pollable_close(s);
     if (!is_forked(r) && !is_swept(r)) {
         lock_take(&r->lock);
         give_back(s);

@@ -4,31 +4,25 @@
  *   sleeper   make the word odd; look again; sleep while the word is what it was
  *   waker     after its change: if odd, FUTEX_WAKE_OP: the kernel adds 1 (even again, and another value) and wakes, in
  *             one system call, which a SIGKILL cannot divide. A waker killed before it leaves the word odd: the next
- *             one wakes. A sleeper looks up twice a second in any case.
- * Sleepers in poll/select/asyncio: a datagram to a socket of theirs. `armed` of the subscriber is a number that is new
- *   at each arming; the topic's `poll` changes at each arming and is odd while somebody may be armed.
- *   waker     poll odd: send to all who are armed, CAS each armed → 0, then CAS poll → even; fails when one armed anew
- *   A waker killed on the way leaves poll odd: the next one sends again. Too many datagrams, never too few.
+ *             publisher wakes.
+ *   in steps  where a sandbox refuses FUTEX_WAKE_OP: (1) add 2: still odd, and another value, so that nobody falls asleep
+ *             on the old one; (2) FUTEX_WAKE. If that woke nobody: (3) CAS to even; (4) FUTEX_WAKE, for who fell asleep
+ *             between 2 and 3. A waker killed before 3 leaves the word odd. One killed between 3 and 4 leaves asleep, on
+ *             an even word, only a sleeper that had seen its message before it slept: that one looks up by itself.
+ *   look-up   a sleeper looks by itself after LOOK_UP_NS, or after a quarter of its deadline if that is less: so long a
+ *             message stays unseen whose publisher was killed or stopped between linking it and waking.
+ * Sleepers in poll, select, epoll and asyncio: datagrams.c.
  */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core.h"
 
-enum { LOOK_UP_NS = 500000000, ANY_SLICE_NS = 500000, DRAIN_AT_ONCE = 4 };
-
-static struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-}
+enum { ANY_SLICE_NS = 500000 };
 
 int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
@@ -36,9 +30,21 @@ int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
     return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 ? 0 : errno;
 }
 
+/* How many were woken; below 0: refused. */
+static long futex_wake(uint32_t *word) { return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+
+static void wake_in_steps(uint32_t *word)
+{
+    uint32_t value = fetch_add(word, 2u) + 2;
+    if (futex_wake(word) > 0) return; /* stays odd: those who were woken may sleep again */
+    if (value & 1 && cas32(word, value, value + 1)) futex_wake(word);
+}
+
+/* The word has another value then, and who slept on it is awake. */
 void futex_wake_and_add(uint32_t *word)
 {
-    syscall(SYS_futex, word, FUTEX_WAKE_OP, INT_MAX, NULL, word, FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0));
+    int add_1 = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
+    if (syscall(SYS_futex, word, FUTEX_WAKE_OP, INT_MAX, NULL, word, add_1) < 0) wake_in_steps(word);
 }
 
 /* Odd, and the value to sleep on. */
@@ -50,126 +56,6 @@ uint32_t arm_word(uint32_t *word)
         value = load_seq(word);
     }
     return value;
-}
-
-/* ---- datagrams ---- */
-
-/* By hand: each wake-up writes one, and printf would cost as much as a message. */
-static char *write_hex(char *at, uint64_t value, int digits)
-{
-    for (int i = digits - 1; i >= 0; i--, value >>= 4) at[i] = "0123456789abcdef"[value & 15];
-    at[digits] = '.';
-    return at + digits + 1;
-}
-
-/* An abstract name, which begins with a zero byte and leaves no file behind: rtmw.NONCE.KINDSLOT.LIFE. */
-static socklen_t address_of(struct sockaddr_un *address, struct rtmw_region *r, char kind, uint32_t slot, uint64_t life)
-{
-    address->sun_family = AF_UNIX;
-    memcpy(address->sun_path, "\0rtmw.", 6);
-    char *at = write_hex(address->sun_path + 6, r->header->nonce, 16);
-    *at = kind;
-    at = write_hex(at + 1, slot, 8);
-    at = write_hex(at, life, 9);
-    return (socklen_t)(at - (char *)address);
-}
-
-static int bound_socket(struct rtmw_region *r, char kind, uint32_t slot, uint64_t life)
-{
-    struct sockaddr_un address;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, address_of(&address, r, kind, slot, life)) == 0) return fd;
-    int saved = errno;
-    if (fd >= 0) close(fd);
-    errno = saved;
-    return -1;
-}
-
-int region_socket(struct rtmw_region *r)
-{
-    lock_take(&r->lock);
-    if (r->socket < 0) r->socket = bound_socket(r, 'p', r->me, participant_generation(r->my_word));
-    lock_give(&r->lock);
-    return r->socket;
-}
-
-void drain(int socket)
-{
-    char byte;
-    struct iovec space = {&byte, 1};
-    struct mmsghdr some[DRAIN_AT_ONCE];
-    do {
-        for (int i = 0; i < DRAIN_AT_ONCE; i++) some[i] = (struct mmsghdr){{.msg_iov = &space, .msg_iovlen = 1}, 0};
-    } while (recvmmsg(socket, some, DRAIN_AT_ONCE, MSG_DONTWAIT, NULL) == DRAIN_AT_ONCE);
-}
-
-/* Without the lock: who sweeps after the dead holds it, and wakes. */
-static int sender_of(struct rtmw_region *r)
-{
-    uint32_t sender = load_acquire(&r->sender);
-    if (sender) return (int)sender - 1;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || cas32(&r->sender, 0, (uint32_t)fd + 1)) return fd;
-    close(fd); /* another thread was quicker */
-    return (int)load_acquire(&r->sender) - 1;
-}
-
-/* A full socket has a datagram waiting already; a missing one belongs to the dead. Neither is an error. */
-static void send_one(struct rtmw_region *r, int sender, char kind, uint32_t slot, uint64_t life)
-{
-    struct sockaddr_un address;
-    socklen_t length = address_of(&address, r, kind, slot, life);
-    sendto(sender, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address, length);
-}
-
-static void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topic_index)
-{
-    uint32_t poll = load_seq(&t->poll), top = load_seq(&r->hints->subscribers_top);
-    int sender = sender_of(r);
-    if (sender < 0) return;
-    for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {
-        uint64_t word = load_seq(&r->subscriber_words[slot]);
-        if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) != topic_index) continue;
-        uint32_t armed = load_seq(&r->subscribers[slot].armed), owner = slot_owner(word) % PARTICIPANTS;
-        if (!armed) continue;
-        if (load_seq(&r->subscribers[slot].own_socket)) send_one(r, sender, 's', slot, slot_generation(word));
-        send_one(r, sender, 'p', owner, participant_generation(load_seq(&r->participants[owner].word)));
-        cas32(&r->subscribers[slot].armed, armed, 0);
-    }
-    cas32(&t->poll, poll, poll + 1);
-}
-
-bool subscriber_arm(struct rtmw_subscriber *s)
-{
-    uint32_t armed = fetch_add(&s->region->wakeups, 2u) | 1u;
-    store_seq(&s->block->armed, armed);
-    uint32_t poll;
-    do {
-        poll = load_seq(&s->topic->poll);
-    } while (!cas32(&s->topic->poll, poll, poll + (poll & 1 ? 2 : 1)));
-    return has_next(s) || is_lapsed(s) || is_swept(s->region) || load_seq(&s->ends);
-}
-
-bool subscriber_rearm(struct rtmw_subscriber *s)
-{
-    drain(s->socket);
-    return subscriber_arm(s);
-}
-
-int subscriber_socket(struct rtmw_subscriber *s)
-{
-    struct rtmw_region *r = s->region;
-    bool made = false;
-    lock_take(&r->lock);
-    if (s->socket < 0) {
-        s->socket = bound_socket(r, 's', s->slot, slot_generation(s->word));
-        made = s->socket >= 0;
-        store_seq(&s->block->own_socket, made);
-    }
-    lock_give(&r->lock);
-    if (made && subscriber_arm(s))
-        send_one(r, s->socket, 's', s->slot, slot_generation(s->word)); /* there is something */
-    return s->socket;
 }
 
 /* ---- waking ---- */
@@ -286,11 +172,11 @@ static int sleep_until(struct rtmw_subscriber *s, uint64_t end)
         int state = told(s, state_at(s, now, end), now);
         if (state != RTMW_EMPTY) return state;
         uint64_t deadline = load_relaxed(&s->deadline_at_ns);
-        uint64_t until = least(least(end, now + LOOK_UP_NS), deadline ? deadline : UINT64_MAX);
+        uint64_t look = now + look_up_ns(s), until = least(least(end, look), deadline ? deadline : UINT64_MAX);
         int woken = futex_sleep(&s->topic->wait, word, until - now);
         if (has_next(s)) return RTMW_OK;
         if (woken == EINTR) return RTMW_INTERRUPTED;
-        if (woken == ETIMEDOUT && until == now + LOOK_UP_NS) return RTMW_EMPTY;
+        if (woken == ETIMEDOUT && until == look) return RTMW_EMPTY;
     }
 }
 
@@ -349,7 +235,7 @@ int wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t 
     uint64_t now = monotonic_ns();
     struct waitv words[WAITV_MOST];
     for (;;) {
-        uint64_t until = least(end, now + LOOK_UP_NS);
+        uint64_t look = now + LOOK_UP_NS, deadline = UINT64_MAX;
         bool any = false, woken = false;
         for (size_t i = 0; i < count; i++) {
             rtmw_subscriber *s = subscribers[i];
@@ -359,14 +245,16 @@ int wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t 
             int state = state_at(s, now, UINT64_MAX);
             woken |= state == RTMW_INTERRUPTED;
             any |= ready[i] = state != RTMW_EMPTY && state != RTMW_INTERRUPTED;
-            uint64_t deadline = load_relaxed(&s->deadline_at_ns);
-            if (deadline) until = least(until, deadline);
+            look = least(look, now + look_up_ns(s));
+            uint64_t its = load_relaxed(&s->deadline_at_ns);
+            if (its) deadline = least(deadline, its);
         }
         if (any || woken) return woken ? RTMW_INTERRUPTED : RTMW_OK;
         if (now >= end) return RTMW_TIMEOUT;
+        uint64_t until = least(least(end, look), deadline);
         int slept = sleep_on_any(words, count, until);
         if (slept == EINTR) return RTMW_INTERRUPTED;
-        if (slept == ETIMEDOUT && until == now + LOOK_UP_NS) return RTMW_EMPTY;
+        if (slept == ETIMEDOUT && until == look) return RTMW_EMPTY;
         now = monotonic_ns();
     }
 }

@@ -149,6 +149,19 @@ void rtmw_explore_step(const volatile void *address)
     if (running >= 0) step(address);
 }
 
+static long wake_all(const uint32_t *word)
+{
+    long woken = 0;
+    world.wakes++;
+    for (uint32_t i = 0; i < actor_count; i++) {
+        if (actors[i].state != SLEEPING || actors[i].sleeps_on != word) continue;
+        actors[i].state = READY;
+        actors[i].woken = true;
+        woken++;
+    }
+    return woken;
+}
+
 /* wait.c is compiled with -Dsyscall=explore_syscall: futexes without a kernel. A time limit passes only when nobody is
  * left to run. */
 long explore_syscall(long number, ...)
@@ -159,20 +172,21 @@ long explore_syscall(long number, ...)
     int operation = va_arg(arguments, int);
     uint32_t value = va_arg(arguments, uint32_t), *word = first;
     const struct timespec *limit = va_arg(arguments, const struct timespec *);
-    uint64_t for_ns = limit ? (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec : 0;
+    uint64_t for_ns = limit && operation != FUTEX_WAKE_OP ? (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec : 0;
     va_end(arguments);
     if (number == SYS_futex_waitv) { /* of one word */
         struct futex_waitv *only = first;
         word = (uint32_t *)(uintptr_t)only->uaddr;
         value = (uint32_t)only->val;
+        for_ns -= world.clock_ns; /* it is told when, not for how long */
     }
     rtmw_explore_step(word);
     if (number == SYS_futex && operation == FUTEX_WAKE_OP) {
+        if (world.no_wake_op) return errno = ENOSYS, -1;
         *word += 1;
-        for (uint32_t i = 0; i < actor_count; i++)
-            if (actors[i].state == SLEEPING && actors[i].sleeps_on == word) actors[i].state = READY, actors[i].woken = true;
-        return 1;
+        return wake_all(word);
     }
+    if (number == SYS_futex && operation == FUTEX_WAKE) return wake_all(word);
     if (*word != value || running < 0) {
         errno = EAGAIN;
         return -1;

@@ -53,6 +53,9 @@ struct world {
     uint64_t note[REGIONS][16];         /* what actors remember for the judge */
     uint32_t noted[REGIONS];
     uint32_t datagrams[PARTICIPANTS];   /* sent to the socket of a participant */
+    uint32_t unsent;                    /* so many datagrams the kernel refuses, the next ones */
+    bool no_wake_op;                    /* a sandbox refuses FUTEX_WAKE_OP */
+    uint32_t wakes;                     /* calls that wake sleepers on a futex */
     char broken[160];                   /* said by an actor or the judge; any text is FORBIDDEN */
 };
 

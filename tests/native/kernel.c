@@ -83,6 +83,7 @@ ssize_t explore_sendto(int fd, const void *data, size_t size, int flags, const s
     unsigned slot;
     (void)fd, (void)data, (void)flags, (void)length;
     const char *name = ((const struct sockaddr_un *)(const void *)address)->sun_path + 1;
+    if (world.unsent) return world.unsent--, errno = ENOBUFS, -1;
     if (sscanf(name, "rtmw.%*x.p%u.", &slot) == 1 && slot < PARTICIPANTS) world.datagrams[slot]++;
     return (ssize_t)size;
 }

@@ -62,6 +62,18 @@ static void look_at_tail_and_link(struct cell *c)
     c->saw[1] = load_seq(&c->x);
 }
 
+/* Tail moves on, and its descriptor gets the sequence of another life; who saw that sequence sees that tail moved. */
+static void move_tail_and_live_anew(struct cell *c)
+{
+    cas64(&c->y, 0, 1);
+    store_release(&c->x, 1u);
+}
+static void look_at_sequence_and_tail(struct cell *c)
+{
+    c->saw[0] = load_acquire(&c->x);
+    c->saw[1] = load_seq(&c->y);
+}
+
 /* Hold: my bit, then head. Free: head, then the bits. */
 static void hold_then_look(struct cell *c)
 {
@@ -101,6 +113,8 @@ static void look_weakly_other_way(struct cell *c)
 static const struct pattern patterns[] = {
     {"payload, then link", link_payload, follow_link, is_torn, "a message is read before it is written", false},
     {"link, then tail", link_and_move_tail, look_at_tail_and_link, is_torn, "tail names what is not linked", false},
+    {"tail, then another life", move_tail_and_live_anew, look_at_sequence_and_tail, is_torn,
+     "a sequence is taken for the tail's that never was", false},
     {"hold ‖ free", hold_then_look, pass_then_look, neither_saw, "a held message is used anew", false},
     {"take ‖ wait for room", move_cursor_then_look, arm_then_look, neither_saw,
      "a publisher sleeps, though there is room", true},

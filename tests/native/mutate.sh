@@ -37,6 +37,8 @@ mutant "help_tail() does not make QUEUED" queue \
     's/^(        )cas64\(&d->state, state, state_make\(state_generation\(state\), QUEUED, 0\)\);$/\1(void)0;/' "append ‖ append, first" "$@"
 mutant "help_tail() moves tail on without QUEUED when another one appends" queue \
     's/(state_kind\(state\) == APPENDING) && state_generation/\1 \&\& state_owner(state) == r->me \&\& state_generation/' "death" "$@"
+mutant "a sequence is loaded after tail was seen unchanged" queue \
+    's/uint64_t sequence = load_acquire\(&d->sequence\);.*/bool same = load_seq(\&band->tail) == tail; uint64_t sequence = load_acquire(\&d->sequence);/; s/if \(load_seq\(&band->tail\) == tail\) return sequence;/if (same) return sequence;/' "look at tail" "$@"
 mutant "append does not see tail unchanged" queue \
     's/if \(load_seq\(&band->tail\) != tail\) continue;//' ", append, append" "$@"
 mutant "descriptors are claimed in spite of holders" descriptors \
@@ -109,10 +111,22 @@ mutant "many at once take the first look at the room for enough" publish \
     's/room = i && is_next\(.*\) \? room - 1 : 0;/room = i \&\& !is_next(p->region, index[i - 1], index[i]) ? 0 : room - 1;/' "append many" "$@"
 mutant "a subscriber whose spins were in vain never spins again" spin \
     's/if \(waited_ns < SHORT_NS .*/if (false)/' "sleep, sleep" "$@"
-mutant "who arms does not look again" wait \
+mutant "who arms does not look again" datagrams \
     '/^bool subscriber_arm/,/^}/ s/return has_next\(s\) .*;/return false;/' "arm ‖ publish" "$@"
 mutant "who is armed is not told" wait \
     's/if \(load_seq\(&t->poll\) & 1\) send_datagrams.*;/(void)topic_index;/' "arm ‖ publish" "$@"
+mutant "in steps, the word keeps its value until somebody wakes" wait \
+    's/fetch_add\(word, 2u\) \+ 2;/load_seq(word);/' "in steps" "$@"
+mutant "in steps, who fell asleep before the word was even sleeps on" wait \
+    's/cas32\(word, value, value \+ 1\)\) futex_wake\(word\);/cas32(word, value, value + 1)) (void)0;/' "in steps" "$@"
+mutant "in steps, the word is even before anybody wakes" wait \
+    's/fetch_add\(word, 2u\) \+ 2;/fetch_add(word, 1u) + 1;/' "death" "$@"
+mutant "who was sent no datagram is armed no more" datagrams \
+    's/if \(sent\) (cas32.*armed, 0\);)/\1/; s/if \(all_sent\) cas32/cas32/' "refused" "$@"
+mutant "poll is even though a datagram was not sent" datagrams \
+    's/if \(all_sent\) cas32/cas32/' "refused" "$@"
+mutant "a deadline does not shorten a sleep" wait \
+    's/look_up_ns\(s\)/LOOK_UP_NS/g' "wake nobody" "$@"
 mutant "a message that the dead had linked is given back" descriptors \
     's/^(        )if \(linked\) \{/\1if (linked \&\& false) {/' "sweep ‖ append ‖ take" "$@"
 mutant "the dead hold on" participants \

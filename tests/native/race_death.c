@@ -292,6 +292,34 @@ static bool die_sweeping(void)
     return true;
 }
 
+/* Somebody sleeps on the word. Until a call wakes, it is odd, so that the next publisher wakes. */
+static void one_who_sleeps(void)
+{
+    crowd();
+    world.no_wake_op = true;
+    arm_word(&world.shared.topics[0].wait);
+}
+
+static bool die_waking(void)
+{
+    uint32_t step = 1;
+    world_make((struct size){8, 2});
+    one_who_sleeps();
+    start = world;
+    for (bool more = true; more; step++) {
+        world = start;
+        more = run_until_step(publish_small, step);
+        if (!world.wakes && !(world.shared.topics[0].wait & 1)) broken("a sleeper is left on an even word");
+        others_go_on();
+        if (!world.wakes) broken("nobody wakes the sleeper");
+        world_kill(DEAD);
+        all_comes_back();
+        if (!told("publish", "waking in steps", step)) return false;
+    }
+    printf("death in %-28s %6u steps, waking in steps\n", "publish", step - 2);
+    return true;
+}
+
 bool die_at_every_step(void)
 {
     bool well = true;
@@ -302,5 +330,5 @@ bool die_at_every_step(void)
     well &= die_in(&(struct fate){"find nothing and rest", find_nothing}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"rest, publish and take", rest_and_step}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
-    return well & die_emptying() & die_sweeping() & die_retiring();
+    return well & die_emptying() & die_sweeping() & die_retiring() & die_waking();
 }

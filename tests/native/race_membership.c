@@ -261,8 +261,39 @@ static void stalled_subscriber(void)
     publish_word(0, 100, PUBLISHED_BYTES);
     world.clock_ns += 1u << 30;
     expel();                        /* sees where it stands */
-    world.clock_ns += 1u << 30;     /* and the lease runs out */
+    world.clock_ns += 50u << 20;    /* and the lease runs out */
 }
+
+/* A lease of 180 units. What does a publisher see of it that waits, gives up, and waits again later? */
+static void wait_now_and_then(void)
+{
+    struct subscriber_block *block = world.subscriber[1].block;
+    block->lease_ns = UINT64_C(180) << 20;
+    for (int i = 0; i < 3; i++) {
+        world.clock_ns += UINT64_C(100000) << 20; /* nobody waits */
+        expel();
+        world.clock_ns += 50u << 20;
+        expel();
+        note(is_lapsed(&world.subscriber[1]));
+    }
+    world.clock_ns += 50u << 20;
+    expel();
+    note(is_lapsed(&world.subscriber[1]));
+}
+
+static const char *lapsed_after(void)
+{
+    uint32_t looks = 0;
+    while (looks < world.noted[0] && !world.note[0][looks]) looks++;
+    return looks == 3 ? "its lease" : looks < 3 ? "too early" : "never";
+}
+
+static const struct outcome its_lease_only[] = {
+    {"its lease", ACCEPTABLE, "only time counts in which a publisher waits"},
+    {"too early", FORBIDDEN, "the lease ran while nobody waited"},
+    {"never", FORBIDDEN, "publishers wait for ever, each for a short time"},
+    {0},
+};
 
 static const char *judged_rightly(void) { return all_comes_back() ? "right" : ""; }
 
@@ -278,6 +309,7 @@ const struct race membership_races[] = {
     {"go on after being swept", {5, 1}, 1, 0, swept_alive, {go_on_and_close}, stopped_and_harmed_nobody, stopped_only},
     {"subscribe ‖ publish, evict ‖ publish", {8, 1}, 3, 2, reliable_publishers, {publish_2, publish_1, subscribe_and_take},
      nothing_lost, nothing_lost_only},
+    {"expel, …, expel", {4, 1}, 1, 0, stalled_subscriber, {wait_now_and_then}, lapsed_after, its_lease_only},
     {"expel ‖ close, subscribe", {4, 1}, 2, 3, stalled_subscriber, {expel, close_and_come_again}, judged_rightly, right_only},
     {0},
 };

@@ -172,6 +172,39 @@ static void evict_and_claim(void)
     lock_give(&r->lock);
 }
 
+/* Tail moves on, what was passed is evicted, and all of it lives anew elsewhere. */
+static void publish_and_claim_the_rest(void)
+{
+    struct rtmw_region *r = &world.region[0];
+    publish_word(0, 100, PUBLISHED_BYTES);
+    lock_take(&r->lock);
+    for (uint32_t passed = queue_evict(r, band_of(0), 2, 8), index; passed > 0; passed--) {
+        if ((index = descriptor_claim(r, PUBLISHED_BYTES, 0)) == NIL, 0) break;
+        store_release(&r->descriptors[index].sequence, 999);
+        descriptor_free(r, index);
+    }
+    lock_give(&r->lock);
+}
+
+static void look_at_tail(void)
+{
+    note(band_tail_sequence(&world.region[me()], band_of(0)));
+    note(band_last_sequence(&world.region[me()], band_of(0)));
+}
+
+static const char *sequences_that_were(void)
+{
+    for (uint32_t i = 0; i < world.noted[1]; i++)
+        if (world.note[1][i] != 2 && world.note[1][i] != 3) return "never was";
+    return all_comes_back() ? "right" : "";
+}
+
+static const struct outcome no_sequence_of_another_life[] = {
+    {"right", ACCEPTABLE, "the sequence of the message that was last before, or is now"},
+    {"never was", FORBIDDEN, "a sequence of the descriptor's next life, in another band"},
+    {0},
+};
+
 static const char *claimed_or_held(void) { return all_comes_back() ? "right" : ""; }
 
 /* An appender that sleeps while the tail it read is passed and begins another life. */
@@ -273,6 +306,8 @@ const struct race queue_races[] = {
     {"append ‖ append ‖ append", {4, 1}, 3, 2, three_publishers, {publish_1, publish_1, publish_1}, order_of_words, six_orders},
     {"append ‖ append, append, append, append", {3, 1}, 2, 2, stale_tail, {publish_1, publish_4}, nothing_vanishes, right_only},
     {"claim ‖ hold", {3, 1}, 2, 4, one_to_claim, {evict_and_claim, take_two}, claimed_or_held, right_only},
+    {"append, evict, claim ‖ look at tail", {4, 1}, 2, 3, one_to_claim, {publish_and_claim_the_rest, look_at_tail},
+     sequences_that_were, no_sequence_of_another_life},
     {"append, evict ‖ take", {4, 1}, 2, 3, little_memory, {publish_2, take_two}, sums_add_up, right_only},
     {"append, evict ‖ take ‖ take", {5, 1}, 3, 2, little_memory, {publish_2, take_two, take_two}, sums_add_up, right_only},
     {"append, evict ‖ append, evict ‖ take", {4, 1}, 3, 2, little_memory_two_publishers, {publish_1, publish_1, take_two},

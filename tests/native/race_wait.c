@@ -11,6 +11,16 @@ static void wait_and_take(void)
     rtmw_release(&world.region[me()], m.descriptor);
 }
 
+static void wait_and_take_twice(void)
+{
+    for (int i = 0; i < 2; i++) wait_and_take();
+}
+
+static void publish_2(void)
+{
+    for (uint64_t i = 0; i < 2; i++) publish_word(me(), 100 + i, PUBLISHED_BYTES);
+}
+
 static void wait_for_any(void)
 {
     rtmw_subscriber *s = &world.subscriber[me()];
@@ -128,6 +138,78 @@ static void full_queue(void)
     publish_word(0, 100, PUBLISHED_BYTES);
 }
 
+/* ---- a sandbox refuses FUTEX_WAKE_OP ---- */
+
+static void one_each_in_steps(void)
+{
+    one_each();
+    world.no_wake_op = true;
+}
+
+static void full_queue_in_steps(void)
+{
+    full_queue();
+    world.no_wake_op = true;
+}
+
+static void two_sleepers_in_steps(void)
+{
+    two_sleepers();
+    world.no_wake_op = true;
+}
+
+static void two_wakers_in_steps(void)
+{
+    two_wakers();
+    world.no_wake_op = true;
+}
+
+/* ---- the kernel does not take a datagram ---- */
+
+static void one_each_a_datagram_refused(void)
+{
+    one_each();
+    world.unsent = 1;
+}
+
+static const char *both_taken(void)
+{
+    if (slept_out_ns) return "lost";
+    return world.noted[1] < 2 ? "nothing taken" : all_comes_back() ? "woken" : "";
+}
+
+/* ---- how long a sleep lasts that nobody ends ---- */
+
+enum { DEADLINE_NS = 100000000 };
+
+static void one_with_a_deadline(void)
+{
+    one_each();
+    struct rtmw_subscriber *s = &world.subscriber[1];
+    s->qos.deadline_ns = DEADLINE_NS;
+    s->deadline_at_ns = world.clock_ns + DEADLINE_NS;
+}
+
+static void publish_and_wake_nobody(void)
+{
+    uint64_t words[PUBLISHED_BYTES / 8] = {100};
+    struct part part = {words, sizeof words};
+    uint32_t published;
+    publish_quietly(&world.publisher[me()], &part, 1, NULL, &published);
+}
+
+static const char *slept_for_a_quarter_at_most(void)
+{
+    if (slept_out_ns > DEADLINE_NS / 4) return "longer";
+    return all_comes_back() ? "a quarter" : "";
+}
+
+static const struct outcome a_quarter_only[] = {
+    {"a quarter", ACCEPTABLE, "it looks by itself after a quarter of its deadline"},
+    {"longer", FORBIDDEN, "what a stopped publisher did not tell is seen too late for control"},
+    {0},
+};
+
 static const char *nobody_sleeps_on(void)
 {
     if (slept_out_ns) return "lost";
@@ -244,6 +326,21 @@ const struct race wait_races[] = {
     {"wait for any ‖ wake", {4, 1}, 2, 3, one_each, {wake, wait_for_any_to_be_woken}, nobody_sleeps_on, woken_only},
     {"wait for room ‖ wake", {5, 1}, 2, 3, full_queue, {wait_for_room_to_be_woken, wake_publisher}, nobody_sleeps_on, woken_only},
     {"wait for room ‖ take", {5, 1}, 2, 3, full_queue, {publish_when_there_is_room, take_all}, published_at_last, woken_in_time},
+    {"in steps: wait ‖ publish", {4, 1}, 2, 4, one_each_in_steps, {publish_1, wait_and_take}, nobody_sleeps_on, woken_only},
+    {"in steps: wait, wait ‖ publish, publish", {5, 1}, 2, 3, one_each_in_steps, {publish_2, wait_and_take_twice}, both_taken,
+     woken_only},
+    {"in steps: wait ‖ wait ‖ publish", {4, 1}, 3, 2, two_sleepers_in_steps, {publish_1, wait_and_take, wait_and_take},
+     nobody_sleeps_on, woken_only},
+    {"in steps: wait ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers_in_steps, {publish_1, wait_and_take, publish_1},
+     nobody_sleeps_on, woken_only},
+    {"in steps: wait for room ‖ take", {5, 1}, 2, 3, full_queue_in_steps, {publish_when_there_is_room, take_all},
+     published_at_last, woken_in_time},
+    {"arm ‖ publish, publish: a datagram is refused", {5, 1}, 2, 4, one_each_a_datagram_refused, {publish_2, arm_and_take},
+     taken_or_told, taken_or_told_only},
+    {"wait ‖ publish, and wake nobody", {4, 1}, 2, 2, one_with_a_deadline, {publish_and_wake_nobody, wait_and_take},
+     slept_for_a_quarter_at_most, a_quarter_only},
+    {"wait for any ‖ publish, and wake nobody", {4, 1}, 2, 2, one_with_a_deadline, {publish_and_wake_nobody, wait_for_any},
+     slept_for_a_quarter_at_most, a_quarter_only},
     {"sleep, sleep, …", {4, 1}, 1, 0, a_sleeper, {sleep_often}, spin_was_learned, little_then_all},
     {"sleep, sleep, … with one processor", {4, 1}, 1, 0, a_sleeper_with_one_processor, {sleep_often}, spin_was_learned,
      nothing_then_all},

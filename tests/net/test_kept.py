@@ -134,3 +134,26 @@ def test_who_comes_after_another_gets_them_once_and_then_what_was_published_sinc
             assert source.wait_for_subscribers(1, timeout=PATIENCE)
             source.publish(b"5")
             assert receive(late, 1) == [5]
+
+
+@pytest.mark.parametrize("whose", ["the publisher's", "the subscriber's"])
+@ALL
+def test_a_node_that_is_killed_and_started_again_brings_nothing_twice(
+    pair: Pair, reliability: Reliability, whose: str
+) -> None:
+    here, there = pair
+    dies = here if whose == "the publisher's" else there
+    with (
+        publisher(here, "returns", reliability, history=3) as source,
+        subscriber(there, "returns", reliability, history=3) as late,
+    ):
+        for number in range(3):
+            source.publish(b"%d" % number)
+        assert receive(late, 3) == [0, 1, 2]
+        dies.kill()
+        source.publish(b"3")  # is kept while there is no node
+        dies.start()
+        assert receive(late, 1) == [3]
+        source.publish(b"4")
+        assert receive(late, 1) == [4]
+        assert late.take() is None

@@ -148,7 +148,7 @@ static void empty_the_last(struct victim *v)
 static void somebody_sleeps(struct witness *w) { arm_word(&w->publisher->topic->wait); }
 static void somebody_polls(struct witness *w)
 {
-    if (w->reliable->socket < 0) CHECK(subscriber_socket(w->reliable) >= 0);
+    if (w->reliable->pollable < 0) CHECK(subscriber_pollable(w->reliable) >= 0);
     subscriber_rearm(w->reliable);
 }
 
