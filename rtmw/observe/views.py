@@ -81,6 +81,7 @@ class TopicView:
 
     name: str
     types: tuple[str, ...]
+    """Of its publishers, its subscribers and the messages in its queues, by name."""
     published: int
     """Messages appended since the topic exists."""
     bytes: int
@@ -121,12 +122,13 @@ def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) 
 def topics(domain: Domain) -> list[TopicView]:
     """All topics of a domain, by name."""
     region = domain.region
-    types, names = region.types(), region.names()
+    contents, types, names = region.contents(), region.types(), region.names()
     publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
     for slot, name, retired_bytes, bands in region.topics():
         senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
-        used = {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
+        queued = {type_name_of(types, index) for index in contents.get(slot, (0, 0, ()))[2]}
+        used = queued | {view.type_name for view in (*senders, *takers)} - {"*"}
         views.append(
             TopicView(
                 name=name,

@@ -71,7 +71,8 @@ typedef PyObject *Method(PyObject *self, PyObject *argument);
 typedef PyObject *FastMethod(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
-Method Region_topics, Region_publishers, Region_subscribers, Region_participants, Region_names, Region_types;
+Method Region_topics, Region_contents, Region_publishers, Region_subscribers, Region_participants, Region_names,
+    Region_types;
 Method Region_queue, Region_trace, Region_trace_next, Region_events;
 FastMethod Publisher_publish, Publisher_publish_many, Publisher_loan;
 Method Subscriber_take;

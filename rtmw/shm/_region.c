@@ -118,6 +118,7 @@ static PyMethodDef Region_methods[] = {
     {"drain", Region_drain, METH_NOARGS, NULL},
     {"is_current", Region_is_current, METH_NOARGS, NULL},
     {"topics", Region_topics, METH_NOARGS, NULL},
+    {"contents", Region_contents, METH_NOARGS, NULL},
     {"publishers", Region_publishers, METH_NOARGS, NULL},
     {"subscribers", Region_subscribers, METH_NOARGS, NULL},
     {"participants", Region_participants, METH_NOARGS, NULL},

@@ -1,9 +1,19 @@
 /* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. */
 #include "_core.h"
+#include "contents.h"
 #include "histogram.h"
 
 /* Of counters and limits, for Py_BuildValue. */
 static unsigned long long number(const uint64_t *word) { return load_relaxed(word); }
+
+/* Adds new references to a dict, and takes them away from the caller. */
+static int put_new(PyObject *dict, PyObject *key, PyObject *value)
+{
+    int result = key && value ? PyDict_SetItem(dict, key, value) : -1;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return result;
+}
 
 static PyObject *band_sequences(struct rtmw_region *r, struct topic *t)
 {
@@ -28,6 +38,33 @@ PyObject *Region_topics(PyObject *self, PyObject *unused)
                                                 band_sequences(r, t)));
     }
     return finished(list, failed);
+}
+
+static PyObject *type_indices(const struct contents *contents)
+{
+    PyObject *types = PyTuple_New(contents->types);
+    for (uint32_t i = 0; types && i < contents->types; i++)
+        PyTuple_SET_ITEM(types, i, PyLong_FromUnsignedLong(contents->type[i]));
+    return types;
+}
+
+/* Of the topics in whose queues something lies, by slot: messages, bytes of the pool, types. */
+PyObject *Region_contents(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *dict = PyDict_New();
+    int failed = dict == NULL;
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++) {
+        struct contents contents;
+        if (slot_state_of(load_seq(&r->topics[i].word)) != SLOT_ACTIVE) continue;
+        contents_count(r, &r->topics[i], &contents);
+        if (contents.messages || contents.bytes)
+            failed = put_new(dict, PyLong_FromUnsignedLong(i),
+                             Py_BuildValue("IKN", contents.messages, (unsigned long long)contents.bytes,
+                                           type_indices(&contents)));
+    }
+    return finished(dict, failed);
 }
 
 PyObject *Region_publishers(PyObject *self, PyObject *unused)
@@ -142,15 +179,6 @@ PyObject *Region_participants(PyObject *self, PyObject *unused)
                                                 loaned, held));
     }
     return finished(list, failed);
-}
-
-/* Adds new references to a dict, and takes them away from the caller. */
-static int put_new(PyObject *dict, PyObject *key, PyObject *value)
-{
-    int result = key && value ? PyDict_SetItem(dict, key, value) : -1;
-    Py_XDECREF(key);
-    Py_XDECREF(value);
-    return result;
 }
 
 /* Of the programs that are attached, by pid. */

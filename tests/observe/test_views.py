@@ -97,3 +97,12 @@ def test_queued_messages_are_counted_by_priority(domain: rtmw.Domain) -> None:
         for _ in range(count):
             publisher.publish(b"x", priority=priority)
     assert topic_named(domain, "t").queued == (3, 0, 0, 0, 0, 2, 0, 1)
+
+
+def test_a_topic_has_the_types_of_its_messages_also_when_their_publishers_are_gone(domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", Reading) as typed, rtmw.Publisher("t", priority=3) as raw:
+        typed.publish(Reading("A1", 1.0))
+        typed.publish(Reading("A1", 2.0))
+        raw.publish(bytes(5000))
+        assert topic_named(domain, "t").types == ("Reading", "bytes")
+    assert topic_named(domain, "t").types == ("Reading", "bytes")
