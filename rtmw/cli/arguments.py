@@ -112,7 +112,7 @@ def _add_watching(commands: Commands) -> None:
 
 def _add_windows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=positive, default=1.0, help="seconds to measure over (default 1)")
-    parser.add_argument("--count", type=count, help="windows to show (default: until Ctrl-C)")
+    parser.add_argument("--count", type=count, help="windows to show (default: until q or Ctrl-C)")
 
 
 def _add_topic_commands(commands: Commands) -> None:
