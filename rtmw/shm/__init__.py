@@ -2,7 +2,17 @@
 
 from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
 from rtmw.shm.linking import make_linkable
-from rtmw.shm.region import create, domains, leftovers, parse_size, region_of, unlink, unlink_quietly
+from rtmw.shm.region import (
+    create,
+    domain_bytes,
+    domains,
+    largest_pool,
+    leftovers,
+    parse_size,
+    region_of,
+    unlink,
+    unlink_quietly,
+)
 
 __all__ = [
     "GRANULES_A_PAGE",
@@ -14,7 +24,9 @@ __all__ = [
     "Sample",
     "Subscriber",
     "create",
+    "domain_bytes",
     "domains",
+    "largest_pool",
     "leftovers",
     "make_linkable",
     "parse_size",

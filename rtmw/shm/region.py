@@ -34,6 +34,22 @@ def parse_size(size: int | str) -> int:
     return -(-number // _core.PAGE) * _core.PAGE
 
 
+def domain_bytes(pool_bytes: int) -> int:
+    """What a domain with a pool of this size takes of /dev/shm: the pool and its control region."""
+    return pool_bytes + _core.control_bytes(pool_bytes)
+
+
+def largest_pool(free: int) -> int | None:
+    """The largest pool, in whole KiB, of a domain that fits into so many bytes; None: not even the smallest does."""
+    low, high = _core.SMALLEST_POOL >> 10, min(free, _core.LARGEST_POOL) >> 10
+    if domain_bytes(low << 10) > free:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if domain_bytes(middle << 10) <= free else (low, middle - 1)
+    return low << 10
+
+
 def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
     """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
     shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
