@@ -8,7 +8,7 @@ from rtmw import observe, shm
 from rtmw.cli.common import attach
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
-from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.show import Table, counted, show, show_json, size
 from rtmw.errors import DomainNotFound
 
 PAGE_BYTES = 4096
@@ -73,6 +73,8 @@ def _show_books(number: int, books: observe.Books) -> None:
     show(books_table(books))
     for line in books.repaired:
         print(f"Repaired: {line}")
+    if books.reclaimed:
+        print(f"Given back: {counted(books.reclaimed, 'descriptor')} that no queue and nobody held.")
     for line in books.problems:
         print(f"Problem: {line}")
     print("The books do not balance." if books.problems else "The books balance.")

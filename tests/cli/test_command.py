@@ -202,6 +202,16 @@ def test_doctor_shows_books_that_balance(run: Run, domain: rtmw.Domain) -> None:
         assert "The books balance." in out
 
 
+def test_doctor_repairs_nothing_in_a_healthy_domain(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a", domain=domain) as publisher, rtmw.Subscriber("a", domain=domain) as subscriber:
+        for _ in range(100):
+            publisher.publish(b"x")
+            subscriber.receive(1)
+        status, out, _ = run("doctor", "--fix")
+    assert (status, "Repaired" in out) == (0, False)
+    assert "Given back: " in out
+
+
 def test_doctor_of_a_domain_that_does_not_exist_still_checks_the_machine(run: Run) -> None:
     status, out, _ = run("doctor")
     assert status == 0
