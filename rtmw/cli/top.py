@@ -20,7 +20,7 @@ SORT: dict[str, Callable[[TopicActivity], Any]] = {
     "rate": lambda topic: -topic.messages_per_s,
     "bytes": lambda topic: -topic.bytes_per_s,
     "queued": lambda topic: -topic.queued,
-    "drops": lambda topic: -sum(topic.dropped.values()),
+    "drops": lambda topic: -sum(count for cause, count in topic.dropped.items() if cause != "thinned"),
     "latency": lambda topic: -(topic.latency.percentile(99) or 0.0),
     "behind": lambda topic: -(topic.behind.behind if topic.behind else 0),
 }

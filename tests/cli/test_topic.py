@@ -33,8 +33,9 @@ def test_a_reliable_subscriber_does_not_match_a_publisher_that_offers_less() -> 
     assert mismatches(view) == ["publisher 11 and subscriber 22: RELIABLE is wanted and only ADAPTIVE is offered."]
 
 
-def test_drops_are_the_sum_of_all_causes() -> None:
-    assert dropped(SUBSCRIBER) == 6
+def test_drops_are_the_sum_of_all_causes_but_for_what_the_subscriber_asked_to_be_spared() -> None:
+    view = replace(SUBSCRIBER, missed=1, expired=20, unmatched=300, thinned=4000)
+    assert dropped(view) == 321
 
 
 def test_the_tables_of_endpoints_have_a_column_for_every_cause_of_loss() -> None:
