@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ PUBLISHER_COLUMNS = (
     "depth",
     "history",
     "lifetime_ns",
+    "max_blocking",
     "published",
     "bytes",
     "timed_out",
@@ -31,6 +33,10 @@ PUBLISHER_COLUMNS = (
 SUBSCRIBER_COLUMNS = (
     *IDENTITY,
     "depth",
+    "history",
+    "min_interval_ns",
+    "deadline_ns",
+    "lease_ns",
     "received",
     "bytes",
     "behind",
@@ -103,8 +109,16 @@ def subscribers_table(view: observe.TopicView) -> Table:
 
 
 def _endpoints(title: str, endpoints: Sequence[Any], columns: Sequence[str]) -> Table:
-    rows = [[to_plain(getattr(endpoint, column)) for column in columns] for endpoint in endpoints]
-    return Table(f"{len(rows)} {title}", [column.replace("_", " ") for column in columns], rows)
+    rows = [[_cell(column, to_plain(getattr(endpoint, column))) for column in columns] for endpoint in endpoints]
+    headings = [column.removesuffix("_ns").replace("_", " ") for column in columns]
+    return Table(f"{len(rows)} {title}", headings, rows)
+
+
+def _cell(column: str, value: Any) -> Any:
+    """Times with their unit; nothing for a time that is not set."""
+    if column == "max_blocking":
+        return "no limit" if value == math.inf else "0 s" if value == 0 else duration(value)
+    return (duration(value / 1e9) if value else None) if column.endswith("_ns") else value
 
 
 def mismatches(view: observe.TopicView) -> list[str]:

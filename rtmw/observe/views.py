@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Final
 
 from rtmw.domain import Domain
 from rtmw.latency import Latency
@@ -34,6 +36,8 @@ class PublisherView:
     """As samples show it; the upper 32 bits are the process id."""
     lifetime_ns: int
     """Of messages that say nothing else; 0: no limit."""
+    max_blocking: float | None
+    """Seconds that `publish` waits for a full RELIABLE subscriber; inf: no limit; None: not known, as of C programs."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class SubscriberView:
     """0: it wants every message."""
     deadline_ns: int
     """0: it has none."""
+    lease_ns: int
+    """0: it has none."""
 
 
 @dataclass(frozen=True)
@@ -92,20 +98,36 @@ class TopicView:
     subscribers: tuple[SubscriberView, ...]
 
 
-_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+NO_LIMIT: Final = (1 << 64) - 1
+"""As the region has it for nanoseconds."""
+
+_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 _SubscriberRow = tuple[
-    int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int, int]
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[int, ...],
+    tuple[int, ...],
+    list[tuple[int, int, int]],
+    tuple[int, int, int, int, int],
 ]
 _Types = dict[int, tuple[str, bytes]]
 
 
 def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
-    _, identity, type, reliability, priority, depth, history, published, bytes, timed_out, exhausted, lifetime_ns = row
-    pid = identity >> 32
+    _, identity, type, reliability, priority, depth, history, published, bytes, *refused, blocking, lifetime_ns = row
+    pid, (timed_out, exhausted) = identity >> 32, refused
     return PublisherView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
-        published, bytes, timed_out, exhausted, identity, lifetime_ns,
+        published, bytes, timed_out, exhausted, identity, lifetime_ns, _seconds(blocking),
     )  # fmt: skip
+
+
+def _seconds(blocking: int) -> float | None:
+    """`max_blocking` as a control block has it: plus 1, and 0 where it is not known."""
+    return None if blocking == 0 else math.inf if blocking == NO_LIMIT else (blocking - 1) / 1e9
 
 
 def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
@@ -115,7 +137,7 @@ def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) 
     return SubscriberView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, received, bytes, behind,
         missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
-        *wishes[:3],
+        *wishes[:3], wishes[4],
     )  # fmt: skip
 
 
@@ -128,7 +150,7 @@ def topics(domain: Domain) -> list[TopicView]:
         senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
         queued = {type_name_of(types, index) for index in contents.get(slot, (0, 0, ()))[2]}
-        used = queued | {view.type_name for view in (*senders, *takers)} - {"*"}
+        used = queued | {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
         views.append(
             TopicView(
                 name=name,

@@ -24,6 +24,8 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!name) return -1;
     int code = rtmw_publisher_open(region_of(region), name, type, &qos, &self->core);
     if (code != RTMW_OK) return fail(object, code, topic, 0), -1;
+    uint64_t blocking = self->max_blocking_ns;
+    store_relaxed(&self->core->block->max_blocking, blocking == UINT64_MAX ? blocking : blocking + 1);
     self->region = (Region *)Py_NewRef(region);
     self->topic = Py_NewRef(topic);
     self->encode = encode == Py_None ? NULL : Py_NewRef(encode);

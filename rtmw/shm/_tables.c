@@ -78,10 +78,10 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         struct publisher_block *p = &r->publishers[i];
         uint8_t reliability = load_relaxed(&p->reliability);
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
-        failed =
-            append_new(list, Py_BuildValue("IKIBBIIKKKKK", slot_topic(word), number(&p->identity), p->type, reliability,
-                                           p->priority, p->depth, p->history, number(&p->published), number(&p->bytes),
-                                           number(&p->timed_out), number(&p->exhausted), number(&p->lifetime_ns)));
+        failed = append_new(list, Py_BuildValue("IKIBBIIKKKKKK", slot_topic(word), number(&p->identity), p->type,
+                                                reliability, p->priority, p->depth, p->history, number(&p->published),
+                                                number(&p->bytes), number(&p->timed_out), number(&p->exhausted),
+                                                number(&p->max_blocking), number(&p->lifetime_ns)));
     }
     return finished(list, failed);
 }
@@ -138,11 +138,12 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
         if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
         struct topic *t = &r->topics[slot_topic(word)];
-        failed = append_new(list, Py_BuildValue("IKIBINNN(IKKB)", slot_topic(word),
-                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
-                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
-                                                latency_buckets(r, i), s->history, number(&s->min_interval_ns),
-                                                number(&s->deadline_ns), load_relaxed(&s->exact)));
+        failed =
+            append_new(list, Py_BuildValue("IKIBINNN(IKKBK)", slot_topic(word),
+                                           (unsigned long long)subscriber_identity(r, word, i), s->type, reliability,
+                                           s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
+                                           latency_buckets(r, i), s->history, number(&s->min_interval_ns),
+                                           number(&s->deadline_ns), load_relaxed(&s->exact), number(&s->lease_ns)));
     }
     return finished(list, failed);
 }
