@@ -7,6 +7,7 @@ from rtmw.observe.activity import Meter, SubscriberActivity, TopicActivity
 from rtmw.observe.books import Books, ParticipantView, examine
 from rtmw.observe.graph import Edge, Graph, Process, graph, matches
 from rtmw.observe.queues import QueuedMessage, queue
+from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
 
@@ -14,6 +15,7 @@ __all__ = [
     "Books",
     "Edge",
     "Graph",
+    "Holding",
     "Meter",
     "ParticipantView",
     "Process",
@@ -21,13 +23,16 @@ __all__ = [
     "QueuedMessage",
     "SubscriberActivity",
     "SubscriberView",
+    "TableUse",
     "TopicActivity",
     "TopicView",
     "Trace",
     "TraceEvent",
     "examine",
     "graph",
+    "holdings",
     "matches",
     "queue",
+    "tables",
     "topics",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from rtmw.domain import Domain
 from rtmw.shm import GRANULES_A_PAGE
+
+PAGE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ class TopicView:
     """Messages in the queue of each priority band, index 0 to 7."""
     publishers: tuple[PublisherView, ...]
     subscribers: tuple[SubscriberView, ...]
+    pool_bytes: int = 0
+    """Of the pool, that the messages in its queues have; small messages lie in their descriptors and have none."""
 
 
 NO_LIMIT: Final = (1 << 64) - 1
@@ -149,7 +151,8 @@ def topics(domain: Domain) -> list[TopicView]:
     for slot, name, retired_bytes, bands in region.topics():
         senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == slot)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == slot)
-        queued = {type_name_of(types, index) for index in contents.get(slot, (0, 0, ()))[2]}
+        _, pool_bytes, indices = contents.get(slot, (0, 0, ()))
+        queued = {type_name_of(types, index) for index in indices}
         used = queued | {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
         views.append(
             TopicView(
@@ -160,6 +163,7 @@ def topics(domain: Domain) -> list[TopicView]:
                 queued=tuple(tail - head + 1 if tail else 0 for head, tail in bands),
                 publishers=senders,
                 subscribers=takers,
+                pool_bytes=pool_bytes,
             )
         )
     return sorted(views, key=lambda view: view.name)

@@ -82,6 +82,15 @@ static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
     return PyLong_FromUnsignedLongLong(h->control_bytes + h->pool_bytes + h->descriptors * sizeof(uint32_t));
 }
 
+/* How many entries each table has, by its name; of the participants, those that programs can be. */
+static PyObject *Region_capacity(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct header *h = region_of(self)->header;
+    return Py_BuildValue("{sI sI sI sI si}", "topics", h->topics, "types", h->types, "publishers", h->publishers,
+                         "subscribers", h->subscribers, "participants", PARTICIPANTS - 1);
+}
+
 /* Grows with each new topic: a hint of when it is worth asking for their names. */
 static PyObject *Region_topic_count(PyObject *self, void *unused)
 {
@@ -135,6 +144,7 @@ static PyMethodDef Region_methods[] = {
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
                                       {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
+                                      {"capacity", Region_capacity, NULL, NULL, NULL},
                                       {"topic_count", Region_topic_count, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import subprocess
 import threading
 import time
@@ -200,6 +203,30 @@ def test_doctor_shows_books_that_balance(run: Run, domain: rtmw.Domain) -> None:
         status, out, _ = run("doctor", "--fix")
         assert status == 0
         assert "The books balance." in out
+
+
+def test_doctor_shows_how_full_each_table_is_and_who_holds_most(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("camera", domain=domain) as publisher, rtmw.Subscriber("camera", domain=domain):
+        publisher.publish_many([bytes(1 << 20)] * 4)
+        found = document(run, "doctor")
+        tables = {table["name"]: (table["used"], table["size"] > 1) for table in found["tables"]}
+        assert tables["topics"] == tables["publishers"] == tables["subscribers"] == (1, True)
+        (holding,) = found["holdings"]
+        assert (holding["topic"], holding["messages"], holding["slowest"]["behind"]) == ("camera", 4, 4)
+        out = run("doctor")[1]
+    assert re.search(r"^pool +4\.0 MiB +8\.0 MiB +50 %$", out, re.MULTILINE)
+    assert re.search(rf"^camera +4 +4\.0 MiB +50\.0 % .*\({os.getpid()}\): 4 behind$", out, re.MULTILINE)
+    assert "Nearly full" not in out
+
+
+def test_doctor_says_which_table_is_nearly_full(run: Run, domain: rtmw.Domain) -> None:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(rtmw.LimitReached):
+            while True:
+                stack.enter_context(rtmw.Publisher("a", domain=domain))
+        out = run("doctor")[1]
+    assert "Nearly full: publishers." in out
+    assert "Nearly full: topics." not in out
 
 
 def test_doctor_repairs_nothing_in_a_healthy_domain(run: Run, domain: rtmw.Domain) -> None:
