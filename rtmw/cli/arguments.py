@@ -141,6 +141,7 @@ def _add_echo(commands: Commands) -> None:
     parser = _add(commands, "echo", echo.echo, "print the messages of a topic as they come")
     parser.add_argument("topic")
     parser.add_argument("--count", type=count, help="messages to print (default: until Ctrl-C)")
+    parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
     parser.add_argument("--timeout", type=positive, help="give up after so many seconds without a message to print")
     parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
     parser.add_argument(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import time
+from contextlib import suppress
+from typing import Final
 
 from rtmw import observe
 from rtmw.domain import Domain
-from rtmw.errors import RtmwError
+from rtmw.errors import DomainNotFound, RtmwError
+
+LOOK_S: Final = 0.05
+"""How often it is looked for what is not there yet."""
 
 
 class CommandError(RtmwError):
@@ -16,6 +22,20 @@ class CommandError(RtmwError):
 def attach(number: int) -> Domain:
     """Attach to a domain that exists; `DomainNotFound` otherwise."""
     return Domain(number, create=False)
+
+
+def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
+    """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
+    end_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        with suppress(DomainNotFound):
+            domain = attach(number)
+            if any(name == found for _, found, *_ in domain.region.topics()):
+                return domain
+            domain.close()
+        if end_s is not None and time.monotonic() >= end_s:
+            raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
+        time.sleep(LOOK_S)
 
 
 def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:
