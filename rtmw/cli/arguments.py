@@ -156,8 +156,12 @@ def _add_echo(commands: Commands) -> None:
 def _add_publish(commands: Commands) -> None:
     parser = _add(commands, "pub", publish.publish, "publish messages by hand")
     parser.add_argument("topic")
-    parser.add_argument("value", help="text; with --type, an object in JSON")
-    parser.add_argument("--type", type=load_type, metavar="MODULE:CLASS", help="dataclass to publish (default: bytes)")
+    parser.add_argument("value", help="JSON for the type that the topic carries; text where it carries none, or bytes")
+    types = parser.add_mutually_exclusive_group()
+    types.add_argument(
+        "--type", type=load_type, metavar="MODULE:CLASS", help="dataclass to publish (default: what the topic carries)"
+    )
+    types.add_argument("--bytes", action="store_true", help="publish the text as bytes, whatever the topic carries")
     parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")
     parser.add_argument("--count", type=count, default=1, help="messages to publish (default 1)")
     parser.add_argument("--priority", type=int, choices=range(PRIORITIES), default=0)

@@ -9,7 +9,7 @@ from rtmw.observe.graph import Edge, Graph, Process, graph, matches
 from rtmw.observe.queues import QueuedMessage, queue
 from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
-from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
+from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics, types_in_use
 
 __all__ = [
     "Books",
@@ -35,4 +35,5 @@ __all__ = [
     "queue",
     "tables",
     "topics",
+    "types_in_use",
 ]

@@ -10,6 +10,7 @@ from rtmw.domain import Domain
 from rtmw.latency import Latency
 from rtmw.matching import type_name_of
 from rtmw.qos import Reliability
+from rtmw.shm import TYPE_ANY
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,21 @@ def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) 
         missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
         *wishes[:3], wishes[4],
     )  # fmt: skip
+
+
+def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
+    """Name and description of the types of a topic, None for bytes; [] where nobody says any.
+
+    Those of its endpoints; where no endpoint names one, those of the messages in its queues.
+    """
+    region = domain.region
+    slot = next((row[0] for row in region.topics() if row[1] == topic), None)
+    types = region.types()
+    ends = [row[:3] for row in region.publishers()] + [row[:3] for row in region.subscribers()]
+    used = {type for at, _, type in ends if at == slot} - {TYPE_ANY}
+    if not used and slot is not None:
+        used = set(region.contents().get(slot, (0, 0, ()))[2])
+    return [(type_name_of(types, type), types[type][1] if type in types else None) for type in sorted(used)]
 
 
 def topics(domain: Domain) -> list[TopicView]:
