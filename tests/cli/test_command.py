@@ -138,6 +138,21 @@ def test_echo_prints_messages_with_their_fields_decoded_without_the_class(run: R
         assert message["value"]["cores"] == [1.0, 24.0]
 
 
+def test_a_type_is_shown_by_the_name_that_its_class_was_given(run: Run, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=1) as publisher,
+        rtmw.Subscriber("cpu", telemetry.Disk, domain=domain) as subscriber,
+    ):
+        publisher.publish(telemetry.Cpu(host="pump"))
+        assert document(run, "topic", "list")[0]["types"] == ["telemetry.Cpu", "telemetry.Disk"]
+        assert document(run, "topic", "queue", "cpu")[0]["type_name"] == "telemetry.Cpu"
+        for command in (["list"], ["info", "cpu"], ["queue", "cpu"], ["echo", "cpu", "--count", "1"]):
+            out = run("topic", *command)[1]
+            assert ("telemetry.Cpu" in out, "::" in out) == (True, False), out
+        (reason,) = subscriber.stats().unheard
+    assert reason.endswith("its type is telemetry.Cpu, this one's telemetry.Disk")
+
+
 def test_echo_picks_a_field_and_filters(run: Run, domain: rtmw.Domain) -> None:
     with rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=16) as publisher:
         for percent in (1.0, 60.0, 2.0, 70.0):
@@ -238,13 +253,13 @@ def test_pub_publishes_json_as_the_type_that_the_topic_carries(run: Run, domain:
         assert subscriber.receive(5).value == expected
     status, _, err = run("topic", "pub", "t", plain)
     assert (status, err) == (0, ""), "its queue still holds a message of that type"
-    assert observe.topics(domain)[0].types == ("telemetry::Alarm",)
+    assert observe.topics(domain)[0].types == ("telemetry.Alarm",)
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("hello", "t carries telemetry::Cpu, and 'hello' is no JSON: Expecting value"),
+        ("hello", "t carries telemetry.Cpu, and 'hello' is no JSON: Expecting value"),
         ('{"a": 1}', "there is no a; there are host, percent"),
         ('{"host": "pump"}', "not set"),
         ("7", "expected an object of telemetry::Cpu, found 7"),
@@ -257,7 +272,7 @@ def test_pub_refuses_what_is_not_of_the_type_that_the_topic_carries(
         status, out, err = run("topic", "pub", "t", value)
         assert (status, out, said in err) == (1, "", True), err
         (view,) = observe.topics(domain)
-        assert (view.types, view.published) == (("telemetry::Cpu",), 0)
+        assert (view.types, view.published) == (("telemetry.Cpu",), 0)
 
 
 def test_pub_says_which_member_has_a_value_that_does_not_fit(run: Run, domain: rtmw.Domain) -> None:
