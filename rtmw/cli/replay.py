@@ -28,6 +28,9 @@ def replay(arguments: argparse.Namespace) -> int:
         if not playing.topics:
             why = "none of the topics can be played" if playing.skipped else "no topics, or only those of rtmw"
             raise CommandError(f"There is nothing to play in {', '.join(arguments.paths)}: {why}.")
+        if playing.position > playing.duration:
+            ends = f"the recording ends {playing.duration:g} s after it began"
+            print(f"rtmw: {ends}, before --start: only what was valid then is published.", file=sys.stderr)
         _await_subscribers(playing, arguments)
         began = time.monotonic()
         if not arguments.paused:

@@ -56,6 +56,13 @@ def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
     assert err.startswith("rtmw: plan is not played: ")
 
 
+def test_a_start_behind_the_end_is_said(run: Run, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 3, apart_ns=SECOND)
+    told = "rtmw: the recording ends 2 s after it began, before --start: only what was valid then is published.\n"
+    assert run("replay", str(path), "--start", "2.5")[::2] == (0, told)
+    assert run("replay", str(path), "--start", "2")[2] == ""
+
+
 def test_where_there_is_nothing_to_play_it_says_why(run: Run, tmp_path: Path) -> None:
     empty = Maker(tmp_path / "a.mcap").close()
     told = f"rtmw: There is nothing to play in {empty}: no topics, or only those of rtmw.\n"
