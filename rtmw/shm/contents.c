@@ -26,8 +26,9 @@ static bool add_band(struct rtmw_region *r, struct band *band, struct contents *
         bool is_message = descriptor_is_message(d);
         uint16_t type = load_acquire(&d->type); /* acquire: before head is read again */
         uint32_t granules = load_acquire(&d->block_granules);
-        uint64_t next = load_acquire(&d->next);
+        uint64_t next = load_acquire(&d->next), its_sequence = load_acquire(&d->sequence);
         if (sequence_near(link_tag(load_seq(&band->head)), sequence) > sequence) return false;
+        if ((its_sequence ^ sequence) & TAG_MASK) break; /* somebody wrote over the links, which may lead in a circle */
         if (is_message) {
             contents->messages++;
             add_type(contents, type);
