@@ -25,7 +25,7 @@ def parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def test_a_domain_takes_id_pool_and_create() -> None:
-    assert parameters(rtmw.Domain) == ({"id": 0}, {"pool": "64M", "create": True})
+    assert parameters(rtmw.Domain) == ({"id": None}, {"pool": "64M", "create": True})
 
 
 def test_a_publisher_takes_what_the_specification_lists() -> None:
