@@ -53,13 +53,23 @@ def test_a_publisher_of_any_type_is_refused(domain: rtmw.Domain) -> None:
     "name", ["", "x" * 192, "ä" * 96, "a\nb", "\t", "\x7f", "a\0b", "\0", "\ud800"], ids=lambda name: ascii(name)[:12]
 )
 def test_a_bad_topic_name_is_refused_with_the_rule(endpoint: Endpoint, name: str, domain: rtmw.Domain) -> None:
-    with pytest.raises(rtmw.TopicNameError, match="1 to 191 bytes of UTF-8 without control characters"):
+    with pytest.raises(rtmw.TopicNameError, match="1 to 191 bytes of UTF-8 are, without control characters"):
         endpoint(name, domain=domain)
 
 
 @both
+@pytest.mark.parametrize("name", ["pump/*", "*", "pump/?", "pump[1]", "[a-z]"])
+def test_a_pattern_is_no_topic_name_and_the_error_says_who_takes_patterns(
+    endpoint: Endpoint, name: str, domain: rtmw.Domain
+) -> None:
+    with pytest.raises(rtmw.TopicNameError, match=r"without .*`\*`, `\?` and `\[`.*patterns are for rtmw\.Recorder"):
+        endpoint(name, domain=domain)
+    assert domain.region.topics() == []
+
+
+@both
 @pytest.mark.parametrize(
-    "name", ["x", "x" * 191, "ä" * 95, "pump/1/speed", "a b", "日本"], ids=lambda name: ascii(name)[:12]
+    "name", ["x", "x" * 191, "ä" * 95, "pump/1/speed", "a b", "a]", "日本"], ids=lambda name: ascii(name)[:12]
 )
 def test_every_other_name_is_a_topic_name(endpoint: Endpoint, name: str, domain: rtmw.Domain) -> None:
     with endpoint(name, domain=domain) as opened:
@@ -69,7 +79,7 @@ def test_every_other_name_is_a_topic_name(endpoint: Endpoint, name: str, domain:
 @both
 @pytest.mark.parametrize("name", [5, None, b"bytes"])
 def test_a_topic_name_is_a_str(endpoint: Endpoint, name: Any, domain: rtmw.Domain) -> None:
-    with pytest.raises(TypeError, match="must be str"):
+    with pytest.raises(TypeError, match=rf"topic={re.escape(repr(name))} is not possible.*must be str"):
         endpoint(name, domain=domain)
 
 

@@ -1,6 +1,17 @@
 """Shared memory: the C core and the regions it works in. The only importer of `_core`."""
 
-from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
+from rtmw.shm._core import (
+    GRANULES_A_PAGE,
+    TYPE_ANY,
+    TYPE_RAW,
+    Loan,
+    Publisher,
+    Region,
+    Sample,
+    Subscriber,
+    is_topic_name,
+    wait_any,
+)
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import create, domains, leftovers, parse_size, region_of, unlink, unlink_quietly
 
@@ -15,6 +26,7 @@ __all__ = [
     "Subscriber",
     "create",
     "domains",
+    "is_topic_name",
     "leftovers",
     "make_linkable",
     "parse_size",

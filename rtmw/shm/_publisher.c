@@ -12,7 +12,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOOibIIOO", names, state->region, &region, &topic, &type_tuple,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOOibIIOO", names, state->region, &region, &topic, &type_tuple,
                                      &encode, &write, &reliability, &qos.priority, &qos.depth, &qos.history, &lifetime,
                                      &max_blocking))
         return -1;

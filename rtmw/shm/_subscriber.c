@@ -12,7 +12,7 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOiIIOOOO", names, state->region, &region, &topic, &type_tuple,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOiIIOOOO", names, state->region, &region, &topic, &type_tuple,
                                      &decode, &reliability, &qos.depth, &qos.history, &min_interval, &deadline, &lease,
                                      &spin))
         return -1;
