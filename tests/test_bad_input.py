@@ -173,7 +173,9 @@ def test_a_loan_that_outlives_its_publisher_gives_its_block_back(domain: rtmw.Do
         ({"lifetime": -1.0}, "0 or more"),
         ({"lifetime": float("nan")}, "0 or more"),
         ({"max_blocking": -1.0}, "0 or more"),
-        ({"reliability": 7}, "Reliability"),
+        ({"reliability": 7}, "reliability=7 is not possible; give one of rtmw.Reliability: TIMELY, ADAPTIVE, RELIABLE"),
+        ({"reliability": "RELIABLE"}, "as in reliability=rtmw.Reliability.RELIABLE"),
+        ({"reliability": None}, "give one of rtmw.Reliability"),
     ],
 )
 def test_an_impossible_qos_of_a_publisher_is_refused_with_what_is_possible(
@@ -190,9 +192,14 @@ def test_an_impossible_qos_of_a_publisher_is_refused_with_what_is_possible(
         ({"history": 1 << 21}, "from 0 to"),
         ({"min_interval": -1.0}, "0 or more"),
         ({"deadline": 0.0}, "above 0"),
-        ({"lease": -1.0}, "0 or more"),
+        ({"lease": -1.0, "reliability": rtmw.Reliability.RELIABLE}, "0 or more"),
         ({"spin": float("nan")}, "0 or more"),
-        ({"reliability": "best"}, "Reliability"),
+        ({"reliability": "best"}, "give one of rtmw.Reliability: TIMELY, ADAPTIVE, RELIABLE"),
+        ({"reliability": "TIMELY"}, "as in reliability=rtmw.Reliability.TIMELY"),
+        ({"min_interval": 2.0, "deadline": 1.5}, "min_interval=2.0 with deadline=1.5 is not possible"),
+        ({"min_interval": float("inf"), "deadline": 1e9}, "the deadline must be as long, or longer"),
+        ({"lease": 1.0}, "lease=1.0 with reliability ADAPTIVE is not possible"),
+        ({"lease": 1.0, "reliability": rtmw.Reliability.TIMELY}, "ask for reliability=rtmw.Reliability.RELIABLE"),
     ],
 )
 def test_an_impossible_qos_of_a_subscriber_is_refused_with_what_is_possible(
@@ -200,6 +207,20 @@ def test_an_impossible_qos_of_a_subscriber_is_refused_with_what_is_possible(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(word)):
         rtmw.Subscriber("a", domain=domain, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_interval": 1.0, "deadline": 1.0},
+        {"min_interval": 1.0},
+        {"lease": 1.0, "reliability": rtmw.Reliability.RELIABLE},
+        {"reliability": 2},
+    ],
+)
+def test_a_qos_of_a_subscriber_that_is_just_possible_is_taken(options: dict[str, Any], domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("a", domain=domain, **options) as subscriber:
+        assert isinstance(subscriber.reliability, rtmw.Reliability)
 
 
 @pytest.mark.parametrize("options", [{"priority": 8}, {"lifetime": -1}, {"valid_until": float("nan")}])
