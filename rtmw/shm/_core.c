@@ -195,7 +195,8 @@ static int core_exec(PyObject *module)
     if (add_type(module, &Region_spec, &state->region) || add_type(module, &Publisher_spec, &state->publisher) ||
         add_type(module, &Subscriber_spec, &state->subscriber) || add_type(module, &Loan_spec, &state->loan))
         return -1;
-    return add_type(module, &Sample_spec, &state->sample);
+    state->sample_context = (PyTypeObject *)PyType_FromModuleAndSpec(module, &SampleContext_spec, NULL);
+    return state->sample_context ? add_type(module, &Sample_spec, &state->sample) : -1;
 }
 
 static PyModuleDef_Slot core_slots[] = {{Py_mod_exec, core_exec}, {0, NULL}};
