@@ -47,6 +47,16 @@ def test_a_sample_tells_what_it_is(pair: Pair) -> None:
     assert sample.expires_ns == sample.source_time_ns + 3600 * 10**9
 
 
+def test_a_sample_shows_its_topic_sequence_and_size(pair: Pair) -> None:
+    publisher, subscriber = pair
+    publisher.publish(b"first", priority=5)
+    publisher.publish(b"second", priority=5)
+    sample = subscriber.take_many(2)[1]
+    assert repr(sample) == "<rtmw.Sample 't' priority=5 sequence=2 size=6>"
+    sample.release()
+    assert repr(sample) == "<rtmw.Sample 't' priority=5 sequence=2 size=6, released>"
+
+
 def test_a_message_without_lifetime_never_expires(pair: Pair) -> None:
     publisher, subscriber = pair
     publisher.publish(b"x")

@@ -140,9 +140,23 @@ static PyObject *Sample_release(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Sample_repr(PyObject *object)
+{
+    Sample *self = (Sample *)object;
+    return PyUnicode_FromFormat("<rtmw.Sample %R priority=%u sequence=%llu size=%llu%s>", self->context->topic,
+                                self->core.priority, (unsigned long long)self->core.sequence,
+                                (unsigned long long)self->core.size, self->held ? "" : ", released");
+}
+
+PyDoc_STRVAR(Sample_doc,
+             "A message that a subscriber took, where it lies in shared memory. Made by Subscriber.\n\n"
+             "Its memory is not used again while the sample or a view of it lives, also after the subscriber or the "
+             "domain was\nclosed. It is a read-only buffer: memoryview(sample), or numpy.frombuffer(sample).");
+
 static PyMethodDef Sample_methods[] = {
     {"release", Sample_release, METH_NOARGS,
-     "release()\n\nGive the memory back now. Raises BufferError while views of it live."},
+     "release($self, /)\n--\n\nGive the memory back now; a second call does nothing. Raises BufferError while views of "
+     "it live."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -162,6 +176,8 @@ static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample
                                         "Identity; the upper 32 bits are the process id."},
                                        {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc},
+                                     {Py_tp_doc, (void *)Sample_doc},
+                                     {Py_tp_repr, Sample_repr},
                                      {Py_tp_methods, Sample_methods},
                                      {Py_tp_getset, Sample_getset},
                                      {Py_tp_members, Sample_members},

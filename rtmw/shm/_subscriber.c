@@ -131,18 +131,19 @@ static PyObject *Subscriber_closed(PyObject *object, void *unused)
 }
 
 static PyMethodDef Subscriber_methods[] = {
-    {"take", Subscriber_take, METH_NOARGS, "take() -> Sample | None\n\nThe next message, or None. Never waits."},
+    {"take", Subscriber_take, METH_NOARGS, "take($self, /)\n--\n\nThe next message, or None. Never waits."},
     {"take_many", FAST(Subscriber_take_many), METH_FASTCALL | METH_KEYWORDS,
-     "take_many(limit) -> list[Sample]\n\nAt most `limit` messages. Never waits."},
+     "take_many($self, limit)\n--\n\nAt most `limit` messages. Never waits."},
     {"receive", FAST(Subscriber_receive), METH_FASTCALL | METH_KEYWORDS,
-     "receive(timeout=None) -> Sample\n\nThe next message; waits up to `timeout` seconds.\n\n"
+     "receive($self, timeout=None)\n--\n\nThe next message; waits up to `timeout` seconds.\n\n"
      "Raises TimeoutError, or DeadlineMissed when the deadline passes without a message."},
     {"fileno", Subscriber_fileno, METH_NOARGS,
-     "fileno() -> int\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there may "
+     "fileno($self, /)\n--\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there "
+     "may "
      "be\n"
      "something to take. When it is, call take() until it returns None."},
     {"close", Subscriber_close, METH_NOARGS,
-     "close()\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
+     "close($self, /)\n--\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
     {"_arm", Subscriber_arm, METH_NOARGS, NULL},
     {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
     {"_counters", Subscriber_counters, METH_NOARGS, NULL},
