@@ -29,6 +29,7 @@ def test_a_topic_is_meant_by_its_name_and_by_patterns(topic: str, wanted: str, a
     assert topics_of(wanted, ()).take(topic) is answer
 
 
+@pytest.mark.usefixtures("domain")
 def test_a_topic_whose_name_looks_like_a_pattern_can_be_cut_out_and_played(tmp_path: Path) -> None:
     path, part = tmp_path / "a.mcap", tmp_path / "part.mcap"
     with RecordingWriter(path) as writer:
