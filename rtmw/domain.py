@@ -50,21 +50,22 @@ def _attach(id: int, pool_bytes: int, create: bool) -> shm.Region:
 class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
-    `pool`: size of the message-block pool when this call creates the domain ("64M", or bytes); a domain that exists
-    keeps its own. `create=False`: DomainNotFound if nobody has created it.
+    `id`: 0 to 232; None: the environment's RTMW_DOMAIN, else 0. `pool`: size of the message-block pool when this call
+    creates the domain ("64M", or bytes); a domain that exists keeps its own. `create=False`: DomainNotFound if nobody
+    has created it.
 
     Errors: ValueError (number, pool), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied, SharedMemoryFull,
     LimitReached.
     """
 
-    def __init__(self, id: int = 0, *, pool: int | str = "64M", create: bool = True) -> None:
+    def __init__(self, id: int | None = None, *, pool: int | str = "64M", create: bool = True) -> None:
         pool_bytes = shm.parse_size(pool)
-        self.id = _check_id(id)
+        self.id = _number(id)
         with _lock:
-            region = _regions.get(id)
+            region = _regions.get(self.id)
             if region is None or not region.is_current():
-                region = _attach(id, pool_bytes, create)
-                _regions[id] = region
+                region = _attach(self.id, pool_bytes, create)
+                _regions[self.id] = region
         self._region: shm.Region | None = region
         self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()
 

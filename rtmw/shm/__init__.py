@@ -1,6 +1,17 @@
 """Shared memory: the C core and the regions it works in. The only importer of `_core`."""
 
-from rtmw.shm._core import GRANULES_A_PAGE, TYPE_ANY, TYPE_RAW, Loan, Publisher, Region, Sample, Subscriber, wait_any
+from rtmw.shm._core import (
+    GRANULES_A_PAGE,
+    TYPE_ANY,
+    TYPE_RAW,
+    Loan,
+    Publisher,
+    Region,
+    Sample,
+    Subscriber,
+    is_topic_name,
+    wait_any,
+)
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
     create,
@@ -26,6 +37,7 @@ __all__ = [
     "create",
     "domain_bytes",
     "domains",
+    "is_topic_name",
     "largest_pool",
     "leftovers",
     "make_linkable",

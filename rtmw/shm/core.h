@@ -177,6 +177,7 @@ int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *s
                uint64_t *missed); /* lock held */
 
 /* topics.c */
+bool is_topic_name(const char *name);
 int topic_open(struct rtmw_region *, const char *name, uint32_t *topic);
 int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
 void settle_half_made(struct rtmw_region *, uint32_t dead);

@@ -144,12 +144,20 @@ static struct table type_table(struct rtmw_region *r)
                           same_type,           fill_type};
 }
 
-int topic_open(struct rtmw_region *r, const char *name, uint32_t *topic)
+/* Names with the characters of a pattern are kept free: a subscriber of "pump/" and a star would wait for ever for a topic of
+ * just that name. */
+bool is_topic_name(const char *name)
 {
     size_t length = name ? strnlen(name, NAME_BYTES) : 0;
-    if (length == 0 || length >= NAME_BYTES) return RTMW_BAD_NAME;
+    if (length == 0 || length >= NAME_BYTES || strpbrk(name, "*?[")) return false;
     for (size_t i = 0; i < length; i++)
-        if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return RTMW_BAD_NAME;
+        if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return false;
+    return true;
+}
+
+int topic_open(struct rtmw_region *r, const char *name, uint32_t *topic)
+{
+    if (!is_topic_name(name)) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
     if (!intern(r, &table, hash_of(name), name, topic)) return RTMW_NO_TOPIC_SLOT;
     raise_to(&r->hints->topics_top, *topic + 1);
