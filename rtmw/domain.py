@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from rtmw import shm
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, DomainNotFound, ForkedError
+from rtmw.errors import ClosedError, DomainNotFound
 from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
@@ -18,6 +18,8 @@ LARGEST_ID = 232
 
 _lock = threading.Lock()
 _regions: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+_observed: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
+"""Attachments of this process that look on only."""
 
 
 def _after_fork() -> None:
@@ -25,6 +27,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _regions.clear()
+    _observed.clear()
     _own.clear()
 
 
@@ -47,38 +50,55 @@ def _attach(id: int, pool_bytes: int, create: bool) -> shm.Region:
         shm.create(id, pool_bytes)
 
 
+def _current(regions: weakref.WeakValueDictionary[int, shm.Region], id: int) -> shm.Region | None:
+    region = regions.get(id)
+    return region if region is not None and region.is_current() else None
+
+
 class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
     `id`: 0 to 232; None: the environment's RTMW_DOMAIN, else 0. `pool`: size of the message-block pool when this call
     creates the domain ("64M", or bytes); a domain that exists keeps its own. `create=False`: DomainNotFound if nobody
     has created it.
+    `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
+    places that it has for processes. Publishers and subscribers refuse such a Domain.
 
     Errors: ValueError (number, pool), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied, SharedMemoryFull,
     LimitReached.
     """
 
-    def __init__(self, id: int | None = None, *, pool: int | str = "64M", create: bool = True) -> None:
+    def __init__(
+        self, id: int | None = None, *, pool: int | str = "64M", create: bool = True, observe: bool = False
+    ) -> None:
         pool_bytes = shm.parse_size(pool)
         self.id = _number(id)
         with _lock:
-            region = _regions.get(self.id)
-            if region is None or not region.is_current():
-                region = _attach(self.id, pool_bytes, create)
+            if observe:
+                region = _current(_regions, self.id) or _current(_observed, self.id) or shm.Region(self.id, True)
+                _observed[self.id] = region
+            else:
+                region = _current(_regions, self.id) or _attach(self.id, pool_bytes, create)
                 _regions[self.id] = region
         self._region: shm.Region | None = region
         self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()
 
     @property
     def region(self) -> shm.Region:
-        """The attachment; ClosedError after close(), ForkedError in a child of the process that attached."""
+        """The attachment.
+
+        Errors: ClosedError after close(), ForkedError in a child of the process that attached, SweptError once another
+        process took this one for dead.
+        """
         if self._region is None:
             raise ClosedError(f"domain {self.id}: used after close()")
-        if not self._region.is_current():
-            raise ForkedError(
-                f"domain {self.id}: made before fork() and used in the child; the child has to make its own"
-            )
+        self._region.check_current()
         return self._region
+
+    @property
+    def is_usable(self) -> bool:
+        """Not closed, not inherited from the parent process, and not swept."""
+        return self._region is not None and self._region.is_current()
 
     @property
     def pool(self) -> int:
@@ -115,6 +135,7 @@ class Domain(Closing):
         shm.unlink(_check_id(id))
         with _lock:
             _regions.pop(id, None)
+            _observed.pop(id, None)
             _own.pop(id, None)
 
     def __repr__(self) -> str:
@@ -132,7 +153,7 @@ def domain_of(given: int | Domain | None) -> Domain:
     number = _number(given)
     with _lock:
         kept = _own.get(number)
-    if kept is not None:
+    if kept is not None and kept.is_usable:
         return kept
     made = Domain(number)
     with _lock:

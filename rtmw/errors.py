@@ -7,7 +7,8 @@
     │   ├── RegionDamaged           half made, truncated, or its words contradict each other
     │   ├── AccessDenied            belongs to another user           (also PermissionError)
     │   ├── SharedMemoryFull        /dev/shm has no room for it       (also OSError)
-    │   └── ForkedError             attached before fork(), used after it in the child
+    │   ├── ForkedError             attached before fork(), used after it in the child
+    │   └── SweptError              this process closed the region's descriptor, and was taken for dead
     ├── LimitReached            no slot left: participants, topics, endpoints or types
     ├── TopicNameError          not a topic name                      (also ValueError)
     ├── UnsupportedType         not a message type                    (also TypeError)
@@ -16,7 +17,7 @@
     │   ├── ValueMismatch           right type, impossible content    (also ValueError)
     │   └── MessageTooLarge         larger than the pool              (also ValueError)
     ├── PoolExhausted           no block or descriptor for a loan
-    ├── NotPermitted            the system denies a real-time right  (also PermissionError)
+    ├── NotPermitted            the system denies real time or locks  (also PermissionError)
     ├── NotInstalled            another program or package is needed  (also ImportError)
     ├── DeadlineMissed          the deadline passed without a message
     ├── LeaseExpired            this RELIABLE subscriber stood still and no longer counted
@@ -61,6 +62,10 @@ class ForkedError(DomainError):
     """The object was made before fork() and is used in the child."""
 
 
+class SweptError(DomainError):
+    """This process was taken for dead, for it closed the descriptor that says that it lives; others have its slots."""
+
+
 class LimitReached(RtmwError):
     """Every slot of a table of the region is in use by the living."""
 
@@ -94,7 +99,7 @@ class PoolExhausted(RtmwError):
 
 
 class NotPermitted(RtmwError, PermissionError):
-    """The system does not let this process lock memory or run with real-time priority; how to allow it is said."""
+    """The system refuses memory locks, a real-time priority or file locks; how to allow it is said."""
 
 
 class NotInstalled(RtmwError, ImportError):

@@ -114,6 +114,32 @@ def test_objects_of_dead_creators_are_left_over_and_those_of_living_ones_are_not
     assert left_over(domain_id) == []
 
 
+def test_what_a_creator_is_making_whose_pid_is_not_of_this_namespace_is_not_left_over(
+    domain_id: int, spawn: Spawn
+) -> None:
+    dead = spawn("pass")
+    assert dead.wait() == 0
+    name = f"/rtmw.{domain_id}.new.{dead.pid}.{7:016x}"
+    creator = spawn(
+        f"""
+        import sys
+        from rtmw.shm import region
+        made = region._allocate({name!r}, 4096)
+        print("making", flush=True)
+        sys.stdin.readline()
+        """
+    )
+    try:
+        assert creator.line() == "making"
+        assert left_over(domain_id) == []
+        creator.kill()
+        assert left_over(domain_id) == [name]
+        assert shm.remove_leftovers(domain_id) == [name]
+        assert objects(domain_id) == []
+    finally:
+        shm.unlink_quietly(name)
+
+
 def test_removing_a_domain_leaves_alone_what_a_living_creator_is_making(domain_id: int) -> None:
     making = [put(f"/rtmw.{domain_id}.blocks.{7:016x}"), put(f"/rtmw.{domain_id}.new.{os.getpid()}.{7:016x}")]
     try:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from rtmw import observe
-from rtmw.cli.common import CommandError, attach
+from rtmw import observe, shm
+from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import size
 from rtmw.domain import Domain
 from rtmw.errors import AccessDenied, DomainError, DomainNotFound
@@ -22,7 +23,7 @@ def clean(arguments: argparse.Namespace) -> int:
     try:
         users = living(number)
     except DomainNotFound:
-        print(f"Domain {number} does not exist; nothing was removed.")
+        print(f"Domain {number} does not exist; {_remove_half_made(number)}")
         return 0
     except AccessDenied:
         raise
@@ -39,14 +40,27 @@ def clean(arguments: argparse.Namespace) -> int:
         return 0
     before = _objects(number)
     Domain.unlink(number)
-    removed = {name: space for name, space in before.items() if name not in _objects(number)}
-    print(f"Removed domain {number}: {', '.join(f'{name} ({size(space)})' for name, space in removed.items())}")
+    print(f"Removed domain {number}: {_gone(before, number)}")
     return 0
+
+
+def _remove_half_made(number: int) -> str:
+    """What creators left that died before their domain had a name is nobody's, and goes without a question."""
+    before = _objects(number)
+    shm.remove_leftovers(number)
+    removed = _gone(before, number)
+    return f"removed what a program left that died while it made it: {removed}" if removed else "nothing was removed."
+
+
+def _gone(before: Mapping[str, int], number: int) -> str:
+    """The objects that were there before and are not there now, with their sizes."""
+    left = _objects(number)
+    return ", ".join(f"{name} ({size(space)})" for name, space in before.items() if name not in left)
 
 
 def living(number: int) -> list[str]:
     """The other processes that are attached and alive."""
-    with attach(number) as domain:
+    with look_at(number) as domain:
         participants = observe.examine(domain).participants
     return [f"{p.process} (pid {p.pid})" for p in participants if p.alive and p.pid != os.getpid()]
 

@@ -24,18 +24,26 @@ def attach(number: int) -> Domain:
     return Domain(number, create=False)
 
 
+def look_at(number: int) -> Domain:
+    """Attach to a domain that exists, to look on: read-only, and without one of its 127 places."""
+    return Domain(number, observe=True)
+
+
 def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
     """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
     end_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         with suppress(DomainNotFound):
-            domain = attach(number)
-            if any(name == found for _, found, *_ in domain.region.topics()):
-                return domain
-            domain.close()
+            if _has_topic(number, name):
+                return attach(number)
         if end_s is not None and time.monotonic() >= end_s:
             raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
         time.sleep(LOOK_S)
+
+
+def _has_topic(number: int, name: str) -> bool:
+    with look_at(number) as domain:
+        return any(name == found for _, found, *_ in domain.region.topics())
 
 
 def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from rtmw import observe
-from rtmw.cli.common import attach, find_topic
+from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Cell, Table, duration, live, program, show_json
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
@@ -19,7 +19,7 @@ COLUMNS = ("subscriber", "pid", "messages", *(f"p{percent:g}" for percent in PER
 def delay(arguments: argparse.Namespace) -> int:
     """Print the percentiles of all messages that were taken in each window."""
     meter = observe.Meter()
-    with attach(arguments.domain) as domain, live() as display:
+    with look_at(arguments.domain) as domain, live() as display:
         meter.read([find_topic(domain, arguments.domain, arguments.topic)], time.monotonic())
         for _ in windows(arguments.window, arguments.count):
             (topic,) = meter.read([find_topic(domain, arguments.domain, arguments.topic)], time.monotonic())

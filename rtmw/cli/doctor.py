@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtmw import observe, shm
-from rtmw.cli.common import attach
+from rtmw.cli.common import attach, look_at
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
 from rtmw.cli.show import Cell, Table, counted, program, show, show_json, size
@@ -66,7 +66,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 def _examine(number: int, fix: bool) -> _Findings | None:
     """None without a domain."""
     try:
-        with attach(number) as domain:
+        with attach(number) if fix else look_at(number) as domain:
             books = observe.examine(domain, fix)
             held = observe.holdings(observe.topics(domain), books)
             return _Findings(books, observe.tables(domain, books), held, domain.region.mapped_bytes)
@@ -83,10 +83,7 @@ def _record(holding: Holding) -> dict[str, Any]:
 
 def _leftovers(fix: bool) -> list[str]:
     """Shared memory of regions that were never finished; with `fix`, it is removed."""
-    names = shm.leftovers()
-    for name in names if fix else []:
-        shm.unlink_quietly(name)
-    return names
+    return shm.remove_leftovers() if fix else shm.leftovers()
 
 
 def _checks_table(title: str, found: list[Check]) -> Table:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rtmw import observe
-from rtmw.cli.common import CommandError, attach
+from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.node_status import find_status
 from rtmw.cli.picture import picture
 from rtmw.cli.show import program, show_json
+from rtmw.errors import LimitReached
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
 
@@ -22,10 +24,16 @@ NODE_TOPIC = "rtmw/node"
 
 def graph(arguments: argparse.Namespace) -> int:
     """Print the graph, or write its picture to a file."""
-    with attach(arguments.domain) as domain:
+    with look_at(arguments.domain) as domain:
         views = observe.topics(domain)
     node = any(view.name == NODE_TOPIC and view.publishers for view in views)
-    status = find_status(arguments.domain) if node else None
+    try:
+        status = find_status(arguments.domain) if node else None
+    except LimitReached as error:
+        print(
+            f"Other hosts are not shown, for what the node says needs a place in the domain: {error}", file=sys.stderr
+        )
+        status = None
     found = observe.graph(views) if status is None else across(views, status)
     title = f"Domain {arguments.domain}"
     if arguments.svg:

@@ -9,7 +9,7 @@ from typing import Any
 
 import rtmw
 from rtmw import observe
-from rtmw.cli.common import CommandError, attach
+from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import show_json
 from rtmw.cli.values import from_plain
 from rtmw.errors import DomainNotFound, UnsupportedType
@@ -55,7 +55,7 @@ def _message(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 def _carried(number: int, topic: str) -> list[tuple[str, bytes | None]]:
     try:
-        with attach(number) as domain:
+        with look_at(number) as domain:
             return observe.types_in_use(domain, topic)
     except DomainNotFound:
         return []

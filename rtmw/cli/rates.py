@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rtmw import observe
-from rtmw.cli.common import attach, find_topic
+from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Display, Table, live, show_json, size
 from rtmw.cli.windows import windows
 from rtmw.domain import Domain
@@ -97,7 +97,7 @@ def bw_table(rates: Sequence[Rate]) -> Table:
 
 def _measure(arguments: argparse.Namespace, table: Callable[[Sequence[Rate]], Table]) -> int:
     meter = Meter()
-    with attach(arguments.domain) as domain, live() as display:
+    with look_at(arguments.domain) as domain, live() as display:
         for name in arguments.topics:
             find_topic(domain, arguments.domain, name)
         meter.read(_views(domain, arguments.topics), time.monotonic())

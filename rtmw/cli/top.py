@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rtmw import observe
-from rtmw.cli.common import attach
+from rtmw.cli.common import look_at
 from rtmw.cli.show import Cell, Table, column_widths, duration, live, on_terminal, program, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
@@ -35,7 +35,7 @@ DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "dro
 def top(arguments: argparse.Namespace) -> int:
     """Show the activity of all topics, a window at a time."""
     meter = observe.Meter()
-    with attach(arguments.domain) as domain, live() as display:
+    with look_at(arguments.domain) as domain, live() as display:
         meter.read(observe.topics(domain), time.monotonic())
         for _ in windows(arguments.window, 1 if arguments.once else arguments.count):
             found = sorted(meter.read(observe.topics(domain), time.monotonic()), key=SORT[arguments.sort])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from rtmw import observe
-from rtmw.cli.common import attach, find_topic
+from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Table, duration, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.qos import Reliability
@@ -49,7 +48,7 @@ SUBSCRIBER_COLUMNS = (
 
 def list_topics(arguments: argparse.Namespace) -> int:
     """Print the topics of a domain."""
-    with attach(arguments.domain) as domain:
+    with look_at(arguments.domain) as domain:
         views = observe.topics(domain)
     if arguments.json:
         show_json([_summary(view) for view in views])
@@ -80,7 +79,7 @@ def dropped(view: observe.SubscriberView) -> int:
 
 def info(arguments: argparse.Namespace) -> int:
     """Print a topic's endpoints with their QoS and counters, and the pairs that do not match."""
-    with attach(arguments.domain) as domain:
+    with look_at(arguments.domain) as domain:
         view = find_topic(domain, arguments.domain, arguments.topic)
     apart = mismatches(view)
     if arguments.json:
@@ -142,7 +141,7 @@ def _reason(publisher: observe.PublisherView, subscriber: observe.SubscriberView
 
 def queue(arguments: argparse.Namespace) -> int:
     """Print what lies in a topic's queues."""
-    with attach(arguments.domain) as domain:
+    with look_at(arguments.domain) as domain:
         find_topic(domain, arguments.domain, arguments.topic)
         messages = observe.queue(domain, arguments.topic)
     if arguments.json:
@@ -175,7 +174,7 @@ def _queue_row(message: observe.QueuedMessage, now_ns: int) -> tuple[str | int |
         message.publisher,
         (now_ns - message.source_time_ns) / 1e9,
         expires,
-        ", ".join(str(pid) for pid in message.holders if pid != os.getpid()) or None,  # reading it holds it, too
+        ", ".join(str(pid) for pid in message.holders) or None,
         "yes" if message.to_be_sent else "no",
         "".join(chr(byte) if 32 <= byte < 127 else "." for byte in message.preview[:24]),
     )

@@ -14,7 +14,8 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->core->bytes_per_second = limit;
     self->core->lend_most = lend_most;
     int code = rtmw_attach(domain, &self->core->region);
-    if (code == RTMW_OK && engine_start(self->core)) {
+    int failed = errno;
+    if (code == RTMW_OK && (failed = engine_start(self->core))) {
         rtmw_detach(self->core->region);
         code = RTMW_SYSTEM;
     }
@@ -22,6 +23,7 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     free(self->core);
     self->core = NULL;
     Py_DECREF(self);
+    errno = failed;
     return fail(state_of(type), "the node cannot attach", code);
 }
 

@@ -7,6 +7,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,11 @@ extern PyType_Spec Engine_spec, Route_spec, Bell_spec;
 
 static inline State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
 
+/* errno is as the call left it that gave the code. */
 static inline PyObject *fail(State *state, const char *what, int code)
 {
-    return PyErr_Format(state->error, "%s: %s", what, rtmw_describe(code));
+    char text[256];
+    return PyErr_Format(state->error, "%s: %s", what, rtmw_explain(code, errno, text, sizeof text));
 }
 
 /* NULL: an exception is set. */

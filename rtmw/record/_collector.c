@@ -20,7 +20,8 @@ static PyObject *error_of(PyObject *self) { return *(PyObject **)PyType_GetModul
 
 static PyObject *fail(PyObject *self, const char *what, int code)
 {
-    return PyErr_Format(error_of(self), "%s: %s", what, rtmw_describe(code));
+    char text[256];
+    return PyErr_Format(error_of(self), "%s: %s", what, rtmw_explain(code, errno, text, sizeof text));
 }
 
 static struct collector *open_core(PyObject *self)

@@ -2,6 +2,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,14 +119,16 @@ static PyObject *Player_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!self) return NULL;
     self->core.max_blocking_ns = limit;
     self->core.vigil.spin_ns = spin_ns;
-    int code = rtmw_attach(domain, &self->core.region);
-    if (code == RTMW_OK && player_start(&self->core)) {
+    int code = rtmw_attach(domain, &self->core.region), failed = errno;
+    if (code == RTMW_OK && (failed = player_start(&self->core))) {
         rtmw_detach(self->core.region);
         code = RTMW_SYSTEM;
     }
     self->running = code == RTMW_OK;
     if (self->running) return (PyObject *)self;
-    PyErr_Format(error_of((PyObject *)self), "the replay cannot attach to domain %u: %s", domain, rtmw_describe(code));
+    char text[256];
+    PyErr_Format(error_of((PyObject *)self), "the replay cannot attach to domain %u: %s", domain,
+                 rtmw_explain(code, failed, text, sizeof text));
     Py_DECREF(self);
     return NULL;
 }
@@ -170,9 +173,10 @@ static PyObject *Player_track(PyObject *self, PyObject *args, PyObject *keywords
     if (core->first || !read_type(given, &space, &type))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "tracks come before the first message");
     rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, lifetime_ns};
+    char text[256];
     int code = track_open(core, topic, type, &qos);
     if (code == RTMW_OK) return PyLong_FromUnsignedLong(core->track_count - 1);
-    return PyErr_Format(error_of(self), "%s: %s", topic, rtmw_describe(code));
+    return PyErr_Format(error_of(self), "%s: %s", topic, rtmw_explain(code, errno, text, sizeof text));
 }
 
 static PyObject *Player_feed(PyObject *self, PyObject *args, PyObject *keywords)
@@ -268,7 +272,10 @@ static PyObject *Player_wait(PyObject *self, PyObject *given)
     Py_BEGIN_ALLOW_THREADS
     over = player_wait(core, (uint64_t)(seconds * 1e9), &failure);
     Py_END_ALLOW_THREADS
-    if (failure != RTMW_OK) return PyErr_Format(error_of(self), "the replay has stopped: %s", rtmw_describe(failure));
+    char text[256];
+    if (failure != RTMW_OK)
+        return PyErr_Format(error_of(self), "the replay has stopped: %s",
+                            rtmw_explain(failure, core->error, text, sizeof text));
     return PyBool_FromLong(over);
 }
 

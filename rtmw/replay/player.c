@@ -43,7 +43,10 @@ static void begin(struct player *p, struct batch *b)
 
 static void settle(struct player *p, struct batch *b, uint64_t began, int code)
 {
-    if (code != RTMW_OK && code != RTMW_INTERRUPTED) p->failure = code;
+    if (code != RTMW_OK && code != RTMW_INTERRUPTED) {
+        p->error = errno;
+        p->failure = code;
+    }
     if (b->at > began) {
         p->played_ns = b->cues[b->at - 1].log_ns;
         if (p->paused) { /* it was a step */

@@ -85,8 +85,8 @@ struct player {
     bool playing;        /* the thread is at work on `first`, outside of the lock */
     uint32_t steps;      /* cues to be played though it is paused */
     struct pace pace;
-    int64_t played_ns; /* time of the last cue that was played */
-    int failure;       /* why the thread gave up; RTMW_OK: it did not */
+    int64_t played_ns;  /* time of the last cue that was played */
+    int failure, error; /* why the thread gave up, and errno at that time; RTMW_OK: it did not */
 };
 
 /* No command has come since the word was that. */

@@ -21,6 +21,7 @@ from rtmw.shm.region import (
     leftovers,
     parse_size,
     region_of,
+    remove_leftovers,
     unlink,
     unlink_quietly,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "make_linkable",
     "parse_size",
     "region_of",
+    "remove_leftovers",
     "unlink",
     "unlink_quietly",
     "wait_any",

@@ -14,7 +14,7 @@ PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)
     int system_error = errno;
     if (PyErr_Occurred()) return NULL;
     State *state = state_of(Py_TYPE(self));
-    if (code == RTMW_SYSTEM) detail = (uint64_t)system_error;
+    if (code == RTMW_SYSTEM || code == RTMW_NO_LOCKS) detail = (uint64_t)system_error;
     PyObject *error =
         PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -132,10 +132,24 @@ static PyObject *core_names(PyObject *module, PyObject *args)
     return Py_BuildValue("ss", control, blocks);
 }
 
+/* explain(code, errno): a sentence. */
+static PyObject *core_explain(PyObject *module, PyObject *args)
+{
+    int code, number;
+    char text[256];
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ii", &code, &number)) return NULL;
+    return PyUnicode_DecodeLocale(rtmw_explain(code, number, text, sizeof text), "surrogateescape");
+}
+
 static PyMethodDef core_methods[] = {
-    {"wait_any", core_wait_any, METH_VARARGS, NULL},     {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"format", core_format, METH_VARARGS, NULL},         {"names", core_names, METH_VARARGS, NULL},
-    {"is_topic_name", core_is_topic_name, METH_O, NULL}, {NULL, NULL, 0, NULL},
+    {"wait_any", core_wait_any, METH_VARARGS, NULL},
+    {"control_bytes", core_control_bytes, METH_O, NULL},
+    {"format", core_format, METH_VARARGS, NULL},
+    {"names", core_names, METH_VARARGS, NULL},
+    {"is_topic_name", core_is_topic_name, METH_O, NULL},
+    {"explain", core_explain, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
@@ -165,6 +179,9 @@ static const struct {
     {"DENIED", RTMW_DENIED},
     {"FORKED", RTMW_FORKED},
     {"SYSTEM", RTMW_SYSTEM},
+    {"SWEPT", RTMW_SWEPT},
+    {"NO_LOCKS", RTMW_NO_LOCKS},
+    {"OBSERVER", RTMW_OBSERVER},
     {"WRONG_TYPE", WRONG_TYPE},
     {"LAYOUT_VERSION", RTMW_LAYOUT_VERSION},
     {"PAGE", PAGE},

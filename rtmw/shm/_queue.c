@@ -1,59 +1,38 @@
-/* The messages of a topic, as tools show them without taking them. */
+/* The messages of a topic, as tools show them without taking or holding them. */
 #include "_core.h"
 
-/* Without the hold of who looks. */
-static PyObject *holder_pids(struct rtmw_region *r, struct descriptor *d)
+static PyObject *holder_pids(struct rtmw_region *r, const uint64_t *holders)
 {
     PyObject *pids = PyList_New(0);
     int failed = pids == NULL;
     for (uint32_t slot = 0; !failed && slot < PARTICIPANTS; slot++)
-        if ((load_seq(&d->holders[slot >> 6]) >> (slot & 63) & 1) && (slot != r->me || r->refs[d - r->descriptors] > 1))
+        if (holders[slot >> 6] >> (slot & 63) & 1)
             failed = append_new(pids, PyLong_FromUnsignedLong(participant_pid(load_seq(&r->participants[slot].word))));
     return finished(pids, failed);
 }
 
-enum { PREVIEW = 64 };
-
-static PyObject *queued_message(struct rtmw_region *r, uint32_t band, uint32_t index, uint64_t sequence)
+static PyObject *queued_message(struct rtmw_region *r, uint32_t band, const struct peeked *m)
 {
-    struct descriptor *d = &r->descriptors[index];
-    uint64_t size = load_relaxed(&d->size);
-    const void *payload = payload_of(r, d, size);
-    Py_ssize_t shown = payload && size < PREVIEW ? (Py_ssize_t)size : PREVIEW;
-    return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)sequence, (unsigned long long)size,
-                         (unsigned int)d->type, (unsigned long long)d->publisher, (unsigned long long)d->source_time_ns,
-                         (unsigned long long)d->expires_ns, holder_pids(r, d), payload ? payload : "",
-                         payload ? shown : 0);
-}
-
-/* Walks as a subscriber would: each message is held while it is looked at. */
-static int step_locked(struct rtmw_region *r, struct band *b, uint32_t *index, uint64_t *sequence)
-{
-    uint64_t missed = 0;
-    lock_take(&r->lock); /* never while Python objects are made: collecting garbage may release a sample */
-    int stepped = queue_step(r, b, index, sequence, &missed);
-    lock_give(&r->lock);
-    return stepped;
+    return Py_BuildValue("IKKIKKKNy#", band, (unsigned long long)m->sequence, (unsigned long long)m->size,
+                         (unsigned int)m->type, (unsigned long long)m->publisher, (unsigned long long)m->source_time_ns,
+                         (unsigned long long)m->expires_ns, holder_pids(r, m->holders), (const char *)m->preview,
+                         (Py_ssize_t)m->shown);
 }
 
 PyObject *Region_queue(PyObject *self, PyObject *topic)
 {
     struct rtmw_region *r = region_of(self);
-    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    struct peeked message;
     unsigned long slot = PyLong_AsUnsignedLong(topic);
     if (PyErr_Occurred()) return NULL;
     if (slot >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %lu", slot);
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t band = BANDS; !failed && band-- > 0;) {
-        struct band *b = &r->topics[slot].band[band];
-        uint64_t tail = band_tail_sequence(r, b), head = band_head_sequence(b, tail);
-        uint64_t sequence = head ? head - 1 : 0;
-        uint32_t index = NIL;
-        while (!failed && sequence < tail && step_locked(r, b, &index, &sequence) == STEP_OK)
-            if (descriptor_is_message(&r->descriptors[index]))
-                failed = append_new(list, queued_message(r, band, index, sequence));
-        if (index != NIL) rtmw_release(r, index);
+        struct peek at = {.band = &r->topics[slot].band[band], .index = NIL};
+        uint64_t tail = band_tail_sequence(r, at.band);
+        while (!failed && at.last < tail && peek_next(r, &at, &message))
+            failed = append_new(list, queued_message(r, band, &message));
     }
     return finished(list, failed);
 }

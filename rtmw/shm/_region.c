@@ -7,9 +7,10 @@ static int Region_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     unsigned int domain;
     uint32_t version = 0;
-    if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_SetString(PyExc_TypeError, "Region takes a domain number"), -1;
-    if (!PyArg_ParseTuple(args, "I", &domain)) return -1;
-    int code = region_attach(domain, &((Region *)self)->core, &version);
+    int look_on = 0;
+    if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_SetString(PyExc_TypeError, "Region takes no keywords"), -1;
+    if (!PyArg_ParseTuple(args, "I|p", &domain, &look_on)) return -1;
+    int code = region_attach(domain, look_on, &((Region *)self)->core, &version);
     if (code == RTMW_OK) return 0;
     PyObject *subject = PyLong_FromUnsignedLong(domain);
     fail(self, code, subject, version);
@@ -26,13 +27,6 @@ static void Region_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *Region_fileno(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    int fd = region_socket(region_of(self));
-    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
-}
-
 static PyObject *Region_drain(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -40,25 +34,51 @@ static PyObject *Region_drain(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Not made before a fork. */
+/* false: an exception says why this process may not use the region any more, or not change it. */
+static bool is_usable(PyObject *self, bool to_change)
+{
+    int code = region_state(region_of(self));
+    if (code == RTMW_OK || (code == RTMW_OBSERVER && !to_change)) return true;
+    PyObject *subject = PyUnicode_FromFormat("domain %u", region_of(self)->domain);
+    fail(self, code, subject, 0);
+    Py_XDECREF(subject);
+    return false;
+}
+
 static PyObject *Region_is_current(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return PyBool_FromLong(!is_forked(region_of(self)));
+    int code = region_state(region_of(self));
+    return PyBool_FromLong(code == RTMW_OK || code == RTMW_OBSERVER);
+}
+
+static PyObject *Region_check_current(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return is_usable(self, false) ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *Region_fileno(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    if (!is_usable(self, true)) return NULL;
+    int fd = region_socket(region_of(self));
+    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
 }
 
 static PyObject *Region_examine(PyObject *self, PyObject *fix)
 {
     struct rtmw_region *r = region_of(self);
     uint32_t swept = 0, freed = 0;
-    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    int to_fix = PyObject_IsTrue(fix);
+    if (to_fix < 0 || !is_usable(self, to_fix)) return NULL;
     struct books *books = PyMem_Malloc(sizeof *books);
     uint8_t *marks = PyMem_Malloc(books_marks(r));
     PyObject *problems = PyList_New(0), *result = NULL;
     if (!books || !marks) {
         PyErr_NoMemory();
     } else if (problems) {
-        if (PyObject_IsTrue(fix)) books_repair(r, &swept, &freed);
+        if (to_fix) books_repair(r, &swept, &freed);
         books_examine(r, books, marks);
         int failed = 0;
         for (uint32_t i = 0; !failed && i < books->problems; i++)
@@ -115,7 +135,7 @@ static PyObject *Region_sweep(PyObject *self, PyObject *unused)
 {
     (void)unused;
     struct rtmw_region *r = region_of(self);
-    if (is_forked(r)) return fail(self, RTMW_FORKED, NULL, 0);
+    if (!is_usable(self, true)) return NULL;
     lock_take(&r->lock);
     uint32_t swept = sweep_the_dead(r);
     lock_give(&r->lock);
@@ -126,6 +146,7 @@ static PyMethodDef Region_methods[] = {
     {"fileno", Region_fileno, METH_NOARGS, NULL},
     {"drain", Region_drain, METH_NOARGS, NULL},
     {"is_current", Region_is_current, METH_NOARGS, NULL},
+    {"check_current", Region_check_current, METH_NOARGS, NULL},
     {"topics", Region_topics, METH_NOARGS, NULL},
     {"contents", Region_contents, METH_NOARGS, NULL},
     {"publishers", Region_publishers, METH_NOARGS, NULL},

@@ -1,7 +1,7 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← participants · descriptors · blocks · queue · topics · wait · spin
- *                                   ← publisher · publish · subscriber · take · books ← rtmw.h ← _*.c (Python)
+ *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · topics · wait · spin
+ *                                   ← publisher · publish · subscriber · take · books · describe ← rtmw.h ← _*.c (Python)
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
@@ -24,9 +24,11 @@ struct stash {
 struct rtmw_region {
     struct header header[1];   /* checked at attach; what lies in shared memory may change under anybody's hands */
     uint8_t *control, *blocks; /* the two mappings */
-    int blocks_fd;
-    bool blocks_writable; /* read-only until the first publisher opens */
-    bool memory_locked;   /* every page of both mappings is there, and stays */
+    int control_fd; /* holds the lock that says that this attachment lives: life.c. Closed in a forked child */
+    uint64_t control_device, control_inode; /* which file that is */
+    struct rtmw_region *next;               /* of the attachments of this process: region.c */
+    bool blocks_writable;                   /* read-only until the first publisher opens */
+    bool memory_locked;                     /* every page of both mappings is there, and stays */
     uint32_t domain;
 
     struct hints *hints;
@@ -42,10 +44,11 @@ struct rtmw_region {
     uint64_t *pages, *granules;
     struct descriptor *descriptors;
 
-    uint32_t me; /* participant slot */
+    uint32_t me; /* participant slot; NOBODY: see is_observer */
     uint64_t my_word;
     uint64_t pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */
+    uint32_t swept;    /* 1 once this process found that somebody swept after it: see is_swept */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */
     uint32_t *refs;    /* a descriptor: how many cursors and messages of this process hold it */
     uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
@@ -64,6 +67,7 @@ struct rtmw_publisher {
     uint32_t topic_index, slot;
     uint64_t word;
     struct publisher_block *block;
+    uint64_t identity; /* what its block says for as long as it is its own */
     rtmw_publisher_qos qos;
     uint64_t gate; /* topic total up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
@@ -102,6 +106,9 @@ extern uint32_t rtmw_forks; /* fork() calls of which this process is the child *
 
 static inline bool is_forked(const struct rtmw_region *r) { return __builtin_expect(r->forks != rtmw_forks, 0); }
 
+/* Attached to look on: the mappings are read-only. */
+static inline bool is_observer(const struct rtmw_region *r) { return r->me == NOBODY; }
+
 /* Of a participant, in a pair of words. */
 static inline uint64_t bit_of(uint32_t slot) { return UINT64_C(1) << (slot & 63); }
 
@@ -129,12 +136,29 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 uint64_t monotonic_ns(void);
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono); /* the wall clock at `mono`, re-read every millisecond */
 
+/* life.c */
+int life_take(struct rtmw_region *, uint32_t slot);
+void life_give(struct rtmw_region *, uint32_t slot);
+bool life_is_over(struct rtmw_region *, uint32_t slot);
+bool life_file_is_open(struct rtmw_region *);
+
 /* participants.c */
-int participant_claim(struct rtmw_region *);
+int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
 void participant_leave(struct rtmw_region *);
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
+/* May this process change the region through this attachment? RTMW_OK, RTMW_FORKED, RTMW_SWEPT or RTMW_OBSERVER */
+int region_state(struct rtmw_region *);
+/* Did somebody sweep after this process, which lives? Then nothing of the region is its own any more. Any thread. Reads a
+ * word that no hot path reads: for opening, closing, waiting and sweeping. */
+bool is_swept(struct rtmw_region *);
 uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were swept after. Lock held */
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
+
+/* The same for who publishes, at no cost: the sweep changed a word of a line that publishing reads in any case. */
+static inline bool publisher_is_swept(const struct rtmw_publisher *p)
+{
+    return __builtin_expect(load_relaxed(&p->block->identity) != p->identity, 0) && is_swept(p->region);
+}
 
 /* descriptors.c: lock held */
 uint32_t descriptor_claim(struct rtmw_region *, uint64_t size); /* LOANED by me with room for size, or NIL */
@@ -175,6 +199,23 @@ enum { STEP_NONE = 0, STEP_OK = 1, STEP_PASSED = 2, STEP_DAMAGED = 3 };
 enum { MOST_IN_VAIN = 1 << 16 }; /* tries that somebody else's progress spoils: more in a row, and it is not progress */
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
                uint64_t *missed); /* lock held */
+
+/* peek.c */
+enum { PREVIEW = 64 };
+struct peeked {
+    uint64_t sequence, size, publisher, source_time_ns, expires_ns, holders[2], next; /* as in struct descriptor */
+    uint64_t preview[PREVIEW / 8];                                                    /* `shown` bytes of the payload */
+    uint32_t shown;
+    uint16_t type;
+    bool is_message; /* false: emptied */
+};
+struct peek { /* begins as {.band = ..., .index = NIL} */
+    struct band *band;
+    uint64_t last, sequence; /* the last message that was looked at, and the one to look at */
+    uint32_t index;          /* where that is; NIL: at head */
+    bool ended;
+};
+bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
 /* topics.c */
 bool is_topic_name(const char *name);

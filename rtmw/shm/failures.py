@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from rtmw import errors
@@ -35,7 +34,9 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_PARTICIPANT_SLOT: (
             errors.LimitReached,
-            "domain {subject}: 127 processes are attached, and all of them live; end one, or use another domain",
+            "domain {subject}: 127 processes are attached, and all of them live; end one, or use another domain. "
+            "Only what looks on needs no place: rtmw.Domain({subject}, observe=True), `rtmw doctor`, `rtmw top`, and "
+            "`rtmw topic list`, `info`, `hz`, `bw`, `delay` and `queue`",
         ),
         core.NO_TOPIC_SLOT: (
             errors.LimitReached,
@@ -72,6 +73,17 @@ def _table() -> dict[int, Message]:
             errors.ForkedError,
             "{subject}: made before fork() and used in the child; the child has to make its own rtmw objects",
         ),
+        core.SWEPT: (
+            errors.SweptError,
+            "{subject}: another process took this one for dead and gave back what it had, because the file descriptor "
+            "by which others see that it lives was closed. Make all rtmw objects anew, and let the program close only "
+            "descriptors that it opened itself (no os.closerange, no closefrom)",
+        ),
+        core.OBSERVER: (
+            errors.DomainError,
+            "{subject}: the domain was attached with observe=True, which is to look on only: publishing, subscribing, "
+            "tracing and repairing need a domain without it",
+        ),
         core.WRONG_TYPE: (
             errors.TypeMismatch,
             "a publisher of bytes was given {subject}; give bytes, bytearray or memoryview, or name a type",
@@ -89,7 +101,14 @@ def failure(code: int, subject: object, detail: int) -> Exception:
             f"on without it; {detail} messages are gone. The next call goes on behind them",
             detail,
         )
-    if code == core.SYSTEM:
-        return OSError(detail, f"rtmw, {subject}: {os.strerror(detail)}")
+    if code in (core.SYSTEM, core.NO_LOCKS):
+        subject = f"domain {subject}" if isinstance(subject, int) else subject
+        text = f"rtmw, {subject}: {core.explain(code, detail)}"
+        if code == core.NO_LOCKS:
+            return errors.NotPermitted(
+                f"{text}. By file locks processes see each other live: fcntl(F_OFD_SETLK) on /dev/shm has to be "
+                "allowed (seccomp; AppArmor: rwk), and Linux must be 3.15 or newer"
+            )
+        return OSError(detail, text)
     kind, text = _table()[code]
     return kind(text.format(subject=subject, detail=detail))

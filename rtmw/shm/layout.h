@@ -19,7 +19,7 @@
  *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED (→ EMPTIED) → …
  *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
- *   participant        {start:20 | pid namespace:8 | pid:22 | generation:12 | state:2}
+ *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: life.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
  *                      of topics, types and endpoints; topics and types stay for as long as the region
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 4u
+#define RTMW_LAYOUT_VERSION 5u
 
 enum {
     LINE = 64,
@@ -108,22 +108,19 @@ static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_s
 
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
-#define PID_MASK   0x3FFFFFu
-#define START_MASK 0xFFFFFu
+#define PID_MASK                    0x3FFFFFu
+#define PARTICIPANT_GENERATION_MASK ((UINT64_C(1) << 36) - 1)
 
-static inline uint64_t participant_make(uint64_t start, uint8_t space, uint32_t pid, uint64_t generation)
+static inline uint64_t participant_make(uint32_t pid, uint64_t generation)
 {
-    return ((start & START_MASK) << 44) | ((uint64_t)space << 36) | ((uint64_t)(pid & PID_MASK) << 14) |
-           ((generation & 0xFFF) << 2) | PRESENT;
+    return ((generation & PARTICIPANT_GENERATION_MASK) << 24) | ((uint64_t)(pid & PID_MASK) << 2) | PRESENT;
 }
 static inline uint64_t participant_in_state(uint64_t word, enum participant_state state)
 {
     return (word & ~UINT64_C(3)) | (uint64_t)state;
 }
-static inline uint64_t participant_start(uint64_t word) { return word >> 44; }
-static inline uint8_t participant_space(uint64_t word) { return (uint8_t)(word >> 36); }
-static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 14) & PID_MASK; }
-static inline uint64_t participant_generation(uint64_t word) { return (word >> 2) & 0xFFF; }
+static inline uint32_t participant_pid(uint64_t word) { return (uint32_t)(word >> 2) & PID_MASK; }
+static inline uint64_t participant_generation(uint64_t word) { return (word >> 24) & PARTICIPANT_GENERATION_MASK; }
 static inline enum participant_state participant_state_of(uint64_t word) { return (enum participant_state)(word & 3); }
 
 /* where a descriptor lies: {topic:16 | band:8} */
@@ -156,9 +153,9 @@ struct hints {
 };
 
 struct participant {
-    uint64_t word;          /* claimed and freed by CAS */
+    uint64_t word;          /* claimed by CAS under the lock of its first byte, freed by CAS */
     uint64_t sweepers[2];   /* participants that sweep after this one; the slot is not claimed anew while one does */
-    uint64_t pid_namespace; /* inode; 0 until written: then the word's hash of it counts. Others cannot judge it dead */
+    uint64_t pid_namespace; /* inode: where the pid means something; 0: not known. The owner, and who sweeps after it */
     char name[64];          /* program, for people */
     uint8_t pad[32];
 };
@@ -199,7 +196,7 @@ struct topic {
 };
 
 struct publisher_block {
-    uint64_t identity; /* pid, generation and slot: Sample.publisher */
+    uint64_t identity; /* pid, generation and slot: Sample.publisher. The owner; 0 by who sweeps after it */
     uint32_t type;     /* index in types; TYPE_RAW for raw bytes */
     uint32_t depth;
     uint32_t history;

@@ -39,7 +39,8 @@ static void unlock_all(struct rtmw_region *r)
 
 int rtmw_lock_memory(rtmw_region *r)
 {
-    if (is_forked(r)) return RTMW_FORKED;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     lock_take(&r->lock);
     bool locked = r->memory_locked || lock_all(r);
     int failed = errno;

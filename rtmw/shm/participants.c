@@ -1,15 +1,24 @@
 /* Participants: attached processes, and what is done after they die.
  *
- * A participant is its slot's word: {start time, pid namespace, pid, generation, state}, claimed by one CAS. Whatever it claims
- * elsewhere names its slot, so cleaning up after it is a sweep over the region that anyone may run, repeat, or die in.
+ * A participant is its slot's word: {generation, pid, state}, claimed by one CAS under the lock that says that it lives
+ * (life.c). Whatever it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that anyone may
+ * run, repeat, or die in. The pid is for people.
+ *
+ * The lock is taken before the word says PRESENT and given up after it says ABSENT. So a word that says PRESENT or LEAVING
+ * and whose lock is free afterwards is a dead one's; a claimer that dies between lock and word leaves nothing.
  *
  * A slow sweeper must not sweep after the next owner of the slot. Hence `sweepers`: a sweeper sets its own bit there,
  * then sees that the word is still the dead one's, and only then begins; a claimer of the slot sees the word ABSENT,
  * then sees no bit. One of the two always sees the other. A sweeper that is stopped keeps this one slot from being
  * claimed anew, and nothing else.
+ *
+ * A living process loses its lock only if it closes the descriptor itself, as programs do that close all descriptors
+ * they do not know. It is swept then. It finds its word changed when it next opens, waits or sweeps, and its endpoints
+ * changed when it next publishes or takes; from then on each call returns RTMW_SWEPT and changes nothing shared.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,52 +29,25 @@
 
 enum { LAST_RESORT = PARTICIPANTS - 1 };
 
-enum process { UNKNOWN, GONE, FOUND };
-
-/* State letter, thread count and start time (clock ticks since boot) of a process. GONE only when the kernel says so:
- * a process that is short of file descriptors must not take everybody else for dead. */
-static enum process read_process(uint32_t pid, char *state, long *threads, uint64_t *start)
-{
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return errno == ENOENT && access("/proc/self/stat", F_OK) == 0 ? GONE : UNKNOWN;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    int failed = errno;
-    close(fd);
-    if (length <= 0) return length < 0 && failed == ESRCH ? GONE : UNKNOWN;
-    text[length] = 0;
-    char *after_name = strrchr(text, ')');
-    unsigned long long ticks = 0;
-    if (!after_name ||
-        sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-               state, threads, &ticks) != 3)
-        return UNKNOWN;
-    *start = ticks;
-    return FOUND;
-}
-
 static uint64_t pid_namespace(void)
 {
     struct stat about;
     return stat("/proc/self/ns/pid", &about) == 0 ? (uint64_t)about.st_ino : 0;
 }
 
-static uint8_t space_hash(uint64_t space) { return (uint8_t)(space ^ (space >> 8) ^ (space >> 16) ^ (space >> 24)); }
-
-/* Dead: no such process, another one with its pid, or a zombie whose threads are all gone. Stopped is not dead. */
-static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
+/* Is there no process with this pid, where it means the same as here? A pid that exists may be another process', and one
+ * of another namespace says nothing: then false. Unlike /proc, kill() does not hide the processes of others. */
+static bool pid_is_gone(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     uint64_t space = load_acquire(&r->participants[slot].pid_namespace);
-    if (participant_space(word) != space_hash(r->pid_namespace) || (space && space != r->pid_namespace))
-        return false; /* its pid means nothing here */
-    char state = 0;
-    long threads = 0;
-    uint64_t start = 0;
-    enum process found = read_process(participant_pid(word), &state, &threads, &start);
-    if (found != FOUND) return found == GONE;
-    if ((start & START_MASK) != participant_start(word)) return true;
-    return (state == 'Z' || state == 'X') && threads <= 1;
+    if (!space || space != r->pid_namespace) return false;
+    return kill((pid_t)participant_pid(word), 0) != 0 && errno == ESRCH;
+}
+
+/* `word` was read before: see life.c. Stopped is not dead. */
+static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
+{
+    return life_is_over(r, slot) || pid_is_gone(r, slot, word);
 }
 
 bool participant_is_dead(struct rtmw_region *r, uint32_t slot)
@@ -93,36 +75,40 @@ static void write_name(char *name, size_t size)
     }
 }
 
-static bool claim_slot(struct rtmw_region *r, uint32_t slot, uint64_t start)
+/* RTMW_OK; RTMW_NO_PARTICIPANT_SLOT: this one is another's; RTMW_NO_LOCKS and errno. The look at `sweepers` pairs with
+ * sweep_the_dead. */
+static int claim_slot(struct rtmw_region *r, uint32_t slot)
 {
     struct participant *p = &r->participants[slot];
     uint64_t word = load_seq(&p->word);
-    if (participant_state_of(word) != ABSENT) return false;
-    if (load_seq(&p->sweepers[0]) | load_seq(&p->sweepers[1])) return false; /* pairs with sweep_the_dead */
-    uint8_t space = space_hash(r->pid_namespace);
-    uint64_t mine = participant_make(start, space, (uint32_t)getpid(), participant_generation(word) + 1);
-    if (!cas64(&p->word, word, mine)) return false;
+    if (participant_state_of(word) != ABSENT) return RTMW_NO_PARTICIPANT_SLOT;
+    if (load_seq(&p->sweepers[0]) | load_seq(&p->sweepers[1])) return RTMW_NO_PARTICIPANT_SLOT;
+    int code = life_take(r, slot);
+    if (code != RTMW_OK) return code;
+    uint64_t mine = participant_make((uint32_t)getpid(), participant_generation(word) + 1);
+    if (!cas64(&p->word, word, mine)) return life_give(r, slot), RTMW_NO_PARTICIPANT_SLOT;
     store_release(&p->pid_namespace, r->pid_namespace);
     write_name(p->name, sizeof p->name);
     r->me = slot;
     r->my_word = mine;
-    return true;
+    return RTMW_OK;
 }
 
-static bool claim_any_slot(struct rtmw_region *r, uint64_t start)
+static int claim_any_slot(struct rtmw_region *r)
 {
-    for (uint32_t slot = 0; slot < LAST_RESORT; slot++)
-        if (claim_slot(r, slot, start)) return true;
-    return false;
+    int code = RTMW_NO_PARTICIPANT_SLOT;
+    for (uint32_t slot = 0; slot < LAST_RESORT && code == RTMW_NO_PARTICIPANT_SLOT; slot++) code = claim_slot(r, slot);
+    return code;
 }
 
 /* Only a participant may sweep. The last slot is for who finds the table full: it sweeps from there, and moves. */
-static bool claim_after_sweep(struct rtmw_region *r, uint64_t start)
+static int claim_after_sweep(struct rtmw_region *r)
 {
-    if (!claim_slot(r, LAST_RESORT, start)) return false;
+    int code = claim_slot(r, LAST_RESORT);
+    if (code != RTMW_OK) return code;
     uint64_t last_word = r->my_word;
     sweep_the_dead(r);
-    bool claimed = claim_any_slot(r, start);
+    code = claim_any_slot(r);
     uint32_t me = r->me;
     uint64_t word = r->my_word;
     r->me = LAST_RESORT;
@@ -130,18 +116,26 @@ static bool claim_after_sweep(struct rtmw_region *r, uint64_t start)
     participant_leave(r);
     r->me = me;
     r->my_word = word;
-    return claimed;
+    return code;
 }
 
 int participant_claim(struct rtmw_region *r)
 {
-    char state;
-    long threads;
-    uint64_t start = 0;
-    if (read_process((uint32_t)getpid(), &state, &threads, &start) != FOUND)
-        return RTMW_SYSTEM; /* nobody could tell who I am */
     r->pid_namespace = pid_namespace();
-    return claim_any_slot(r, start) || claim_after_sweep(r, start) ? RTMW_OK : RTMW_NO_PARTICIPANT_SLOT;
+    int code = claim_any_slot(r);
+    return code == RTMW_NO_PARTICIPANT_SLOT ? claim_after_sweep(r) : code;
+}
+
+bool is_swept(struct rtmw_region *r)
+{
+    if (!is_observer(r) && load_acquire(&r->participants[r->me].word) != r->my_word) store_relaxed(&r->swept, 1u);
+    return load_relaxed(&r->swept) != 0;
+}
+
+int region_state(struct rtmw_region *r)
+{
+    if (is_forked(r)) return RTMW_FORKED;
+    return is_observer(r) ? RTMW_OBSERVER : is_swept(r) ? RTMW_SWEPT : RTMW_OK;
 }
 
 static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)
@@ -157,6 +151,7 @@ static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word
     uint64_t mine = slot_make(slot_generation(word), slot_topic(word), r->me, SLOT_CLAIMED);
     if (slot_topic(word) >= r->header->topics || !cas64(&r->publisher_words[slot], word, mine)) return;
     topic_keep_bytes(&r->topics[slot_topic(word)], &r->publishers[slot]);
+    store_relaxed(&r->publishers[slot].identity, 0); /* an owner that lives sees it when it next publishes */
     slot_free(&r->publisher_words[slot], mine);
 }
 
@@ -196,7 +191,7 @@ static void wake_everybody(struct rtmw_region *r)
 static void sweep_after(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     struct participant *p = &r->participants[slot];
-    uint64_t gone = participant_in_state(participant_make(0, 0, 0, participant_generation(word)), ABSENT);
+    uint64_t gone = participant_in_state(participant_make(0, participant_generation(word)), ABSENT);
     sweep_descriptors(r, slot);
     free_slots(r, slot);
     settle_half_made(r, slot);
@@ -212,6 +207,7 @@ uint32_t sweep_the_dead(struct rtmw_region *r)
 {
     uint32_t swept = 0;
     r->swept_ns = monotonic_ns();
+    if (is_swept(r)) return 0; /* the bit that it would set is another's */
     for (uint32_t slot = 0; slot < PARTICIPANTS; slot++) {
         struct participant *p = &r->participants[slot];
         uint64_t word = load_seq(&p->word);
@@ -233,10 +229,11 @@ uint32_t sweep_if_due(struct rtmw_region *r, uint64_t every_ns)
     return monotonic_ns() - r->swept_ns >= every_ns ? sweep_the_dead(r) : 0;
 }
 
-/* Leaving in peace is a sweep after oneself. Nobody else sweeps meanwhile: the process lives. */
+/* Leaving in peace is a sweep after oneself. Nobody else sweeps meanwhile: the lock is held until the end. */
 void participant_leave(struct rtmw_region *r)
 {
     struct participant *p = &r->participants[r->me];
     uint64_t leaving = participant_in_state(r->my_word, LEAVING);
     if (cas64(&p->word, r->my_word, leaving)) sweep_after(r, r->me, leaving);
+    life_give(r, r->me);
 }

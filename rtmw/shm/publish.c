@@ -76,6 +76,7 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
+    if (publisher_is_swept(p)) return RTMW_SWEPT;
     if (size > r->header->pool_bytes) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     queue_trim(p, p->qos.priority, size > IN_PLACE);
@@ -89,7 +90,7 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
 
 void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
 {
-    if (is_forked(r)) return;
+    if (is_forked(r) || is_swept(r)) return;
     lock_take(&r->lock);
     descriptor_free(r, descriptor);
     lock_give(&r->lock);
@@ -113,6 +114,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
+    if (publisher_is_swept(p)) return RTMW_SWEPT;
     lock_take(&r->lock);
     int code = loan_append_locked(p, loan, qos);
     lock_give(&r->lock);
@@ -130,7 +132,7 @@ int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos
 void loan_keep(rtmw_publisher *p, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
-    if (is_forked(r)) return;
+    if (is_forked(r) || load_relaxed(&r->swept)) return;
     lock_take(&r->lock);
     hold_mine(r, loan->descriptor);
     lock_give(&r->lock);
@@ -213,7 +215,7 @@ int publish_quietly(rtmw_publisher *p, const struct part *parts, uint32_t count,
                     uint32_t *published)
 {
     struct rtmw_region *r = p->region;
-    int code = is_forked(r) ? RTMW_FORKED : RTMW_OK;
+    int code = is_forked(r) ? RTMW_FORKED : publisher_is_swept(p) ? RTMW_SWEPT : RTMW_OK;
     for (*published = 0; code == RTMW_OK && *published < count;) {
         uint32_t run = small_ones(parts + *published, count - *published), done = 0;
         if (run) {

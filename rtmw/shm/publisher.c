@@ -15,7 +15,7 @@ static int open_slot(rtmw_publisher *p, uint16_t type)
     if (!p->word) return RTMW_NO_ENDPOINT_SLOT;
     struct publisher_block *block = p->block = &r->publishers[p->slot];
     memset(block, 0, sizeof *block);
-    block->identity = endpoint_identity(r->my_word, p->word, p->slot);
+    block->identity = p->identity = endpoint_identity(r->my_word, p->word, p->slot);
     block->type = type;
     block->depth = p->qos.depth;
     block->history = p->qos.history;
@@ -46,7 +46,8 @@ static int open_locked(rtmw_publisher *p, const char *topic, const rtmw_type *ty
 int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_publisher_qos *qos,
                         rtmw_publisher **out)
 {
-    if (is_forked(r)) return RTMW_FORKED;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     if (qos && (qos->priority >= BANDS || qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE))
         return RTMW_BAD_QOS;
     rtmw_publisher *p = calloc(1, sizeof *p);
@@ -66,7 +67,7 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
 void rtmw_publisher_close(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
-    if (!is_forked(r)) {
+    if (!is_forked(r) && !is_swept(r)) {
         lock_take(&r->lock);
         topic_keep_bytes(p->topic, p->block);
         slot_free(&r->publisher_words[p->slot], p->word);
@@ -89,7 +90,8 @@ uint32_t rtmw_publisher_matched(rtmw_publisher *p)
 int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
 {
     struct rtmw_region *r = p->region;
-    if (is_forked(r)) return RTMW_FORKED;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     uint32_t word = arm_word(&p->topic->room);
     lock_take(&r->lock);
     bool full = !reliable_room(p);

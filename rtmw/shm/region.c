@@ -18,9 +18,26 @@
 
 uint32_t rtmw_forks;
 
-static void forked(void) { rtmw_forks++; }
+/* The attachments of this process. The lock also keeps a fork away from the moment between opening and noting a file. */
+static rtmw_lock attached_lock;
+static struct rtmw_region *attached;
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
+static void before_fork(void) { lock_take(&attached_lock); }
+static void after_fork(void) { lock_give(&attached_lock); }
+
+/* The child has the open files of its parent, and with them the locks that say that the parent lives: it closes them. */
+static void forked(void)
+{
+    rtmw_forks++;
+    for (struct rtmw_region *r = attached; r; r = r->next) {
+        if (life_file_is_open(r)) close(r->control_fd);
+        r->control_fd = -1;
+    }
+    attached = NULL;
+    lock_give(&attached_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, forked); }
 
 static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 {
@@ -34,7 +51,8 @@ static uint64_t place(uint64_t *at, uint64_t bytes)
     return here;
 }
 
-/* Table lengths follow from the size of the pool; a pool of 64 MiB has 32,768 descriptors and 1,024 topics. */
+/* Table lengths follow from the size of the pool; a pool of 64 MiB has 32,768 descriptors and 1,024 topics. Histograms are
+ * 8 KiB each, and the lowest slots have them: 512 for 64 MiB, so that tables take less than a third of their pool. */
 static struct header plan(uint64_t pool_bytes)
 {
     struct header h = {.version = RTMW_LAYOUT_VERSION, .pool_bytes = (pool_bytes + PAGE - 1) / PAGE * PAGE};
@@ -43,7 +61,7 @@ static struct header plan(uint64_t pool_bytes)
     h.topics = (uint32_t)clamp(h.pool_bytes / 65536, 256, 16384);
     h.publishers = h.subscribers = 2 * h.topics;
     h.types = 256;
-    h.histograms = (uint32_t)clamp(h.pages / 8, 128, HISTOGRAMS);
+    h.histograms = (uint32_t)clamp(h.pages / 32, 128, HISTOGRAMS);
     h.trace_entries = (uint32_t)clamp(h.pages, 1024, TRACE_ENTRIES);
     uint64_t at = sizeof(struct header) + sizeof(struct hints);
     h.at_participants = place(&at, PARTICIPANTS * sizeof(struct participant));
@@ -92,9 +110,9 @@ int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce)
     return RTMW_OK;
 }
 
-static int open_object(const char *name, int *fd)
+static int open_object(const char *name, bool look_on, int *fd)
 {
-    *fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+    *fd = shm_open(name, (look_on ? O_RDONLY : O_RDWR) | O_CLOEXEC, 0);
     if (*fd >= 0) return RTMW_OK;
     return errno == ENOENT ? RTMW_NOT_FOUND : errno == EACCES || errno == EPERM ? RTMW_DENIED : RTMW_SYSTEM;
 }
@@ -142,32 +160,73 @@ static int map_blocks(struct rtmw_region *r)
 {
     char name[64];
     struct stat about;
+    int fd;
     snprintf(name, sizeof name, REGION_BLOCKS, r->domain, (unsigned long long)r->header->nonce);
-    int code = open_object(name, &r->blocks_fd);
+    int code = open_object(name, is_observer(r), &fd);
     if (code != RTMW_OK) return code == RTMW_NOT_FOUND ? RTMW_DAMAGED : code;
-    if (fstat(r->blocks_fd, &about) != 0 || (uint64_t)about.st_size < r->header->pool_bytes) return RTMW_DAMAGED;
-    void *blocks = mmap(NULL, r->header->pool_bytes, PROT_READ, MAP_SHARED, r->blocks_fd, 0);
+    bool whole = fstat(fd, &about) == 0 && (uint64_t)about.st_size >= r->header->pool_bytes;
+    void *blocks = whole ? mmap(NULL, r->header->pool_bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    int failed = errno;
+    close(fd);
+    errno = failed;
+    if (!whole) return RTMW_DAMAGED;
     if (blocks == MAP_FAILED) return RTMW_SYSTEM;
     r->blocks = blocks;
     return RTMW_OK;
 }
 
+static int open_control(struct rtmw_region *r)
+{
+    char name[64];
+    struct stat about;
+    snprintf(name, sizeof name, REGION_CONTROL, r->domain);
+    lock_take(&attached_lock);
+    int code = open_object(name, is_observer(r), &r->control_fd);
+    if (code == RTMW_OK && fstat(r->control_fd, &about) == 0) {
+        r->control_device = (uint64_t)about.st_dev;
+        r->control_inode = (uint64_t)about.st_ino;
+        r->next = attached;
+        attached = r;
+    }
+    lock_give(&attached_lock);
+    return code;
+}
+
+/* The lock is given up with the file. */
+static void close_control(struct rtmw_region *r)
+{
+    lock_take(&attached_lock);
+    for (struct rtmw_region **at = &attached; *at; at = &(*at)->next)
+        if (*at == r) {
+            *at = r->next;
+            break;
+        }
+    if (life_file_is_open(r)) close(r->control_fd);
+    lock_give(&attached_lock);
+}
+
+/* Through an open file of its own: a mapping keeps its file open, with the locks of that file, also in a forked child. */
 static int map_control(struct rtmw_region *r, uint32_t *version)
 {
     char name[64];
+    struct stat about;
     int fd;
     snprintf(name, sizeof name, REGION_CONTROL, r->domain);
-    int code = open_object(name, &fd);
+    int code = open_object(name, is_observer(r), &fd);
     if (code != RTMW_OK) return code;
     code = read_header(fd, r->header, version);
     if (code == RTMW_OK) {
-        void *base = mmap(NULL, r->header->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (base == MAP_FAILED)
+        int may = is_observer(r) ? PROT_READ : PROT_READ | PROT_WRITE;
+        void *base = mmap(NULL, r->header->control_bytes, may, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED || fstat(fd, &about) != 0)
             code = RTMW_SYSTEM;
-        else
-            r->control = base;
+        else if ((uint64_t)about.st_ino != r->control_inode)
+            code = RTMW_NOT_FOUND; /* the domain was removed and made again meanwhile */
+        if (base != MAP_FAILED) r->control = base;
     }
+    int failed = errno;
     close(fd);
+    errno = failed;
     return code;
 }
 
@@ -175,7 +234,7 @@ static void unmap(struct rtmw_region *r)
 {
     if (r->blocks) munmap(r->blocks, r->header->pool_bytes);
     if (r->control) munmap(r->control, r->header->control_bytes);
-    if (r->blocks_fd >= 0) close(r->blocks_fd);
+    close_control(r);
     if (r->socket >= 0) close(r->socket);
     if (r->sender) close((int)r->sender - 1);
     free(r->refs);
@@ -183,29 +242,37 @@ static void unmap(struct rtmw_region *r)
     free(r);
 }
 
-int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
+/* What a participant has, and who looks on does not: a slot, and a place to look for free memory. */
+static int take_part(struct rtmw_region *r)
+{
+    r->refs = calloc(r->header->descriptors, sizeof *r->refs);
+    int code = r->refs ? participant_claim(r) : RTMW_SYSTEM;
+    if (code != RTMW_OK) return code;
+    r->scan = (uint32_t)((uint64_t)r->me * r->header->descriptors / PARTICIPANTS); /* apart from one another */
+    r->page_scan = (uint32_t)((uint64_t)r->me * r->header->pages / PARTICIPANTS);
+    sweep_the_dead(r);
+    return RTMW_OK;
+}
+
+int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint32_t *version)
 {
     struct rtmw_region *r = calloc(1, sizeof *r);
     if (!r) return RTMW_SYSTEM;
     r->domain = domain;
-    r->blocks_fd = r->socket = -1;
+    r->me = look_on ? NOBODY : 0;
+    r->control_fd = r->socket = -1;
     r->forks = rtmw_forks;
-    int code = map_control(r, version);
+    int code = open_control(r);
+    if (code == RTMW_OK) code = map_control(r, version);
     if (code == RTMW_OK) code = map_blocks(r);
-    if (code == RTMW_OK) {
-        find_tables(r);
-        r->refs = calloc(r->header->descriptors, sizeof *r->refs);
-        code = r->refs ? participant_claim(r) : RTMW_SYSTEM;
-    }
+    if (code == RTMW_OK) find_tables(r);
+    if (code == RTMW_OK && !look_on) code = take_part(r);
     if (code != RTMW_OK) {
         int saved = errno;
         unmap(r);
         errno = saved;
         return code;
     }
-    r->scan = (uint32_t)((uint64_t)r->me * r->header->descriptors / PARTICIPANTS); /* apart from one another */
-    r->page_scan = (uint32_t)((uint64_t)r->me * r->header->pages / PARTICIPANTS);
-    sweep_the_dead(r);
     *out = r;
     return RTMW_OK;
 }
@@ -213,45 +280,15 @@ int region_attach(uint32_t domain, struct rtmw_region **out, uint32_t *version)
 int rtmw_attach(uint32_t domain, rtmw_region **region)
 {
     uint32_t version;
-    return region_attach(domain, region, &version);
+    return region_attach(domain, false, region, &version);
 }
 
 void rtmw_detach(rtmw_region *r)
 {
-    if (!is_forked(r)) {
+    if (!is_forked(r) && !is_observer(r)) {
         lock_take(&r->lock);
         participant_leave(r);
         lock_give(&r->lock);
     }
     unmap(r);
-}
-
-const char *rtmw_describe(int code)
-{
-    static const char *const sentences[] = {
-        [RTMW_OK] = "done",
-        [RTMW_EMPTY] = "there is nothing to take",
-        [RTMW_FULL] = "the queue of a RELIABLE subscriber is full",
-        [RTMW_NO_MEMORY] = "no descriptor or block is free, and none may be evicted",
-        [RTMW_TIMEOUT] = "the time is up",
-        [RTMW_DEADLINE] = "the deadline passed without a message",
-        [RTMW_INTERRUPTED] = "a signal came",
-        [RTMW_LAPSED] = "the lease of this RELIABLE subscriber ran out",
-        [RTMW_CLOSED] = "the handle was closed",
-        [RTMW_TOO_LARGE] = "larger than the pool",
-        [RTMW_BAD_NAME] = "not a topic name: empty, longer than 191 bytes, or with control characters, *, ? or [",
-        [RTMW_BAD_QOS] = "a priority above 7, an unknown reliability, or a depth of 0",
-        [RTMW_NO_PARTICIPANT_SLOT] = "every participant slot is taken by a living process",
-        [RTMW_NO_TOPIC_SLOT] = "every topic slot is taken",
-        [RTMW_NO_ENDPOINT_SLOT] = "every endpoint slot is taken by a living process",
-        [RTMW_NO_TYPE_SLOT] = "every type slot is taken",
-        [RTMW_NOT_FOUND] = "there is no such domain",
-        [RTMW_VERSION] = "the region was made by another version",
-        [RTMW_DAMAGED] = "the region is half made, truncated, or contradicts itself",
-        [RTMW_DENIED] = "the region belongs to another user",
-        [RTMW_FORKED] = "the handle belongs to the parent process",
-        [RTMW_SYSTEM] = "a system call failed",
-    };
-    bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;
-    return known ? sentences[code] : "unknown code";
 }

@@ -9,6 +9,7 @@
 
 uint64_t region_control_bytes(uint64_t pool_bytes);
 int region_format(int control_fd, uint64_t pool_bytes, uint64_t nonce);
-int region_attach(uint32_t domain, struct rtmw_region **region, uint32_t *version_found);
+/* `look_on`: with read-only mappings and without a participant slot, for what changes nothing. */
+int region_attach(uint32_t domain, bool look_on, struct rtmw_region **region, uint32_t *version_found);
 
 #endif

@@ -8,6 +8,7 @@ nameless leftovers, which `leftovers` finds by the pid in their names.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 from contextlib import suppress
@@ -19,6 +20,7 @@ from rtmw.shm import _core
 
 SHM = "/dev/shm"
 """Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
+_NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
 
 
 def parse_size(size: int | str) -> int:
@@ -35,7 +37,7 @@ def parse_size(size: int | str) -> int:
 
 
 def domain_bytes(pool_bytes: int) -> int:
-    """What a domain with a pool of this size takes of /dev/shm: the pool and its control region."""
+    """What a domain with a pool of this size takes of /dev/shm: the pool, and tables that grow with it."""
     return pool_bytes + _core.control_bytes(pool_bytes)
 
 
@@ -51,26 +53,57 @@ def largest_pool(free: int) -> int | None:
 
 
 def _allocate(name: str, size: int) -> posix_ipc.SharedMemory:
-    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later."""
+    """An object with all of its memory reserved: a full /dev/shm is an error here, and never a SIGBUS later.
+
+    It is locked while its descriptor is open: its creator lives.
+    """
     shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=0)
+    with suppress(OSError):  # a sandbox may refuse it; then the pid in the name is all that tells
+        fcntl.flock(shared.fd, fcntl.LOCK_EX)
     try:
         os.posix_fallocate(shared.fd, 0, size)
-    except OSError as error:
+    except OSError:
         shared.close_fd()
         posix_ipc.unlink_shared_memory(name)
-        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
-            raise
-        free = os.statvfs(SHM).f_bavail * os.statvfs(SHM).f_frsize
-        raise SharedMemoryFull(
-            error.errno,
-            f"no room in {SHM}: {size} bytes were asked for, {free} are free; ask for a smaller pool, remove what is "
-            "left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (mount -o remount,size=... /dev/shm)",
-        ) from None
+        raise
     return shared
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size // (1 << 20))} MiB"
+
+
+def _power_of_two(size: int) -> int:
+    """The largest power of two up to this size, so that some room is left over; 0 below a MiB."""
+    return 1 << (size.bit_length() - 1) if size >= 1 << 20 else 0
+
+
+def _no_room(domain: int, pool_bytes: int, number: int) -> SharedMemoryFull:
+    about = os.statvfs(SHM)
+    free, whole = about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
+    fits = _power_of_two(min(largest_pool(free) or 0, pool_bytes - 1))
+    pool, tables = _mebibytes(pool_bytes), _mebibytes(_core.control_bytes(pool_bytes))
+    advice = f'; here rtmw.Domain({domain}, pool="{fits >> 20}M") fits' if fits else ""
+    return SharedMemoryFull(
+        number,
+        f"no room in {SHM} for domain {domain}: it needs {_mebibytes(domain_bytes(pool_bytes))}, a pool of {pool} and "
+        f"{tables} of tables, and {_mebibytes(free)} of {_mebibytes(whole)} are free. Ask for a smaller pool{advice}, "
+        "remove what is left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (a container: --shm-size=256m; "
+        "else: mount -o remount,size=256m /dev/shm)",
+    )
 
 
 def create(domain: int, pool_bytes: int) -> bool:
     """Make the region of a domain. False: somebody else was quicker, and theirs is used."""
+    try:
+        return _create(domain, pool_bytes)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise _no_room(domain, pool_bytes, error.errno) from None
+        raise
+
+
+def _create(domain: int, pool_bytes: int) -> bool:
     nonce = int.from_bytes(os.urandom(8), "little")
     control_name, blocks_name = _core.names(domain, nonce)
     nameless = f"/rtmw.{domain}.new.{os.getpid()}.{nonce:016x}"
@@ -103,7 +136,8 @@ def unlink(domain: int) -> list[str]:
     if not os.path.exists(SHM + control):
         raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")
     blocks = _objects(rf"rtmw\.{domain}\.blocks\.[0-9a-f]+")
-    names = [control, *(f"/{name}" for name in blocks if not _is_being_made(name) or _is_named(name))]
+    used = [control, *(f"/{name}" for name in blocks if not _is_being_made(name) or _is_named(name))]
+    names = [*used, *(name for name in leftovers(domain) if name not in used)]
     try:
         for name in names:
             unlink_quietly(name)
@@ -131,26 +165,45 @@ def _objects(pattern: str) -> list[str]:
     return sorted(name for name in os.listdir(SHM) if re.fullmatch(pattern, name))
 
 
-def _is_running(pid: str) -> bool:
-    return os.path.exists(f"/proc/{pid}")
-
-
-def leftovers() -> list[str]:
+def leftovers(domain: int | None = None) -> list[str]:
     """Objects of creators that died before their region had a name, and blocks that no region names any more."""
-    return [f"/{name}" for name in _objects(r"rtmw\..*") if _is_left_over(name)]
+    of = r"\d+" if domain is None else str(domain)
+    return [f"/{name}" for name in _objects(rf"rtmw\.{of}\..*") if _is_left_over(name)]
+
+
+def remove_leftovers(domain: int | None = None) -> list[str]:
+    """The same, removed."""
+    names = leftovers(domain)
+    for name in names:
+        unlink_quietly(name)
+    return names
 
 
 def _is_left_over(name: str) -> bool:
-    if new := re.fullmatch(r"rtmw\.\d+\.new\.(\d+)\.[0-9a-f]+", name):
-        return not _is_running(new[1])
+    if re.fullmatch(r"rtmw\.\d+\.new\.\d+\.[0-9a-f]+", name):
+        return not _creator_lives(name)
     is_blocks = re.fullmatch(r"rtmw\.\d+\.blocks\.[0-9a-f]+", name)
     return is_blocks is not None and not _is_being_made(name) and not _is_named(name)
+
+
+def _creator_lives(new: str) -> bool:
+    """Does who makes this nameless object live? Its pid may mean another process here, or none: then the lock tells."""
+    if os.path.exists(f"/proc/{new.split('.')[3]}"):
+        return True
+    try:
+        with open(f"{SHM}/{new}", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # locked, or not to be known
+        return True
+    return False
 
 
 def _is_being_made(blocks: str) -> bool:
     """Is their creator still at work? To be asked before `_is_named`: a creator names them first and is done then."""
     halves = _objects(rf"rtmw\.\d+\.new\.\d+\.{blocks.rpartition('.')[2]}")
-    return any(_is_running(name.split(".")[3]) for name in halves)
+    return any(_creator_lives(name) for name in halves)
 
 
 def _is_named(blocks: str) -> bool:

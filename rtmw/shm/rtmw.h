@@ -7,7 +7,8 @@
  *
  * A domain is created from Python (`rtmw.Domain(0)`) or by `rtmw doctor`; C programs attach to it.
  * Functions return RTMW_OK (0) or another rtmw_code. Handles may be used by many threads of the process that made
- * them; after fork() the child's calls return RTMW_FORKED. Times are nanoseconds; 0 means none, unless said.
+ * them; after fork() the child's calls return RTMW_FORKED. A region has one file descriptor, which says that the process
+ * lives: a program that closes it, as with closefrom(), is swept, and then gets RTMW_SWEPT. Times are nanoseconds; 0 means none, unless said.
  */
 #ifndef RTMW_H
 #define RTMW_H
@@ -48,7 +49,10 @@ typedef enum {
     RTMW_DAMAGED,   /* the region is half made, truncated, or contradicts itself */
     RTMW_DENIED,    /* the region belongs to another user */
     RTMW_FORKED,    /* the handle is the parent's */
-    RTMW_SYSTEM     /* a system call failed: see errno */
+    RTMW_SYSTEM,    /* a system call failed: see errno */
+    RTMW_SWEPT,     /* the process closed the region's file descriptor, and was taken for dead: attach anew */
+    RTMW_NO_LOCKS,  /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
+    RTMW_OBSERVER   /* the region is attached to look on only (not by rtmw_attach) */
 } rtmw_code;
 
 typedef enum { RTMW_TIMELY = 0, RTMW_ADAPTIVE = 1, RTMW_RELIABLE = 2 } rtmw_reliability;
@@ -124,6 +128,8 @@ typedef struct {
 } rtmw_subscriber_counters;
 
 RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
+/* The same in `text`, of `size` bytes; to RTMW_SYSTEM and RTMW_NO_LOCKS it adds what this errno means, and what to do. */
+RTMW_API const char *rtmw_explain(int code, int error, char *text, size_t size);
 
 /* Attach to a domain that exists. Sweeps after participants that died. */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);

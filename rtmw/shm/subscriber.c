@@ -154,7 +154,8 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
 int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_subscriber_qos *qos,
                          rtmw_subscriber **out)
 {
-    if (is_forked(r)) return RTMW_FORKED;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     unsigned reliability = qos ? (unsigned)qos->reliability & ~(unsigned)RTMW_EXACT : RTMW_ADAPTIVE;
     if (reliability > RTMW_RELIABLE || (qos && qos->depth == 0)) return RTMW_BAD_QOS;
     rtmw_subscriber *s = calloc(1, sizeof *s);
@@ -181,7 +182,7 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
 {
     struct rtmw_region *r = s->region;
     if (s->socket >= 0) close(s->socket);
-    if (!is_forked(r)) {
+    if (!is_forked(r) && !is_swept(r)) {
         lock_take(&r->lock);
         give_back(s);
         lock_give(&r->lock);
@@ -192,7 +193,7 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
 
 void rtmw_subscriber_adjust(rtmw_subscriber *s, uint32_t depth, uint64_t min_interval_ns)
 {
-    if (depth == 0 || is_forked(s->region)) return;
+    if (depth == 0 || is_forked(s->region) || is_swept(s->region)) return;
     lock_take(&s->region->lock);
     s->qos.depth = depth;
     s->qos.min_interval_ns = min_interval_ns;

@@ -94,6 +94,15 @@ static int rejoin(rtmw_subscriber *s)
     return RTMW_LAPSED;
 }
 
+/* RTMW_OK: its slot says that publishers count on it. RTMW_LAPSED: they did not, and do so again. RTMW_SWEPT. */
+static int be_counted(rtmw_subscriber *s)
+{
+    uint64_t word = load_seq(&s->region->subscriber_words[s->slot]);
+    if (__builtin_expect(word == s->word, 1)) return RTMW_OK;
+    if (word == ((s->word & ~UINT64_C(15)) | SLOT_LAPSED)) return rejoin(s);
+    return is_swept(s->region) ? RTMW_SWEPT : RTMW_OK;
+}
+
 static int step_highest(rtmw_subscriber *s, uint32_t *band)
 {
     uint32_t bands = load_seq(&s->topic->bands) & ((1u << BANDS) - 1);
@@ -161,7 +170,8 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
 static int take_locked(rtmw_subscriber *s, rtmw_message *message)
 {
     uint32_t band = BANDS;
-    if (__builtin_expect(is_lapsed(s), 0)) return rejoin(s);
+    int code = be_counted(s);
+    if (__builtin_expect(code != RTMW_OK, 0)) return code;
     if (s->qos.reliability == RTMW_TIMELY || (s->qos.reliability == RTMW_ADAPTIVE && load_relaxed(&s->topic->timely)))
         band = drop_beyond_depth(s);
     int stepped = STEP_OK;
@@ -226,7 +236,7 @@ int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
 
 void rtmw_release(rtmw_region *r, uint32_t descriptor)
 {
-    if (is_forked(r)) return;
+    if (is_forked(r) || load_relaxed(&r->swept)) return;
     lock_take(&r->lock);
     let_go(r, descriptor);
     lock_give(&r->lock);

@@ -63,7 +63,8 @@ enum trace_found trace_read(struct rtmw_region *r, uint64_t ticket, struct trace
 /* On for as long as somebody wants it. How many of this process do is its own affair. */
 int trace_begin(struct rtmw_region *r, uint32_t topic)
 {
-    if (is_forked(r)) return RTMW_FORKED;
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
     lock_take(&r->lock);
     if (!r->tracing) r->tracing = calloc(r->header->topics, sizeof *r->tracing);
     bool counted = r->tracing != NULL;
@@ -74,7 +75,7 @@ int trace_begin(struct rtmw_region *r, uint32_t topic)
 
 void trace_end(struct rtmw_region *r, uint32_t topic)
 {
-    if (is_forked(r)) return;
+    if (is_forked(r) || is_swept(r)) return;
     lock_take(&r->lock);
     if (r->tracing && r->tracing[topic] && --r->tracing[topic] == 0)
         fetch_and(&r->topics[topic].tracers[r->me >> 6], ~bit_of(r->me));

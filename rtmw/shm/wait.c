@@ -147,7 +147,7 @@ bool subscriber_arm(struct rtmw_subscriber *s)
     do {
         poll = load_seq(&s->topic->poll);
     } while (!cas32(&s->topic->poll, poll, poll + (poll & 1 ? 2 : 1)));
-    return has_next(s) || is_lapsed(s) || load_seq(&s->closed);
+    return has_next(s) || is_lapsed(s) || is_swept(s->region) || load_seq(&s->closed);
 }
 
 bool subscriber_rearm(struct rtmw_subscriber *s)
@@ -223,7 +223,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static int state_at(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
 {
     if (load_seq(&s->closed)) return RTMW_CLOSED;
-    if (has_next(s) || is_lapsed(s)) return RTMW_OK;
+    if (has_next(s) || is_lapsed(s) || is_swept(s->region)) return RTMW_OK;
     uint64_t deadline = load_relaxed(&s->deadline_at_ns);
     if (deadline && now >= deadline) return RTMW_DEADLINE;
     return now >= end ? RTMW_TIMEOUT : RTMW_EMPTY;

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +164,30 @@ def test_clean_removes_a_domain_that_nobody_uses(run: Run, domain_id: int) -> No
     assert "--yes" in err
     assert run("clean", "--yes")[0] == 0
     assert run("clean", "--yes")[1] == f"Domain {domain_id} does not exist; nothing was removed.\n"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_clean_removes_what_a_creator_left_that_was_killed_before_its_domain_had_a_name(
+    exists: bool, run: Run, domain_id: int
+) -> None:
+    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    left = [f"rtmw.{domain_id}.{half}" for half in (f"new.{dead}.{'0' * 15}7", f"blocks.{'0' * 15}7")]
+    for name in left:
+        Path("/dev/shm", name).write_bytes(bytes(8192))
+    try:
+        if exists:
+            rtmw.Domain(domain_id, pool="1M").close()
+        status, out, _ = run("clean", "--yes")
+        assert status == 0
+        assert out.startswith(
+            f"Removed domain {domain_id}: " if exists else f"Domain {domain_id} does not exist; removed"
+        )
+        for name in left:
+            assert f"{name} (8.0 KiB)" in out
+        assert list(Path("/dev/shm").glob(f"rtmw.{domain_id}.*")) == []
+    finally:
+        for name in left:
+            Path("/dev/shm", name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(

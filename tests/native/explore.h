@@ -47,6 +47,7 @@ struct world {
     uint32_t pid[REGIONS], pids;        /* of the participants; how many were ever given */
     uint32_t claiming;                  /* who it is while no actor runs */
     bool dead[32];                      /* by pid */
+    uint64_t locks[PARTICIPANTS];       /* pid that holds the lock of a slot; 0: none. Free if that pid is dead */
     uint64_t note[REGIONS][16];         /* what actors remember for the judge */
     uint32_t noted[REGIONS];
     uint32_t datagrams[PARTICIPANTS];   /* sent to the socket of a participant */

@@ -52,7 +52,23 @@ mutant "a waker wakes without changing the word" wait \
 mutant "a sweeper does not look at the word again" participants \
     's/if \(load_seq\(&p->word\) == leaving\) \{/{/' "sweep" "$@"
 mutant "a slot is claimed in spite of sweepers" participants \
-    's/if \(load_seq\(&p->sweepers\[0\]\) \| load_seq\(&p->sweepers\[1\]\)\) return false;//' "sweep" "$@"
+    's/if \(load_seq\(&p->sweepers\[0\]\) \| load_seq\(&p->sweepers\[1\]\)\) return RTMW_NO_PARTICIPANT_SLOT;//' "sweep" "$@"
+mutant "a message is looked at without a second look" peek \
+    's/return state_generation\(load_relaxed\(&d->state\)\) == generation && is_in_place;/return is_in_place;/' "peek" "$@"
+mutant "a message is looked at without its sequence" peek \
+    's/ == generation && is_in_place;/ == generation;/' "peek" "$@"
+mutant "a slot is claimed before its lock" participants \
+    's/^    int code = life_take\(r, slot\);$/    int code = RTMW_OK;/; s/^    (store_release\(&p->pid_namespace, r->pid_namespace\);)$/    life_take(r, slot); \1/' "attach" "$@"
+mutant "a lock is looked at before the word" participants \
+    's/if \(participant_state_of\(word\) == ABSENT \|\| slot == r->me \|\| !is_dead\(r, slot, word\)\) continue;/bool died = is_dead(r, slot, word); word = load_seq(\&p->word); if (participant_state_of(word) == ABSENT || slot == r->me || !died) continue;/' "sweep" "$@"
+mutant "a claim that failed keeps the lock" participants \
+    's/return life_give\(r, slot\), RTMW_NO_PARTICIPANT_SLOT;/return RTMW_NO_PARTICIPANT_SLOT;/' "attach" "$@"
+mutant "who was swept takes on" take \
+    's/return is_swept\(s->region\) \? RTMW_SWEPT : RTMW_OK;/return RTMW_OK;/' "swept" "$@"
+mutant "who was swept publishes on" participants \
+    's/store_relaxed\(&r->publishers\[slot\].identity, 0\);/(void)0;/' "swept" "$@"
+mutant "who was swept closes what is another one.s" subscriber \
+    's/if \(!is_forked\(r\) && !is_swept\(r\)\)/if (!is_forked(r))/' "swept" "$@"
 mutant "the dead keep what they were appending" descriptors \
     's/if \(descriptor_take_over\(r, index, state\)\) descriptor_free\(r, index\);//' "death" "$@"
 mutant "a message is emptied without a second look at holders" descriptors \

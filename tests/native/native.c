@@ -1,7 +1,6 @@
 /* See native.h. */
 #undef mmap /* here they are the real ones; see native_mmap */
 #undef munmap
-#undef open
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -56,17 +55,6 @@ int native_munmap(void *base, size_t size)
     for (int i = 0; i < 4; i++)
         if (mapped[i].uses && mapped[i].base == base) return --mapped[i].uses ? 0 : munmap(base, size);
     return munmap(base, size);
-}
-
-/* Under qemu-user the core is compiled with -Dopen=native_open. It makes up the stat file of its own process, with another
- * start time for each thread, so that everybody would take everybody else for dead; that of the first thread is real. */
-int native_open(const char *path, int flags)
-{
-    char real[64];
-    unsigned pid;
-    if (sscanf(path, "/proc/%u/stat", &pid) != 1) return open(path, flags);
-    snprintf(real, sizeof real, "/proc/%u/task/%u/stat", pid, pid);
-    return open(real, flags);
 }
 
 static void unlink_names(void)

@@ -22,7 +22,6 @@ uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds);
 struct rtmw_region *attach(uint32_t domain);
 void *native_mmap(void *, size_t, int, int, int, off_t);
 int native_munmap(void *, size_t);
-int native_open(const char *path, int flags);
 
 uint64_t random_next(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t limit);

@@ -82,6 +82,122 @@ static const struct outcome keeps_only[] = {
     {0},
 };
 
+/* ---- two that attach, one of them twice, to slots that come free and are claimed meanwhile ---- */
+
+static void attach_anew(void)
+{
+    world_new_process(me());
+    note(participant_claim(&world.region[me()]) == RTMW_OK);
+}
+
+static void attach_leave_attach(void)
+{
+    attach_anew();
+    participant_leave(&world.region[me()]);
+    attach_anew();
+}
+
+static void two_dead(void)
+{
+    for (uint32_t who = 0; who < 2; who++) world_kill(who);
+}
+
+/* What a claim that came to nothing locked is free again: the lock of each slot is held by its owner, or by nobody. */
+static bool locks_are_their_owners(void)
+{
+    for (uint32_t slot = 0; slot < PARTICIPANTS; slot++) {
+        uint64_t word = world.shared.participants[slot].word, holder = world.locks[slot];
+        bool held = holder && !world.dead[holder];
+        if (held != (participant_state_of(word) != ABSENT) || (held && holder != participant_pid(word))) return false;
+    }
+    return true;
+}
+
+static const char *each_has_its_own(void)
+{
+    struct rtmw_region *a = &world.region[0], *b = &world.region[1];
+    if (!world.note[0][0] || !world.note[1][0]) return "refused";
+    if (a->me == b->me) return "both have one slot";
+    if (load_seq(&a->participants[a->me].word) != a->my_word || load_seq(&b->participants[b->me].word) != b->my_word)
+        return "swept alive";
+    sweep_the_dead(&world.region[AUDITOR]);
+    if (!locks_are_their_owners()) return "a lock stays";
+    return all_comes_back() ? "each its own" : "";
+}
+
+static const struct outcome own_slots_only[] = {
+    {"each its own", ACCEPTABLE, "nobody is taken for dead between his lock and his word"},
+    {"swept alive", FORBIDDEN, "a sweeper saw a word whose lock was not taken yet"},
+    {"both have one slot", FORBIDDEN, "two processes claimed one slot"},
+    {"a lock stays", FORBIDDEN, "the slot can never be claimed again"},
+    {"refused", FORBIDDEN, "there were slots for both"},
+    {0},
+};
+
+/* ---- one lives and is swept, for it lost its lock: it stops, and harms nobody who has its slots now ---- */
+
+enum { LOST = 0, HEIR = 1 };
+
+static void swept_alive(void)
+{
+    struct rtmw_region *r = &world.region[HEIR];
+    participant_leave(r);
+    world_new_process(HEIR);
+    open_publisher(LOST, RTMW_ADAPTIVE, 64);
+    open_subscriber(LOST, RTMW_ADAPTIVE, 64);
+    publish_word(LOST, 100, PUBLISHED_BYTES);
+    world.locks[world.region[LOST].me] = 0;
+    sweep_the_dead(&world.region[AUDITOR]);
+    if (publish_word(LOST, 200, PUBLISHED_BYTES)) broken("publishes by a slot that is nobody's");
+    world.region[LOST].swept = 0;
+    world.claiming = HEIR;
+    if (participant_claim(r) != RTMW_OK || r->me != world.region[LOST].me) broken("not the slot of the one that was swept");
+    world.claiming = AUDITOR;
+    open_publisher(HEIR, RTMW_ADAPTIVE, 64);
+    open_subscriber(HEIR, RTMW_ADAPTIVE, 64);
+    if (world.publisher[HEIR].slot != world.publisher[LOST].slot || world.subscriber[HEIR].slot != world.subscriber[LOST].slot)
+        broken("not its endpoints");
+}
+
+static void go_on_and_close(void)
+{
+    rtmw_message m;
+    rtmw_publisher *p = malloc(sizeof *p);
+    rtmw_subscriber *s = malloc(sizeof *s);
+    uint64_t word = 200;
+    *p = world.publisher[LOST];
+    *s = world.subscriber[LOST];
+    note((uint64_t)rtmw_publish(p, &word, sizeof word, NULL));
+    note((uint64_t)rtmw_take(s, &m));
+    note((uint64_t)rtmw_wait(s, UINT64_MAX, 0));
+    rtmw_publisher_close(p);
+    rtmw_subscriber_close(s);
+    rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
+    note((uint64_t)rtmw_publisher_open(&world.region[LOST], "race", NULL, &qos, &p));
+}
+
+static const char *stopped_and_harmed_nobody(void)
+{
+    rtmw_message m;
+    struct rtmw_region *r = &world.region[HEIR];
+    if (world.note[0][0] != RTMW_SWEPT || world.note[0][1] != RTMW_SWEPT || world.note[0][3] != RTMW_SWEPT) return "goes on";
+    if (world.note[0][2] != RTMW_OK) return "waits";
+    if (load_seq(&r->publisher_words[world.publisher[HEIR].slot]) != world.publisher[HEIR].word ||
+        load_seq(&r->subscriber_words[world.subscriber[HEIR].slot]) != world.subscriber[HEIR].word)
+        return "closed another's";
+    if (!publish_word(HEIR, 300, PUBLISHED_BYTES) || !take_word(HEIR, &m) || word_of(&m) != 300) return "the heir is harmed";
+    rtmw_release(r, m.descriptor);
+    return all_comes_back() ? "stopped" : "";
+}
+
+static const struct outcome stopped_only[] = {
+    {"stopped", ACCEPTABLE, "each call says SWEPT, waits end, and closing changes nothing"},
+    {"goes on", FORBIDDEN, "it uses slots that are another process'"},
+    {"waits", FORBIDDEN, "nobody will ever wake it"},
+    {"closed another's", FORBIDDEN, "it freed the slot of another process"},
+    {0},
+};
+
 /* ---- a subscriber comes while others publish and evict ---- */
 
 static void subscribe_and_take(void)
@@ -158,6 +274,8 @@ static const struct outcome right_only[] = {
 const struct race membership_races[] = {
     {"open topic ‖ open topic", {4, 1}, 2, 3, nothing, {open_topic, open_topic}, one_topic, one_topic_only},
     {"sweep ‖ sweep ‖ attach", {4, 1}, 3, 2, one_dead, {sweep, sweep, attach_and_hold}, newcomer_keeps, keeps_only},
+    {"attach ‖ attach, leave ‖ sweep", {4, 1}, 3, 2, two_dead, {attach_anew, attach_leave_attach, sweep}, each_has_its_own, own_slots_only},
+    {"go on after being swept", {5, 1}, 1, 0, swept_alive, {go_on_and_close}, stopped_and_harmed_nobody, stopped_only},
     {"subscribe ‖ publish, evict ‖ publish", {8, 1}, 3, 2, reliable_publishers, {publish_2, publish_1, subscribe_and_take},
      nothing_lost, nothing_lost_only},
     {"expel ‖ close, subscribe", {4, 1}, 2, 3, stalled_subscriber, {expel, close_and_come_again}, judged_rightly, right_only},

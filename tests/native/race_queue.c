@@ -224,6 +224,45 @@ static const struct outcome one_for_each_other[] = {
     {0},
 };
 
+/* ---- somebody looks at messages without holding them, while they are evicted and their descriptors used again ---- */
+
+static void publish_3_large(void)
+{
+    for (uint64_t i = 1; i <= 3; i++)
+        if (publish_word(0, 100 + link_tag(band_of(0)->tail) + 1, 600)) note(i);
+}
+
+static void little_memory_and_a_message(void)
+{
+    open_publisher(0, RTMW_TIMELY, 1);
+    publish_3_large();
+}
+
+static void peek_all(void)
+{
+    struct peek at = {.band = band_of(0), .index = NIL};
+    struct peeked m;
+    uint64_t last = 0;
+    for (int i = 0; i < 6 && peek_next(&world.region[me()], &at, &m); i++) {
+        if (m.sequence <= last) broken("sequence %u comes after %u", (uint32_t)m.sequence, (uint32_t)last);
+        if (m.shown != PREVIEW || m.size != 600 || m.preview[0] != 100 + m.sequence)
+            broken("sequence %u shows %u", (uint32_t)m.sequence, (uint32_t)m.preview[0]);
+        note(last = m.sequence);
+    }
+}
+
+static const char *seen_as_published(void)
+{
+    if (world.noted[1] == 0) return "saw none";
+    return all_comes_back() ? "right" : "";
+}
+
+static const struct outcome right_or_none[] = {
+    {"right", ACCEPTABLE, "what it saw was published as that, in order"},
+    {"saw none", ACCEPTABLE, "each message that it came to was evicted while it looked"},
+    {0},
+};
+
 const struct race queue_races[] = {
     {"append ‖ append, first of the band", {4, 1}, 2, 3, two_publishers, {publish_1, publish_1}, order_of_words, both_orders},
     {"append ‖ append", {4, 1}, 2, 3, two_publishers_after_one_message, {publish_1, publish_1}, order_of_words, both_orders},
@@ -238,5 +277,7 @@ const struct race queue_races[] = {
     {"append, evict ‖ take ‖ take", {5, 1}, 3, 2, little_memory, {publish_2, take_two, take_two}, sums_add_up, right_only},
     {"append, evict ‖ append, evict ‖ take", {4, 1}, 3, 2, little_memory_two_publishers, {publish_1, publish_1, take_two},
      sums_add_up, right_only},
+    {"peek ‖ append, evict", {3, 1}, 2, 3, little_memory_and_a_message, {publish_3_large, peek_all}, seen_as_published,
+     right_or_none},
     {0},
 };

@@ -24,7 +24,7 @@ static void find_tables(struct rtmw_region *r)
     r->pages = world.shared.pages;
     r->granules = world.shared.granules;
     r->descriptors = world.shared.descriptors;
-    r->blocks_fd = r->socket = -1;
+    r->socket = -1;
 }
 
 static void empty_queues(void)
@@ -94,6 +94,8 @@ void world_kill(uint32_t who) { world.dead[world.pid[who]] = true; }
 void world_new_process(uint32_t who)
 {
     world.pid[who] = ++world.pids;
+    world.region[who].control_fd = (int)world.pid[who];
+    world.region[who].swept = 0;
     memset(world.refs[who], 0, sizeof world.refs[who]);
     memset(world.tracing[who], 0, sizeof world.tracing[who]);
 }

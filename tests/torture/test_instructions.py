@@ -77,7 +77,7 @@ MUTANTS = {
         "kill",
     ),
     "who is stopped is taken for dead": (
-        without("participants.c", "return (state == 'Z' ", "return (state == 'T' || state == 'Z' "),
+        without("life.c", "F_OFD_SETLK, &lock) == 0) return ", "F_OFD_SETLK, &lock) == 0) return life_give(r, slot), "),
         "release",
         "stop",
     ),

@@ -242,6 +242,9 @@ static void look(void)
     struct rtmw_region *r = regions[below(REGIONS)];
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t b = 0; b < BANDS; b++) band_last_sequence(r, &r->topics[t].band[b]);
+    struct peek at = {.band = &r->topics[below(3)].band[below(BANDS)], .index = NIL};
+    struct peeked seen;
+    for (uint32_t i = 0; i < 64 && peek_next(r, &at, &seen); i++) CHECK(seen.shown <= PREVIEW);
     for (uint32_t i = 0; i < 8; i++) waiting_for(r, &r->topics[below(3)], &r->subscribers[i]);
     for (uint32_t i = 0; i < ENDS; i++)
         if (publishers[i]) rtmw_publisher_matched(publishers[i]);
@@ -253,11 +256,8 @@ static void trace(void)
     uint32_t at = below(REGIONS);
     struct rtmw_region *r = regions[at];
     struct trace_event event;
-    if (tracing[at])
-        trace_end(r, 0);
-    else
-        CHECK(trace_begin(r, 0) == RTMW_OK);
-    tracing[at] = !tracing[at];
+    if (tracing[at]) trace_end(r, 0);
+    tracing[at] = !tracing[at] && answered(trace_begin(r, 0)) == RTMW_OK;
     for (uint64_t next = trace_next(r), i = 0; i < 64; i++) trace_read(r, next - i, &event);
 }
 

@@ -1,0 +1,177 @@
+"""Who only looks on takes no place in the domain, and can write nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import rtmw
+from rtmw import observe, shm
+from tests.books import assert_whole
+from tests.child import Spawn
+
+PLACES = 127
+
+
+@pytest.fixture
+def full(domain: rtmw.Domain) -> Iterator[rtmw.Domain]:
+    """A domain without a free place, with a message that is held and one that is not yet taken."""
+    with (
+        rtmw.Publisher("pump/speed", domain=domain, history=2) as publisher,
+        rtmw.Subscriber("pump/speed", domain=domain) as subscriber,
+    ):
+        publisher.publish(b"first")
+        sample = subscriber.receive(10)
+        publisher.publish(b"second" * 100)
+        others = [shm.Region(domain.id) for _ in range(PLACES - 1)]
+        yield domain
+        sample.release()
+        del others
+
+
+def rtmw_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rtmw", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+COMMANDS = (
+    ("topic", "list"),
+    ("topic", "info", "pump/speed"),
+    ("topic", "hz", "--count", "1", "--window", "0.1"),
+    ("topic", "bw", "--count", "1", "--window", "0.1"),
+    ("topic", "delay", "pump/speed", "--count", "1", "--window", "0.1"),
+    ("topic", "queue", "pump/speed"),
+    ("top", "--once", "--window", "0.1"),
+    ("graph",),
+    ("doctor",),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_commands_that_look_on_work_in_a_domain_without_a_free_place(
+    command: tuple[str, ...], full: rtmw.Domain
+) -> None:
+    done = rtmw_command(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    if command != ("doctor",):
+        assert "pump/speed" in done.stdout or command[1:2] == ("delay",)
+    else:
+        assert f"{PLACES} participants" in done.stdout
+        assert "The books balance." in done.stdout
+
+
+def test_a_program_that_finds_no_place_is_told_what_needs_none(full: rtmw.Domain, spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import os, rtmw
+        number = int(os.environ["RTMW_DOMAIN"])
+        try:
+            rtmw.Domain(number)
+        except rtmw.LimitReached as error:
+            print(error)
+        print(rtmw.Domain(number, observe=True).pool)
+        """
+    )
+    assert f"rtmw.Domain({full.id}, observe=True)" in child.line()
+    assert int(child.line()) == full.pool
+
+
+def test_clean_sees_who_lives_in_a_domain_without_a_free_place(full: rtmw.Domain) -> None:
+    done = rtmw_command("clean", "--yes")
+    assert done.returncode != 0
+    assert f"(pid {os.getpid()})" in done.stderr
+    assert full.id in shm.domains()
+
+
+ALL_VIEWS = """
+    import os, sys
+    import rtmw
+    from rtmw import observe
+    domain = rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), observe=True)
+    topic, = observe.topics(domain)
+    books = observe.examine(domain)
+    queued = observe.queue(domain, "pump/speed")
+    (reader,) = topic.subscribers
+    print(topic.published, reader.received, len(books.participants), books.problems)
+    print([(m.sequence, m.preview[:12], m.to_be_sent) for m in queued])
+    print(queued[0].holders == (int(sys.stdin.readline()),))
+    def told(use):
+        try:
+            return repr(use())
+        except rtmw.DomainError as error:
+            return "told" if "observe=True" in str(error) else str(error)
+    print(*(told(use) for use in (
+        lambda: rtmw.Publisher("pump/speed", domain=domain),
+        lambda: rtmw.Subscriber("pump/speed", domain=domain),
+        lambda: observe.examine(domain, fix=True),
+        lambda: observe.Trace(domain, ["pump/speed"]),
+        lambda: domain.lock_memory(),
+        lambda: domain.region.sweep(),
+        lambda: domain.region.fileno(),
+    )))
+    with rtmw.Publisher("other") as publisher:
+        print(publisher.publish(b"takes part beside"), len(observe.examine(domain).participants))
+"""
+
+
+def test_who_looks_on_sees_all_and_is_told_that_it_may_not_change_anything(domain: rtmw.Domain, spawn: Spawn) -> None:
+    with (
+        rtmw.Publisher("pump/speed", domain=domain) as publisher,
+        rtmw.Subscriber("pump/speed", domain=domain) as subscriber,
+    ):
+        publisher.publish(b"first")
+        sample = subscriber.receive(10)
+        publisher.publish(b"second" * 100)
+        child = spawn(ALL_VIEWS)
+        child.send(str(os.getpid()))
+        assert child.line() == "2 1 1 ()"
+        assert child.line() == "[(1, b'first', False), (2, b'secondsecond', True)]"
+        assert child.line() == "True"
+        assert child.line() == " ".join(["told"] * 7)
+        assert child.line() == "True 2"
+        assert child.wait() == 0
+        sample.release()
+    assert_whole(domain)
+
+
+def test_a_process_that_takes_part_looks_on_through_that(domain: rtmw.Domain) -> None:
+    with rtmw.Domain(domain.id, observe=True) as looking, rtmw.Publisher("t", domain=looking) as publisher:
+        assert publisher.publish(b"x")
+        assert len(observe.examine(looking).participants) == 1
+
+
+def test_a_domain_that_nobody_created_cannot_be_looked_at(domain_id: int) -> None:
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, observe=True)
+    assert domain_id not in shm.domains()
+
+
+def test_a_queue_is_read_whole_while_messages_come_and_go(domain: rtmw.Domain, spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import os, rtmw, threading
+        publisher = rtmw.Publisher("t", depth=16, reliability=rtmw.Reliability.TIMELY)
+        sizes = (8, 100, 700, 5000)
+        print("in", flush=True)
+        number = 0
+        while os.getppid() > 1:
+            number += 1
+            publisher.publish(number.to_bytes(8, "little") * (sizes[number % 4] // 8))
+        """
+    )
+    assert child.line() == "in"
+    seen = 0
+    while seen < 20_000:
+        messages = observe.queue(domain, "t")
+        seen += len(messages)
+        numbers = [int.from_bytes(message.preview[:8], "little") for message in messages]
+        assert numbers == sorted(set(numbers))
+        assert [message.sequence for message in messages] == numbers
+        for message, number in zip(messages, numbers, strict=True):
+            assert message.size == (8, 100, 700, 5000)[number % 4] // 8 * 8
+            assert message.preview == (number.to_bytes(8, "little") * 8)[: min(64, message.size)]
+    child.kill()

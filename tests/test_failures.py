@@ -1,0 +1,64 @@
+"""What the system refuses is said in words: what it was, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+import rtmw
+from rtmw.shm import _core
+from tests.child import Spawn
+
+WITHOUT_DESCRIPTORS = """
+    import os, resource
+    import rtmw
+    from rtmw.net.library import Engine
+    from rtmw.record.library import Collector
+    from rtmw.replay.library import Player
+    number = int(os.environ["RTMW_DOMAIN"])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (7, 7))
+    for spare in (0, 1):
+        taken = []
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for descriptor in taken[:spare]:
+            os.close(descriptor)
+        for use in (
+            lambda: rtmw.Domain(number),
+            lambda: Engine(number),
+            lambda: Collector(number, 1, 1 << 20),
+            lambda: Player(number, 0, 0),
+        ):
+            try:
+                print("no error:", use(), flush=True)
+            except Exception as error:
+                print(isinstance(error, (OSError, rtmw.RtmwError)) or type(error).__name__, error, flush=True)
+        for descriptor in taken[spare:]:
+            os.close(descriptor)
+"""
+
+
+def test_who_may_open_no_more_files_is_told_so_and_what_to_do(domain: rtmw.Domain, spawn: Spawn) -> None:
+    child = spawn(WITHOUT_DESCRIPTORS)
+    for _ in range(8):
+        told = child.line()
+        assert told.startswith("True ")
+        for part in ("Too many open files", "ulimit -n"):
+            assert part in told
+    assert child.wait() == 0
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES])
+def test_what_a_system_call_failed_with_is_said_with_advice(number: int) -> None:
+    told = _core.explain(_core.SYSTEM, number)
+    assert os.strerror(number) in told
+    assert len(told.split(": ")) == 3
+
+
+def test_other_codes_say_nothing_of_a_system_call() -> None:
+    assert _core.explain(_core.TIMEOUT, errno.EMFILE) == "the time is up"
