@@ -24,8 +24,8 @@ def parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, 
     return by_place, by_name
 
 
-def test_a_domain_takes_id_pool_and_create() -> None:
-    assert parameters(rtmw.Domain) == ({"id": None}, {"pool": "64M", "create": True})
+def test_a_domain_takes_id_pool_create_and_observe() -> None:
+    assert parameters(rtmw.Domain) == ({"id": None}, {"pool": "64M", "create": True, "observe": False})
 
 
 def test_a_publisher_takes_what_the_specification_lists() -> None:
