@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import rtmw
+from rtmw import shm
 from rtmw.cli.common import CommandError, attach, await_topic, find_topic
 from rtmw.cli.filters import Filter
 from rtmw.cli.show import show_json
@@ -49,6 +50,8 @@ def echo(arguments: argparse.Namespace) -> int:
 
 def _attached(arguments: argparse.Namespace) -> Domain:
     """The domain, which has the topic: who only looks makes neither, and a name that is mistyped is told."""
+    if not shm.is_topic_name(arguments.topic):
+        raise CommandError(f"{arguments.topic!r} cannot be the name of a topic; echo shows one topic, by its name.")
     if arguments.wait:
         return await_topic(arguments.domain, arguments.topic, arguments.timeout)
     try:

@@ -56,6 +56,13 @@ def test_echo_of_a_domain_that_does_not_exist_does_not_make_it(run: Run, domain_
         rtmw.Domain(domain_id, create=False)
 
 
+@pytest.mark.parametrize("more", [(), ("--wait",)])
+def test_echo_of_a_pattern_is_refused_and_never_waits_for_a_topic_of_that_name(run: Run, more: tuple[str, ...]) -> None:
+    status, out, err = run("topic", "echo", "pump/*", *more)
+    assert (status, out) == (1, "")
+    assert err == "rtmw: 'pump/*' cannot be the name of a topic; echo shows one topic, by its name.\n"
+
+
 def test_echo_of_a_mistyped_name_does_not_make_the_topic(run: Run, domain: rtmw.Domain) -> None:
     with rtmw.Publisher("pump/speed", domain=domain):
         status, _, err = run("topic", "echo", "pump/sped", "--timeout", "0.1")
