@@ -211,6 +211,8 @@ def run(speed: float, limit: int) -> dict[str, Report]:
     publisher = context.Process(target=work, args=(publish, results, speed, limit), daemon=True)
     publisher.start()
     publisher.join()
+    if publisher.exitcode != 0:
+        sys.exit("The process publish failed.")
     reports = dict([results.get(timeout=30)])
     end.set()
     reports.update(results.get(timeout=30) for _ in range(3))
@@ -235,6 +237,7 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=7200.0, help="seconds of 2013 in a second (default 7200)")
     parser.add_argument("--limit", type=int, default=1000, help="flights to replay (default 1000; all: 336776)")
     arguments = parser.parse_args()
+    data_folder()  # before anything is started
     reports = run(arguments.speed, arguments.limit)
     print(f"published: {reports['publish']['published']}")
     for role in ("board", "delays", "counter"):

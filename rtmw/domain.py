@@ -58,10 +58,11 @@ def _current(regions: weakref.WeakValueDictionary[int, shm.Region], id: int) -> 
 class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
-    `pool`: size of the message-block pool when this call creates the domain ("64M", or bytes). `reserve`: the share of
-    that pool, and of the messages it can hold, which only priorities above 3 may use, so that what is urgent finds room
-    when RELIABLE subscribers that stand still need all the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a
-    quarter. A domain that exists keeps its own. `create=False`: DomainNotFound if nobody has created it.
+    `id`: 0 to 232; None: the environment's RTMW_DOMAIN, else 0. `pool`: size of the message-block pool when this call
+    creates the domain ("64M", or bytes). `reserve`: the share of that pool, and of the messages it can hold, which only
+    priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need all the
+    rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. A domain that exists keeps its own pool and
+    reserve. `create=False`: DomainNotFound if nobody has created it.
     `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
     places that it has for processes. Publishers and subscribers refuse such a Domain.
 
@@ -71,7 +72,7 @@ class Domain(Closing):
 
     def __init__(
         self,
-        id: int = 0,
+        id: int | None = None,
         *,
         pool: int | str = "64M",
         reserve: float = 0.125,
@@ -79,14 +80,14 @@ class Domain(Closing):
         observe: bool = False,
     ) -> None:
         pool_bytes, reserved = shm.parse_size(pool), shm.parse_reserve(reserve)
-        self.id = _check_id(id)
+        self.id = _number(id)
         with _lock:
             if observe:
-                region = _current(_regions, id) or _current(_observed, id) or shm.Region(id, True)
-                _observed[id] = region
+                region = _current(_regions, self.id) or _current(_observed, self.id) or shm.Region(self.id, True)
+                _observed[self.id] = region
             else:
-                region = _current(_regions, id) or _attach(id, pool_bytes, reserved, create)
-                _regions[id] = region
+                region = _current(_regions, self.id) or _attach(self.id, pool_bytes, reserved, create)
+                _regions[self.id] = region
         self._region: shm.Region | None = region
         self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()
 

@@ -28,8 +28,9 @@ def _log() -> logging.Logger:
 class Listener(Closing, Generic[T]):
     """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time.
 
-    An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. A callback
-    may close the listener or the subscriber. A lease that ran out is logged, and shows in the subscriber's stats.
+    An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. That holds
+    for SystemExit, too: `sys.exit()` ends a program only in its main thread. A callback may close the listener or the
+    subscriber. A lease that ran out is logged, and shows in the subscriber's stats.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class Listener(Closing, Generic[T]):
     def _call(self, function: Callable[[], object]) -> None:
         try:
             function()
-        except Exception:
+        except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
             self.errors += 1
-            _log().exception("rtmw: the listener of topic %r raised; it goes on", self._subscriber.topic)
+            what = type(error).__name__
+            _log().exception("rtmw: the listener of topic %r raised %s; it goes on", self._subscriber.topic, what)
 
     def close(self) -> None:
         """Stop calling back; waits for a callback that runs, unless called from it. The subscriber stays open."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rtmw import shm
 from rtmw.qos import Reliability
-from rtmw.types import AnyType, MessageType
+from rtmw.types import AnyType, MessageType, shown_name
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Offer:
 
     @property
     def type_name(self) -> str:
-        return "*" if isinstance(self.type, AnyType) else self.type.name
+        return "*" if isinstance(self.type, AnyType) else shown_name(self.type.name)
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str
 
 
 def type_name_of(types: dict[int, tuple[str, bytes]], index: int) -> str:
-    """Name of a type by its index in the region; `?` when it is not among `types`, as one that was made later."""
+    """Name of a type for people, by its index in the region; `?` when it is not among `types`: made later."""
     if index == shm.TYPE_ANY:
         return "*"
-    return "bytes" if index == shm.TYPE_RAW else types.get(index, ("?", b""))[0]
+    return "bytes" if index == shm.TYPE_RAW else shown_name(types.get(index, ("?", b""))[0])
 
 
 def _same_type(types: dict[int, tuple[str, bytes]], index: int, type: MessageType | AnyType) -> bool:

@@ -11,7 +11,7 @@ from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.matching import Offer, refusals
-from rtmw.qos import PRIORITIES, Reliability
+from rtmw.qos import PRIORITIES, Reliability, check_reliability
 from rtmw.types import MessageType, resolve
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Publisher(shm.Publisher[T], Closing):
             raise ValueError(f"priority {priority!r} does not exist; there are 0 (lowest) to {PRIORITIES - 1}")
         message_type = resolve(type)
         self.type = message_type
-        self.reliability = Reliability(reliability)
+        self.reliability = check_reliability(reliability)
         self._domain = domain_of(domain)
         in_place = message_type.in_place
         super().__init__(

@@ -21,6 +21,35 @@ class Reliability(IntEnum):
     """Nothing goes unread: `publish` waits up to `max_blocking` seconds, then returns False."""
 
 
+def check_reliability(given: Any) -> Reliability:
+    """The reliability that a user gave; ValueError with those that there are."""
+    try:
+        return Reliability(given)
+    except ValueError:
+        names = list(Reliability.__members__)
+        meant = given if given in names else names[-1]
+        raise ValueError(
+            f"reliability={given!r} is not possible; give one of rtmw.Reliability: {', '.join(names)}, "
+            f"as in reliability=rtmw.Reliability.{meant}"
+        ) from None
+
+
+def check_times(min_interval: float | None, deadline: float | None, lease: float | None, asked: Reliability) -> None:
+    """ValueError where times of a subscriber contradict each other, or its reliability."""
+    if deadline is not None and deadline <= 0:
+        raise ValueError(f"deadline={deadline!r} is not possible; it must be seconds above 0, or None")
+    if deadline is not None and min_interval is not None and min_interval > deadline:
+        raise ValueError(
+            f"min_interval={min_interval!r} with deadline={deadline!r} is not possible: nothing is received within "
+            f"min_interval, so that each deadline would be missed; the deadline must be as long, or longer"
+        )
+    if lease is not None and asked is not Reliability.RELIABLE:
+        raise ValueError(
+            f"lease={lease!r} with reliability {asked.name} is not possible: no publisher waits for this subscriber; "
+            "ask for reliability=rtmw.Reliability.RELIABLE, or leave the lease out"
+        )
+
+
 @dataclass(frozen=True)
 class Profile:
     """QoS of one kind of real-time information, as keyword sets for `Publisher` and `Subscriber`."""

@@ -15,7 +15,7 @@ from rtmw.errors import RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import Offer, unheard
 from rtmw.publisher import check_count, wire_type
-from rtmw.qos import Reliability
+from rtmw.qos import Reliability, check_reliability, check_times
 from rtmw.types import AnyType, MessageType, from_description, resolve
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ class Subscriber(shm.Subscriber[T], Closing):
     """Takes messages of one type (or `rtmw.ANY`) from a topic, the highest priority first.
 
     `min_interval`: seconds after a message in which nothing is received. `deadline`: seconds without a message after
-    which `receive` raises DeadlineMissed. `depth`: unread messages kept for it; `history`: messages from before it came
-    that it wants. `lease` (RELIABLE only): seconds that a publisher waits for it while it stands still, None: no limit.
-    `spin`: seconds to spin before sleeping, 0: none, None: adaptive.
+    which `receive` raises DeadlineMissed, `min_interval` or more. `depth`: unread messages kept for it; `history`:
+    messages from before it came that it wants. `lease` (RELIABLE only): seconds that a publisher waits for it while it
+    stands still, None: no limit. `spin`: seconds to spin before sleeping, 0: none, None: adaptive.
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
     """
@@ -140,10 +140,9 @@ class Subscriber(shm.Subscriber[T], Closing):
         lease: float | None = None,
         spin: float | None = None,
     ) -> None:
-        if deadline is not None and deadline <= 0:
-            raise ValueError(f"deadline={deadline!r} is not possible; it must be seconds above 0, or None")
         self.type: MessageType | AnyType = type if isinstance(type, AnyType) else resolve(type)
-        self.reliability = Reliability(reliability)
+        self.reliability = check_reliability(reliability)
+        check_times(min_interval, deadline, lease, self.reliability)
         self._domain = domain_of(domain)
         self._reader: Callable[[], Reader | None] = lambda: None
         region = self._domain.region

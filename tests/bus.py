@@ -31,6 +31,11 @@ class Order(IdlStruct, typename="Order"):
     text: str
 
 
+def lease_of(reliability: rtmw.Reliability, seconds: float) -> float | None:
+    """A lease for a subscriber that asks for RELIABLE; others have none."""
+    return seconds if reliability is rtmw.Reliability.RELIABLE else None
+
+
 def eventually(fact: Callable[[], object], within: float = LONG) -> None:
     """Wait until something is true that another thread or process does."""
     until = time.monotonic() + within

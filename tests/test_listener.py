@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -46,6 +47,21 @@ def test_an_exception_of_the_callback_is_reported_and_counted_and_it_goes_on(cap
     records = [record for record in caplog.records if record.name == "rtmw"]
     assert len(records) == 2
     assert all(record.exc_info and "'t'" in record.getMessage() for record in records)
+
+
+def test_sys_exit_in_the_callback_is_reported_and_counted_and_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    publisher, subscriber, got = rtmw.Publisher("t"), rtmw.Subscriber("t"), list[bytes]()
+
+    def callback(sample: rtmw.Sample[bytes]) -> None:
+        if sample.value == b"end":
+            sys.exit("the callback wants to end the program")
+        got.append(sample.value)
+
+    with caplog.at_level(logging.ERROR, "rtmw"), subscriber.listen(callback) as listener:
+        publisher.publish_many([b"end", b"good"])
+        eventually(lambda: got == [b"good"])
+    assert listener.errors == 1
+    assert "the listener of topic 't' raised SystemExit; it goes on" in caplog.text
 
 
 def test_a_missed_deadline_calls_on_deadline() -> None:

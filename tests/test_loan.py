@@ -37,6 +37,15 @@ def test_what_is_written_into_a_loan_is_the_message(pair: Pair, size: int) -> No
     assert subscriber.receive(1).value == b"w" * size
 
 
+def test_a_loan_shows_its_topic_and_size_and_whether_it_is_over(pair: Pair) -> None:
+    published, dropped = pair[0].loan(5), pair[0].loan(BIG)
+    assert (repr(published), repr(dropped)) == ("<rtmw.Loan 't' size=5>", "<rtmw.Loan 't' size=100000>")
+    published.publish()
+    dropped.drop()
+    assert repr(published) == "<rtmw.Loan 't' size=5, closed>"
+    assert repr(dropped) == "<rtmw.Loan 't' size=100000, closed>"
+
+
 def test_a_loan_is_a_buffer_itself(pair: Pair) -> None:
     publisher, subscriber = pair
     with publisher.loan(800) as loan:

@@ -9,7 +9,6 @@ import pytest
 
 import rtmw
 from rtmw import shm
-from rtmw.shm.region import bytes_needed
 from tests import namespaces
 
 MIB = 1 << 20
@@ -19,7 +18,7 @@ ROWS = re.findall(r"^\| (\d+[MG])[^|]*\| ([\d,]+) MiB \|", PAGE.read_text(), re.
 
 @pytest.mark.parametrize(("pool", "in_all"), ROWS)
 def test_the_page_says_what_a_domain_takes(pool: str, in_all: str) -> None:
-    assert -(-bytes_needed(shm.parse_size(pool)) // MIB) == int(in_all.replace(",", ""))
+    assert -(-shm.domain_bytes(shm.parse_size(pool)) // MIB) == int(in_all.replace(",", ""))
 
 
 def test_the_page_has_the_default() -> None:
@@ -29,7 +28,7 @@ def test_the_page_has_the_default() -> None:
 def test_a_domain_takes_what_is_said_and_no_more(domain_id: int) -> None:
     with rtmw.Domain(domain_id, pool="4M"):
         objects = Path("/dev/shm").glob(f"rtmw.{domain_id}.*")
-        assert sum(path.stat().st_blocks * 512 for path in objects) == bytes_needed(4 * MIB)
+        assert sum(path.stat().st_blocks * 512 for path in objects) == shm.domain_bytes(4 * MIB)
 
 
 SHM_OF_A_CONTAINER = """

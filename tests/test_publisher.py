@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 import rtmw
@@ -27,6 +28,29 @@ def test_bytes_of_any_kind_and_length_travel_unchanged(value: bytes) -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
     publisher.publish(value)
     assert subscriber.receive(1).value == bytes(value)
+
+
+@pytest.mark.parametrize("size", [12, 300, 500_000])
+def test_memory_that_is_not_in_one_piece_travels_in_its_order(size: int) -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
+    payload = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    pieces = [
+        memoryview(payload)[::2],
+        memoryview(payload)[::-1],
+        np.frombuffer(payload, np.uint8).reshape(4, -1).T,
+        np.frombuffer(payload, np.uint8).reshape(4, -1)[:, 1:3],
+    ]
+    assert publisher.publish_many(pieces) == len(pieces)  # type: ignore[arg-type]
+    assert publisher.publish(memoryview(payload)[::3])
+    assert taken(subscriber) == [piece.tobytes() for piece in (*pieces, memoryview(payload)[::3])]
+
+
+def test_a_memoryview_that_was_released_is_refused_as_such() -> None:
+    publisher, view = rtmw.Publisher("t"), memoryview(b"abc")
+    view.release()
+    with pytest.raises(ValueError, match="released memoryview"):
+        publisher.publish(view)
+    assert publisher.stats().published == 0
 
 
 @pytest.mark.parametrize("value", ["text", 5, None, [1, 2], object()])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import time
+import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +45,16 @@ def test_a_sample_tells_what_it_is(pair: Pair) -> None:
     slack = 50_000_000  # the wall clock and the one that stamps are read one after the other
     assert before - slack <= sample.source_time_ns <= after + slack
     assert lifetime_of(sample) == 3600
+
+
+def test_a_sample_shows_its_topic_sequence_and_size(pair: Pair) -> None:
+    publisher, subscriber = pair
+    publisher.publish(b"first", priority=5)
+    publisher.publish(b"second", priority=5)
+    sample = subscriber.take_many(2)[1]
+    assert repr(sample) == "<rtmw.Sample 't' priority=5 sequence=2 size=6>"
+    sample.release()
+    assert repr(sample) == "<rtmw.Sample 't' priority=5 sequence=2 size=6, released>"
 
 
 def test_a_message_without_lifetime_never_expires(pair: Pair) -> None:
@@ -195,6 +207,63 @@ def test_a_sample_outlives_its_subscriber_and_its_domain(domain_id: int) -> None
     view = sample.data
     del sample
     assert view[BIG - 1] == 7
+
+
+def endpoints(kind: str) -> tuple[rtmw.Publisher[Any], rtmw.Subscriber[Any], Any]:
+    """A publisher, a subscriber that decodes in the way that is named, and a message."""
+    if kind == "bytes":
+        return rtmw.Publisher("k"), rtmw.Subscriber("k"), bytes(BIG)
+    if kind == "numpy":
+        return rtmw.Publisher("k", np.float64), rtmw.Subscriber("k", np.float64), np.arange(1000.0)
+    type = rtmw.ANY if kind == "any" else Reading
+    return rtmw.Publisher("k", Reading), rtmw.Subscriber("k", type), Reading("A1", 7.5)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "numpy", "any", "typed"])
+def test_a_sample_keeps_its_memory_and_not_its_subscriber(domain: rtmw.Domain, kind: str) -> None:
+    publisher, subscriber, message = endpoints(kind)
+    publisher.publish(message)
+    publisher.publish(message)
+    sample, released = subscriber.take_many(2)
+    released.release()
+    gone = weakref.ref(subscriber)
+    assert publisher.subscribers == 1
+    del subscriber
+    assert gone() is None
+    assert publisher.subscribers == 0
+    publisher.publish_many([message] * 200)
+    assert held(domain) == 1
+    assert np.array_equal(sample.value, message) if kind == "numpy" else getattr(sample.value, "value", 7.5) == 7.5
+    assert (sample.topic, sample.sequence) == (released.topic, released.sequence - 1) == ("k", 1)
+    assert sample.type_name == released.type_name
+    del sample
+    assert held(domain) == 0
+
+
+def test_a_subscriber_in_a_cycle_is_collected_though_a_sample_of_it_lives(domain: rtmw.Domain) -> None:
+    publisher, subscriber = rtmw.Publisher("k", Reading), rtmw.Subscriber("k", Reading)
+    publisher.publish(Reading("A1", 7.5))
+    sample = subscriber.receive(1)
+    subscriber.itself, subscriber.last = subscriber, sample  # type: ignore[attr-defined]
+    del subscriber
+    gc.collect()
+    assert publisher.subscribers == 0
+    assert sample.value == Reading("A1", 7.5)
+
+
+def test_a_reliable_publisher_does_not_wait_for_a_subscriber_of_which_only_samples_are_left(
+    domain: rtmw.Domain,
+) -> None:
+    reliable = rtmw.Reliability.RELIABLE
+    publisher = rtmw.Publisher("k", reliability=reliable, max_blocking=0)
+    subscriber = rtmw.Subscriber("k", reliability=reliable, depth=1)
+    publisher.publish(b"1")
+    sample = subscriber.receive(1)
+    assert publisher.publish(b"2")
+    assert not publisher.publish(b"3")
+    del subscriber
+    assert publisher.publish(b"3")
+    assert sample.value == b"1"
 
 
 def test_a_sample_held_does_not_keep_others_from_being_delivered(pair: Pair) -> None:

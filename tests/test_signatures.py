@@ -24,8 +24,9 @@ def parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, 
     return by_place, by_name
 
 
-def test_a_domain_takes_id_pool_reserve_and_create() -> None:
-    assert parameters(rtmw.Domain) == ({"id": 0}, {"pool": "64M", "reserve": 0.125, "create": True})
+def test_a_domain_takes_id_pool_reserve_create_and_observe() -> None:
+    by_name = {"pool": "64M", "reserve": 0.125, "create": True, "observe": False}
+    assert parameters(rtmw.Domain) == ({"id": None}, by_name)
 
 
 def test_a_publisher_takes_what_the_specification_lists() -> None:
@@ -87,6 +88,32 @@ def test_methods_of_the_core_take_what_the_specification_lists() -> None:
     ):
         with pytest.raises(TypeError):
             wrong()  # type: ignore[no-untyped-call]
+
+
+def test_inspect_sees_what_methods_of_the_core_take() -> None:
+    of_a_message = {"priority": None, "lifetime": None, "valid_until": None}
+    assert parameters(rtmw.Publisher.publish) == ({"value": REQUIRED}, of_a_message)
+    assert parameters(rtmw.Publisher.publish_many) == ({"values": REQUIRED}, {})
+    assert parameters(rtmw.Publisher.loan) == ({"size": REQUIRED}, of_a_message)
+    assert parameters(rtmw.Subscriber.take_many) == ({"limit": REQUIRED}, {})
+    assert parameters(rtmw.Subscriber.receive) == ({"timeout": None}, {})
+    for method in (
+        rtmw.Publisher.close,
+        rtmw.Subscriber.close,
+        rtmw.Subscriber.take,
+        rtmw.Subscriber.fileno,
+        rtmw.Sample.release,
+        rtmw.Loan.publish,
+        rtmw.Loan.drop,
+    ):
+        assert parameters(method) == ({}, {})
+
+
+@pytest.mark.parametrize("kind", [rtmw.Publisher, rtmw.Subscriber, rtmw.Sample, rtmw.Loan])
+def test_everything_public_of_the_core_has_a_docstring(kind: type) -> None:
+    public = {name: member for name, member in inspect.getmembers(kind) if not name.startswith("_")}
+    assert inspect.getdoc(kind)
+    assert [name for name, member in public.items() if not inspect.getdoc(member)] == []
 
 
 @pytest.mark.usefixtures("domain")

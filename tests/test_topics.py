@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,6 +87,23 @@ def test_no_type_uses_8_bit_integers_because_older_dds_programs_crash_on_them(fa
     for kind in types_of(family).values():
         if issubclass(kind, IdlStruct):
             assert not any("int8" in str(annotation) for annotation in kind.__annotations__.values()), kind
+
+
+def test_what_is_installed_has_one_package_at_its_top_and_the_topics_inside() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    folders = [path.parent.name for path in ROOT.glob("*/__init__.py")]
+    assert [name for name in folders if any(fnmatchcase(name, wanted) for wanted in settings["include"])] == ["rtmw"]
+    inside = {path.name for path in (ROOT / "rtmw" / "demo" / "topics").iterdir()}
+    assert inside >= {path.name for path in (ROOT / "topics").glob("*.*")}
+
+
+def test_a_programs_own_topics_are_not_in_the_way_of_the_demonstration(tmp_path: Path) -> None:
+    (tmp_path / "topics.py").write_text("own = True\n")
+    modules = [f"rtmw.demo.{path.stem}" for path in (ROOT / "rtmw" / "demo").glob("[a-z]*.py")]
+    program = f"import topics, {', '.join(modules)}; print(topics.own)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)

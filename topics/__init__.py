@@ -7,6 +7,6 @@ Each module holds its types (also as OMG IDL, in the file of the same name) and 
 modules leave out `from __future__ import annotations`: cyclonedds reads the types of the fields as objects.
 """
 
-from topics.topic import Topic
+from .topic import Topic
 
 __all__ = ["Topic"]

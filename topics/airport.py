@@ -10,7 +10,8 @@ from cyclonedds.idl.annotations import final, key
 from cyclonedds.idl.types import float32, int64, uint32
 
 import rtmw
-from topics.topic import Topic
+
+from .topic import Topic
 
 
 @final

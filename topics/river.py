@@ -7,7 +7,8 @@ from cyclonedds.idl.annotations import final, key
 from cyclonedds.idl.types import float32, float64, int64
 
 import rtmw
-from topics.topic import Topic
+
+from .topic import Topic
 
 
 @final

@@ -9,7 +9,8 @@ from cyclonedds.idl.annotations import final, key
 from cyclonedds.idl.types import float32, float64, int32, sequence, uint32, uint64
 
 import rtmw
-from topics.topic import Topic
+
+from .topic import Topic
 
 if TYPE_CHECKING:
     Percentages = Sequence[float]

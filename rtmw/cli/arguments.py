@@ -112,7 +112,7 @@ def _add_watching(commands: Commands) -> None:
 
 def _add_windows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=positive, default=1.0, help="seconds to measure over (default 1)")
-    parser.add_argument("--count", type=count, help="windows to show (default: until Ctrl-C)")
+    parser.add_argument("--count", type=count, help="windows to show (default: until q or Ctrl-C)")
 
 
 def _add_topic_commands(commands: Commands) -> None:
@@ -141,6 +141,7 @@ def _add_echo(commands: Commands) -> None:
     parser = _add(commands, "echo", echo.echo, "print the messages of a topic as they come")
     parser.add_argument("topic")
     parser.add_argument("--count", type=count, help="messages to print (default: until Ctrl-C)")
+    parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
     parser.add_argument("--timeout", type=positive, help="give up after so many seconds without a message to print")
     parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
     parser.add_argument(
@@ -155,8 +156,12 @@ def _add_echo(commands: Commands) -> None:
 def _add_publish(commands: Commands) -> None:
     parser = _add(commands, "pub", publish.publish, "publish messages by hand")
     parser.add_argument("topic")
-    parser.add_argument("value", help="text; with --type, an object in JSON")
-    parser.add_argument("--type", type=load_type, metavar="MODULE:CLASS", help="dataclass to publish (default: bytes)")
+    parser.add_argument("value", help="JSON for the type that the topic carries; text where it carries none, or bytes")
+    types = parser.add_mutually_exclusive_group()
+    types.add_argument(
+        "--type", type=load_type, metavar="MODULE:CLASS", help="dataclass to publish (default: what the topic carries)"
+    )
+    types.add_argument("--bytes", action="store_true", help="publish the text as bytes, whatever the topic carries")
     parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")
     parser.add_argument("--count", type=count, default=1, help="messages to publish (default 1)")
     parser.add_argument("--priority", type=int, choices=range(PRIORITIES), default=0)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import time
+from contextlib import suppress
+from typing import Final
 
 from rtmw import observe
 from rtmw.domain import Domain
-from rtmw.errors import RtmwError
+from rtmw.errors import DomainNotFound, RtmwError
+
+LOOK_S: Final = 0.05
+"""How often it is looked for what is not there yet."""
 
 
 class CommandError(RtmwError):
@@ -21,6 +27,23 @@ def attach(number: int) -> Domain:
 def look_at(number: int) -> Domain:
     """Attach to a domain that exists, to look on: read-only, and without one of its 127 places."""
     return Domain(number, observe=True)
+
+
+def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
+    """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
+    end_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        with suppress(DomainNotFound):
+            if _has_topic(number, name):
+                return attach(number)
+        if end_s is not None and time.monotonic() >= end_s:
+            raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
+        time.sleep(LOOK_S)
+
+
+def _has_topic(number: int, name: str) -> bool:
+    with look_at(number) as domain:
+        return any(name == found for _, found, *_ in domain.region.topics())
 
 
 def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:

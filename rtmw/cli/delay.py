@@ -9,6 +9,7 @@ from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Cell, Table, duration, live, program, show_json
 from rtmw.cli.values import to_plain
+from rtmw.cli.windows import windows
 from rtmw.latency import PERCENTILES
 from rtmw.observe import TopicActivity
 
@@ -17,19 +18,15 @@ COLUMNS = ("subscriber", "pid", "messages", *(f"p{percent:g}" for percent in PER
 
 def delay(arguments: argparse.Namespace) -> int:
     """Print the percentiles of all messages that were taken in each window."""
-    meter, windows = observe.Meter(), 0
+    meter = observe.Meter()
     with look_at(arguments.domain) as domain, live() as display:
-        next_s = time.monotonic()
-        meter.read([find_topic(domain, arguments.domain, arguments.topic)], next_s)
-        while arguments.count is None or windows < arguments.count:
-            next_s = max(next_s + arguments.window, time.monotonic())
-            time.sleep(max(0.0, next_s - time.monotonic()))
+        meter.read([find_topic(domain, arguments.domain, arguments.topic)], time.monotonic())
+        for _ in windows(arguments.window, arguments.count):
             (topic,) = meter.read([find_topic(domain, arguments.domain, arguments.topic)], time.monotonic())
             if arguments.json:
                 show_json(_record(topic))
             else:
                 display.update(delay_table(topic))
-            windows += 1
     return 0
 
 

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rtmw import observe, shm
 from rtmw.cli.common import attach, look_at
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
-from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, program, show, show_json, size
+from rtmw.cli.values import to_plain
 from rtmw.errors import DomainNotFound
+from rtmw.observe import Books, Holding, TableUse
+from rtmw.observe.books import PAGE_BYTES
 
-PAGE_BYTES = 4096
+MOST_HOLDINGS = 5
+"""Topics that are named as those that hold most."""
+NEARLY_FULL = 0.9
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """What a domain looks like."""
+
+    books: Books
+    tables: tuple[TableUse, ...]
+    holdings: list[Holding]
+    mapped: int
+    """Bytes that each of its processes maps."""
 
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Print the examination; status 1 if the books do not balance."""
-    books, mapped = _examine(arguments.domain, arguments.fix)
+    findings = _examine(arguments.domain, arguments.fix)
     machine, leftovers = checks(), _leftovers(arguments.fix)
-    real_time = fitness(mapped)
-    balanced = books is None or not books.problems
+    real_time = fitness(findings.mapped if findings else None)
+    balanced = findings is None or not findings.books.problems
     if arguments.json:
         found = {
-            "books": books,
+            "books": findings.books if findings else None,
+            "tables": findings.tables if findings else (),
+            "holdings": [_record(holding) for holding in findings.holdings] if findings else [],
             "machine": machine,
             "real_time": real_time,
             "domains": shm.domains(),
@@ -35,20 +56,29 @@ def doctor(arguments: argparse.Namespace) -> int:
     print(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
     for name in leftovers:
         print(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
-    if books is None:
+    if findings is None:
         print(f"Domain {arguments.domain} does not exist: there are no books to check.")
     else:
-        _show_books(arguments.domain, books)
+        _show_findings(arguments.domain, findings)
     return 0 if balanced else 1
 
 
-def _examine(number: int, fix: bool) -> tuple[observe.Books | None, int | None]:
-    """The books, and the bytes that each of its processes maps; nothing without a domain."""
+def _examine(number: int, fix: bool) -> _Findings | None:
+    """None without a domain."""
     try:
         with attach(number) if fix else look_at(number) as domain:
-            return observe.examine(domain, fix), domain.region.mapped_bytes
+            books = observe.examine(domain, fix)
+            held = observe.holdings(observe.topics(domain), books)
+            return _Findings(books, observe.tables(domain, books), held, domain.region.mapped_bytes)
     except DomainNotFound:
-        return None, None
+        return None
+
+
+def _record(holding: Holding) -> dict[str, Any]:
+    """The same for programs; of the slowest subscriber, who it is."""
+    slowest = holding.slowest
+    who = {"pid": slowest.pid, "process": slowest.process, "behind": slowest.behind} if slowest else None
+    return {**to_plain(holding), "slowest": who}
 
 
 def _leftovers(fix: bool) -> list[str]:
@@ -60,22 +90,64 @@ def _checks_table(title: str, found: list[Check]) -> Table:
     return Table(title, ("what", "found", "advice"), [(c.name, c.found, c.advice or None) for c in found])
 
 
-def _show_books(number: int, books: observe.Books) -> None:
+def _show_findings(number: int, findings: _Findings) -> None:
+    books = findings.books
     columns = ("pid", "process", "alive", "publishers", "subscribers", "loaned", "held")
     rows = [
         (p.pid, p.process, "yes" if p.alive else "no", p.publishers, p.subscribers, p.loaned, p.held)
         for p in books.participants
     ]
-    show(Table(f"Domain {number}, region {books.version}: {len(rows)} participants", columns, rows))
+    show(Table(f"Domain {number}, region {books.version}: {counted(len(rows), 'participant')}", columns, rows))
+    show(tables_table(findings.tables))
+    for table in findings.tables:
+        if table.share >= NEARLY_FULL:
+            print(f"Nearly full: {table.name}. {_advice(table.name)}")
+    if findings.holdings:
+        show(holdings_table(findings.holdings))
     show(books_table(books))
     for line in books.repaired:
         print(f"Repaired: {line}")
+    if books.reclaimed:
+        print(f"Given back: {counted(books.reclaimed, 'descriptor')} that no queue and nobody held.")
     for line in books.problems:
         print(f"Problem: {line}")
     print("The books do not balance." if books.problems else "The books balance.")
 
 
-def books_table(books: observe.Books) -> Table:
+def tables_table(tables: Sequence[TableUse]) -> Table:
+    """How full each is."""
+    rows = [(table.name, *_amounts(table), f"{100 * table.share:.0f} %") for table in tables]
+    return Table("Tables", ("table", "used", "of", "full"), rows)
+
+
+def _amounts(table: TableUse) -> tuple[Cell, Cell]:
+    return (size(table.used), size(table.size)) if table.name == "pool" else (table.used, table.size)
+
+
+def _advice(table: str) -> str:
+    if table in ("descriptors", "pool"):
+        return "The topics that hold most are below; a domain that is made with a larger pool has more."
+    if table == "participants":
+        return "No further program can attach until one ends."
+    return "A domain that is made with a larger pool has more." if table != "types" else "No further type fits."
+
+
+def holdings_table(holdings: Sequence[Holding]) -> Table:
+    """The topics that hold most of the memory, and who is slowest to read them."""
+    rows = [
+        (one.topic, one.messages, size(one.bytes), f"{100 * one.share:.1f} %", _slowest(one))
+        for one in holdings[:MOST_HOLDINGS]
+    ]
+    title = "Topics that hold most memory"
+    return Table(title, ("topic", "messages", "in the pool", "share", "slowest subscriber"), rows)
+
+
+def _slowest(holding: Holding) -> str | None:
+    slowest = holding.slowest
+    return f"{program(slowest.process)} ({slowest.pid}): {slowest.behind} behind" if slowest else None
+
+
+def books_table(books: Books) -> Table:
     """Where every descriptor and page is."""
     rows: list[tuple[str, int, str]] = [
         ("descriptors free", books.descriptors_free, ""),

@@ -9,26 +9,35 @@ from datetime import datetime
 from typing import Any
 
 import rtmw
-from rtmw.cli.common import CommandError
+from rtmw import shm
+from rtmw.cli.common import CommandError, attach, await_topic, find_topic
+from rtmw.cli.filters import Filter
 from rtmw.cli.show import show_json
-from rtmw.cli.values import fields, lines, pick, to_plain
+from rtmw.cli.values import lines, part_at, to_plain
+from rtmw.domain import Domain
+from rtmw.errors import DomainNotFound
+from rtmw.types import shown_name
 
 
 def echo(arguments: argparse.Namespace) -> int:
     """Print messages until the count, the timeout or Ctrl-C."""
     shown = 0
     # TIMELY, so that no publisher waits for this terminal; what it was too slow for is said at the end.
-    with rtmw.Subscriber(
-        arguments.topic,
-        rtmw.ANY,
-        domain=arguments.domain,
-        reliability=rtmw.Reliability.TIMELY,
-        depth=1024,
-        history=arguments.history,
-    ) as subscriber:
+    with (
+        _attached(arguments) as domain,
+        rtmw.Subscriber(
+            arguments.topic,
+            rtmw.ANY,
+            domain=domain,
+            reliability=rtmw.Reliability.TIMELY,
+            depth=1024,
+            history=arguments.history,
+        ) as subscriber,
+    ):
+        sieve = _Sieve(domain, arguments)
         try:
             while arguments.count is None or shown < arguments.count:
-                sample = _next(subscriber, arguments)
+                sample = _next(subscriber, sieve, arguments)
                 if sample is None:
                     break
                 shown += 1
@@ -39,7 +48,49 @@ def echo(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _next(subscriber: rtmw.Subscriber[Any], arguments: argparse.Namespace) -> rtmw.Sample[Any] | None:
+def _attached(arguments: argparse.Namespace) -> Domain:
+    """The domain, which has the topic: who only looks makes neither, and a name that is mistyped is told."""
+    if not shm.is_topic_name(arguments.topic):
+        raise CommandError(f"{arguments.topic!r} cannot be the name of a topic; echo shows one topic, by its name.")
+    if arguments.wait:
+        return await_topic(arguments.domain, arguments.topic, arguments.timeout)
+    try:
+        domain = attach(arguments.domain)
+        find_topic(domain, arguments.domain, arguments.topic)
+    except (DomainNotFound, CommandError) as error:
+        told = str(error) if str(error).endswith((".", "?")) else f"{error}."
+        raise CommandError(f"{told} --wait waits for the topic.") from None
+    return domain
+
+
+class _Sieve:
+    """Says which messages are shown. A filter that none can pass is an error, not silence."""
+
+    def __init__(self, domain: Domain, arguments: argparse.Namespace) -> None:
+        self._domain = domain
+        self._arguments = arguments
+        self._hopeless: set[str] = set()
+        """Types of which no message can pass."""
+
+    def __call__(self, type_name: str, plain: Any) -> bool:
+        wanted: Filter | None = self._arguments.filter
+        if wanted is None or wanted(plain):
+            return True
+        fault = None if type_name in self._hopeless else wanted.fault(plain)
+        if fault is not None:
+            self._hopeless.add(type_name)
+            self._tell(type_name, fault)
+        return False
+
+    def _tell(self, type_name: str, fault: str) -> None:
+        """An error if the topic has no other type, of which a message may pass."""
+        topic = self._arguments.topic
+        if set(find_topic(self._domain, self._arguments.domain, topic).types) <= self._hopeless:
+            raise CommandError(f"A message on {topic} {fault}.")
+        print(f"rtmw: messages of type {type_name} are not shown: one {fault}.", file=sys.stderr)
+
+
+def _next(subscriber: rtmw.Subscriber[Any], sieve: _Sieve, arguments: argparse.Namespace) -> rtmw.Sample[Any] | None:
     """Print the next message that passes the filter; None if none came in time."""
     end = None if arguments.timeout is None else time.monotonic() + arguments.timeout
     while True:
@@ -48,7 +99,7 @@ def _next(subscriber: rtmw.Subscriber[Any], arguments: argparse.Namespace) -> rt
         except TimeoutError:
             return None
         plain = to_plain(sample.value)
-        if arguments.filter is None or arguments.filter(plain):
+        if sieve(shown_name(sample.type_name), plain):
             _print(sample, _field(plain, arguments), arguments.json)
             return sample
 
@@ -56,20 +107,21 @@ def _next(subscriber: rtmw.Subscriber[Any], arguments: argparse.Namespace) -> rt
 def _field(plain: Any, arguments: argparse.Namespace) -> Any:
     if arguments.field is None:
         return plain
-    try:
-        return pick(plain, arguments.field)
-    except KeyError:
-        has = ", ".join(fields(plain)) or "no fields"
-        raise CommandError(f"A message on {arguments.topic} has no field {arguments.field}; it has {has}.") from None
+    part = part_at(plain, arguments.field)
+    if part.lack is not None:
+        raise CommandError(f"A message on {arguments.topic} has no field {arguments.field}; {part.lack}.")
+    return part.value
 
 
 def _print(sample: rtmw.Sample[Any], plain: Any, as_json: bool) -> None:
     if as_json:
-        names = ("topic", "type_name", "sequence", "priority", "source_time_ns", "expires_ns", "publisher")
-        show_json({**{name: getattr(sample, name) for name in names}, "value": plain})
+        names = ("sequence", "priority", "source_time_ns", "expires_ns", "publisher")
+        about = {"topic": sample.topic, "type_name": shown_name(sample.type_name)}
+        show_json({**about, **{name: getattr(sample, name) for name in names}, "value": plain})
         return
     stamp = datetime.fromtimestamp(sample.source_time_ns / 1e9).isoformat(sep=" ", timespec="microseconds")
-    print(f"# {stamp}  {sample.topic}  {sample.type_name}  sequence {sample.sequence}  priority {sample.priority}")
+    name = shown_name(sample.type_name)
+    print(f"# {stamp}  {sample.topic}  {name}  sequence {sample.sequence}  priority {sample.priority}")
     print("\n".join([*lines(plain), "---"]), flush=True)
 
 

@@ -9,11 +9,12 @@ import platform
 import sys
 from dataclasses import dataclass
 
+from rtmw import shm
 from rtmw.cli.show import size
 
 SHARED_MEMORY = "/dev/shm"
-ENOUGH_BYTES = 64 << 20
-"""The pool of a domain made with the defaults."""
+USUAL_POOL = 64 << 20
+"""Of a domain made with the defaults."""
 FUTEX_WAITV = 449
 """Number of the system call, the same on every architecture (Linux 5.16)."""
 PACKAGES = ("rtmw", "posix-ipc", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
@@ -49,9 +50,18 @@ def _shared_memory() -> Check:
         return Check(SHARED_MEMORY, str(error.strerror), f"mount a tmpfs at {SHARED_MEMORY}")
     free = usage.f_bavail * usage.f_frsize
     found = f"{size(free)} free of {size(usage.f_blocks * usage.f_frsize)}"
-    short = free < ENOUGH_BYTES
-    advice = f"remount it larger, or create domains with a pool below {size(free)}" if short else ""
-    return Check(SHARED_MEMORY, found, advice)
+    return Check(SHARED_MEMORY, found, shortage(free))
+
+
+def shortage(free: int) -> str:
+    """What to do where so many bytes are free; nothing if a domain made with the defaults fits."""
+    if free >= shm.domain_bytes(USUAL_POOL):
+        return ""
+    larger, fits = f"mount -o remount,size=... {SHARED_MEMORY}", shm.largest_pool(free)
+    if fits is None:
+        return f"no further domain fits: `rtmw clean` removes one that nobody needs, or {larger}"
+    shown = f"{fits >> 20}M" if fits >= 1 << 20 else f"{fits >> 10}K"
+    return f'make domains with a pool of at most {shown} (rtmw.Domain(0, pool="{shown}")), or {larger}'
 
 
 def _futex_waitv() -> Check:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rtmw.cli.values import pick
+from rtmw.cli.values import part_at
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -45,7 +45,23 @@ class Filter:
 
     def __call__(self, plain: Any) -> bool:
         """False as well if there is no such field, or if it cannot be compared with the value."""
+        part = part_at(plain, self.field)
+        return part.lack is None and self._compare(part.value) is True
+
+    def fault(self, plain: Any) -> str | None:
+        """Why no message of this one's type can pass, as the end of a sentence; None if one may."""
+        part = part_at(plain, self.field)
+        if part.varies:
+            return None
+        if part.lack is not None:
+            return f"has no field {self.field}; {part.lack}"
+        if part.value is not None and self._compare(part.value) is None:
+            return f"has {part.value!r} as {self.field}, which is neither above nor below {self.value!r}"
+        return None
+
+    def _compare(self, found: Any) -> bool | None:
+        """None: the two cannot be compared so."""
         try:
-            return OPERATORS[self.operator](pick(plain, self.field), self.value)
-        except (KeyError, TypeError):
-            return False
+            return bool(OPERATORS[self.operator](found, self.value))
+        except TypeError:
+            return None

@@ -94,9 +94,14 @@ def facts(stats: RecorderStats, paths: Sequence[Path] = ()) -> dict[str, Any]:
     return {**to_plain(stats), "missing": missing, **({"paths": [str(path) for path in paths]} if paths else {})}
 
 
-def summary(stats: RecorderStats, paths: Sequence[Path]) -> str:
-    """What came of it."""
+def summary(stats: RecorderStats, paths: Sequence[Path], is_snapshot: bool = False) -> str:
+    """What came of it. What a recorder kept for a snapshot that nobody asked for is in no file."""
     messages, topics = counted(stats.messages, "message"), counted(stats.topics, "topic")
     lines = [f"recorded {messages} ({size(stats.bytes)}) of {topics}"]
+    if is_snapshot:
+        written = counted(stats.written_messages, "message")
+        lines = [f"took {messages} ({size(stats.bytes)}) of {topics}, and wrote {written} in snapshots"]
+    if is_snapshot and not paths:
+        lines = [f"took {messages} of {topics}, and wrote none: no snapshot was asked for (SIGUSR1, or the key s)"]
     lines += [f"missing: {causes(stats.missing)}"] if stats.missing else []
     return "\n".join([*lines, *map(str, paths)])

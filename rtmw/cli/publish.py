@@ -8,17 +8,20 @@ import time
 from typing import Any
 
 import rtmw
-from rtmw.cli.common import CommandError
+from rtmw import observe
+from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import show_json
 from rtmw.cli.values import from_plain
+from rtmw.errors import DomainNotFound, UnsupportedType
+from rtmw.types.plain import maker
 
 
 def publish(arguments: argparse.Namespace) -> int:
     """Publish the value as often as asked; status 1 if any of it was refused."""
-    value = read_value(arguments.type, arguments.value)
+    kind, value = _message(arguments)
     with rtmw.Publisher(
         arguments.topic,
-        arguments.type or bytes,
+        kind,
         domain=arguments.domain,
         priority=arguments.priority,
         lifetime=arguments.lifetime,
@@ -35,10 +38,45 @@ def publish(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
+def _message(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """Type and value: as the options say, else of the type that the topic carries; bytes where it carries none."""
+    if arguments.type is not None:
+        return arguments.type, read_value(arguments.type, arguments.value)
+    carried = [] if arguments.bytes else _carried(arguments.domain, arguments.topic)
+    if len(carried) > 1:
+        names = ", ".join(name for name, _ in carried)
+        advice = "name one with --type, or publish bytes with --bytes."
+        raise CommandError(f"{arguments.topic} carries {len(carried)} types, {names}: {advice}")
+    name, description = carried[0] if carried else ("bytes", None)
+    if description is None:
+        return bytes, arguments.value.encode()
+    return _described(arguments, name, description)
+
+
+def _carried(number: int, topic: str) -> list[tuple[str, bytes | None]]:
+    try:
+        with look_at(number) as domain:
+            return observe.types_in_use(domain, topic)
+    except DomainNotFound:
+        return []
+
+
+def _described(arguments: argparse.Namespace, name: str, description: bytes) -> tuple[Any, Any]:
+    """A value of the type that the topic carries, by its description in the region."""
+    try:
+        kind, make = maker(description)
+    except UnsupportedType as error:
+        raise CommandError(f"{arguments.topic} carries {name}. {error}: name it with --type.") from error
+    try:
+        plain = json.loads(arguments.value)
+    except ValueError as error:
+        told = f"{arguments.topic} carries {name}, and {arguments.value!r} is no JSON: {error}"
+        raise CommandError(f"{told}. --bytes publishes the text as it is.") from error
+    return kind, make(plain)
+
+
 def read_value(kind: Any, text: str) -> Any:
-    """The text as bytes, or with a type the object that it describes in JSON."""
-    if kind is None:
-        return text.encode()
+    """The object of a class that the text describes in JSON."""
     try:
         return from_plain(kind, json.loads(text))
     except (ValueError, TypeError) as error:

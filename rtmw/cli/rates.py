@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Display, Table, live, show_json, size
+from rtmw.cli.windows import windows
 from rtmw.domain import Domain
 
 
@@ -95,17 +96,13 @@ def bw_table(rates: Sequence[Rate]) -> Table:
 
 
 def _measure(arguments: argparse.Namespace, table: Callable[[Sequence[Rate]], Table]) -> int:
-    meter, windows = Meter(), 0
+    meter = Meter()
     with look_at(arguments.domain) as domain, live() as display:
         for name in arguments.topics:
             find_topic(domain, arguments.domain, name)
-        next_s = time.monotonic()
-        meter.read(_views(domain, arguments.topics), next_s)
-        while arguments.count is None or windows < arguments.count:
-            next_s += arguments.window
-            time.sleep(max(0.0, next_s - time.monotonic()))
+        meter.read(_views(domain, arguments.topics), time.monotonic())
+        for _ in windows(arguments.window, arguments.count):
             _output(meter.read(_views(domain, arguments.topics), time.monotonic()), arguments.json, display, table)
-            windows += 1
     return 0
 
 

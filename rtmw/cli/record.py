@@ -79,7 +79,7 @@ def record(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json(facts(recorder.stats(), recorder.paths))
     elif not arguments.quiet:
-        print(summary(recorder.stats(), recorder.paths), flush=True)
+        print(summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
     return 0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.endings import ends_in_order
 from rtmw.cli.keys import has_terminal, keys
 from rtmw.cli.line import Line, is_seen, line
 from rtmw.cli.show import counted, duration, show_json, size
@@ -20,13 +21,16 @@ HELP: Final = "space: pause, . : next message, ← →: 10 s, ↑ ↓: rate, q: 
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Play to the end, or until Ctrl-C; status 1 if messages could not be published."""
-    with _opened(arguments) as playing:
+    """Play to the end, or until it is asked to end; status 1 if messages could not be published."""
+    with ends_in_order(), _opened(arguments) as playing:
         for topic, reason in playing.skipped.items():
             print(f"rtmw: {topic} is not played: {reason}", file=sys.stderr)
         if not playing.topics:
             why = "none of the topics can be played" if playing.skipped else "no topics, or only those of rtmw"
             raise CommandError(f"There is nothing to play in {', '.join(arguments.paths)}: {why}.")
+        if playing.position > playing.duration:
+            ends = f"the recording ends {playing.duration:g} s after it began"
+            print(f"rtmw: {ends}, before --start: only what was valid then is published.", file=sys.stderr)
         _await_subscribers(playing, arguments)
         began = time.monotonic()
         if not arguments.paused:

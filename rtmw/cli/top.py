@@ -12,6 +12,7 @@ from rtmw import observe
 from rtmw.cli.common import look_at
 from rtmw.cli.show import Cell, Table, column_widths, duration, live, on_terminal, program, show_json, size
 from rtmw.cli.values import to_plain
+from rtmw.cli.windows import windows
 from rtmw.observe import TopicActivity
 
 SORT: dict[str, Callable[[TopicActivity], Any]] = {
@@ -19,7 +20,7 @@ SORT: dict[str, Callable[[TopicActivity], Any]] = {
     "rate": lambda topic: -topic.messages_per_s,
     "bytes": lambda topic: -topic.bytes_per_s,
     "queued": lambda topic: -topic.queued,
-    "drops": lambda topic: -sum(topic.dropped.values()),
+    "drops": lambda topic: -sum(count for cause, count in topic.dropped.items() if cause != "thinned"),
     "latency": lambda topic: -(topic.latency.percentile(99) or 0.0),
     "behind": lambda topic: -(topic.behind.behind if topic.behind else 0),
 }
@@ -33,19 +34,15 @@ DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "dro
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the activity of all topics, a window at a time."""
-    meter, left = observe.Meter(), 1 if arguments.once else arguments.count
+    meter = observe.Meter()
     with look_at(arguments.domain) as domain, live() as display:
-        next_s = time.monotonic()
-        meter.read(observe.topics(domain), next_s)
-        while left is None or left > 0:
-            next_s = max(next_s + arguments.window, time.monotonic())
-            time.sleep(max(0.0, next_s - time.monotonic()))
+        meter.read(observe.topics(domain), time.monotonic())
+        for _ in windows(arguments.window, 1 if arguments.once else arguments.count):
             found = sorted(meter.read(observe.topics(domain), time.monotonic()), key=SORT[arguments.sort])
             if arguments.json:
                 show_json([record(topic) for topic in found])
             else:
                 display.update(fitted(top_table(arguments.domain, found, _lines())))
-            left = None if left is None else left - 1
     return 0
 
 

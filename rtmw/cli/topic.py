@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,7 @@ PUBLISHER_COLUMNS = (
     "depth",
     "history",
     "lifetime_ns",
+    "max_blocking",
     "published",
     "bytes",
     "timed_out",
@@ -30,6 +32,10 @@ PUBLISHER_COLUMNS = (
 SUBSCRIBER_COLUMNS = (
     *IDENTITY,
     "depth",
+    "history",
+    "min_interval_ns",
+    "deadline_ns",
+    "lease_ns",
     "received",
     "bytes",
     "behind",
@@ -67,8 +73,8 @@ def _summary(view: observe.TopicView) -> dict[str, Any]:
 
 
 def dropped(view: observe.SubscriberView) -> int:
-    """Messages that a subscriber did not get, from every cause."""
-    return sum(getattr(view, cause) for cause in DROPS)
+    """Messages that a subscriber wanted and did not get. With `min_interval` it asked to be spared those between."""
+    return sum(getattr(view, cause) for cause in DROPS if cause != "thinned")
 
 
 def info(arguments: argparse.Namespace) -> int:
@@ -102,8 +108,16 @@ def subscribers_table(view: observe.TopicView) -> Table:
 
 
 def _endpoints(title: str, endpoints: Sequence[Any], columns: Sequence[str]) -> Table:
-    rows = [[to_plain(getattr(endpoint, column)) for column in columns] for endpoint in endpoints]
-    return Table(f"{len(rows)} {title}", [column.replace("_", " ") for column in columns], rows)
+    rows = [[_cell(column, to_plain(getattr(endpoint, column))) for column in columns] for endpoint in endpoints]
+    headings = [column.removesuffix("_ns").replace("_", " ") for column in columns]
+    return Table(f"{len(rows)} {title}", headings, rows)
+
+
+def _cell(column: str, value: Any) -> Any:
+    """Times with their unit; nothing for a time that is not set."""
+    if column == "max_blocking":
+        return "no limit" if value == math.inf else "0 s" if value == 0 else duration(value)
+    return (duration(value / 1e9) if value else None) if column.endswith("_ns") else value
 
 
 def mismatches(view: observe.TopicView) -> list[str]:

@@ -59,21 +59,50 @@ def _bytes_to_plain(data: bytes) -> Any:
     return text if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable() else {"hex": data.hex()}
 
 
-def pick(plain: Any, path: str) -> Any:
-    """The part of plain data at `a.b.0`; KeyError if there is none."""
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What lies at a path in plain data."""
+
+    value: Any = None
+    lack: str | None = None
+    """Why there is no such part, as the end of a sentence; None if there is one."""
+    varies: bool = False
+    """Whether another message of the type may have it otherwise: behind a union, an optional member, in a list."""
+
+
+def part_at(plain: Any, path: str) -> Part:
+    """The part of plain data at `a.b.0`."""
+    varies, walked = False, "it"
     for step in path.split("."):
-        if _is(plain, dict):
-            plain = plain[step]
-        elif _is(plain, list) and step.isdigit() and int(step) < len(plain):
-            plain = plain[int(step)]
-        else:
-            raise KeyError(path)
-    return plain
+        inner = _inside(plain, step)
+        if inner is None:
+            return Part(None, f"{walked} {_content(plain)}", varies or _may_differ(plain, step))
+        varies = varies or _is(plain, list) or (_is_union(plain) and step == "value")
+        plain, walked = inner[0], step if walked == "it" else f"{walked}.{step}"
+    return Part(plain, None, varies)
 
 
-def fields(plain: Any) -> list[str]:
-    """The names at the top of plain data; none if it is no object."""
-    return list(plain) if _is(plain, dict) else []
+def _inside(plain: Any, step: str) -> tuple[Any] | None:
+    if _is(plain, dict) and step in plain:
+        return (plain[step],)
+    if _is(plain, list) and step.isdigit() and int(step) < len(plain):
+        return (plain[int(step)],)
+    return None
+
+
+def _may_differ(plain: Any, step: str) -> bool:
+    """Whether what is not here may be there in another message: an optional member, a longer list, other bytes."""
+    return plain is None or (_is(plain, list) and step.isdigit()) or (_is(plain, str) and step == "hex")
+
+
+def _is_union(plain: Any) -> bool:
+    return _is(plain, dict) and plain.keys() == {"discriminator", "value"}
+
+
+def _content(plain: Any) -> str:
+    if _is(plain, dict):
+        return f"has {', '.join(plain) or 'no fields'}"
+    return f"is a list of {len(plain)}" if _is(plain, list) else f"is {_short(plain)}, without fields"
 
 
 def lines(plain: Any, indent: str = "") -> list[str]:

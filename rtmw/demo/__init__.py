@@ -13,14 +13,12 @@ counted: published = recorded = rows in Spark, and replayed = counted. Without S
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 from rtmw import observe
+from rtmw.cli.endings import ends_in_order
 from rtmw.demo import screen, summary
 from rtmw.demo.crew import Crew
 from rtmw.demo.nodes import node
@@ -35,22 +33,16 @@ NUMBERS = range(50, 100)
 FOLDER = Path("rtmw-demo")
 """Where the recording and the plot go: below the folder that one is in."""
 PICTURE = "processor.png"
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Asked to end, or its terminal was closed."""
 
 
 def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
     """Show it for so long; 0 if all numbers agree, else 1. The recording and the plot lie in the folder afterwards."""
-    before = {ending: signal.signal(ending, _exit) for ending in ENDINGS}
-    try:
+    with ends_in_order():
         _tidy(folder)
         published, path, status = _live(seconds, folder)
         with new_host() as bus:
             found = _offline(path, folder / PICTURE, bus, spark)
         return summary.show_offline(published, recorded(path), found) or status
-    finally:
-        for ending, handler in before.items():
-            signal.signal(ending, handler)
 
 
 def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
@@ -118,8 +110,3 @@ def free_domain() -> int:
         except DomainError:  # of another version, or damaged
             continue
     raise LimitReached(f"Domains {NUMBERS[0]} to {NUMBERS[-1]} all exist; `rtmw clean` removes those nobody is in.")
-
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    """End in order: what `finally` promises is done."""
-    sys.exit(128 + number)

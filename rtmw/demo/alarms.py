@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topics.telemetry import Alarm, Cpu, Process, Severity
+from rtmw.demo.topics.telemetry import Alarm, Cpu, Process, Severity
 
 MARGIN = 10.0
 """Percentage points above the mean at which the load is an alarm."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from topics.telemetry import Cpu, Disk, Memory, Network, Process
+from rtmw.demo.topics.telemetry import Cpu, Disk, Memory, Network, Process
 
 HOST = platform.node()
 WINDOW_S = 0.5

@@ -13,9 +13,9 @@ import rtmw.spark
 from rtmw.cli.show import Table
 from rtmw.cli.show import show as show_table
 from rtmw.demo.recording import TOPICS
+from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.recording import Recording
-from topics import telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ import rtmw
 from rtmw.demo import host
 from rtmw.demo.alarms import BusiestAlarm, LoadAlarm
 from rtmw.demo.child import ended, report, ticks
+from rtmw.demo.topics import Topic, telemetry
 from rtmw.qos import Reliability
-from topics import Topic, telemetry
 
 MEET_S = 30.0
 """How long the other host may take to be found."""

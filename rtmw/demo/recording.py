@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rtmw import observe
 from rtmw.demo.crew import START_S, CrewError
+from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.recording import Recording
-from topics import telemetry
 
 TOPICS = (telemetry.MEMORY.name, telemetry.CPU.name, telemetry.ALARM.name)
 """What is recorded; the node brings what somebody there asks for."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import rtmw
 from rtmw.demo.child import ended, report
+from rtmw.demo.topics import Topic, telemetry
 from rtmw.qos import Reliability
-from topics import Topic, telemetry
 
 PATIENCE_S = 0.1
 """How long a wait may last before the end is looked for."""

@@ -7,13 +7,15 @@ from rtmw.observe.activity import Meter, SubscriberActivity, TopicActivity
 from rtmw.observe.books import Books, ParticipantView, examine
 from rtmw.observe.graph import Edge, Graph, Process, graph, matches
 from rtmw.observe.queues import QueuedMessage, queue
+from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
-from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
+from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics, types_in_use
 
 __all__ = [
     "Books",
     "Edge",
     "Graph",
+    "Holding",
     "Meter",
     "ParticipantView",
     "Process",
@@ -21,13 +23,17 @@ __all__ = [
     "QueuedMessage",
     "SubscriberActivity",
     "SubscriberView",
+    "TableUse",
     "TopicActivity",
     "TopicView",
     "Trace",
     "TraceEvent",
     "examine",
     "graph",
+    "holdings",
     "matches",
     "queue",
+    "tables",
     "topics",
+    "types_in_use",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from rtmw.domain import Domain
 from rtmw.shm import GRANULES_A_PAGE
+
+PAGE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,16 @@ class Books:
     problems: tuple[str, ...] = field(default=())
     """What does not balance, in plain words; empty when the books balance."""
     repaired: tuple[str, ...] = field(default=())
-    """What was put right, in plain words."""
+    """What was put right, in plain words; empty where nothing was wrong."""
+    reclaimed: int = 0
+    """Descriptors given back that no queue and nobody held. That is no fault: whoever runs short takes them anyway."""
 
 
 def examine(domain: Domain, fix: bool = False) -> Books:
     """Balance the books; with `fix`, sweep after the dead and reclaim what nobody uses first."""
     region = domain.region
     version, descriptors, free, loaned, queued, held, pages, granules, swept, freed, problems = region.examine(fix)
-    repaired = [f"swept after {swept} processes that had died"] * (swept > 0)
-    repaired += [f"gave back {freed} descriptors that no queue and nobody held"] * (freed > 0)
+    dead = f"{swept} process that had died" if swept == 1 else f"{swept} processes that had died"
     owners = (
         Counter(row[1] >> 32 for row in region.publishers()),
         Counter(row[1] >> 32 for row in region.subscribers()),
@@ -70,5 +74,6 @@ def examine(domain: Domain, fix: bool = False) -> Books:
             for _, pid, name, alive, loaned_by, held_by in region.participants()
         ),
         problems=tuple(problems),
-        repaired=tuple(repaired),
+        repaired=(f"swept after {dead}",) if swept else (),
+        reclaimed=freed,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Final
 
 from rtmw.domain import Domain
 from rtmw.latency import Latency
 from rtmw.matching import type_name_of
 from rtmw.qos import Reliability
+from rtmw.shm import TYPE_ANY
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class PublisherView:
     """As samples show it; the upper 32 bits are the process id."""
     lifetime_ns: int
     """Of messages that say nothing else; 0: no limit."""
+    max_blocking: float | None
+    """Seconds that `publish` waits for a full RELIABLE subscriber; inf: no limit; None: not known, as of C programs."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class SubscriberView:
     """0: it wants every message."""
     deadline_ns: int
     """0: it has none."""
+    lease_ns: int
+    """0: it has none."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ class TopicView:
 
     name: str
     types: tuple[str, ...]
+    """Of its publishers, its subscribers and the messages in its queues, by name."""
     published: int
     """Messages appended since the topic exists."""
     bytes: int
@@ -89,22 +97,40 @@ class TopicView:
     """Messages in the queue of each priority band, index 0 to 7."""
     publishers: tuple[PublisherView, ...]
     subscribers: tuple[SubscriberView, ...]
+    pool_bytes: int = 0
+    """Of the pool, that the messages in its queues have; small messages lie in their descriptors and have none."""
 
 
-_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+NO_LIMIT: Final = (1 << 64) - 1
+"""As the region has it for nanoseconds."""
+
+_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 _SubscriberRow = tuple[
-    int, int, int, int, int, tuple[int, ...], tuple[int, ...], list[tuple[int, int, int]], tuple[int, int, int, int]
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[int, ...],
+    tuple[int, ...],
+    list[tuple[int, int, int]],
+    tuple[int, int, int, int, int],
 ]
 _Types = dict[int, tuple[str, bytes]]
 
 
 def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
-    _, identity, type, reliability, priority, depth, history, published, bytes, timed_out, exhausted, lifetime_ns = row
-    pid = identity >> 32
+    _, identity, type, reliability, priority, depth, history, published, bytes, *refused, blocking, lifetime_ns = row
+    pid, (timed_out, exhausted) = identity >> 32, refused
     return PublisherView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
-        published, bytes, timed_out, exhausted, identity, lifetime_ns,
+        published, bytes, timed_out, exhausted, identity, lifetime_ns, _seconds(blocking),
     )  # fmt: skip
+
+
+def _seconds(blocking: int) -> float | None:
+    """`max_blocking` as a control block has it: plus 1, and 0 where it is not known."""
+    return None if blocking == 0 else math.inf if blocking == NO_LIMIT else (blocking - 1) / 1e9
 
 
 def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
@@ -114,19 +140,36 @@ def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) 
     return SubscriberView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, received, bytes, behind,
         missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
-        *wishes[:3],
+        *wishes[:3], wishes[4],
     )  # fmt: skip
+
+
+def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
+    """Name and description of the types of a topic, None for bytes; [] where nobody says any.
+
+    Those of its endpoints; where no endpoint names one, those of the messages in its queues.
+    """
+    region = domain.region
+    slot = next((row[0] for row in region.topics() if row[1] == topic), None)
+    types = region.types()
+    ends = [row[:3] for row in region.publishers()] + [row[:3] for row in region.subscribers()]
+    used = {type for at, _, type in ends if at == slot} - {TYPE_ANY}
+    if not used and slot is not None:
+        used = set(region.contents().get(slot, (0, 0, ()))[2])
+    return [(type_name_of(types, type), types[type][1] if type in types else None) for type in sorted(used)]
 
 
 def topics(domain: Domain) -> list[TopicView]:
     """All topics of a domain, by name."""
     region = domain.region
-    types, names = region.types(), region.names()
+    contents, types, names = region.contents(), region.types(), region.names()
     publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
     for life, name, retired_bytes, bands in region.topics():
         senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == life)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == life)
-        used = {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
+        _, pool_bytes, indices = contents.get(life, (0, 0, ()))
+        queued = {type_name_of(types, index) for index in indices}
+        used = queued | {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}
         views.append(
             TopicView(
                 name=name,
@@ -136,6 +179,7 @@ def topics(domain: Domain) -> list[TopicView]:
                 queued=tuple(kept for _, kept in bands),
                 publishers=senders,
                 subscribers=takers,
+                pool_bytes=pool_bytes,
             )
         )
     return sorted(views, key=lambda view: view.name)

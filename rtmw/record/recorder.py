@@ -149,6 +149,7 @@ class Recorder(Closing):
             backlog=state.full / (state.full + state.free or 1),
             clock_jumps=state.clock_jumps,
             is_paused=self._is_paused,
+            written_messages=self._writing.messages,
         )
 
     def topics(self) -> list[RecordedTopic]:

@@ -42,6 +42,8 @@ class RecorderStats:
     clock_jumps: int
     """Times that the wall clock was set back."""
     is_paused: bool
+    written_messages: int = 0
+    """In its files. Fewer than were taken while some are on their way, and for good of what no snapshot has kept."""
 
 
 def recorded_topic(name: str, row: tuple[int, ...], unwritten: int) -> RecordedTopic:

@@ -70,6 +70,8 @@ class Writing:
     def __init__(self, collector: Collector, sources: Sources, files: Files, settings: Settings) -> None:
         self.error: Exception | None = None
         self.ended = threading.Event()
+        self.messages = 0
+        """Written. The thread alone counts it."""
         self._collector, self._sources, self._files = collector, sources, files
         self._chunks = {chunk.address: chunk for chunk in self._new_chunks(settings)}
         most = settings.chunks // 2
@@ -186,6 +188,7 @@ class Writing:
         counts = self._counts(chunk)
         self._files.write(chunk, missed, self._sources.latched)
         self._settled.update(counts)
+        self.messages += counts.total()
 
     def _counts(self, chunk: Chunk) -> Counter[int]:
         """Its messages by source."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rtmw import shm
 from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import Selection
@@ -116,6 +117,9 @@ class Plan:
         kind = recording.message_type(channel)
         if kind is None:
             self.skipped[channel.topic] = str(recording.type_problem(channel))
+            return NONE
+        if channel.topic not in choice.remap and not shm.is_topic_name(channel.topic):
+            self.skipped[channel.topic] = "no topic of the bus can have this name; play it under another one (remap)"
             return NONE
         qos = recorded_qos(channel.metadata)
         number = self._numbers.setdefault((channel.topic, kind.identity), len(self.tracks))

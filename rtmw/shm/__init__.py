@@ -10,12 +10,15 @@ from rtmw.shm._core import (
     Region,
     Sample,
     Subscriber,
+    is_topic_name,
     wait_any,
 )
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
     create,
+    domain_bytes,
     domains,
+    largest_pool,
     leftovers,
     parse_reserve,
     parse_size,
@@ -36,7 +39,10 @@ __all__ = [
     "Sample",
     "Subscriber",
     "create",
+    "domain_bytes",
     "domains",
+    "is_topic_name",
+    "largest_pool",
     "leftovers",
     "make_linkable",
     "parse_reserve",

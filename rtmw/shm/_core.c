@@ -77,6 +77,10 @@ bool read_type_or_any(PyObject *given, rtmw_type *space, const rtmw_type **type)
 const char *topic_name(PyObject *self, PyObject *topic)
 {
     Py_ssize_t length;
+    if (!PyUnicode_Check(topic)) {
+        PyErr_Format(PyExc_TypeError, "topic=%R is not possible; the name of a topic must be str", topic);
+        return NULL;
+    }
     const char *name = PyUnicode_AsUTF8AndSize(topic, &length);
     if (name && strlen(name) == (size_t)length) return name;
     PyErr_Clear(); /* a lone surrogate has no UTF-8 */
@@ -107,6 +111,17 @@ static PyObject *core_create(PyObject *module, PyObject *args)
                                                   : PyErr_SetFromErrno(PyExc_OSError);
 }
 
+static PyObject *core_is_topic_name(PyObject *module, PyObject *name)
+{
+    (void)module;
+    Py_ssize_t length;
+    const char *bytes = PyUnicode_AsUTF8AndSize(name, &length);
+    if (bytes) return PyBool_FromLong(strlen(bytes) == (size_t)length && is_topic_name(bytes));
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return NULL;
+    PyErr_Clear(); /* a lone surrogate has no UTF-8 */
+    Py_RETURN_FALSE;
+}
+
 /* names(domain, nonce): the control object and the blocks object. */
 static PyObject *core_names(PyObject *module, PyObject *args)
 {
@@ -131,9 +146,13 @@ static PyObject *core_explain(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef core_methods[] = {
-    {"wait_any", core_wait_any, METH_VARARGS, NULL}, {"control_bytes", core_control_bytes, METH_O, NULL},
-    {"create", core_create, METH_VARARGS, NULL},     {"names", core_names, METH_VARARGS, NULL},
-    {"explain", core_explain, METH_VARARGS, NULL},   {NULL, NULL, 0, NULL},
+    {"wait_any", core_wait_any, METH_VARARGS, NULL},
+    {"control_bytes", core_control_bytes, METH_O, NULL},
+    {"create", core_create, METH_VARARGS, NULL},
+    {"names", core_names, METH_VARARGS, NULL},
+    {"is_topic_name", core_is_topic_name, METH_O, NULL},
+    {"explain", core_explain, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
@@ -200,7 +219,8 @@ static int core_exec(PyObject *module)
     if (add_type(module, &Region_spec, &state->region) || add_type(module, &Publisher_spec, &state->publisher) ||
         add_type(module, &Subscriber_spec, &state->subscriber) || add_type(module, &Loan_spec, &state->loan))
         return -1;
-    return add_type(module, &Sample_spec, &state->sample);
+    state->sample_context = (PyTypeObject *)PyType_FromModuleAndSpec(module, &SampleContext_spec, NULL);
+    return state->sample_context ? add_type(module, &Sample_spec, &state->sample) : -1;
 }
 
 static PyModuleDef_Slot core_slots[] = {{Py_mod_exec, core_exec}, {0, NULL}};

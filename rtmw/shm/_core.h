@@ -7,6 +7,7 @@
  *   _subscriber.c  Subscriber, the same                   _take.c      take, receive             _sample.c   Sample
  *                                                         _wait.c      wait_any
  *
+ * A Sample outlives its Subscriber: it holds a SampleContext, in which lies what all samples of a subscriber share.
  * rtmw.Publisher and rtmw.Subscriber derive from the types here; publish, take and receive are these methods. Loan and
  * Sample lend a block as a buffer. Codes become exceptions in rtmw/shm/failures.py. The GIL is released for waiting only.
  */
@@ -38,20 +39,29 @@ typedef struct {
     PyTypeObject *loan_type;
 } Publisher;
 
+/* What the samples of one subscriber need, and the subscriber itself does not keep alive. Nothing in it changes. */
+typedef struct {
+    PyObject_HEAD
+    Region *region; /* attached while a sample lives: its memory lies there */
+    PyObject *topic, *decode;
+    bool any; /* decode(index of the type, sample), else decode(sample); NULL: raw bytes */
+} SampleContext;
+
 typedef struct {
     PyObject_HEAD
     Region *region;
-    PyObject *topic, *decode;
+    PyObject *topic;
+    SampleContext *context;
     rtmw_subscriber *core;
     uint64_t spin_ns;
     uint32_t busy; /* as a publisher's */
-    bool closed, any;
+    bool closed;
     PyTypeObject *sample_type;
 } Subscriber;
 
 typedef struct {
     PyObject_HEAD
-    Subscriber *subscriber;
+    SampleContext *context;
     rtmw_message core;
     PyObject *value;
     Py_ssize_t exports;
@@ -61,17 +71,18 @@ typedef struct {
 typedef struct {
     PyObject *failure; /* rtmw.shm.failures.failure(code, subject, detail) -> exception */
     PyObject *closed_error;
-    PyTypeObject *region, *publisher, *subscriber, *loan, *sample;
+    PyTypeObject *region, *publisher, *subscriber, *loan, *sample, *sample_context;
 } State;
 
-extern PyType_Spec Region_spec, Publisher_spec, Subscriber_spec, Loan_spec, Sample_spec;
+extern PyType_Spec Region_spec, Publisher_spec, Subscriber_spec, Loan_spec, Sample_spec, SampleContext_spec;
 
 /* Methods and functions that stand in one file, and in a table in another. */
 typedef PyObject *Method(PyObject *self, PyObject *argument);
 typedef PyObject *FastMethod(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
-Method Region_topics, Region_publishers, Region_subscribers, Region_participants, Region_names, Region_types;
+Method Region_topics, Region_contents, Region_publishers, Region_subscribers, Region_participants, Region_names,
+    Region_types;
 Method Region_queue, Region_trace, Region_trace_next, Region_events;
 FastMethod Publisher_publish, Publisher_publish_many, Publisher_loan;
 Method Subscriber_take;
@@ -167,5 +178,8 @@ static inline bool subscriber_is_open(Subscriber *self)
     return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
 }
 void subscriber_finish(Subscriber *self); /* as publisher_finish */
+
+/* _sample.c. New references to all that is given; NULL: an exception is set */
+SampleContext *sample_context(State *state, PyObject *region, PyObject *topic, PyObject *decode, bool any);
 
 #endif

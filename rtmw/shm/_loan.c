@@ -103,17 +103,36 @@ static PyObject *Loan_exit(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *Loan_repr(PyObject *object)
+{
+    Loan *self = (Loan *)object;
+    return PyUnicode_FromFormat("<rtmw.Loan %R size=%llu%s>", self->publisher->topic,
+                                (unsigned long long)self->core.size, self->open ? "" : ", closed");
+}
+
+PyDoc_STRVAR(Loan_doc, "A block of shared memory to write a message into before it is published. Made by "
+                       "Publisher.loan.\n\n"
+                       "It is a writable buffer, and a context manager: what is not published at the end of its block "
+                       "is dropped.\nAfter publish() returned True nothing may be written any more.");
+
 static PyMethodDef Loan_methods[] = {
     {"publish", Loan_publish, METH_NOARGS,
-     "publish() -> bool\n\nAppend the message. False: refused; it may be tried again."},
-    {"drop", Loan_drop, METH_NOARGS, "drop()\n\nGive the block back unpublished."},
-    {"__enter__", Loan_enter, METH_NOARGS, NULL},
-    {"__exit__", Loan_exit, METH_VARARGS, NULL},
+     "publish($self, /)\n--\n\nAppend the message, and close the loan. False: refused; it may be tried again."},
+    {"drop", Loan_drop, METH_NOARGS,
+     "drop($self, /)\n--\n\nGive the block back unpublished; a second call does nothing. Raises BufferError while "
+     "views "
+     "of it live."},
+    {"__enter__", Loan_enter, METH_NOARGS, "__enter__($self, /)\n--\n\nThe loan itself."},
+    {"__exit__", Loan_exit, METH_VARARGS,
+     "__exit__($self, kind, error, trace, /)\n--\n\nDrop what was not published; with views alive, when the last one "
+     "goes."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Loan_getset[] = {{"data", Loan_data, NULL, "The block, writable.", NULL},
                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot Loan_slots[] = {{Py_tp_dealloc, Loan_dealloc},
+                                   {Py_tp_doc, (void *)Loan_doc},
+                                   {Py_tp_repr, Loan_repr},
                                    {Py_tp_methods, Loan_methods},
                                    {Py_tp_getset, Loan_getset},
                                    {Py_bf_getbuffer, Loan_getbuffer},

@@ -114,6 +114,26 @@ struct batch {
     uint64_t large_size;
 };
 
+/* Where the bytes of keep->encoded are. One that lends no memory in one piece, as every second byte of a memoryview, is
+ * replaced by a copy. false: it lends none; or an exception is set. */
+static bool find_bytes(struct keep *keep, struct part *part)
+{
+    if (!PyBytes_CheckExact(keep->encoded)) {
+        if (!PyObject_CheckBuffer(keep->encoded)) return false;
+        if (PyObject_GetBuffer(keep->encoded, &keep->view, PyBUF_SIMPLE) == 0) {
+            *part = (struct part){keep->view.buf, (uint64_t)keep->view.len};
+            return true;
+        }
+        PyErr_Clear();
+        keep->view.obj = NULL;
+        PyObject *copy = PyBytes_FromObject(keep->encoded);
+        if (!copy) return false;
+        Py_SETREF(keep->encoded, copy);
+    }
+    *part = (struct part){PyBytes_AS_STRING(keep->encoded), (uint64_t)PyBytes_GET_SIZE(keep->encoded)};
+    return true;
+}
+
 static bool batch_add(struct batch *batch, Publisher *self, PyObject *value)
 {
     PyObject *encoded = self->encode ? PyObject_CallOneArg(self->encode, value) : Py_NewRef(value);
@@ -125,20 +145,11 @@ static bool batch_add(struct batch *batch, Publisher *self, PyObject *value)
         return true;
     }
     struct keep *keep = &batch->keep[batch->count];
-    struct part *part = &batch->part[batch->count];
     keep->encoded = encoded;
     keep->view.obj = NULL;
-    if (PyBytes_CheckExact(encoded)) {
-        *part = (struct part){PyBytes_AS_STRING(encoded), (uint64_t)PyBytes_GET_SIZE(encoded)};
-    } else if (PyObject_GetBuffer(encoded, &keep->view, PyBUF_SIMPLE) == 0) {
-        *part = (struct part){keep->view.buf, (uint64_t)keep->view.len};
-    } else {
-        PyErr_Clear();
-        Py_DECREF(encoded);
-        return fail((PyObject *)self, WRONG_TYPE, (PyObject *)Py_TYPE(value), 0), false;
-    }
-    batch->count++;
-    return true;
+    if (find_bytes(keep, &batch->part[batch->count])) return batch->count++, true;
+    Py_DECREF(keep->encoded);
+    return fail((PyObject *)self, WRONG_TYPE, (PyObject *)Py_TYPE(value), 0), false;
 }
 
 static void batch_release(struct batch *batch)

@@ -12,7 +12,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOOibIIOO", names, state->region, &region, &topic, &type_tuple,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOOibIIOO", names, state->region, &region, &topic, &type_tuple,
                                      &encode, &write, &reliability, &qos.priority, &qos.depth, &qos.history, &lifetime,
                                      &max_blocking))
         return -1;
@@ -24,6 +24,8 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!name) return -1;
     int code = rtmw_publisher_open(region_of(region), name, type, &qos, &self->core);
     if (code != RTMW_OK) return fail(object, code, topic, 0), -1;
+    uint64_t blocking = self->max_blocking_ns;
+    store_relaxed(&self->core->block->max_blocking, blocking == UINT64_MAX ? blocking : blocking + 1);
     self->region = (Region *)Py_NewRef(region);
     self->topic = Py_NewRef(topic);
     self->encode = encode == Py_None ? NULL : Py_NewRef(encode);
@@ -110,15 +112,17 @@ static PyObject *Publisher_closed(PyObject *object, void *unused)
 
 static PyMethodDef Publisher_methods[] = {
     {"publish", FAST(Publisher_publish), METH_FASTCALL | METH_KEYWORDS,
-     "publish(value, *, priority=None, lifetime=None, valid_until=None) -> bool\n\n"
+     "publish($self, value, *, priority=None, lifetime=None, valid_until=None)\n--\n\n"
      "Append a message; True when it is in the queue. False: refused, and counted in stats()."},
     {"publish_many", FAST(Publisher_publish_many), METH_FASTCALL | METH_KEYWORDS,
-     "publish_many(values) -> int\n\nPublish in order until one is refused; how many were published. Wakes sleepers "
+     "publish_many($self, values)\n--\n\nPublish in order until one is refused; how many were published. Wakes "
+     "sleepers "
      "once."},
     {"loan", FAST(Publisher_loan), METH_FASTCALL | METH_KEYWORDS,
-     "loan(size, *, priority=None, lifetime=None, valid_until=None) -> Loan\n\nA block of `size` bytes to write into."},
+     "loan($self, size, *, priority=None, lifetime=None, valid_until=None)\n--\n\nA block of `size` bytes to write "
+     "into."},
     {"close", Publisher_close, METH_NOARGS,
-     "close()\n\nGive the endpoint back. What it published stays in the queues."},
+     "close($self, /)\n--\n\nGive the endpoint back. What it published stays in the queues."},
     {"_counters", Publisher_counters, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},

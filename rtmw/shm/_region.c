@@ -103,6 +103,15 @@ static PyObject *Region_mapped_bytes(PyObject *self, void *unused)
                                        h->descriptors * sizeof *region_of(self)->refs);
 }
 
+/* How many entries each table has, by its name; of the participants, those that programs can be. */
+static PyObject *Region_capacity(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct header *h = region_of(self)->header;
+    return Py_BuildValue("{sI sI sI sI si}", "topics", h->topics, "types", h->types, "publishers", h->publishers,
+                         "subscribers", h->subscribers, "participants", PARTICIPANTS - 1);
+}
+
 /* Grows with each new topic: a hint of when it is worth asking for their names. */
 static PyObject *Region_topic_count(PyObject *self, void *unused)
 {
@@ -152,6 +161,7 @@ static PyMethodDef Region_methods[] = {
     {"is_current", Region_is_current, METH_NOARGS, NULL},
     {"check_current", Region_check_current, METH_NOARGS, NULL},
     {"topics", Region_topics, METH_NOARGS, NULL},
+    {"contents", Region_contents, METH_NOARGS, NULL},
     {"publishers", Region_publishers, METH_NOARGS, NULL},
     {"subscribers", Region_subscribers, METH_NOARGS, NULL},
     {"participants", Region_participants, METH_NOARGS, NULL},
@@ -170,6 +180,7 @@ static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NU
                                       {"reserve", Region_reserve, NULL, NULL, NULL},
                                       {"nonce", Region_nonce, NULL, NULL, NULL},
                                       {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
+                                      {"capacity", Region_capacity, NULL, NULL, NULL},
                                       {"topic_count", Region_topic_count, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},

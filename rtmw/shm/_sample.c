@@ -1,11 +1,57 @@
-/* Sample: a message where it lies, held until its last view is gone. */
+/* Sample: a message where it lies, held until its last view is gone. It holds the region and not the subscriber: that
+ * leaves its topic with the last reference to it, whatever samples of it still live. */
 #include "_core.h"
+
+SampleContext *sample_context(State *state, PyObject *region, PyObject *topic, PyObject *decode, bool any)
+{
+    SampleContext *self = PyObject_GC_New(SampleContext, state->sample_context);
+    if (!self) return NULL;
+    self->region = (Region *)Py_NewRef(region);
+    self->topic = Py_NewRef(topic);
+    self->decode = decode == Py_None ? NULL : Py_NewRef(decode);
+    self->any = any;
+    PyObject_GC_Track(self);
+    return self;
+}
+
+static int SampleContext_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((SampleContext *)object)->decode);
+    return 0;
+}
+
+static int SampleContext_clear(PyObject *object)
+{
+    Py_CLEAR(((SampleContext *)object)->decode);
+    return 0;
+}
+
+static void SampleContext_dealloc(PyObject *object)
+{
+    SampleContext *self = (SampleContext *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF(self->decode);
+    Py_DECREF(self->topic);
+    Py_DECREF(self->region);
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+static PyType_Slot SampleContext_slots[] = {{Py_tp_dealloc, SampleContext_dealloc},
+                                            {Py_tp_traverse, SampleContext_traverse},
+                                            {Py_tp_clear, SampleContext_clear},
+                                            {0, NULL}};
+PyType_Spec SampleContext_spec = {"rtmw.shm._core.SampleContext", sizeof(SampleContext), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  SampleContext_slots};
 
 static void sample_let_go(Sample *self)
 {
     if (!self->held || self->exports) return;
     self->held = false;
-    rtmw_release(self->subscriber->region->core, self->core.descriptor);
+    rtmw_release(self->context->region->core, self->core.descriptor);
 }
 
 static void Sample_dealloc(PyObject *object)
@@ -14,7 +60,7 @@ static void Sample_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     sample_let_go(self);
     Py_XDECREF(self->value);
-    Py_DECREF(self->subscriber);
+    Py_DECREF(self->context);
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -51,13 +97,13 @@ static PyObject *Sample_value(PyObject *object, void *unused)
 {
     (void)unused;
     Sample *self = (Sample *)object;
-    Subscriber *subscriber = self->subscriber;
+    SampleContext *context = self->context;
     if (self->value) return Py_NewRef(self->value);
     if (!sample_is_held(self)) return NULL;
-    if (!subscriber->decode) return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
+    if (!context->decode) return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
     Py_ssize_t before = self->exports;
-    PyObject *value = subscriber->any ? PyObject_CallFunction(subscriber->decode, "iO", (int)self->core.type, object)
-                                      : PyObject_CallOneArg(subscriber->decode, object);
+    PyObject *value = context->any ? PyObject_CallFunction(context->decode, "iO", (int)self->core.type, object)
+                                   : PyObject_CallOneArg(context->decode, object);
     if (value && self->exports == before) self->value = Py_NewRef(value);
     return value;
 }
@@ -66,7 +112,7 @@ static PyObject *Sample_type_name(PyObject *object, void *unused)
 {
     (void)unused;
     Sample *self = (Sample *)object;
-    struct rtmw_region *r = self->subscriber->region->core;
+    struct rtmw_region *r = self->context->region->core;
     if (self->core.type >= r->header->types) return PyUnicode_FromString("bytes");
     return name_at(r->types[self->core.type].name, TYPE_NAME_BYTES);
 }
@@ -81,7 +127,7 @@ static PyObject *Sample_expires(PyObject *object, void *unused)
 static PyObject *Sample_topic(PyObject *object, void *unused)
 {
     (void)unused;
-    return Py_NewRef(((Sample *)object)->subscriber->topic);
+    return Py_NewRef(((Sample *)object)->context->topic);
 }
 
 static PyObject *Sample_release(PyObject *object, PyObject *unused)
@@ -94,9 +140,23 @@ static PyObject *Sample_release(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Sample_repr(PyObject *object)
+{
+    Sample *self = (Sample *)object;
+    return PyUnicode_FromFormat("<rtmw.Sample %R priority=%u sequence=%llu size=%llu%s>", self->context->topic,
+                                self->core.priority, (unsigned long long)self->core.sequence,
+                                (unsigned long long)self->core.size, self->held ? "" : ", released");
+}
+
+PyDoc_STRVAR(Sample_doc,
+             "A message that a subscriber took, where it lies in shared memory. Made by Subscriber.\n\n"
+             "Its memory is not used again while the sample or a view of it lives, also after the subscriber or the "
+             "domain was\nclosed. It is a read-only buffer: memoryview(sample), or numpy.frombuffer(sample).");
+
 static PyMethodDef Sample_methods[] = {
     {"release", Sample_release, METH_NOARGS,
-     "release()\n\nGive the memory back now. Raises BufferError while views of it live."},
+     "release($self, /)\n--\n\nGive the memory back now; a second call does nothing. Raises BufferError while views of "
+     "it live."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -116,6 +176,8 @@ static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample
                                         "Identity; the upper 32 bits are the process id."},
                                        {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc},
+                                     {Py_tp_doc, (void *)Sample_doc},
+                                     {Py_tp_repr, Sample_repr},
                                      {Py_tp_methods, Sample_methods},
                                      {Py_tp_getset, Sample_getset},
                                      {Py_tp_members, Sample_members},

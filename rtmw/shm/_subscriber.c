@@ -12,7 +12,7 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
     const rtmw_type *type;
     int reliability;
     State *state = state_of(Py_TYPE(object));
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOiIIOOOO", names, state->region, &region, &topic, &type_tuple,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOiIIOOOO", names, state->region, &region, &topic, &type_tuple,
                                      &decode, &reliability, &qos.depth, &qos.history, &min_interval, &deadline, &lease,
                                      &spin))
         return -1;
@@ -23,12 +23,12 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
         return -1;
     const char *name = topic_name(object, topic);
     if (!name) return -1;
+    self->context = sample_context(state, region, topic, decode, type == RTMW_ANY);
+    if (!self->context) return -1;
     int code = rtmw_subscriber_open(region_of(region), name, type, &qos, &self->core);
     if (code != RTMW_OK) return fail(object, code, topic, 0), -1;
     self->region = (Region *)Py_NewRef(region);
     self->topic = Py_NewRef(topic);
-    self->decode = decode == Py_None ? NULL : Py_NewRef(decode);
-    self->any = type == RTMW_ANY;
     self->sample_type = state->sample;
     return 0;
 }
@@ -51,17 +51,12 @@ static PyObject *Subscriber_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* No clear: a cycle is broken in the context, or in the dict of a subclass. */
 static int Subscriber_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Subscriber *self = (Subscriber *)object;
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->decode);
-    return 0;
-}
-
-static int Subscriber_clear(PyObject *object)
-{
-    Py_CLEAR(((Subscriber *)object)->decode);
+    Py_VISIT(self->context);
     return 0;
 }
 
@@ -71,7 +66,7 @@ static void Subscriber_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     if (self->core) rtmw_subscriber_close(self->core);
-    Py_XDECREF(self->decode);
+    Py_XDECREF(self->context);
     Py_XDECREF(self->topic);
     Py_XDECREF(self->region);
     type->tp_free(object);
@@ -147,20 +142,21 @@ static PyObject *Subscriber_closed(PyObject *object, void *unused)
 }
 
 static PyMethodDef Subscriber_methods[] = {
-    {"take", Subscriber_take, METH_NOARGS, "take() -> Sample | None\n\nThe next message, or None. Never waits."},
+    {"take", Subscriber_take, METH_NOARGS, "take($self, /)\n--\n\nThe next message, or None. Never waits."},
     {"take_many", FAST(Subscriber_take_many), METH_FASTCALL | METH_KEYWORDS,
-     "take_many(limit) -> list[Sample]\n\nAt most `limit` messages. Never waits."},
+     "take_many($self, limit)\n--\n\nAt most `limit` messages. Never waits."},
     {"receive", FAST(Subscriber_receive), METH_FASTCALL | METH_KEYWORDS,
-     "receive(timeout=None) -> Sample\n\nThe next message; waits up to `timeout` seconds.\n\n"
+     "receive($self, timeout=None)\n--\n\nThe next message; waits up to `timeout` seconds.\n\n"
      "Raises TimeoutError, or DeadlineMissed when the deadline passes without a message."},
     {"fileno", Subscriber_fileno, METH_NOARGS,
-     "fileno() -> int\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there may "
+     "fileno($self, /)\n--\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there "
+     "may "
      "be\n"
      "something to take. When it is, call take() until it returns None. It is readable without a message, too: when "
      "the\n"
      "deadline passes, and twice a second (four times a deadline), so that no stopped publisher keeps one unseen."},
     {"close", Subscriber_close, METH_NOARGS,
-     "close()\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
+     "close($self, /)\n--\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
     {"_arm", Subscriber_arm, METH_NOARGS, NULL},
     {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
     {"_look_in", Subscriber_look_in, METH_NOARGS, NULL},
@@ -175,10 +171,9 @@ static PyGetSetDef Subscriber_getset[] = {{"identity", Subscriber_identity, NULL
 static PyMemberDef Subscriber_members[] = {{"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY,
                                             "Name of the topic."},
                                            {NULL, 0, 0, 0, NULL}};
-static PyType_Slot Subscriber_slots[] = {{Py_tp_init, Subscriber_init},         {Py_tp_dealloc, Subscriber_dealloc},
-                                         {Py_tp_traverse, Subscriber_traverse}, {Py_tp_clear, Subscriber_clear},
-                                         {Py_tp_methods, Subscriber_methods},   {Py_tp_getset, Subscriber_getset},
-                                         {Py_tp_members, Subscriber_members},   {Py_tp_iter, PyObject_SelfIter},
-                                         {Py_tp_iternext, Subscriber_next},     {0, NULL}};
+static PyType_Slot Subscriber_slots[] = {
+    {Py_tp_init, Subscriber_init},       {Py_tp_dealloc, Subscriber_dealloc}, {Py_tp_traverse, Subscriber_traverse},
+    {Py_tp_methods, Subscriber_methods}, {Py_tp_getset, Subscriber_getset},   {Py_tp_members, Subscriber_members},
+    {Py_tp_iter, PyObject_SelfIter},     {Py_tp_iternext, Subscriber_next},   {0, NULL}};
 PyType_Spec Subscriber_spec = {"rtmw.shm._core.Subscriber", sizeof(Subscriber), 0,
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, Subscriber_slots};

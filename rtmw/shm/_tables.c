@@ -1,10 +1,20 @@
 /* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. */
 #include "_core.h"
+#include "contents.h"
 #include "histogram.h"
 #include "unread.h"
 
 /* Of counters and limits, for Py_BuildValue. */
 static unsigned long long number(const uint64_t *word) { return load_relaxed(word); }
+
+/* Adds new references to a dict, and takes them away from the caller. */
+static int put_new(PyObject *dict, PyObject *key, PyObject *value)
+{
+    int result = key && value ? PyDict_SetItem(dict, key, value) : -1;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return result;
+}
 
 /* Of each band: how many messages were published, and how many of them are kept. */
 static PyObject *band_counts(struct rtmw_region *r, struct topic *t)
@@ -36,6 +46,34 @@ PyObject *Region_topics(PyObject *self, PyObject *unused)
     return finished(list, failed);
 }
 
+static PyObject *type_indices(const struct contents *contents)
+{
+    PyObject *types = PyTuple_New(contents->types);
+    for (uint32_t i = 0; types && i < contents->types; i++)
+        PyTuple_SET_ITEM(types, i, PyLong_FromUnsignedLong(contents->type[i]));
+    return types;
+}
+
+/* Of the topics in whose queues something lies, by their lives: messages, bytes of the pool, types. */
+PyObject *Region_contents(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    PyObject *dict = PyDict_New();
+    int failed = dict == NULL;
+    for (uint32_t i = 0; !failed && i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++) {
+        struct contents contents;
+        uint64_t life = topic_life(r, i);
+        if (!life) continue;
+        contents_count(r, &r->topics[i], &contents);
+        if (contents.messages || contents.bytes)
+            failed = put_new(dict, PyLong_FromUnsignedLongLong(life),
+                             Py_BuildValue("IKN", contents.messages, (unsigned long long)contents.bytes,
+                                           type_indices(&contents)));
+    }
+    return finished(dict, failed);
+}
+
 /* The life of the topic that an endpoint is of. It goes on for as long as the endpoint; so what is read while the word
  * of the endpoint stays the same one's is the right one. 0: the endpoint has gone. */
 static uint64_t topic_of(struct rtmw_region *r, const uint64_t *endpoint, uint64_t word)
@@ -58,10 +96,11 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
         uint64_t topic = topic_of(r, &r->publisher_words[i], word);
         if (!topic) continue;
-        failed = append_new(list, Py_BuildValue("KKIBBIIKKKKK", (unsigned long long)topic, number(&p->identity),
+        failed = append_new(list, Py_BuildValue("KKIBBIIKKKKKK", (unsigned long long)topic, number(&p->identity),
                                                 p->type, reliability, p->priority, p->depth, p->history,
                                                 number(&p->published), number(&p->bytes), number(&p->timed_out),
-                                                number(&p->exhausted), number(&p->lifetime_ns)));
+                                                number(&p->exhausted), number(&p->max_blocking),
+                                                number(&p->lifetime_ns)));
     }
     return finished(list, failed);
 }
@@ -118,15 +157,17 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint64_t word = load_seq(&r->subscriber_words[i]);
         struct subscriber_block *s = &r->subscribers[i];
         uint8_t reliability = load_relaxed(&s->reliability);
-        if (slot_state_of(word) < SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
+        if (slot_state_of(word) < SLOT_ACTIVE) continue;
+        if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
         uint64_t topic = topic_of(r, &r->subscriber_words[i], word);
         if (!topic) continue;
         struct topic *t = &r->topics[link_index(topic)];
-        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKB)", (unsigned long long)topic,
+        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKBK)", (unsigned long long)topic,
                                                 (unsigned long long)subscriber_identity(r, word, i), s->type,
                                                 reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
                                                 latency_buckets(r, i), s->history, number(&s->min_interval_ns),
-                                                number(&s->deadline_ns), load_relaxed(&s->exact)));
+                                                number(&s->deadline_ns), load_relaxed(&s->exact),
+                                                number(&s->lease_ns)));
     }
     return finished(list, failed);
 }
@@ -163,15 +204,6 @@ PyObject *Region_participants(PyObject *self, PyObject *unused)
                                                 loaned, held));
     }
     return finished(list, failed);
-}
-
-/* Adds new references to a dict, and takes them away from the caller. */
-static int put_new(PyObject *dict, PyObject *key, PyObject *value)
-{
-    int result = key && value ? PyDict_SetItem(dict, key, value) : -1;
-    Py_XDECREF(key);
-    Py_XDECREF(value);
-    return result;
 }
 
 /* Of the programs that are attached, by pid. */

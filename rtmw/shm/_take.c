@@ -11,7 +11,7 @@ static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
         rtmw_release(self->region->core, message->descriptor);
         return NULL;
     }
-    sample->subscriber = (Subscriber *)Py_NewRef((PyObject *)self);
+    sample->context = (SampleContext *)Py_NewRef((PyObject *)self->context);
     sample->core = *message;
     sample->value = NULL;
     sample->exports = 0;

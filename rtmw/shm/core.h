@@ -309,6 +309,7 @@ struct peek { /* begins as {.band = ..., .index = NIL} */
 bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
 /* topics.c. A life of a topic: {generation | index} of its slot */
+bool is_topic_name(const char *name);
 int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
 uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
 int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);

@@ -17,7 +17,7 @@ const char *rtmw_describe(int code)
         [RTMW_LAPSED] = "the lease of this RELIABLE subscriber ran out",
         [RTMW_CLOSED] = "the handle was closed",
         [RTMW_TOO_LARGE] = "larger than the pool",
-        [RTMW_BAD_NAME] = "not a topic name",
+        [RTMW_BAD_NAME] = "not a topic name: empty, longer than 191 bytes, or with control characters, *, ? or [",
         [RTMW_BAD_QOS] = "a priority above 7, an unknown reliability, or a depth of 0",
         [RTMW_NO_PARTICIPANT_SLOT] = "every participant slot is taken by a living process",
         [RTMW_NO_TOPIC_SLOT] = "every topic slot is taken",

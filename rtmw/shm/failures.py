@@ -29,7 +29,8 @@ def _table() -> dict[int, Message]:
         ),
         core.BAD_NAME: (
             errors.TopicNameError,
-            "{subject!r} is not a topic name: 1 to 191 bytes of UTF-8 without control characters are",
+            "{subject!r} is not a topic name: 1 to 191 bytes of UTF-8 are, without control characters, `*`, `?` and "
+            "`[`. A publisher or subscriber has one topic; patterns are for rtmw.Recorder and rtmw.Replay",
         ),
         core.NO_PARTICIPANT_SLOT: (
             errors.LimitReached,

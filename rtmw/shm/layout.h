@@ -265,8 +265,10 @@ struct publisher_block {
     uint32_t depth;
     uint32_t history;
     uint8_t reliability, priority, pad0[2];
-    uint64_t lifetime_ns; /* of messages that say nothing else; 0: no limit. The owner, before ACTIVE */
-    uint8_t pad2[32];
+    uint64_t lifetime_ns;  /* of messages that say nothing else; 0: no limit. The owner, before ACTIVE */
+    uint64_t max_blocking; /* ns, plus 1, that its publish() waits for room; UINT64_MAX: no limit; 0: not known, as of C
+                              programs, which wait by themselves. The owner; only observers read it */
+    uint8_t pad2[24];
     uint64_t published, bytes, timed_out, exhausted; /* the owner only */
     uint8_t pad1[32];
 };

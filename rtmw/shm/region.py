@@ -20,6 +20,7 @@ from rtmw.shm import _core
 
 SHM = "/dev/shm"
 """Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
+_NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
 
 
 def parse_size(size: int | str) -> int:
@@ -45,28 +46,40 @@ def parse_reserve(reserve: float) -> int:
     return round(reserve * whole)
 
 
-_NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
+def domain_bytes(pool_bytes: int) -> int:
+    """What a domain with a pool of this size takes of /dev/shm: the pool, and tables that grow with it."""
+    return pool_bytes + _core.control_bytes(pool_bytes)
+
+
+def largest_pool(free: int) -> int | None:
+    """The largest pool, in whole KiB, of a domain that fits into so many bytes; None: not even the smallest does."""
+    low, high = _core.SMALLEST_POOL >> 10, min(free, _core.LARGEST_POOL) >> 10
+    if domain_bytes(low << 10) > free:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if domain_bytes(middle << 10) <= free else (low, middle - 1)
+    return low << 10
 
 
 def _mebibytes(size: int) -> str:
     return f"{-(-size // (1 << 20))} MiB"
 
 
-def bytes_needed(pool_bytes: int) -> int:
-    """What a domain with this pool takes of /dev/shm: the pool, and tables that grow with it."""
-    return pool_bytes + _core.control_bytes(pool_bytes)
+def _power_of_two(size: int) -> int:
+    """The largest power of two up to this size, so that some room is left over; 0 below a MiB."""
+    return 1 << (size.bit_length() - 1) if size >= 1 << 20 else 0
 
 
 def _no_room(domain: int, pool_bytes: int, number: int) -> SharedMemoryFull:
     about = os.statvfs(SHM)
     free, whole = about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
-    smaller = (1 << shift for shift in range(30, 19, -1) if 1 << shift < pool_bytes)
-    fits = next((pool for pool in smaller if bytes_needed(pool) <= free), None)
+    fits = _power_of_two(min(largest_pool(free) or 0, pool_bytes - 1))
     pool, tables = _mebibytes(pool_bytes), _mebibytes(_core.control_bytes(pool_bytes))
     advice = f'; here rtmw.Domain({domain}, pool="{fits >> 20}M") fits' if fits else ""
     return SharedMemoryFull(
         number,
-        f"no room in {SHM} for domain {domain}: it needs {_mebibytes(bytes_needed(pool_bytes))}, a pool of {pool} and "
+        f"no room in {SHM} for domain {domain}: it needs {_mebibytes(domain_bytes(pool_bytes))}, a pool of {pool} and "
         f"{tables} of tables, and {_mebibytes(free)} of {_mebibytes(whole)} are free. Ask for a smaller pool{advice}, "
         "remove what is left over (`rtmw clean`, `rtmw doctor --fix`), or enlarge it (a container: --shm-size=256m; "
         "else: mount -o remount,size=256m /dev/shm)",

@@ -57,7 +57,7 @@ typedef enum {
     RTMW_LAPSED,      /* this RELIABLE subscriber's lease ran out; the next take goes on behind what it missed */
     RTMW_CLOSED,      /* the handle was closed or shut */
     RTMW_TOO_LARGE,   /* larger than the pool */
-    RTMW_BAD_NAME,    /* not a topic name: empty, longer than 191 bytes, or with control characters */
+    RTMW_BAD_NAME,    /* not a topic name: empty, longer than 191 bytes, or with control characters, `*`, `?` or `[` */
     RTMW_NO_PARTICIPANT_SLOT,
     RTMW_NO_TOPIC_SLOT, /* every topic slot is taken by one that has an endpoint or history, or is traced */
     RTMW_NO_ENDPOINT_SLOT,

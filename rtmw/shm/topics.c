@@ -181,6 +181,17 @@ static struct table type_table(struct rtmw_region *r)
                           .fill = fill_type};
 }
 
+/* Names with the characters of a pattern are kept free: a subscriber of "pump/" and a star would wait for ever for a
+ * topic of just that name. */
+bool is_topic_name(const char *name)
+{
+    size_t length = name ? strnlen(name, NAME_BYTES) : 0;
+    if (length == 0 || length >= NAME_BYTES || strpbrk(name, "*?[")) return false;
+    for (size_t i = 0; i < length; i++)
+        if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return false;
+    return true;
+}
+
 enum { MOST_ROUNDS = 64 };
 
 /* Idle topics give their slots back, or those do that only the dead used. */
@@ -191,10 +202,7 @@ static bool make_topic_slots(struct rtmw_region *r)
 
 int topic_open(struct rtmw_region *r, const char *name, uint64_t *life)
 {
-    size_t length = name ? strnlen(name, NAME_BYTES) : 0;
-    if (length == 0 || length >= NAME_BYTES) return RTMW_BAD_NAME;
-    for (size_t i = 0; i < length; i++)
-        if ((uint8_t)name[i] < 0x20 || name[i] == 0x7F) return RTMW_BAD_NAME;
+    if (!is_topic_name(name)) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
     *life = intern(r, &table, hash_of(name), name);
     for (uint32_t in_vain = 0; !*life; in_vain++) { /* others may take what came free, or have made this very topic */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,14 +46,15 @@ def report(
     source: str | Sequence[str],
     output: str | Path,
     *,
-    spark: SparkSession | None = None,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
     every: float | None = None,
     deadline: float | None = None,
 ) -> Path:
     """Write one HTML page about recordings, with tables and plots; its path.
 
     `source`: files, folders, patterns. `every`: seconds of an interval of the plots, None: about a hundred in all.
-    `deadline`: also how often topics were silent for longer than so many seconds. `spark`: None for `session()`.
+    `deadline`: also how often topics were silent for longer than so many seconds. `spark`: a session, or
+    what begins one when all that can be told without it is in order; None for `session()`.
 
     Errors: FileNotFoundError, RecordingDamaged, NotInstalled, and those of Spark.
     """
@@ -61,7 +62,8 @@ def report(
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
     contents = _contents(find_recordings(source))
-    session = rtmw.spark.session(name="rtmw report") if spark is None else spark
+    begun = rtmw.spark.session(name="rtmw report") if spark is None else spark
+    session = begun() if callable(begun) else begun
     begin = time.monotonic()
     page = Page("Report", _subtitle(contents))
     page.cards(_figures(contents))

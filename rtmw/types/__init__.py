@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType
-from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document
+from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document, shown_name
 
-__all__ = ["ANY", "AnyType", "MessageType", "from_description", "resolve"]
+__all__ = ["ANY", "AnyType", "MessageType", "from_description", "resolve", "shown_name"]
 
 _resolved: dict[Any, MessageType] = {}
 

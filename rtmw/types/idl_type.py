@@ -37,11 +37,17 @@ def idl_from_document(document: dict[str, Any]) -> MessageType:
 
     Where the compiled codec does not cover the type, values are the payload's bytes. Raises RegionDamaged.
     """
+    return idl_and_plan(document)[0]
+
+
+def idl_and_plan(document: dict[str, Any]) -> tuple[MessageType, Plan | None]:
+    """The same with the plan that it was compiled from; None where values are the payload's bytes."""
     schema = from_document(document)
     if uncovered(schema):
-        return make(document, _octets, bytes)
+        return make(document, _octets, bytes), None
     try:
-        return _compiled_type(document, Plan(schema, _classes(schema)), None)
+        plan = Plan(schema, _classes(schema))
+        return _compiled_type(document, plan, None), plan
     except RecursionError as error:
         raise RegionDamaged(f"type description of {schema.name!r} is nested too deeply") from error
 

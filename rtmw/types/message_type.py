@@ -24,6 +24,11 @@ DESCRIPTION_LIMIT: Final = 8000
 _PLAIN_LIMIT: Final = 1 << 20
 
 
+def shown_name(name: str) -> str:
+    """The name of a type as Python programs write it, `ops.Flight`; DDS and the region have it as `ops::Flight`."""
+    return name.replace("::", ".")
+
+
 class AnyType:
     """The class of `rtmw.ANY`."""
 

@@ -120,107 +120,19 @@ def test_hz_and_bw_measure_without_subscribing(run: Run, domain: rtmw.Domain) ->
         thread.join()
 
 
-def test_echo_prints_messages_with_their_fields_decoded_without_the_class(run: Run, domain: rtmw.Domain) -> None:
-    with rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=4) as publisher:
-        publisher.publish(telemetry.Cpu(host="pump", percent=12.5, cores=[1.0, 24.0]))
-        status, out, _ = run("topic", "echo", "cpu", "--count", "1", "--timeout", "5")
-        assert status == 0
-        assert "host: pump" in out
-        assert "cores: [1, 24]" in out
-        status, out, _ = run("topic", "echo", "cpu", "--count", "1", "--timeout", "5", "--json")
-        message = json.loads(out)
-        assert (message["topic"], message["sequence"] >= 0) == ("cpu", True)
-        assert message["value"]["cores"] == [1.0, 24.0]
-
-
-def test_echo_picks_a_field_and_filters(run: Run, domain: rtmw.Domain) -> None:
-    with rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=16) as publisher:
-        for percent in (1.0, 60.0, 2.0, 70.0):
-            publisher.publish(telemetry.Cpu(host="pump", percent=percent))
-        chosen = ("--history", "16", "--count", "2", "--timeout", "5", "--filter", "percent > 50", "--field", "percent")
-        _, out, _ = run("topic", "echo", "cpu", *chosen)
-        assert [line for line in out.splitlines() if not line.startswith(("#", "-"))] == ["60", "70"]
-        status, _, err = run("topic", "echo", "cpu", "--field", "speed", "--timeout", "5")
-        assert status == 1
-        assert "has no field speed; it has host, percent" in err
-
-
-def test_echo_gives_up_after_the_timeout(run: Run) -> None:
-    status, _, err = run("topic", "echo", "nothing", "--timeout", "0.1")
-    assert status == 1
-    assert "No message to show came on nothing within 0.1 s." in err
-
-
-def test_pub_publishes_text_as_bytes(run: Run, domain: rtmw.Domain) -> None:
-    with rtmw.Subscriber("hello", domain=domain) as subscriber:
-        status, out, _ = run("topic", "pub", "hello", "wörld", "--priority", "5", "--count", "3", "--rate", "1000")
-        assert (status, out) == (0, "published 3 on hello\n")
-        samples = subscriber.take_many(10)
-        assert [(sample.value, sample.priority) for sample in samples] == [("wörld".encode(), 5)] * 3
-
-
-def test_pub_publishes_an_object_of_a_type(run: Run, domain: rtmw.Domain) -> None:
-    with telemetry.CPU.subscriber(domain=domain) as subscriber:
-        run("topic", "pub", "telemetry/cpu", '{"host": "pump", "cores": [1, 2]}', "--type", "topics.telemetry:Cpu")
-        assert subscriber.receive(5).value == telemetry.Cpu(host="pump", cores=[1.0, 2.0])
-
-
-def test_pub_says_what_is_wrong_with_the_object(run: Run) -> None:
-    status, _, err = run("topic", "pub", "t", '{"hots": "pump"}', "--type", "topics.telemetry:Cpu")
-    assert status == 1
-    assert "This is no Cpu: Cpu has no field hots" in err
-
-
-def test_pub_waits_for_subscribers_and_says_if_there_are_none(run: Run) -> None:
-    status, _, err = run("topic", "pub", "lonely", "x", "--wait", "1", "--timeout", "0.1")
-    assert status == 1
-    assert "lonely has 0 of 1 subscribers after 0.1 s; nothing was published." in err
-
-
-def test_pub_ends_with_status_1_if_messages_were_refused(run: Run, domain: rtmw.Domain) -> None:
-    reliable = rtmw.Reliability.RELIABLE
-    with rtmw.Subscriber("full", domain=domain, reliability=reliable, depth=2):
-        status, out, _ = run(
-            *("topic", "pub", "full", "x", "--count", "5", "--rate", "10000", "--reliability", "RELIABLE", "--json")
-        )
-        assert status == 1
-        found = json.loads(out)
-        assert (found["published"], found["refused"]) == (2, 3)
-
-
-def test_doctor_shows_books_that_balance(run: Run, domain: rtmw.Domain) -> None:
-    with rtmw.Publisher("a", domain=domain) as publisher:
-        publisher.publish(b"x")
-        found = document(run, "doctor")
-        assert found["balanced"]
-        books = found["books"]
-        places = ("free", "loaned", "queued", "held")
-        assert sum(books[f"descriptors_{place}"] for place in places) == books["descriptors"]
-        assert found["machine"]
-        status, out, _ = run("doctor", "--fix")
-        assert status == 0
-        assert "The books balance." in out
-
-
-def test_doctor_of_a_domain_that_does_not_exist_still_checks_the_machine(run: Run) -> None:
-    status, out, _ = run("doctor")
-    assert status == 0
-    assert "/dev/shm" in out
-    assert "there are no books to check" in out
-
-
-def test_doctor_finds_what_creators_that_died_left_behind_and_fix_removes_it(run: Run, domain_id: int) -> None:
-    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
-    left = Path(f"/dev/shm/rtmw.{domain_id}.new.{dead}.{'0' * 15}7")
-    left.write_bytes(b"half")
-    try:
-        assert f"/{left.name}" in document(run, "doctor")["leftovers"]
-        assert f"/{left.name} was left by a program that died; --fix removes it." in run("doctor")[1]
-        assert left.exists()
-        run("doctor", "--fix")
-        assert not left.exists()
-    finally:
-        left.unlink(missing_ok=True)
+def test_a_type_is_shown_by_the_name_that_its_class_was_given(run: Run, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("cpu", telemetry.Cpu, domain=domain, history=1) as publisher,
+        rtmw.Subscriber("cpu", telemetry.Disk, domain=domain) as subscriber,
+    ):
+        publisher.publish(telemetry.Cpu(host="pump"))
+        assert document(run, "topic", "list")[0]["types"] == ["telemetry.Cpu", "telemetry.Disk"]
+        assert document(run, "topic", "queue", "cpu")[0]["type_name"] == "telemetry.Cpu"
+        for command in (["list"], ["info", "cpu"], ["queue", "cpu"], ["echo", "cpu", "--count", "1"]):
+            out = run("topic", *command)[1]
+            assert ("telemetry.Cpu" in out, "::" in out) == (True, False), out
+        (reason,) = subscriber.stats().unheard
+    assert reason.endswith("its type is telemetry.Cpu, this one's telemetry.Disk")
 
 
 HOLD = """

@@ -39,8 +39,8 @@ def test_ctrl_c_ends_a_command_quietly_with_status_130(domain: rtmw.Domain) -> N
 
 
 def test_ctrl_c_ends_a_command_that_waits_for_messages(domain: rtmw.Domain) -> None:
-    process = start("topic", "echo", "nothing")
     with rtmw.Publisher("nothing", domain=domain) as publisher:
+        process = start("topic", "echo", "nothing")
         assert publisher.wait_for_subscribers(timeout=20)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)

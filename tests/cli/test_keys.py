@@ -101,3 +101,15 @@ def test_what_is_typed_is_for_the_shell_until_the_command_is_in_front(shells: li
     shells[0].wait_for("paused, 0 messages")
     shells[0].type("fg\n")
     shells[0].wait_for("the job ended with status 0", press="q")
+
+
+@pytest.mark.parametrize(
+    "command", [["top"], ["topic", "hz"], ["topic", "bw"], ["topic", "delay", "t"]], ids=lambda words: words[-1]
+)
+def test_q_ends_a_command_that_shows_windows_also_in_the_middle_of_one(
+    shells: list[Shell], domain: rtmw.Domain, command: list[str]
+) -> None:
+    with rtmw.Publisher("t", domain=domain):
+        shells.append(Shell("later", *command, "--window", "3600"))
+        shells[0].type("fg\n")
+        shells[0].wait_for("the job ended with status 0", press="q")

@@ -231,6 +231,37 @@ def test_totals_say_what_is_in_the_file_what_a_full_disk_did_not_take_and_why(
     assert f"could not be written: {4 - written} (" in err
 
 
+def test_a_snapshot_that_nobody_asked_for_is_not_called_recorded(
+    start: Start, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    process = start("a", "--snapshot", "3600")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish_many([b"x"] * 20)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=LONG_S)
+    told = "took 20 messages of 1 topic, and wrote none: no snapshot was asked for (SIGUSR1, or the key s)\n"
+    assert (process.returncode, out, files(tmp_path)) == (0, told, [])
+
+
+def test_of_a_snapshot_the_messages_that_are_in_its_file_are_told(
+    start: Start, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    process = start("a", "--snapshot", "3600")
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish_many([b"x"] * 20)
+        process.send_signal(signal.SIGUSR1)
+        assert process.stderr is not None
+        assert "snapshot: " in process.stderr.readline()
+        publisher.publish_many([b"y"] * 5)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=LONG_S)
+    written = len(payloads_of(files(tmp_path)))
+    assert written == 20
+    assert out.splitlines()[0] == "took 25 messages (25 B) of 1 topic, and wrote 20 messages in snapshots"
+
+
 STATS = RecorderStats(3, 1000, 1 << 20, 1 << 19, 1, {Cause.OVERFLOWED: 7, Cause.EARLY: 9}, 0.25, 0, True)
 
 

@@ -56,6 +56,13 @@ def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
     assert err.startswith("rtmw: plan is not played: ")
 
 
+def test_a_start_behind_the_end_is_said(run: Run, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 3, apart_ns=SECOND)
+    told = "rtmw: the recording ends 2 s after it began, before --start: only what was valid then is published.\n"
+    assert run("replay", str(path), "--start", "2.5")[::2] == (0, told)
+    assert run("replay", str(path), "--start", "2")[2] == ""
+
+
 def test_where_there_is_nothing_to_play_it_says_why(run: Run, tmp_path: Path) -> None:
     empty = Maker(tmp_path / "a.mcap").close()
     told = f"rtmw: There is nothing to play in {empty}: no topics, or only those of rtmw.\n"
@@ -167,10 +174,28 @@ def test_keys_pause_and_jump_and_end(tmp_path: Path) -> None:
     assert numbers[:2] == [0, 2]
 
 
-def test_ctrl_c_ends_it_with_what_it_has_done(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_it_with_what_it_has_done(tmp_path: Path, number: signal.Signals, status: int) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 2, apart_ns=3600 * SECOND)
     terminal = Terminal(str(path))
     terminal.wait_for("1 message,")
-    terminal.process.send_signal(signal.SIGINT)
+    terminal.process.send_signal(number)
     terminal.wait_for("published 1 message,")
-    assert terminal.end() == 130
+    assert terminal.end() == status
+
+
+def test_a_signal_ends_it_where_no_terminal_is_with_what_it_has_done(domain: rtmw.Domain, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 2, apart_ns=3600 * SECOND)
+    with rtmw.Subscriber("t", domain=domain) as taker:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rtmw", "replay", str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(rtmw.__file__).parents[1])},
+        )
+        assert taker.receive(60)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "")
+    assert out.startswith("published 1 message,")

@@ -47,6 +47,13 @@ def test_every_key_sorts_the_largest_first(key: str) -> None:
     assert sorted(found, key=SORT["topic"])[0].topic == "a calm one"
 
 
+def test_a_topic_that_is_thinned_as_asked_comes_behind_one_that_loses_messages() -> None:
+    thinned = topic("thinned", subscribers=(replace(SUBSCRIBER, missed=0, thinned=1000),), publishers=())
+    losing = topic("losing", subscribers=(replace(SUBSCRIBER, missed=9, thinned=0),), publishers=())
+    found = sorted(activity(thinned, losing), key=SORT["drops"])
+    assert [one.topic for one in found] == ["losing", "thinned"]
+
+
 def test_drops_are_shown_the_most_frequent_cause_first() -> None:
     assert drops({}) is None
     assert drops({"missed": 1, "timed_out": 30}) == "30 timed out, 1 missed"

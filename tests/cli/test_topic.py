@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+
+import pytest
 
 from rtmw.cli.show import as_text
 from rtmw.cli.topic import dropped, mismatches, publishers_table, subscribers_table
@@ -33,8 +36,33 @@ def test_a_reliable_subscriber_does_not_match_a_publisher_that_offers_less() -> 
     assert mismatches(view) == ["publisher 11 and subscriber 22: RELIABLE is wanted and only ADAPTIVE is offered."]
 
 
-def test_drops_are_the_sum_of_all_causes() -> None:
-    assert dropped(SUBSCRIBER) == 6
+def test_drops_are_the_sum_of_all_causes_but_for_what_the_subscriber_asked_to_be_spared() -> None:
+    view = replace(SUBSCRIBER, missed=1, expired=20, unmatched=300, thinned=4000)
+    assert dropped(view) == 321
+
+
+def test_the_tables_of_endpoints_show_every_quality_of_service_with_its_unit() -> None:
+    publisher = replace(PUBLISHER, history=5, lifetime_ns=2_000_000_000, max_blocking=0.25)
+    subscriber = replace(
+        SUBSCRIBER, history=6, min_interval_ns=20_000_000, deadline_ns=1_500_000_000, lease_ns=3_000_000_000
+    )
+    view = topic(publishers=(publisher,), subscribers=(subscriber,))
+    for table, shown in (
+        (publishers_table(view), {"history": 5, "lifetime": "2 s", "max blocking": "250 ms"}),
+        (
+            subscribers_table(view),
+            {"history": 6, "min interval": "20 ms", "deadline": "1.5 s", "lease": "3 s"},
+        ),
+    ):
+        assert shown.items() <= dict(zip(table.columns, table.rows[0], strict=True)).items()
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.0, "0 s"), (math.inf, "no limit"), (None, None)])
+def test_a_publisher_that_never_waits_or_waits_without_limit_or_may_do_either_is_told_apart(
+    seconds: float | None, shown: str | None
+) -> None:
+    table = publishers_table(topic(publishers=(replace(PUBLISHER, max_blocking=seconds),)))
+    assert table.rows[0][list(table.columns).index("max blocking")] == shown
 
 
 def test_the_tables_of_endpoints_have_a_column_for_every_cause_of_loss() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rtmw.cli.filters import Filter
-from rtmw.cli.values import from_plain, lines, load_type, pick, to_plain
+from rtmw.cli.values import from_plain, lines, load_type, part_at, to_plain
 from rtmw.recording.causes import Cause
 from topics import river, telemetry
 
@@ -71,10 +71,46 @@ def test_an_enum_name_that_does_not_exist_is_refused_with_those_that_do() -> Non
 
 def test_fields_are_picked_by_path_also_inside_lists() -> None:
     plain = {"a": {"b": [10, 20]}}
-    assert pick(plain, "a.b.1") == 20
-    for wrong in ("a.c", "a.b.2", "a.b.x", "a.b.1.z"):
-        with pytest.raises(KeyError):
-            pick(plain, wrong)
+    assert part_at(plain, "a.b.1").value == 20
+    for wrong, lack in (
+        ("b", "it has a"),
+        ("a.c", "a has b"),
+        ("a.b.2", "a.b is a list of 2"),
+        ("a.b.x", "a.b is a list of 2"),
+        ("a.b.1.z", "a.b.1 is 20, without fields"),
+    ):
+        assert part_at(plain, wrong).lack == lack
+
+
+@pytest.mark.parametrize(
+    ("filter_text", "fault"),
+    [
+        ("speed > 5", "has no field speed; it has a, name, maybe, choice, raw"),
+        ("a.speed > 5", "has no field a.speed; a has b, many"),
+        ("a.b.c > 5", "has no field a.b.c; a.b is 7, without fields"),
+        ("name > 5", "has 'pump' as name, which is neither above nor below 5"),
+        ("a.b > 9", None),
+        ("name == 5", None),
+        ("a.many.3 == 1", None),
+        ("maybe.x == 1", None),
+        ("maybe > 1", None),
+        ("choice.value.x == 1", None),
+        ("choice.value > 'x'", None),
+        ("choice.kind == 1", "has no field choice.kind; choice has discriminator, value"),
+        ("raw.hex == 00", None),
+    ],
+)
+def test_a_filter_that_no_message_of_a_type_can_pass_says_so_and_one_that_another_may_pass_does_not(
+    filter_text: str, fault: str | None
+) -> None:
+    plain = {
+        "a": {"b": 7, "many": [1]},
+        "name": "pump",
+        "maybe": None,
+        "choice": {"discriminator": 1, "value": 2},
+        "raw": "text",
+    }
+    assert Filter.parse(filter_text).fault(plain) == fault
 
 
 def test_values_are_printed_a_field_a_line_and_long_lists_are_cut() -> None:

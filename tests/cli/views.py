@@ -23,6 +23,7 @@ PUBLISHER = PublisherView(
     exhausted=0,
     identity=11 << 32,
     lifetime_ns=0,
+    max_blocking=0.1,
 )
 SUBSCRIBER = SubscriberView(
     pid=22,
@@ -45,6 +46,7 @@ SUBSCRIBER = SubscriberView(
     history=0,
     min_interval_ns=0,
     deadline_ns=0,
+    lease_ns=0,
 )
 
 

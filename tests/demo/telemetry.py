@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rtmw.demo.topics import telemetry
 from rtmw.recording import RecordingWriter
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
 from rtmw.types import resolve
-from topics import telemetry
 
 BEGIN = 1_700_000_000_000_000_000
 QOS = {"rtmw.reliability": "RELIABLE", "rtmw.history": "0", "rtmw.depth": "64"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtmw.demo.alarms import BusiestAlarm, LoadAlarm
-from topics.telemetry import Alarm, Cpu, Process, Severity
+from rtmw.demo.topics.telemetry import Alarm, Cpu, Process, Severity
 
 
 def loads(alarm: LoadAlarm, *percents: float) -> list[Alarm]:

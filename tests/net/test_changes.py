@@ -16,6 +16,7 @@ from rtmw.net.idl_class import idl_class
 from rtmw.net.settings import Settings
 from rtmw.net.wire import join
 from rtmw.types import resolve
+from tests.bus import lease_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 ADAPTIVE, RELIABLE, TIMELY = Reliability.ADAPTIVE, Reliability.RELIABLE, Reliability.TIMELY
@@ -56,7 +57,9 @@ class Stream:
     def __init__(self, pair: Pair, reliability: Reliability, **offered: Any) -> None:
         here, there = pair
         self.sent, self.got = 0, list[int]()
-        self.subscriber = rtmw.Subscriber(TOPIC, domain=there.domain, reliability=reliability, lease=PATIENCE)
+        self.subscriber = rtmw.Subscriber(
+            TOPIC, domain=there.domain, reliability=reliability, lease=lease_of(reliability, PATIENCE)
+        )
         self.publisher = rtmw.Publisher(TOPIC, domain=here.domain, reliability=reliability, max_blocking=0, **offered)
         assert self.publisher.wait_for_subscribers(1, timeout=PATIENCE)
 

@@ -9,6 +9,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from tests.bus import lease_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 TIMELY, RELIABLE = Reliability.TIMELY, Reliability.RELIABLE
@@ -29,7 +30,11 @@ class Listener:
     def __init__(self, host: Host, asked: Reliability) -> None:
         self.asked = asked
         self.subscriber = rtmw.Subscriber(
-            TOPIC, domain=host.domain, reliability=asked, depth=len(Reliability) * COUNT, lease=PATIENCE
+            TOPIC,
+            domain=host.domain,
+            reliability=asked,
+            depth=len(Reliability) * COUNT,
+            lease=lease_of(asked, PATIENCE),
         )
         self.heard: dict[Reliability, list[int]] = {offered: [] for offered in Reliability}
 

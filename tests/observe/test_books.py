@@ -73,3 +73,16 @@ def test_the_pool_is_whole_again_when_all_is_closed(domain: rtmw.Domain, size: i
     assert books.problems == ()
     assert (books.descriptors_held, books.descriptors_loaned) == (0, 0)
     assert books.descriptors_queued <= 10
+
+
+def test_what_publishing_leaves_behind_is_given_back_and_called_no_repair(domain: rtmw.Domain) -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
+    for _ in range(100):
+        publisher.publish(bytes(10_000))
+        subscriber.receive(1)
+    publisher.close()
+    subscriber.close()
+    books = observe.examine(domain, fix=True)
+    assert books.reclaimed > 0
+    assert (books.problems, books.repaired) == ((), ())
+    assert observe.examine(domain, fix=True).reclaimed == 0

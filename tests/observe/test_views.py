@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+
+import pytest
 
 import rtmw
 from rtmw import Reliability, observe
@@ -59,10 +62,22 @@ def test_a_subscriber_is_shown_with_its_settings_and_its_drops_by_cause(domain: 
 
 
 def test_a_subscriber_is_shown_with_what_it_asked_for(domain: rtmw.Domain) -> None:
-    asking = rtmw.Subscriber("pump/speed", history=3, min_interval=0.5, deadline=2.0, domain=domain)
-    (view,) = observe.topics(domain)[0].subscribers
+    asking = rtmw.Subscriber(
+        "t", history=3, min_interval=0.5, deadline=2.0, lease=4.0, reliability=Reliability.RELIABLE
+    )
+    (view,) = topic_named(domain, "t").subscribers
     assert (view.history, view.min_interval_ns, view.deadline_ns) == (3, 500_000_000, 2_000_000_000)
+    assert view.lease_ns == 4_000_000_000
     asking.close()
+
+
+@pytest.mark.parametrize(("max_blocking", "shown"), [(0.25, 0.25), (0, 0.0), (None, math.inf)])
+def test_a_publisher_is_shown_with_how_long_it_waits_for_room(
+    domain: rtmw.Domain, max_blocking: float | None, shown: float
+) -> None:
+    with rtmw.Publisher("t", max_blocking=max_blocking):
+        (view,) = topic_named(domain, "t").publishers
+    assert view.max_blocking == shown
 
 
 def test_views_and_stats_show_the_same(domain: rtmw.Domain) -> None:
@@ -97,3 +112,12 @@ def test_queued_messages_are_counted_by_priority(domain: rtmw.Domain) -> None:
         for _ in range(count):
             publisher.publish(b"x", priority=priority)
     assert topic_named(domain, "t").queued == (3, 0, 0, 0, 0, 2, 0, 1)
+
+
+def test_a_topic_has_the_types_of_its_messages_also_when_their_publishers_are_gone(domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", Reading) as typed, rtmw.Publisher("t", priority=3) as raw:
+        typed.publish(Reading("A1", 1.0))
+        typed.publish(Reading("A1", 2.0))
+        raw.publish(bytes(5000))
+        assert topic_named(domain, "t").types == ("Reading", "bytes")
+    assert topic_named(domain, "t").types == ("Reading", "bytes")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from rtmw.cli import main
 from rtmw.spark.page import Page, heading, shown
+from tests.recordings import numbered
 from tests.spark import fields
 from tests.spark.analyse.rows import time_of
 
@@ -87,3 +93,36 @@ def test_a_recording_that_is_not_there_is_said_before_spark_starts(
 def test_so_is_a_folder_that_is_not_there_for_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path), "-o", str(tmp_path / "nowhere" / "page.html")]) == 1
     assert capsys.readouterr().err == f"rtmw: there is no folder {tmp_path / 'nowhere'} for page.html\n"
+
+
+def processes_of(parent: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return parent.children(recursive=True)
+    return []
+
+
+def has_words(process: psutil.Process, words: str) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return words in " ".join(process.cmdline())
+    return False
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("words", ["java", "-m rtmw.spark.daemon"], ids=["while Spark starts", "while tasks run"])
+def test_a_report_that_is_ended_leaves_no_process_and_no_traceback(
+    tmp_path: Path, words: str, number: signal.Signals, status: int
+) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 200)
+    with (tmp_path / "said").open("w") as said:
+        command = [sys.executable, "-m", "rtmw", "report", str(path), "-o", str(tmp_path / "report.html")]
+        process = subprocess.Popen(command, stdout=said, stderr=said, cwd=Path(__file__).parents[2])
+        children: list[psutil.Process] = []
+        while not any(has_words(child, words) for child in children):
+            assert process.poll() is None
+            children = processes_of(psutil.Process(process.pid))
+        process.send_signal(number)
+        assert process.wait(60) == status
+    assert not [child for child in children if child.is_running()]
+    told = (tmp_path / "said").read_text()
+    assert "Traceback" not in told
+    assert "Exception" not in told

@@ -15,6 +15,7 @@ from collections import deque
 
 import rtmw
 from rtmw import Reliability
+from tests.bus import lease_of
 from tests.child import Child, Spawn
 
 TOPICS = ("crowd/1", "crowd/2")
@@ -66,7 +67,11 @@ def subscribe(choice: random.Random, reliability: Reliability) -> None:
     kept: deque[rtmw.Sample[bytes]] = deque(maxlen=5)
     while True:
         subscriber = rtmw.Subscriber(
-            choice.choice(TOPICS), reliability=reliability, depth=16, history=choice.choice((0, 5)), lease=0.05
+            choice.choice(TOPICS),
+            reliability=reliability,
+            depth=16,
+            history=choice.choice((0, 5)),
+            lease=lease_of(reliability, 0.05),
         )
         last = [0] * 8
         for _ in range(50):

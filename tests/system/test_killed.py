@@ -58,7 +58,7 @@ def test_loans_of_a_killed_publisher_come_back(domain: rtmw.Domain, spawn: Spawn
     assert books.pages_used > (1_300_000 // 4096)
     child.kill()
     books = examine(domain)
-    assert "1 processes" in books.repaired[0]
+    assert "1 process that had died" in books.repaired[0]
     assert books.descriptors_loaned == 0
     assert [message.preview for message in observe.queue(domain, "a")] == [b"published"]
 

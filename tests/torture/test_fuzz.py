@@ -74,7 +74,8 @@ VICTIM = """
     def open_all():
         reliability = chance.choice(reliabilities)
         publisher = rtmw.Publisher("hit", reliability=reliability, max_blocking=0.01, history=chance.randrange(4))
-        plain = rtmw.Subscriber("hit", reliability=reliability, history=chance.randrange(4), lease=0.05)
+        lease = 0.05 if reliability is rtmw.Reliability.RELIABLE else None
+        plain = rtmw.Subscriber("hit", reliability=reliability, history=chance.randrange(4), lease=lease)
         return publisher, plain, rtmw.Subscriber("hit", rtmw.ANY, deadline=0.05)
 
     def use(publisher, *subscribers):

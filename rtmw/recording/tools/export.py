@@ -46,13 +46,32 @@ def export_parquet(
 
 
 def export_lines(source: Sequence[Path], file: IO[str], form: str, section: Section) -> int:
-    """Writes `csv` or `jsonl`; how many messages. Raises RecordingError for CSV of several topics or types."""
+    """Writes `csv` or `jsonl`; how many messages.
+
+    Raises RecordingError for CSV of several topics or types; then nothing is written.
+    """
+    if form == "csv" and _may_have_several(source, section):
+        of = _One()
+        for found in _all(source, section, no_progress):
+            of.check(found)
     count = 0
     write = _Csv(file).write if form == "csv" else _Jsonl(file).write
     for found in _all(source, section, no_progress):
         write(found)
         count += found.table.num_rows
     return count
+
+
+def _may_have_several(sources: Sequence[Path], section: Section) -> bool:
+    """By the indexes, which do not say which messages lie in the time of the section."""
+    chosen: set[tuple[str, str | None]] = set()
+    for path in sources:
+        with Recording(path) as recording:
+            topics = recording.topics()
+            for name in topics if section.topics is None else section.names(recording) or ():
+                kinds = (recording.message_type(channel) for channel in topics[name])
+                chosen |= {(name, kind.name if kind else None) for kind in kinds}
+    return len(chosen) > 1
 
 
 def _all(sources: Sequence[Path], section: Section, progress: Progress) -> Iterator[TopicTable]:
@@ -77,22 +96,33 @@ class _Jsonl:
             self._file.write(as_json({"topic": found.topic, **row}, _plain) + "\n")
 
 
+class _One:
+    """The one topic of one type that CSV can hold."""
+
+    def __init__(self) -> None:
+        self._of: tuple[str, pa.Schema] | None = None
+
+    def check(self, found: TopicTable) -> bool:
+        """Whether it is the first table. Raises RecordingError for one of another topic or type."""
+        of, is_first = (found.topic, found.table.schema), self._of is None
+        self._of = self._of or of
+        if of != self._of:
+            raise RecordingError(
+                f"CSV is for one topic of one type; there are {self._of[0]} and {found.topic}: choose one with --topics"
+            )
+        return is_first
+
+
 class _Csv:
     """A row a message, a column a member; parts of members have dots in their names, lists are JSON."""
 
     def __init__(self, file: IO[str]) -> None:
         self._writer = csv.writer(file, lineterminator="\n")
-        self._of: tuple[str, pa.Schema] | None = None
+        self._one = _One()
 
     def write(self, found: TopicTable) -> None:
-        of = (found.topic, found.table.schema)
-        if self._of is None:
-            self._of = of
+        if self._one.check(found):
             self._writer.writerow(_names(found.table.schema))
-        if of != self._of:
-            raise RecordingError(
-                f"CSV is for one topic of one type; there are {self._of[0]} and {found.topic}: choose one with --topics"
-            )
         rows: list[dict[str, Any]] = found.table.to_pylist()
         for row in rows:
             self._writer.writerow([_cell(value) for value in _flat(row, found.table.schema)])

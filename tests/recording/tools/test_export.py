@@ -190,9 +190,11 @@ def test_csv_is_a_row_a_message_with_the_parts_of_members_as_columns(path: Path)
     assert lines[2].endswith("1,pump 1,0.5,-1.0,[1.5]")
 
 
-def test_csv_of_several_topics_is_refused(path: Path) -> None:
+def test_csv_of_several_topics_is_refused_before_any_is_written(path: Path) -> None:
+    out = io.StringIO()
     with pytest.raises(RecordingError, match="one topic"):
-        export_lines([path], io.StringIO(), "csv", ALL)
+        export_lines([path], out, "csv", ALL)
+    assert out.getvalue() == ""
 
 
 def test_of_an_empty_recording_there_is_an_empty_folder(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import rtmw
 from rtmw import Reliability
+from tests.bus import lease_of
 from tests.torture.soak.board import BANDS, DRAIN, RUN, Board, message, origin
 
 TOPIC = "soak"
@@ -125,7 +126,7 @@ def take(life: Life, subscriber: rtmw.Subscriber[bytes], complete: bool, turns: 
 
 def subscribe(life: Life, reliability: Reliability, depth: int, min_interval: float, turns: int) -> None:
     """A survivor reports: what it got, and what it counted as not got, by its cause."""
-    lease = 0.2 if reliability is Reliability.RELIABLE and not life.survivor else None
+    lease = None if life.survivor else lease_of(reliability, 0.2)
     with (
         rtmw.Domain(life.domain) as domain,
         rtmw.Subscriber(

@@ -1,0 +1,75 @@
+"""How full the tables of a domain are, and which topics hold most of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rtmw.domain import Domain
+from rtmw.observe.books import PAGE_BYTES, Books
+from rtmw.observe.views import SubscriberView, TopicView
+
+
+@dataclass(frozen=True)
+class TableUse:
+    """A table of the region; its size is fixed when the domain is made."""
+
+    name: str
+    """topics, types, publishers, subscribers, participants, descriptors, or pool."""
+    used: int
+    """Entries; of the pool: bytes."""
+    size: int
+
+    @property
+    def share(self) -> float:
+        """0: empty, 1: full."""
+        return self.used / self.size
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the messages of a topic take of a domain's memory."""
+
+    topic: str
+    messages: int
+    bytes: int
+    """Of the pool: small messages lie in their descriptors and take none."""
+    share: float
+    """Of the descriptors or of the pool, whichever is more."""
+    slowest: SubscriberView | None
+    """The subscriber that is furthest behind; None if none is."""
+
+
+def tables(domain: Domain, books: Books) -> tuple[TableUse, ...]:
+    """Every table that can become full."""
+    region = domain.region
+    used = {
+        "topics": len(region.topics()),
+        "types": len(region.types()),
+        "publishers": len(region.publishers()),
+        "subscribers": len(region.subscribers()),
+        "participants": len(books.participants),
+    }
+    return (
+        *(TableUse(name, used[name], size) for name, size in region.capacity.items()),
+        TableUse("descriptors", books.descriptors - books.descriptors_free, books.descriptors),
+        TableUse("pool", books.pages_used * PAGE_BYTES, books.pages * PAGE_BYTES),
+    )
+
+
+def holdings(views: Sequence[TopicView], books: Books) -> list[Holding]:
+    """The topics that have messages in their queues, the one that holds the largest share of the memory first."""
+    found = [_holding(view, books) for view in views if any(view.queued)]
+    return sorted(found, key=lambda holding: (-holding.share, holding.topic))
+
+
+def _holding(view: TopicView, books: Books) -> Holding:
+    messages = sum(view.queued)
+    furthest = max(view.subscribers, key=lambda subscriber: subscriber.behind, default=None)
+    return Holding(
+        topic=view.name,
+        messages=messages,
+        bytes=view.pool_bytes,
+        share=max(messages / books.descriptors, view.pool_bytes / (books.pages * PAGE_BYTES)),
+        slowest=furthest if furthest and furthest.behind else None,
+    )

@@ -1,0 +1,81 @@
+"""`rtmw doctor` on real domains: the books, the tables, and what it repairs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import rtmw
+from tests.cli.command import Run, document
+
+
+def test_doctor_shows_books_that_balance(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        publisher.publish(b"x")
+        found = document(run, "doctor")
+        assert found["balanced"]
+        books = found["books"]
+        places = ("free", "loaned", "queued", "held")
+        assert sum(books[f"descriptors_{place}"] for place in places) == books["descriptors"]
+        assert found["machine"]
+        status, out, _ = run("doctor", "--fix")
+        assert status == 0
+        assert "The books balance." in out
+
+
+def test_doctor_shows_how_full_each_table_is_and_who_holds_most(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("camera", domain=domain) as publisher, rtmw.Subscriber("camera", domain=domain):
+        publisher.publish_many([bytes(1 << 20)] * 4)
+        found = document(run, "doctor")
+        tables = {table["name"]: (table["used"], table["size"] > 1) for table in found["tables"]}
+        assert tables["topics"] == tables["publishers"] == tables["subscribers"] == (1, True)
+        (holding,) = found["holdings"]
+        assert (holding["topic"], holding["messages"], holding["slowest"]["behind"]) == ("camera", 4, 4)
+        out = run("doctor")[1]
+    assert re.search(r"^pool +4\.0 MiB +8\.0 MiB +50 %$", out, re.MULTILINE)
+    assert re.search(rf"^camera +4 +4\.0 MiB +50\.0 % .*\({os.getpid()}\): 4 behind$", out, re.MULTILINE)
+    assert "Nearly full" not in out
+
+
+def test_doctor_says_which_table_is_nearly_full(run: Run, domain: rtmw.Domain) -> None:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(rtmw.LimitReached):
+            while True:
+                stack.enter_context(rtmw.Publisher("a", domain=domain))
+        out = run("doctor")[1]
+    assert "Nearly full: publishers." in out
+    assert "Nearly full: topics." not in out
+
+
+def test_doctor_repairs_nothing_in_a_healthy_domain(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a", domain=domain) as publisher, rtmw.Subscriber("a", domain=domain) as subscriber:
+        for _ in range(100):
+            publisher.publish(b"x")
+            subscriber.receive(1)
+        status, out, _ = run("doctor", "--fix")
+    assert (status, "Repaired" in out) == (0, False)
+    assert "Given back: " in out
+
+
+def test_doctor_of_a_domain_that_does_not_exist_still_checks_the_machine(run: Run) -> None:
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "/dev/shm" in out
+    assert "there are no books to check" in out
+
+
+def test_doctor_finds_what_creators_that_died_left_behind_and_fix_removes_it(run: Run, domain_id: int) -> None:
+    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    left = Path(f"/dev/shm/rtmw.{domain_id}.new.{dead}.{'0' * 15}7")
+    left.write_bytes(b"half")
+    try:
+        assert f"/{left.name}" in document(run, "doctor")["leftovers"]
+        assert f"/{left.name} was left by a program that died; --fix removes it." in run("doctor")[1]
+        assert left.exists()
+        run("doctor", "--fix")
+        assert not left.exists()
+    finally:
+        left.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""`rtmw topic pub` on real domains: as which type it publishes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import rtmw
+from rtmw import observe
+from tests.cli.command import Run
+from topics import telemetry
+
+
+def test_pub_publishes_text_as_bytes(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("hello", domain=domain) as subscriber:
+        status, out, _ = run("topic", "pub", "hello", "wörld", "--priority", "5", "--count", "3", "--rate", "1000")
+        assert (status, out) == (0, "published 3 on hello\n")
+        samples = subscriber.take_many(10)
+        assert [(sample.value, sample.priority) for sample in samples] == [("wörld".encode(), 5)] * 3
+
+
+def test_pub_publishes_an_object_of_a_type(run: Run, domain: rtmw.Domain) -> None:
+    with telemetry.CPU.subscriber(domain=domain) as subscriber:
+        run("topic", "pub", "telemetry/cpu", '{"host": "pump", "cores": [1, 2]}', "--type", "topics.telemetry:Cpu")
+        assert subscriber.receive(5).value == telemetry.Cpu(host="pump", cores=[1.0, 2.0])
+
+
+def test_pub_publishes_json_as_the_type_that_the_topic_carries(run: Run, domain: rtmw.Domain) -> None:
+    plain = '{"host": "pump", "source": "cpu", "severity": "WARNING", "text": "hot", "value": 2, "threshold": 1.5}'
+    expected = telemetry.Alarm(
+        host="pump", source="cpu", severity=telemetry.Severity.WARNING, text="hot", value=2.0, threshold=1.5
+    )
+    with rtmw.Subscriber("t", telemetry.Alarm, domain=domain) as subscriber:
+        assert run("topic", "pub", "t", plain, "--history", "1") == (0, "published 1 on t\n", "")
+        assert subscriber.receive(5).value == expected
+    status, _, err = run("topic", "pub", "t", plain)
+    assert (status, err) == (0, ""), "its queue still holds a message of that type"
+    assert observe.topics(domain)[0].types == ("telemetry.Alarm",)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("hello", "t carries telemetry.Cpu, and 'hello' is no JSON: Expecting value"),
+        ('{"a": 1}', "there is no a; there are host, percent"),
+        ('{"host": "pump"}', "not set"),
+        ("7", "expected an object of telemetry::Cpu, found 7"),
+    ],
+)
+def test_pub_refuses_what_is_not_of_the_type_that_the_topic_carries(
+    run: Run, domain: rtmw.Domain, value: str, said: str
+) -> None:
+    with rtmw.Publisher("t", telemetry.Cpu, domain=domain):
+        status, out, err = run("topic", "pub", "t", value)
+        assert (status, out, said in err) == (1, "", True), err
+        (view,) = observe.topics(domain)
+        assert (view.types, view.published) == (("telemetry.Cpu",), 0)
+
+
+def test_pub_says_which_member_has_a_value_that_does_not_fit(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("t", np.dtype(np.int16), domain=domain) as subscriber:
+        assert run("topic", "pub", "t", "[1, 2]")[0] == 0
+        assert subscriber.receive(5).value.tolist() == [1, 2]
+        status, _, err = run("topic", "pub", "t", "[1, 70000]")
+        assert (status, "no such array can be made" in err) == (1, True)
+
+
+def test_pub_publishes_bytes_on_a_typed_topic_only_if_told_to(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", telemetry.Cpu, domain=domain), rtmw.Subscriber("t", domain=domain) as subscriber:
+        status, _, err = run("topic", "pub", "t", "{}")
+        assert status == 1
+        assert "t carries 2 types" in err
+        assert "--type" in err
+        assert run("topic", "pub", "t", "{}", "--bytes")[0] == 0
+        assert subscriber.receive(5).value == b"{}"
+
+
+def test_pub_says_what_is_wrong_with_the_object(run: Run) -> None:
+    status, _, err = run("topic", "pub", "t", '{"hots": "pump"}', "--type", "topics.telemetry:Cpu")
+    assert status == 1
+    assert "This is no Cpu: Cpu has no field hots" in err
+
+
+def test_pub_waits_for_subscribers_and_says_if_there_are_none(run: Run) -> None:
+    status, _, err = run("topic", "pub", "lonely", "x", "--wait", "1", "--timeout", "0.1")
+    assert status == 1
+    assert "lonely has 0 of 1 subscribers after 0.1 s; nothing was published." in err
+
+
+def test_pub_ends_with_status_1_if_messages_were_refused(run: Run, domain: rtmw.Domain) -> None:
+    reliable = rtmw.Reliability.RELIABLE
+    with rtmw.Subscriber("full", domain=domain, reliability=reliable, depth=2):
+        status, out, _ = run(
+            *("topic", "pub", "full", "x", "--count", "5", "--rate", "10000", "--reliability", "RELIABLE", "--json")
+        )
+        assert status == 1
+        found = json.loads(out)
+        assert (found["published"], found["refused"]) == (2, 3)
