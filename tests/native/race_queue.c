@@ -178,8 +178,9 @@ static void publish_and_claim_the_rest(void)
     struct rtmw_region *r = &world.region[0];
     publish_word(0, 100, PUBLISHED_BYTES);
     lock_take(&r->lock);
-    for (uint32_t passed = queue_evict(r, band_of(0), 2, 8), index; passed > 0; passed--) {
-        if ((index = descriptor_claim(r, PUBLISHED_BYTES, 0)) == NIL, 0) break;
+    for (uint32_t passed = queue_evict(r, band_of(0), 2, 8); passed > 0; passed--) {
+        uint32_t index = descriptor_claim(r, PUBLISHED_BYTES, 0);
+        if (index == NIL) break;
         store_release(&r->descriptors[index].sequence, 999);
         descriptor_free(r, index);
     }
