@@ -2,6 +2,7 @@
 #include "_core.h"
 #include "contents.h"
 #include "histogram.h"
+#include "topics.h"
 #include "unread.h"
 
 /* Of counters and limits, for Py_BuildValue. */
