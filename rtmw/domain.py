@@ -60,14 +60,14 @@ class Domain(Closing):
 
     `id`: 0 to 232; None: the environment's RTMW_DOMAIN, else 0. `pool`: size of the message-block pool when this call
     creates the domain ("64M", or bytes). `reserve`: the share of that pool, and of the messages it can hold, which only
-    priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need all the
-    rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. A domain that exists keeps its own pool and
+    priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need all
+    the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. A domain that exists keeps its own pool and
     reserve. `create=False`: DomainNotFound if nobody has created it.
     `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
     places that it has for processes. Publishers and subscribers refuse such a Domain.
 
-    Errors: ValueError (number, pool, reserve), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied, SharedMemoryFull,
-    LimitReached.
+    Errors: ValueError (number, pool, reserve), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied,
+    SharedMemoryFull, LimitReached.
     """
 
     def __init__(

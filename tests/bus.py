@@ -49,6 +49,22 @@ def taken(subscriber: rtmw.Subscriber[bytes]) -> list[bytes]:
     return [sample.value for sample in subscriber.take_many(1_000_000)]
 
 
+def numbered(count: int, size: int = 10) -> list[bytes]:
+    """Messages that begin with their numbers in ten digits."""
+    return [b"%010d" % number + bytes(size - 10) for number in range(count)]
+
+
+def numbers(subscriber: rtmw.Subscriber[bytes]) -> list[int]:
+    """The numbers of all such messages there are to take."""
+    return [int(bytes(sample.data[:10])) for sample in subscriber.take_many(1_000_000)]
+
+
+def publish_all(publisher: rtmw.Publisher[bytes], values: list[bytes]) -> None:
+    """Publish each, and none may be refused."""
+    for value in values:
+        assert publisher.publish(value)
+
+
 def lifetime_of(message: rtmw.Sample[Any] | observe.QueuedMessage) -> float | None:
     """Seconds between source time and end, which two clocks told one after the other: to a tenth."""
     return None if message.expires_ns is None else round((message.expires_ns - message.source_time_ns) / 1e9, 1)

@@ -4,6 +4,8 @@
 #include "_core.h"
 #include "_type_argument.h"
 #include "region.h"
+#include "topics.h"
+#include "waiting.h"
 
 static struct PyModuleDef core_module;
 

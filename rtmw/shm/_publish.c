@@ -1,5 +1,6 @@
 /* publish and publish_many: values are encoded, and given to the core in batches. */
 #include "_core.h"
+#include "waiting.h"
 
 enum { PUBLISH_AT_ONCE = 64 };
 

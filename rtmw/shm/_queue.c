@@ -1,5 +1,6 @@
 /* The messages of a topic, as tools show them without taking or holding them. */
 #include "_core.h"
+#include "topics.h"
 
 static PyObject *holder_pids(struct rtmw_region *r, const uint64_t *holders)
 {

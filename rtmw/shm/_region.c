@@ -2,6 +2,8 @@
 #include "_core.h"
 #include "books.h"
 #include "region.h"
+#include "trace.h"
+#include "waiting.h"
 
 static int Region_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {

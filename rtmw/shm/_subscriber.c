@@ -1,5 +1,6 @@
 /* Subscriber: an endpoint from its opening to its close. What it takes comes through _take.c. */
 #include "_core.h"
+#include "waiting.h"
 
 static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {

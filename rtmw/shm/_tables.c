@@ -2,6 +2,7 @@
 #include "_core.h"
 #include "contents.h"
 #include "histogram.h"
+#include "topics.h"
 #include "unread.h"
 
 /* Of counters and limits, for Py_BuildValue. */
@@ -96,11 +97,11 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
         uint64_t topic = topic_of(r, &r->publisher_words[i], word);
         if (!topic) continue;
-        failed = append_new(list, Py_BuildValue("KKIBBIIKKKKKK", (unsigned long long)topic, number(&p->identity),
-                                                p->type, reliability, p->priority, p->depth, p->history,
-                                                number(&p->published), number(&p->bytes), number(&p->timed_out),
-                                                number(&p->exhausted), number(&p->max_blocking),
-                                                number(&p->lifetime_ns)));
+        failed =
+            append_new(list, Py_BuildValue("KKIBBIIKKKKKK", (unsigned long long)topic, number(&p->identity), p->type,
+                                           reliability, p->priority, p->depth, p->history, number(&p->published),
+                                           number(&p->bytes), number(&p->timed_out), number(&p->exhausted),
+                                           number(&p->max_blocking), number(&p->lifetime_ns)));
     }
     return finished(list, failed);
 }
@@ -162,12 +163,12 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint64_t topic = topic_of(r, &r->subscriber_words[i], word);
         if (!topic) continue;
         struct topic *t = &r->topics[link_index(topic)];
-        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKBK)", (unsigned long long)topic,
-                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
-                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
-                                                latency_buckets(r, i), s->history, number(&s->min_interval_ns),
-                                                number(&s->deadline_ns), load_relaxed(&s->exact),
-                                                number(&s->lease_ns)));
+        failed =
+            append_new(list, Py_BuildValue("KKIBINNN(IKKBK)", (unsigned long long)topic,
+                                           (unsigned long long)subscriber_identity(r, word, i), s->type, reliability,
+                                           s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
+                                           latency_buckets(r, i), s->history, number(&s->min_interval_ns),
+                                           number(&s->deadline_ns), load_relaxed(&s->exact), number(&s->lease_ns)));
     }
     return finished(list, failed);
 }

@@ -1,5 +1,6 @@
 /* take, take_many and receive: messages of the core become samples. */
 #include "_core.h"
+#include "waiting.h"
 
 enum { TAKE_AT_ONCE = 64 };
 

@@ -1,5 +1,7 @@
 /* The trace as Python reads it; see trace.c. */
 #include "_core.h"
+#include "topics.h"
+#include "trace.h"
 
 /* trace(life, on) -> bool: once off for each on. False: the topic is not there any more. */
 PyObject *Region_trace(PyObject *self, PyObject *args)

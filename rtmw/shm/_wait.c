@@ -1,5 +1,6 @@
 /* wait_any: for the first of several subscribers that has something to say. */
 #include "_core.h"
+#include "waiting.h"
 
 /* false: an exception is set. */
 static bool find_cores(PyObject *module, PyObject *subscribers, rtmw_subscriber **cores)

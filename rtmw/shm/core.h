@@ -308,49 +308,6 @@ struct peek { /* begins as {.band = ..., .index = NIL} */
 };
 bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
-/* topics.c. A life of a topic: {generation | index} of its slot */
-bool is_topic_name(const char *name);
-int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
-uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
-int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
-void settle_half_made(struct rtmw_region *, uint32_t dead);
-
-static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: there is none now */
-{
-    uint64_t word = load_seq(&r->topics[topic].word);
-    return slot_is_there(word) ? link_make(slot_generation(word), topic) : 0;
-}
-
-/* retire.c: topics that nobody uses. Lock held */
-uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back */
-/* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
-bool topic_stands(struct rtmw_region *, uint64_t life);
-void topic_rescue(struct rtmw_region *, uint32_t topic, uint64_t word); /* word: RETIRING → ACTIVE, unless it changed */
-/* What a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be another in
- * another life of a topic is reset here */
-void topic_reset(struct rtmw_region *, uint32_t topic);
-
-/* slots.c: of endpoints. Lock held */
-struct claimed {
-    uint64_t word; /* CLAIMED */
-    uint32_t topic, slot;
-};
-int endpoint_claim(struct rtmw_region *, const char *topic, bool publishes, struct claimed *);
-/* A CLAIMED word in the lowest free slot, or 0; tries again after a sweep. Lock held */
-uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
-                    uint32_t *slot);
-bool slot_free(uint64_t *word, uint64_t value);
-bool types_match(uint32_t publisher, uint32_t subscriber);
-static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool exact)
-{
-    return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
-}
-/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
-struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
-void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
-/* What a publisher published stays counted when it goes. The block is the caller's alone. */
-void topic_keep_bytes(struct topic *, struct publisher_block *);
-
 /* retention.c: what a topic keeps. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
 
@@ -379,58 +336,6 @@ static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uin
 uint32_t reliable_room(struct rtmw_publisher *, uint32_t band); /* messages until a RELIABLE subscriber may be full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
-/* A sleeper looks by itself after so long: a publisher may have been stopped between linking and waking. */
-enum { LOOK_UP_NS = 500000000 };
-static inline uint64_t look_up_ns(const struct rtmw_subscriber *s)
-{
-    uint64_t quarter = s->qos.deadline_ns / 4;
-    return quarter && quarter < LOOK_UP_NS ? quarter : LOOK_UP_NS;
-}
-
-/* wait.c */
-void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
-void wake_publishers(struct topic *);
-int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
-void futex_wake_and_add(uint32_t *word);
-uint32_t arm_word(uint32_t *word);
-bool has_next(struct rtmw_subscriber *);
-
-/* Wait until `end` (CLOCK_MONOTONIC; UINT64_MAX: no limit), as the functions of rtmw.h do; but RTMW_EMPTY when it is time
- * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
-int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
-int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
-int publisher_wait(rtmw_publisher *, uint64_t end);
-uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
-
-/* spin.c: true when there is something to take */
-enum { GLANCE_NS = 3000 };
-bool subscriber_glance(struct rtmw_subscriber *); /* for so short a time that the GIL need not be given away */
-bool subscriber_spin(struct rtmw_subscriber *, uint64_t now, uint64_t end); /* as long as it is worth at present */
-bool subscriber_spin_for(struct rtmw_subscriber *, uint64_t until);
-void subscriber_slept(struct rtmw_subscriber *, uint64_t waited_ns); /* after a spin that found nothing */
-
-/* trace.c */
-struct trace_event {
-    enum trace_kind kind;
-    uint32_t topic, band, count;
-    uint64_t at_ns, who, publisher, sequence, size, published_ns; /* as in struct trace_entry */
-};
-static inline bool is_traced(const struct topic *t)
-{
-    return __builtin_expect((load_relaxed(&t->tracers[0]) | load_relaxed(&t->tracers[1])) != 0, 0);
-}
-void trace_write(struct rtmw_region *, const struct trace_event *);
-void trace_published(struct rtmw_publisher *, uint32_t band, struct descriptor *);
-void trace_refused(struct rtmw_publisher *, enum trace_kind);
-void trace_reached(struct rtmw_subscriber *, enum trace_kind, uint32_t band);
-void trace_gone(struct rtmw_subscriber *, enum trace_kind, uint32_t band, uint64_t last, uint64_t count);
-enum trace_found { TRACE_READ, TRACE_LATER, TRACE_LOST }; /* LATER: it is being written, or its writer died just now */
-uint64_t trace_next(struct rtmw_region *);                /* the ticket of the next event */
-enum trace_found trace_read(struct rtmw_region *, uint64_t ticket, struct trace_event *);
-int trace_begin(struct rtmw_region *, uint64_t life); /* RTMW_EMPTY: the topic is not there any more */
-void trace_end(struct rtmw_region *, uint32_t topic); /* once for each trace_begin */
-void trace_settle(struct rtmw_region *, uint32_t dead);
-
 /* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them. */
 int take_some(rtmw_subscriber *, rtmw_message *, uint32_t most, uint32_t *count);
 
@@ -451,15 +356,6 @@ void loan_keep(rtmw_publisher *, rtmw_loan *);
 int loan_give_back(struct rtmw_region *,
                    const rtmw_loan *);              /* LOANED by this process → FREE. RTMW_BAD_LOAN: it is not */
 bool could_be_had(rtmw_publisher *, uint64_t size); /* memory for a message, as it would be had now. Lock held */
-
-/* datagrams.c */
-void send_datagrams(struct rtmw_region *, struct topic *, uint32_t topic_index); /* to who is armed */
-int region_socket(struct rtmw_region *); /* the process' one file descriptor; -1 and errno */
-void drain(int socket);
-int subscriber_pollable(struct rtmw_subscriber *); /* a descriptor of its own; -1 and errno */
-void pollable_close(struct rtmw_subscriber *);
-bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
-bool subscriber_rearm(struct rtmw_subscriber *); /* it has a descriptor: not readable any more, and arm */
 
 bool is_lapsed(struct rtmw_subscriber *);
 void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */

@@ -27,7 +27,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "waiting.h"
 
 enum { DRAIN_AT_ONCE = 4 };
 

@@ -279,10 +279,10 @@ struct subscriber_block {
     uint8_t reliability, exact, pad0[26]; /* exact: 1 is matched with publishers of this reliability alone */
     uint64_t cursor[BANDS];               /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
-    uint64_t other_types; /* the owner only: messages of types it does not take */
-    uint64_t stall;       /* see stall_make: publishers, by CAS, while they wait for it; the owner: 0 */
-    uint32_t armed;       /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
-    uint32_t own_socket;  /* 1: it has a socket of its own, beside its process' */
+    uint64_t other_types;  /* the owner only: messages of types it does not take */
+    uint64_t stall;        /* see stall_make: publishers, by CAS, while they wait for it; the owner: 0 */
+    uint32_t armed;        /* not 0: wants a datagram at the next message. The owner sets, publishers clear by CAS */
+    uint32_t own_socket;   /* 1: it has a socket of its own, beside its process' */
     uint32_t taken[BANDS]; /* how many of the messages up to the cursor were offered to it. The owner, behind cursor */
     uint64_t accepted_ns;  /* published_ns of the last message that min_interval let through; 0: none. The owner */
 };

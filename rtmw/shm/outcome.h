@@ -2,8 +2,8 @@
 #ifndef RTMW_OUTCOME_H
 #define RTMW_OUTCOME_H
 
-#include "core.h"
 #include "histogram.h"
+#include "trace.h"
 
 /* The clock is read once a take, unless the message is younger than what was read. */
 static inline void outcome_taken(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint64_t size)

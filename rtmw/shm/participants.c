@@ -25,7 +25,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "topics.h"
+#include "trace.h"
+#include "waiting.h"
 
 enum { LAST_RESORT = PARTICIPANTS - 1 };
 

@@ -6,7 +6,8 @@
  */
 #include <string.h>
 
-#include "core.h"
+#include "trace.h"
+#include "waiting.h"
 
 enum { BATCH_MOST = 32 };
 

@@ -10,6 +10,7 @@
  * Cursors only move forward, so an old answer errs on the side of keeping.
  */
 #include "retention.h"
+#include "topics.h"
 
 enum { LEEWAY = 32 };
 

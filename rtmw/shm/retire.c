@@ -23,7 +23,7 @@
  */
 #include <string.h>
 
-#include "core.h"
+#include "topics.h"
 
 enum { SHARE = 64 }; /* one of so many slots is given back at once, and one more */
 

@@ -8,7 +8,9 @@
  */
 #include <string.h>
 
+#include "topics.h"
 #include "unread.h"
+#include "waiting.h"
 
 enum { MOST_LOOKED_AT = 256, MOST_EXPELLED = 64 };
 enum { SAME_WAIT = 128 }; /* units of `stall`: between two looks of a publisher that waits, also on a loaded machine */

@@ -1,7 +1,7 @@
 /* Slots of endpoints. The word of a slot names its owner and its topic, so a sweep finds the slots of the dead, and whoever
  * wants to give the slot of a topic back finds the endpoints that keep it.
  */
-#include "core.h"
+#include "topics.h"
 
 uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
                     uint32_t *slot)

@@ -7,7 +7,7 @@
  */
 #include <sched.h>
 
-#include "core.h"
+#include "waiting.h"
 
 enum { MOST_NS = 50000, LEAST_NS = 2000, SHORT_NS = 2 * MOST_NS, LOOKS = 16, ASK_EVERY_NS = 100000000 };
 enum { TRY_EVERY = 16, TRY_EVERY_ALONE = 256 };

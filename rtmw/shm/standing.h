@@ -9,7 +9,7 @@
 #ifndef RTMW_STANDING_H
 #define RTMW_STANDING_H
 
-#include "core.h"
+#include "topics.h"
 
 struct standing {
     uint64_t sequence, granules;

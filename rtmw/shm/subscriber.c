@@ -4,7 +4,9 @@
 
 #include "cursor.h"
 #include "histogram.h"
+#include "topics.h"
 #include "unread.h"
+#include "waiting.h"
 
 enum { SPIN_FIRST_NS = 20000 };
 

@@ -5,7 +5,9 @@
  * · missed (evicted, or beyond the depth of a TIMELY pair). What is handed out stays held until rtmw_release.
  */
 #include "cursor.h"
+#include "topics.h"
 #include "unread.h"
+#include "waiting.h"
 
 enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
 

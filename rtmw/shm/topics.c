@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "core.h"
+#include "topics.h"
 
 static uint64_t hash_of(const char *text)
 {

@@ -12,7 +12,8 @@
  */
 #include <stdlib.h>
 
-#include "core.h"
+#include "topics.h"
+#include "trace.h"
 
 #define TICKET_MASK ((UINT64_C(1) << 48) - 1)
 

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "waiting.h"
 
 enum { ANY_SLICE_NS = 500000 };
 

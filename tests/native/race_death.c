@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "races.h"
+#include "topics.h"
+#include "trace.h"
+#include "waiting.h"
 
 enum { DEAD = 0, HELPER = 1, READER = 2 };
 

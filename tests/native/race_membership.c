@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "races.h"
+#include "topics.h"
 
 enum { NEWCOMER = 2 };
 

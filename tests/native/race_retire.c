@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "races.h"
+#include "topics.h"
+#include "trace.h"
 
 enum { OLD = 100, NEW = 200 };
 

@@ -2,7 +2,10 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "topics.h"
+#include "trace.h"
 #include "unread.h"
+#include "waiting.h"
 
 enum { REGIONS = 2, ENDS = 4, KEPT = 24, LOANS = 3, LARGEST = 70000, WAIT_NS = 200000 };
 

@@ -1,0 +1,50 @@
+/* Topics, types and endpoints: their slots, and how long those are theirs. */
+#ifndef RTMW_TOPICS_H
+#define RTMW_TOPICS_H
+
+#include "core.h"
+
+/* topics.c. A life of a topic: {generation | index} of its slot */
+bool is_topic_name(const char *name);
+int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
+uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
+int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
+void settle_half_made(struct rtmw_region *, uint32_t dead);
+
+static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: there is none now */
+{
+    uint64_t word = load_seq(&r->topics[topic].word);
+    return slot_is_there(word) ? link_make(slot_generation(word), topic) : 0;
+}
+
+/* retire.c: topics that nobody uses. Lock held */
+uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back */
+/* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
+bool topic_stands(struct rtmw_region *, uint64_t life);
+void topic_rescue(struct rtmw_region *, uint32_t topic, uint64_t word); /* word: RETIRING → ACTIVE, unless it changed */
+/* What a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be another in
+ * another life of a topic is reset here */
+void topic_reset(struct rtmw_region *, uint32_t topic);
+
+/* slots.c: of endpoints. Lock held */
+struct claimed {
+    uint64_t word; /* CLAIMED */
+    uint32_t topic, slot;
+};
+int endpoint_claim(struct rtmw_region *, const char *topic, bool publishes, struct claimed *);
+/* A CLAIMED word in the lowest free slot, or 0; tries again after a sweep. Lock held */
+uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
+                    uint32_t *slot);
+bool slot_free(uint64_t *word, uint64_t value);
+bool types_match(uint32_t publisher, uint32_t subscriber);
+static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool exact)
+{
+    return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
+}
+/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
+struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
+void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
+/* What a publisher published stays counted when it goes. The block is the caller's alone. */
+void topic_keep_bytes(struct topic *, struct publisher_block *);
+
+#endif

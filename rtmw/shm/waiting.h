@@ -1,0 +1,46 @@
+/* Waiting for messages and for room: by futex, by file descriptor, and awake. */
+#ifndef RTMW_WAITING_H
+#define RTMW_WAITING_H
+
+#include "core.h"
+
+/* wait.c */
+void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
+void wake_publishers(struct topic *);
+int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void futex_wake_and_add(uint32_t *word);
+uint32_t arm_word(uint32_t *word);
+bool has_next(struct rtmw_subscriber *);
+
+/* Wait until `end` (CLOCK_MONOTONIC; UINT64_MAX: no limit), as the functions of rtmw.h do; but RTMW_EMPTY when it is time
+ * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
+int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
+int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
+int publisher_wait(rtmw_publisher *, uint64_t end);
+uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
+
+/* spin.c: true when there is something to take */
+enum { GLANCE_NS = 3000 };
+bool subscriber_glance(struct rtmw_subscriber *); /* for so short a time that the GIL need not be given away */
+bool subscriber_spin(struct rtmw_subscriber *, uint64_t now, uint64_t end); /* as long as it is worth at present */
+bool subscriber_spin_for(struct rtmw_subscriber *, uint64_t until);
+void subscriber_slept(struct rtmw_subscriber *, uint64_t waited_ns); /* after a spin that found nothing */
+
+/* A sleeper looks by itself after so long: a publisher may have been stopped between linking and waking. */
+enum { LOOK_UP_NS = 500000000 };
+static inline uint64_t look_up_ns(const struct rtmw_subscriber *s)
+{
+    uint64_t quarter = s->qos.deadline_ns / 4;
+    return quarter && quarter < LOOK_UP_NS ? quarter : LOOK_UP_NS;
+}
+
+/* datagrams.c */
+void send_datagrams(struct rtmw_region *, struct topic *, uint32_t topic_index); /* to who is armed */
+int region_socket(struct rtmw_region *); /* the process' one file descriptor; -1 and errno */
+void drain(int socket);
+int subscriber_pollable(struct rtmw_subscriber *); /* a descriptor of its own; -1 and errno */
+void pollable_close(struct rtmw_subscriber *);
+bool subscriber_arm(struct rtmw_subscriber *);   /* ask for a datagram. true: there is something to take already */
+bool subscriber_rearm(struct rtmw_subscriber *); /* it has a descriptor: not readable any more, and arm */
+
+#endif
