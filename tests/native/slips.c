@@ -375,7 +375,7 @@ int main(void)
     who_takes_any_type_finds_out_which_it_is();
     a_cancelled_thread_leaves_nothing_locked();
     books_must_balance(mine);
-    for (int code = 0; code <= RTMW_OBSERVER; code++) CHECK(rtmw_describe(code) != rtmw_describe(-1), "%d", code);
+    for (int code = 0; code <= RTMW_AGAIN; code++) CHECK(rtmw_describe(code) != rtmw_describe(-1), "%d", code);
     rtmw_detach(mine);
     rtmw_detach(others);
     printf("every slip was refused, and the books balance\n");
