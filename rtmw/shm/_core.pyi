@@ -10,6 +10,8 @@ _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Subscriber[Any])
 
 BAD_LOAN: int
+BAD_QOS: int
+BAD_TIMES: int
 DAMAGED: int
 DEADLINE: int
 DENIED: int
