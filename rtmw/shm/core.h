@@ -298,6 +298,7 @@ struct peeked {
     uint64_t preview[PREVIEW / 8];                                                    /* `shown` bytes of the payload */
     uint32_t shown;
     uint16_t type;
+    uint8_t reliability;
     bool is_message; /* false: emptied */
 };
 struct peek { /* begins as {.band = ..., .index = NIL} */
