@@ -340,7 +340,7 @@ uint32_t reliable_room(struct rtmw_publisher *, uint32_t band); /* messages unti
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
 /* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them.
  * One call steps over STEPS_OVER messages that the subscriber does not get; RTMW_AGAIN: there may be more behind these. */
-enum { STEPS_OVER = 256 };
+enum { STEPS_OVER = 64 };
 int take_some(rtmw_subscriber *, rtmw_message *, uint32_t most, uint32_t *count);
 
 /* publish.c, beyond rtmw.h */

@@ -225,7 +225,7 @@ RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
 /* As of its last take: what has gone from the queues since then is counted by the next one. */
 RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);
 /* RTMW_OK with a message, RTMW_EMPTY, RTMW_LAPSED (once for each time the lease ran out), or RTMW_AGAIN: the call has passed
- * over a few hundred messages that this subscriber does not get, as many as one call does, and the next one goes on. */
+ * over some dozens of messages that this subscriber does not get, as many as one call does, and the next one goes on. */
 RTMW_API int rtmw_take(rtmw_subscriber *, rtmw_message *);
 /* Once for each message taken. RTMW_BAD_RELEASE: once too often. A process that has the same message from another subscriber
  * of it too does not hear of that: then it is that hold which ends. */

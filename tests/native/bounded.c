@@ -5,7 +5,7 @@
 #include "native.h"
 
 enum {
-    TAKE_STEPS = 10000,     /* of one take, whatever there is that it steps over */
+    TAKE_STEPS = 3000,      /* of one take, whatever there is that it steps over */
     PUBLISH_STEPS = 120000, /* of one publish that is refused, or makes room for 60 kB */
     TOPICS = 900,
     SMALL = 8,
