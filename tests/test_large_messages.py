@@ -12,7 +12,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 
-POOL = 8 << 20
+POOL = 16 << 20
 PAGE, GRANULE = 4096, 256
 EIGHTH = POOL // 8
 DEEP = 10_000
@@ -60,27 +60,25 @@ class Crowd:
         self.bytes -= size
 
 
-@pytest.mark.parametrize("history", [0, 1])
-def test_small_messages_that_stay_are_no_obstacle(history: int) -> None:
+def test_small_messages_that_stay_are_no_obstacle() -> None:
     """A hundred topics that keep 200 bytes each, now and then a new one, beside a stream of images."""
     random = Random(7)
-    states = [rtmw.Publisher(f"state/{number}", history=history) for number in range(100)]
+    states = [rtmw.Publisher(f"state/{number}", history=1) for number in range(100)]
     viewer, images = rtmw.Subscriber("image"), rtmw.Publisher("image")
-    for number in range(4000):
+    for number in range(12_000):
         images.publish(bytes(PAGE * random.randint(1, 16)))
         if number % 4 == 3:
             viewer.take_many(DEEP)
-        if number % 10 == 0:
-            assert states[number // 10 % 100].publish(bytes(200))
+        if number % 20 == 0:
+            assert states[number // 20 % 100].publish(bytes(200))
     viewer.take_many(DEEP)
     large = rtmw.Publisher("large")
     for part in (4, 8, 16):
         large.loan(POOL // part).drop()
     with suppress(rtmw.PoolExhausted):  # as large as can be: the states are left in their places
         large.loan(POOL - 100 * PAGE).drop()
-    if history:
-        late = [rtmw.Subscriber(f"state/{number}", history=1) for number in range(100)]
-        assert all(subscriber.take() for subscriber in late)
+    late = [rtmw.Subscriber(f"state/{number}", history=1) for number in range(100)]
+    assert all(subscriber.take() for subscriber in late)
 
 
 @pytest.mark.parametrize("largest", [POOL // 256, POOL // 64])
