@@ -11,6 +11,7 @@
 #include "rtmw.h"
 
 enum { STASH = 256 };
+enum { LARGE = 256 << 10 }; /* bytes from which on copying a message costs by where its block lies, not by its words */
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
