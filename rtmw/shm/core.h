@@ -145,8 +145,10 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
-/* Gives the block of a message back that was in this state when all had read it. false: somebody holds it */
-bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state);
+/* Takes the block of a message that was in this state when all had read it, for the heir, or gives it back when that is
+ * NIL. false: somebody holds it */
+bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state, uint32_t heir);
+uint32_t descriptor_inherit(struct rtmw_region *, struct descriptor *, uint64_t state, uint64_t size);
 bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
 void recount_hints(struct rtmw_region *);
@@ -157,6 +159,7 @@ void *payload_of(struct rtmw_region *, struct descriptor *, uint64_t size);
 /* blocks.c: lock held */
 bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size);
 void block_drop(struct rtmw_region *, struct descriptor *);
+void block_move(struct rtmw_region *, struct descriptor *from, uint32_t to);
 bool owner_is_live(struct rtmw_region *, uint64_t word);
 bool pool_is_low(struct rtmw_region *);
 enum { GRANULAR_PAGE_TAG = 1 };
@@ -195,6 +198,8 @@ void topic_keep_bytes(struct topic *, struct publisher_block *);
 
 /* retention.c: what may be evicted, and when a RELIABLE publisher must wait. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
+uint32_t inherit_last(struct rtmw_publisher *, uint32_t band,
+                      uint64_t size);                   /* the block of the last message, or NIL */
 bool make_room(struct rtmw_publisher *, uint32_t turn); /* after descriptor_claim found nothing: true, try again */
 uint32_t reliable_room(struct rtmw_publisher *);        /* messages until a RELIABLE subscriber may be full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */

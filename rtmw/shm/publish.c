@@ -1,7 +1,7 @@
 /* Publishing (requirement P13): claim a descriptor and block, or say there is none; write; append at the tail; wake.
  *
  *   small messages, up to 32 at a time     reliable_room → claim and write all → append one by one
- *   a message with a block, a loan         reliable_room → rtmw_loan_take → memcpy → loan_append
+ *   a message with a block, a loan         reliable_room → a block → memcpy → loan_append
  *   both                                   → publisher_flush
  */
 #include <string.h>
@@ -72,6 +72,14 @@ static void count_published(rtmw_publisher *p, uint64_t messages, uint64_t bytes
 
 /* ---- loans ---- */
 
+static int lend(struct rtmw_region *r, uint32_t index, uint64_t size, rtmw_loan *loan)
+{
+    void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
+    if (index != NIL && !data) descriptor_free(r, index);
+    *loan = (rtmw_loan){data, size, index};
+    return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
+}
+
 int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
@@ -79,12 +87,9 @@ int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
     if (size > r->header->pool_bytes) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     queue_trim(p, p->qos.priority, size > IN_PLACE);
-    uint32_t index = claim_with_room(p, size);
-    void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
-    if (index != NIL && !data) descriptor_free(r, index);
+    int code = lend(r, claim_with_room(p, size), size, loan);
     lock_give(&r->lock);
-    *loan = (rtmw_loan){data, size, index};
-    return data ? RTMW_OK : index == NIL ? RTMW_NO_MEMORY : RTMW_DAMAGED;
+    return code;
 }
 
 void loan_give_back(struct rtmw_region *r, uint32_t descriptor)
@@ -186,15 +191,24 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     return *published ? RTMW_OK : RTMW_DAMAGED; /* for the first there was room */
 }
 
+/* A large one takes over the block of the message before it, if all have read that: it lies in the cache. Not so a loan:
+ * how much of it will be written, and when, its writer alone knows, and until then a late subscriber may want the other. */
+static int lend_for_copy(rtmw_publisher *p, uint32_t band, uint64_t size, rtmw_loan *loan)
+{
+    if (!reliable_room(p)) return RTMW_FULL; /* nothing is copied for a queue that is full */
+    if (size > p->region->header->pool_bytes) return RTMW_TOO_LARGE;
+    queue_trim(p, band, true);
+    uint32_t index = size >= LARGE ? inherit_last(p, band, size) : NIL;
+    return lend(p->region, index == NIL ? claim_with_room(p, size) : index, size, loan);
+}
+
 static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
     rtmw_loan loan;
     lock_take(&r->lock);
-    uint32_t room = reliable_room(p);
+    int code = lend_for_copy(p, band_for(p, qos), part->size, &loan);
     lock_give(&r->lock);
-    if (!room) return RTMW_FULL; /* nothing is copied for a queue that is full */
-    int code = rtmw_loan_take(p, part->size, &loan);
     if (code != RTMW_OK) return code;
     memcpy(loan.data, part->data, part->size);
     code = loan_append(p, &loan, qos);

@@ -164,17 +164,33 @@ static uint32_t evict_unneeded(struct rtmw_region *r, uint32_t topic, uint32_t b
 }
 
 /* A queue is never without its last message; but when all have read a large one, its block may go. Its state is read
- * while it is last, so that it is not another message by the time that it is emptied. */
-static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band, bool unread_too)
+ * while it is last, so that it is not another message by the time that it is emptied. NULL: it has to stay. */
+static struct descriptor *spare_last(struct rtmw_region *r, uint32_t topic, uint32_t band, bool unread_too,
+                                     uint64_t *state)
 {
     struct topic *t = &r->topics[topic];
     uint64_t tail = load_seq(&t->band[band].tail), sequence = band_tail_sequence(r, &t->band[band]);
     struct descriptor *last = descriptor_at(r, link_index(tail));
-    if (!last || !load_relaxed(&last->block_granules) || load_relaxed(&t->history)) return false;
-    uint64_t state = load_seq(&last->state);
+    if (!last || !load_relaxed(&last->block_granules) || load_relaxed(&t->history)) return NULL;
+    *state = load_seq(&last->state);
     if (floor_of(r, topic, band, unread_too, unread_too) < sequence || load_seq(&t->band[band].tail) != tail)
-        return false;
-    return descriptor_empty(r, last, state);
+        return NULL;
+    return last;
+}
+
+static bool empty_last(struct rtmw_region *r, uint32_t topic, uint32_t band, bool unread_too)
+{
+    uint64_t state;
+    struct descriptor *last = spare_last(r, topic, band, unread_too, &state);
+    return last && descriptor_empty(r, last, state, NIL);
+}
+
+/* So that a stream of large messages that are read at once goes through one block, which stays in the cache. */
+uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
+{
+    uint64_t state;
+    struct descriptor *last = spare_last(p->region, p->topic_index, band, false, &state);
+    return last ? descriptor_inherit(p->region, last, state, size) : NIL;
 }
 
 /* All of a band that nobody needs, batch by batch; others may add to it meanwhile. */
