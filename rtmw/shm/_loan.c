@@ -155,7 +155,7 @@ PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t cou
     *loan = (Loan){.ob_base = loan->ob_base, .publisher = (Publisher *)Py_NewRef(object), .qos = qos};
     uint64_t end = 0;
     int code;
-    do code = rtmw_loan_take(self->core, (uint64_t)size, &loan->core);
+    do code = loan_take(self->core, (uint64_t)size, &loan->qos, &loan->core);
     while (code != RTMW_OK && wait_for_room(self, code, &end));
     loan->open = code == RTMW_OK;
     if (loan->open) return (PyObject *)loan;

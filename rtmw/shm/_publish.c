@@ -88,7 +88,7 @@ static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, con
     uint64_t end = 0;
     int code, result = -1;
     if (!publisher_is_open(self)) return -1;
-    do code = rtmw_loan_take(self->core, size, &loan);
+    do code = loan_take(self->core, size, qos, &loan);
     while (code != RTMW_OK && wait_for_room(self, code, &end));
     if (code != RTMW_OK) return verdict(self, code, size);
     code = RTMW_CLOSED;

@@ -347,6 +347,8 @@ struct part { /* a message to be copied */
 /* Publishes in order until one is refused, and wakes nobody. Other than RTMW_OK: why not all of them were. */
 int publish_quietly(rtmw_publisher *, const struct part *, uint32_t count, const rtmw_message_qos *,
                     uint32_t *published);
+/* As rtmw_loan_take, for a message of the priority that `qos` says: within what that may use of the pool. */
+int loan_take(rtmw_publisher *, uint64_t size, const rtmw_message_qos *, rtmw_loan *);
 int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wakes nobody */
 void publisher_flush(rtmw_publisher *);                                   /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);

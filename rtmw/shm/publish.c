@@ -114,10 +114,12 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
     return data ? RTMW_OK : index == NIL ? refused(p, RTMW_NO_MEMORY, size, band) : RTMW_DAMAGED;
 }
 
-int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
+int loan_take(rtmw_publisher *p, uint64_t size, const rtmw_message_qos *qos, rtmw_loan *loan)
 {
-    return take_loan(p, size, p->qos.priority, loan);
+    return has_band(qos) ? take_loan(p, size, band_for(p, qos), loan) : RTMW_BAD_QOS;
 }
+
+int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan) { return loan_take(p, size, NULL, loan); }
 
 /* Is the descriptor still in the life in which it was lent to this process, and in this state? Lock held. */
 static bool loan_is(struct rtmw_region *r, const rtmw_loan *loan, enum descriptor_kind kind)

@@ -36,11 +36,24 @@ void cursor_see_offers(rtmw_subscriber *s, uint32_t band, const struct descripto
     s->beside[band] = (uint32_t)s->sequence[band] - count_up_to(d, s->wanted[band]);
 }
 
+/* Why this subscriber did not get messages of a band that were passed over before it could look at them. Where the band
+ * has offers of other types, that is the cause of all of them: which message had which offer is not known any more. */
+static uint64_t *cause_of_gap(rtmw_subscriber *s, uint32_t band)
+{
+    uint64_t offers = load_relaxed(&s->topic->band[band].offers);
+    for (uint32_t i = 0; i < OFFERS; i++) {
+        uint64_t offer = offer_at(offers, i);
+        if (offer && !types_match(offer_type(offer), s->type)) return &s->block->other_types;
+    }
+    return s->exact ? NULL : &s->block->unmatched; /* exact: another subscriber carries them, that is no drop */
+}
+
 void cursor_count_gap(rtmw_subscriber *s, uint32_t band, uint64_t gap, uint32_t wanted)
 {
     uint64_t lost = wanted <= gap ? wanted : gap;
+    uint64_t *cause = gap > lost ? cause_of_gap(s, band) : NULL;
     if (lost) outcome_gone(s, band, s->sequence[band] - (s->index[band] != NIL), lost);
-    if (gap > lost) count_up(s->type == TYPE_ANY ? &s->block->unmatched : &s->block->other_types, gap - lost);
+    if (cause) count_up(cause, gap - lost);
 }
 
 void cursor_to_head(rtmw_subscriber *s, uint32_t band)
