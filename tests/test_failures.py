@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw.shm import _core
+from rtmw.shm.failures import failure
 from tests.child import Spawn
+
+HEADER = Path(_core.__file__).with_name("rtmw.h").read_text()
 
 WITHOUT_DESCRIPTORS = """
     import os, resource
@@ -58,6 +63,18 @@ def test_what_a_system_call_failed_with_is_said_with_advice(number: int) -> None
     told = _core.explain(_core.SYSTEM, number)
     assert os.strerror(number) in told
     assert len(told.split(": ")) == 3
+
+
+CODES = re.findall(r"^    RTMW_([A-Z_]+)\b", HEADER[: HEADER.index("} rtmw_code;")], re.MULTILINE)
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(CODES)), ids=CODES)
+def test_every_code_of_the_core_has_words_and_an_exception(number: int, name: str) -> None:
+    assert _core.explain(number, 0) != _core.explain(-1, 0)
+    assert getattr(_core, name, number) == number
+    error = failure(number, "pump/speed", 0)
+    assert isinstance(error, (rtmw.RtmwError, ValueError, TimeoutError, OSError))
+    assert "pump/speed" in str(error)
 
 
 def test_other_codes_say_nothing_of_a_system_call() -> None:

@@ -84,6 +84,10 @@ def test_slips_of_a_c_program_are_refused_and_nobody_else_notices(built: Path) -
     assert run(str(built / "plain" / "slips")).startswith("every slip was refused")
 
 
+def test_no_call_does_more_work_where_there_are_more_topics_or_messages(built: Path) -> None:
+    assert run(str(built / "plain" / "bounded")).startswith("no call did more")
+
+
 def test_a_pack_is_read_as_it_was_written_and_a_spoiled_one_is_never_read_outside(built: Path) -> None:
     assert "nothing was read outside" in run(str(built / "plain" / "packs"))
 

@@ -31,6 +31,16 @@ def test_after_a_message_nothing_is_received_until_the_interval_has_passed() -> 
     assert (stats.received, stats.thinned, stats.missed, stats.waiting) == (2, 4, 0, 0)
 
 
+@pytest.mark.parametrize("take", ["take", "take_many"])
+def test_one_take_passes_over_all_that_it_does_not_get_however_much_that_is(take: str) -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=1000, depth=10_000)
+    subscriber.fileno()
+    publisher.publish_many([b"x"] * 3000)
+    assert subscriber.receive(LONG).value == b"x"
+    assert not (subscriber.take() if take == "take" else subscriber.take_many(10))
+    assert (subscriber.stats().thinned, subscriber.stats().waiting) == (2999, 0)
+
+
 def test_an_interval_of_0_is_every_message() -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.0)
     publisher.publish_many([b"x"] * 50)

@@ -43,7 +43,7 @@ bool print_one(const Region &region, const Subscriber &subscriber)
 {
     rtmw_message message;
     int code = rtmw_take(subscriber.get(), &message);
-    if (code == RTMW_EMPTY) return false;
+    if (code == RTMW_EMPTY || code == RTMW_AGAIN) return false; // AGAIN: then the wait ends at once
     must(code, "take");
     std::cout << message.sequence << ' ' << message.size << ' '
               << std::string_view(static_cast<const char *>(message.data), message.size) << std::endl;

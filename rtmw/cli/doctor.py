@@ -16,6 +16,7 @@ from rtmw.cli.values import to_plain
 from rtmw.errors import DomainNotFound
 from rtmw.observe import Books, Holding, TableUse
 from rtmw.observe.books import PAGE_BYTES
+from rtmw.qos import Reliability
 
 MOST_HOLDINGS = 5
 """Topics that are named as those that hold most."""
@@ -99,9 +100,11 @@ def _show_findings(number: int, findings: _Findings) -> None:
     ]
     show(Table(f"Domain {number}, region {books.version}: {counted(len(rows), 'participant')}", columns, rows))
     show(tables_table(findings.tables))
+    if any(table.reserved for table in findings.tables):
+        print("Reserved: for priorities 4 to 7 alone, of what RELIABLE subscribers have not read and of loans.")
     for table in findings.tables:
-        if table.share >= NEARLY_FULL:
-            print(f"Nearly full: {table.name}. {_advice(table.name)}")
+        if table.share_of_all >= NEARLY_FULL:
+            print(f"Nearly full: {table.name}. {_advice(table.name, findings.holdings)}")
     if findings.holdings:
         show(holdings_table(findings.holdings))
     show(books_table(books))
@@ -117,19 +120,32 @@ def _show_findings(number: int, findings: _Findings) -> None:
 def tables_table(tables: Sequence[TableUse]) -> Table:
     """How full each is."""
     rows = [(table.name, *_amounts(table), f"{100 * table.share:.0f} %") for table in tables]
-    return Table("Tables", ("table", "used", "of", "full"), rows)
+    return Table("Tables", ("table", "used", "of", "reserved", "full"), rows)
 
 
-def _amounts(table: TableUse) -> tuple[Cell, Cell]:
-    return (size(table.used), size(table.size)) if table.name == "pool" else (table.used, table.size)
+def _amounts(table: TableUse) -> tuple[Cell, ...]:
+    amounts = (table.used, table.size, table.reserved or None)
+    return tuple(size(one) if one is not None else None for one in amounts) if table.name == "pool" else amounts
 
 
-def _advice(table: str) -> str:
+def _advice(table: str, holdings: Sequence[Holding]) -> str:
     if table in ("descriptors", "pool"):
-        return "The topics that hold most are below; a domain that is made with a larger pool has more."
+        return f"{_cause(holdings)} A domain that is made with a larger pool has more."
     if table == "participants":
         return "No further program can attach until one ends."
     return "A domain that is made with a larger pool has more." if table != "types" else "No further type fits."
+
+
+def _cause(holdings: Sequence[Holding]) -> str:
+    """The topic that holds most, and who does not read it."""
+    if not holdings:
+        return "No topic holds messages: they are loaned, or kept as samples, by the programs above."
+    topic, slowest = holdings[0].topic, _slowest(holdings[0])
+    if slowest is None:
+        return f"Topic {topic} holds most, for subscribers to come, and gives way."
+    is_needed = holdings[0].slowest.reliability is Reliability.RELIABLE if holdings[0].slowest else False
+    outcome = "RELIABLE, so its publishers wait, and nothing of it gives way" if is_needed else "the oldest gives way"
+    return f"Topic {topic} holds most, for {slowest}; {outcome}."
 
 
 def holdings_table(holdings: Sequence[Holding]) -> Table:

@@ -78,7 +78,7 @@ void outbound_gather(struct outbound *o)
     if (load_relaxed(&o->adjusted) && fetch_and(&o->adjusted, 0u)) set_depth(o, depth_for(o));
     while (outbound_may_take(o)) {
         int code = rtmw_take(o->subscriber, &m);
-        if (code == RTMW_LAPSED) continue;
+        if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) return;
         if (is_from_afar(&m)) {
             rtmw_release(o->engine->region, m.descriptor);

@@ -24,7 +24,7 @@ class SubscriberActivity:
     identity: int
     received_per_s: float
     behind: int
-    """Messages in the queues that it has not taken yet, at the end of the window."""
+    """Messages in the queues that it gets and has not come to yet, at the end of the window."""
     dropped: Mapping[str, int]
     """Messages by cause, in the window; causes without any are left out."""
     latency: Latency

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from rtmw.domain import Domain
 from rtmw.matching import topic_life, type_name_of
+from rtmw.qos import Reliability
+from rtmw.shm import TYPE_ANY
+
+RELIABLE = Reliability.RELIABLE
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,24 @@ class QueuedMessage:
     holders: tuple[int, ...]
     """Process ids that hold it."""
     to_be_sent: bool
-    """Some subscriber has not come to it (requirement P13)."""
+    """Some subscriber that gets it by type and reliability has not come to it (requirement P13)."""
     preview: bytes
     """The first bytes of the payload, at most 64."""
+
+
+@dataclass(frozen=True)
+class _Reader:
+    type: int
+    asked: int
+    """A Reliability."""
+    exact: bool
+    """It is matched with just that reliability."""
+    reached: tuple[int, ...]
+    """The last sequence that it has come to, of each priority."""
+
+    def gets(self, type: int, offered: int) -> bool:
+        matched = offered == self.asked if self.exact else self.asked != RELIABLE or offered == RELIABLE
+        return matched and self.type in (type, TYPE_ANY)
 
 
 def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
@@ -35,7 +54,8 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
     life = topic_life(region, topic)
     if life is None:
         return []
-    cursors = [row[6] for row in region.subscribers() if row[0] == life]
+    found = region.queue(life)
+    readers = [_Reader(row[2], row[3], bool(row[8][3]), row[6]) for row in region.subscribers() if row[0] == life]
     return [
         QueuedMessage(
             priority=band,
@@ -46,8 +66,8 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
             source_time_ns=source_time_ns,
             expires_ns=expires_ns or None,
             holders=tuple(holders),
-            to_be_sent=any(sequence > reached[band] for reached in cursors),
+            to_be_sent=any(one.gets(type, offered) and sequence > one.reached[band] for one in readers),
             preview=preview,
         )
-        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview in region.queue(life)
+        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview, offered in found
     ]

@@ -19,11 +19,18 @@ class TableUse:
     used: int
     """Entries; of the pool: bytes."""
     size: int
+    reserved: int = 0
+    """Of these: for priorities above 3 alone."""
 
     @property
     def share(self) -> float:
         """0: empty, 1: full."""
         return self.used / self.size
+
+    @property
+    def share_of_all(self) -> float:
+        """The same of what every priority may use; above 1 when urgent messages are in the reserve."""
+        return self.used / (self.size - self.reserved)
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,18 @@ def tables(domain: Domain, books: Books) -> tuple[TableUse, ...]:
     }
     return (
         *(TableUse(name, used[name], size) for name, size in region.capacity.items()),
-        TableUse("descriptors", books.descriptors - books.descriptors_free, books.descriptors),
-        TableUse("pool", books.pages_used * PAGE_BYTES, books.pages * PAGE_BYTES),
+        TableUse(
+            "descriptors",
+            books.descriptors - books.descriptors_free,
+            books.descriptors,
+            int(domain.reserve * books.descriptors),
+        ),
+        TableUse(
+            "pool",
+            books.pages_used * PAGE_BYTES,
+            books.pages * PAGE_BYTES,
+            int(domain.reserve * books.pages) * PAGE_BYTES,
+        ),
     )
 
 

@@ -54,7 +54,7 @@ class SubscriberView:
     received: int
     bytes: int
     behind: int
-    """Messages in the queues that it has not taken yet."""
+    """Messages in the queues that it gets by type and reliability, and has not come to yet."""
     missed: int
     """Evicted before it took them (depth or pool)."""
     expired: int

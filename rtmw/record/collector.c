@@ -113,6 +113,7 @@ static uint32_t take_from(struct collector *c, struct source *s)
     if (s->has_held && !take_held(c, s)) return rtmw_subscriber_alive(s->subscriber), 0;
     for (rtmw_message m; taken < BURST; taken++) {
         int code = rtmw_take(s->subscriber, &m);
+        if (code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) break;
         if (source_see(s, &m) && !settle(c, s, &m)) {
             s->held = m;

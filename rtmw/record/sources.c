@@ -12,7 +12,8 @@ static int see_past(struct collector *c, struct source *s)
     int code = rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &looking);
     if (code != RTMW_OK) return code;
     bool is_past = true;
-    for (rtmw_message m; is_past && rtmw_take(looking, &m) == RTMW_OK;) {
+    for (rtmw_message m; is_past && ((code = rtmw_take(looking, &m)) == RTMW_OK || code == RTMW_AGAIN);) {
+        if (code == RTMW_AGAIN) continue;
         is_past = m.is_old;
         if (is_past) s->past[m.priority] = m.sequence;
         rtmw_release(c->region, m.descriptor);

@@ -20,14 +20,24 @@ static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
     return (PyObject *)sample;
 }
 
+/* As take_some; but when there is nothing among as many messages as one call looks at, it goes on behind them. */
+static int take_or_look_on(Subscriber *self, rtmw_message *messages, uint32_t most, uint32_t *count)
+{
+    int code = take_some(self->core, messages, most, count);
+    while (code == RTMW_AGAIN && !*count && !PyErr_CheckSignals() && subscriber_is_open(self))
+        code = take_some(self->core, messages, most, count);
+    return code;
+}
+
 /* false: an exception is set. What was taken is in `messages` also then. When there is nothing, fileno() is not readable
  * until there is. */
 static bool take_messages(Subscriber *self, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
-    int code = take_some(self->core, messages, most, count);
+    int code = take_or_look_on(self, messages, most, count);
     if (code == RTMW_EMPTY && !*count && self->core->pollable >= 0 && subscriber_rearm(self->core))
-        code = take_some(self->core, messages, most, count);
-    if (code == RTMW_OK || code == RTMW_EMPTY) return true;
+        code = take_or_look_on(self, messages, most, count);
+    if (PyErr_Occurred()) return false;
+    if (code == RTMW_OK || code == RTMW_EMPTY || code == RTMW_AGAIN) return true;
     return fail((PyObject *)self, code, self->topic, self->core->missed_at_lapse), false;
 }
 

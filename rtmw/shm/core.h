@@ -299,6 +299,7 @@ struct peeked {
     uint64_t preview[PREVIEW / 8];                                                    /* `shown` bytes of the payload */
     uint32_t shown;
     uint16_t type;
+    uint8_t reliability;
     bool is_message; /* false: emptied */
 };
 struct peek { /* begins as {.band = ..., .index = NIL} */
@@ -319,7 +320,8 @@ struct search { /* of one call, for a message */
     uint64_t need, own; /* of what is short; and what the publisher's own topic holds of it in that band */
     uint64_t now;       /* CLOCK_MONOTONIC */
     int64_t looks;      /* that are left */
-    bool reclaimed;     /* stashes of others were looked through */
+    bool hinted;        /* there may be passed messages that somebody has named */
+    uint64_t reclaims;  /* parts of the others' stashes that may still be looked through */
 };
 struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
 bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
@@ -337,7 +339,9 @@ static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uin
 uint32_t reliable_room(struct rtmw_publisher *, uint32_t band); /* messages until a RELIABLE subscriber may be full */
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
-/* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them. */
+/* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them.
+ * One call steps over STEPS_OVER messages that the subscriber does not get; RTMW_AGAIN: there may be more behind these. */
+enum { STEPS_OVER = 256 };
 int take_some(rtmw_subscriber *, rtmw_message *, uint32_t most, uint32_t *count);
 
 /* publish.c, beyond rtmw.h */

@@ -29,6 +29,7 @@ enum {
     LOOKS = 48,
     UNREAD_MOST = 8,
     RELIEF_EVERY_NS = 1000000,
+    RECLAIM_FOR = 4, /* pages of a message that are worth another look at stashes */
     RECLAIM_EVERY_NS = 1000000,
     SWEEP_EVERY_NS = 10000000
 };
@@ -170,20 +171,31 @@ static bool search_bands(struct search *s, uint32_t highest, enum look look)
 struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
 {
     struct rtmw_region *r = p->region;
-    struct search s = {.publisher = p, .band = band, .now = monotonic_ns()};
+    struct search s = {.publisher = p, .band = band, .now = monotonic_ns(), .hinted = true};
     struct outlook mine = outlook_begin(r, p->topic_index, band, LOOK_UNREAD);
     s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
     s.own = share_of(r, &mine);
     s.looks = (int64_t)(LOOKS + 8 * (size / PAGE));
+    s.reclaims = 1 + size / (RECLAIM_FOR * PAGE);
     return s;
 }
 
-/* At most once a call. */
+/* In a call as often as its message is large. */
 static bool reclaim_in_turn(struct search *s)
 {
-    bool again = s->reclaimed;
-    s->reclaimed = true;
-    return !again && reclaim_stashed(s->publisher->region);
+    bool found = false;
+    while (!found && s->reclaims > 0) {
+        s->reclaims--;
+        found = reclaim_stashed(s->publisher->region) > 0;
+    }
+    return found;
+}
+
+/* As long as there are any in this call. */
+static bool reclaim_what_is_hinted(struct search *s)
+{
+    s->hinted = s->hinted && reclaim_hinted(s->publisher->region) > 0;
+    return s->hinted;
 }
 
 bool make_spare_room(struct search *s) { return search_bands(s, BANDS - 1, LOOK_SPARE); }
@@ -194,7 +206,7 @@ bool make_room(struct search *s)
     struct rtmw_region *r = s->publisher->region;
     if (s->looks <= 0) return false;
     s->looks--;
-    if (reclaim_hinted(r) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
+    if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
     return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD) || reclaim_in_turn(s);
 }

@@ -85,6 +85,14 @@ def _table() -> dict[int, Message]:
             "by which others see that it lives was closed. Make all rtmw objects anew, and let the program close only "
             "descriptors that it opened itself (no os.closerange, no closefrom)",
         ),
+        core.BAD_QOS: (
+            ValueError,
+            "topic {subject!r}: a priority above 7, an unknown reliability, or a depth of 0",
+        ),
+        core.BAD_TIMES: (
+            ValueError,
+            "topic {subject!r}: a min_interval longer than the deadline, or a lease without RELIABLE",
+        ),
         core.OBSERVER: (
             errors.DomainError,
             "{subject}: the domain was attached with observe=True, which is to look on only: publishing, subscribing, "
@@ -116,5 +124,6 @@ def failure(code: int, subject: object, detail: int) -> Exception:
                 "allowed (seccomp; AppArmor: rwk), and Linux must be 3.15 or newer"
             )
         return OSError(detail, text)
-    kind, text = _table()[code]
+    other = (errors.RtmwError, f"{{subject}}: {core.explain(code, 0)}")
+    kind, text = _table().get(code, other)
     return kind(text.format(subject=subject, detail=detail))

@@ -29,6 +29,7 @@ static bool read_message(struct rtmw_region *r, struct descriptor *d, uint64_t s
     m->source_time_ns = load_acquire(&d->source_time_ns);
     m->expires_ns = load_acquire(&d->expires_ns);
     m->type = load_acquire(&d->type);
+    m->reliability = load_acquire(&d->reliability);
     m->holders[0] = load_acquire(&d->holders[0]);
     m->holders[1] = load_acquire(&d->holders[1]);
     m->next = load_acquire(&d->next);

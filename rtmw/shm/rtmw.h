@@ -77,7 +77,9 @@ typedef enum {
     RTMW_NO_TYPE,     /* no type has this index */
     RTMW_SWEPT,       /* the process closed the region's file descriptor, and was taken for dead: attach anew */
     RTMW_NO_LOCKS,    /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
-    RTMW_OBSERVER     /* the region is attached to look on only (not by rtmw_attach) */
+    RTMW_OBSERVER,    /* the region is attached to look on only (not by rtmw_attach) */
+    RTMW_AGAIN,       /* take: messages that this subscriber does not get were passed over; there may be more behind */
+    RTMW_BAD_TIMES    /* subscriber: a min_interval longer than the deadline, or a lease without RELIABLE */
 } rtmw_code;
 
 /* A reliability, and for subscribers RTMW_EXACT in addition: matched with publishers that offer just that, and no more.
@@ -220,8 +222,10 @@ RTMW_API int rtmw_subscriber_shut(rtmw_subscriber *);
 RTMW_API void rtmw_subscriber_adjust(rtmw_subscriber *, uint32_t depth, uint64_t min_interval_ns);
 /* I cannot take just now, and have not stopped: the lease begins anew. */
 RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
+/* As of its last take: what has gone from the queues since then is counted by the next one. */
 RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);
-/* RTMW_OK with a message, RTMW_EMPTY, or RTMW_LAPSED (once for each time the lease ran out). */
+/* RTMW_OK with a message, RTMW_EMPTY, RTMW_LAPSED (once for each time the lease ran out), or RTMW_AGAIN: the call has passed
+ * over a few hundred messages that this subscriber does not get, as many as one call does, and the next one goes on. */
 RTMW_API int rtmw_take(rtmw_subscriber *, rtmw_message *);
 /* Once for each message taken. RTMW_BAD_RELEASE: once too often. A process that has the same message from another subscriber
  * of it too does not hear of that: then it is that hold which ends. */

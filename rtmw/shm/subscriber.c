@@ -200,6 +200,14 @@ static void limit_all(rtmw_subscriber_qos *qos)
     qos->lease_ns = limit_of(qos->lease_ns);
 }
 
+/* Nothing comes within the interval, so that each deadline would be missed; and only for RELIABLE does a publisher wait. */
+static bool times_contradict(rtmw_subscriber_qos qos)
+{
+    limit_all(&qos);
+    bool is_reliable = (qos.reliability & ~RTMW_EXACT) == RTMW_RELIABLE;
+    return (qos.deadline_ns && qos.min_interval_ns > qos.deadline_ns) || (qos.lease_ns && !is_reliable);
+}
+
 int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_subscriber_qos *qos,
                          rtmw_subscriber **out)
 {
@@ -207,6 +215,7 @@ int rtmw_subscriber_open(rtmw_region *r, const char *topic, const rtmw_type *typ
     if (state != RTMW_OK) return state;
     unsigned reliability = qos ? (unsigned)qos->reliability & ~(unsigned)RTMW_EXACT : RTMW_ADAPTIVE;
     if (reliability > RTMW_RELIABLE || (qos && qos->depth == 0)) return RTMW_BAD_QOS;
+    if (qos && times_contradict(*qos)) return RTMW_BAD_TIMES;
     rtmw_subscriber *s = calloc(1, sizeof *s);
     if (!s) return RTMW_SYSTEM;
     s->region = r;

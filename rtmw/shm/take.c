@@ -3,6 +3,9 @@
  * The highest band first (P3). On the way each message that this subscriber does not get is counted by its cause:
  * other type · unmatched (it asks for RELIABLE, the publisher offers less) · expired (P2) · thinned (P4, min_interval)
  * · missed (evicted, or beyond the depth of a TIMELY pair). What is handed out stays held until rtmw_release.
+ *
+ * A call steps over a bounded number of messages, so that a flood of what this subscriber does not get keeps neither the
+ * caller nor the other threads of the process for long: RTMW_AGAIN, and the next call goes on.
  */
 #include "cursor.h"
 #include "topics.h"
@@ -10,6 +13,11 @@
 #include "waiting.h"
 
 enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
+
+/* Of one call: how many messages it may still step over, and the lowest band from which it may deliver. */
+struct turn {
+    uint32_t left, lowest;
+};
 
 /* Emptied: all who were counted on had read it. This one was not when it came too late for it, or when its lease had run
  * out: then it missed it. */
@@ -67,14 +75,17 @@ static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
 }
 
 /* In each band the oldest go while more than `depth` of those that it gets are unread. A band to deliver from at once, or
- * BANDS: when the hint was wrong, the cursor is already at a message that has to be delivered. */
-static uint32_t drop_beyond_depth(rtmw_subscriber *s)
+ * BANDS: when the hint was wrong, the cursor is already at a message that has to be delivered. The highest band is first:
+ * when the turn ends in a band, what is urgent in those above is delivered all the same. */
+static uint32_t drop_beyond_depth(rtmw_subscriber *s, struct turn *turn)
 {
     uint32_t bands = load_seq(&s->topic->bands);
-    for (uint32_t band = 0; band < BANDS; band++) {
+    for (uint32_t band = BANDS; band-- > 0;) {
         if (!(bands & (1u << band))) continue;
         struct standing newest = newest_standing(s->region, &s->topic->band[band]);
         while (unread_before(s, band, &newest) > s->qos.depth && next_is_timely(s, band)) {
+            if (!turn->left) return turn->lowest = band + 1, BANDS;
+            turn->left--;
             if (step(s, band) != STEP_OK) break;
             if (!drop(s, band, &s->region->descriptors[s->index[band]])) return band;
         }
@@ -112,9 +123,9 @@ static int be_counted(rtmw_subscriber *s)
     return is_swept(s->region) ? RTMW_SWEPT : RTMW_OK;
 }
 
-static int step_highest(rtmw_subscriber *s, uint32_t *band)
+static int step_highest(rtmw_subscriber *s, uint32_t lowest, uint32_t *band)
 {
-    uint32_t bands = load_seq(&s->topic->bands) & ((1u << BANDS) - 1);
+    uint32_t bands = load_seq(&s->topic->bands) & ((1u << BANDS) - (1u << lowest));
     while (bands) {
         *band = 31u - (uint32_t)__builtin_clz(bands);
         int stepped = step(s, *band);
@@ -177,21 +188,24 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     return RTMW_OK;
 }
 
-static int take_locked(rtmw_subscriber *s, rtmw_message *message)
+static int take_locked(rtmw_subscriber *s, rtmw_message *message, struct turn *turn)
 {
     uint32_t band = BANDS;
     int code = be_counted(s);
     if (__builtin_expect(code != RTMW_OK, 0)) return code;
     if (s->qos.reliability == RTMW_TIMELY || (s->qos.reliability == RTMW_ADAPTIVE && load_relaxed(&s->topic->timely)))
-        band = drop_beyond_depth(s);
+        band = drop_beyond_depth(s, turn);
     int stepped = STEP_OK;
-    while (band < BANDS || (stepped = step_highest(s, &band)) == STEP_OK) {
+    while (band < BANDS || (stepped = step_highest(s, turn->lowest, &band)) == STEP_OK) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
         uint64_t now = s->qos.deadline_ns || load_relaxed(&d->expires_ns) ? (s->taken_ns = monotonic_ns()) : 0;
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
+        if (!turn->left) return RTMW_AGAIN;
+        turn->left--;
         band = BANDS;
     }
     if (stepped == STEP_DAMAGED) return RTMW_DAMAGED;
+    if (turn->lowest) return RTMW_AGAIN;
     for (band = 0; band < BANDS; band++) rest(s, band);
     return RTMW_EMPTY;
 }
@@ -208,16 +222,17 @@ static int take_again(rtmw_subscriber *s, rtmw_message *message)
 {
     if (!has_next(s)) return RTMW_EMPTY;
     uint64_t stood = position(s);
-    int code = take_locked(s, message);
+    int code = take_locked(s, message, &(struct turn){STEPS_OVER, 0});
     return code == RTMW_EMPTY && position(s) == stood ? RTMW_DAMAGED : code;
 }
 
 /* Until there is nothing more, or something else is to be said: for the lapse of a lease the next call is early enough. */
 static int take_some_locked(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
+    struct turn turn = {STEPS_OVER, 0};
     s->taken_ns = 0;
-    int code = take_locked(s, &messages[ *count = 0]);
-    while (code == RTMW_OK && ++*count < most && !is_lapsed(s)) code = take_locked(s, &messages[*count]);
+    int code = take_locked(s, &messages[ *count = 0], &turn);
+    while (code == RTMW_OK && ++*count < most && !is_lapsed(s)) code = take_locked(s, &messages[*count], &turn);
     return code;
 }
 

@@ -8,6 +8,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import rtmw
 from tests.cli.command import Run, document
 
@@ -35,7 +37,7 @@ def test_doctor_shows_how_full_each_table_is_and_who_holds_most(run: Run, domain
         (holding,) = found["holdings"]
         assert (holding["topic"], holding["messages"], holding["slowest"]["behind"]) == ("camera", 4, 4)
         out = run("doctor")[1]
-    assert re.search(r"^pool +4\.0 MiB +8\.0 MiB +50 %$", out, re.MULTILINE)
+    assert re.search(r"^pool +4\.0 MiB +8\.0 MiB +- +50 %$", out, re.MULTILINE)
     assert re.search(rf"^camera +4 +4\.0 MiB +50\.0 % .*\({os.getpid()}\): 4 behind$", out, re.MULTILINE)
     assert "Nearly full" not in out
 
@@ -48,6 +50,25 @@ def test_doctor_says_which_table_is_nearly_full(run: Run, domain: rtmw.Domain) -
         out = run("doctor")[1]
     assert "Nearly full: publishers." in out
     assert "Nearly full: topics." not in out
+
+
+@pytest.mark.parametrize(
+    ("reliability", "outcome"),
+    [(rtmw.Reliability.RELIABLE, "nothing of it gives way"), (rtmw.Reliability.ADAPTIVE, "the oldest gives way")],
+)
+def test_doctor_names_who_fills_what_the_reserve_leaves(
+    run: Run, domain_id: int, reliability: rtmw.Reliability, outcome: str
+) -> None:
+    with rtmw.Domain(domain_id, pool="1M"), rtmw.Subscriber("camera", reliability=reliability):
+        publisher = rtmw.Publisher("camera", reliability=reliability, max_blocking=0)
+        for _ in range(30):
+            publisher.publish(bytes(32 * 1024))
+        out = run("doctor")[1]
+        publisher.close()
+    assert re.search(r"^pool +896\.0 KiB +1\.0 MiB +128\.0 KiB +88 %$", out, re.MULTILINE)
+    assert "Reserved: for priorities 4 to 7 alone" in out
+    who = rf"\({os.getpid()}\): 28 behind"
+    assert re.search(rf"^Nearly full: pool\. Topic camera holds most, for .* {who};.* {outcome}\.", out, re.MULTILINE)
 
 
 def test_doctor_repairs_nothing_in_a_healthy_domain(run: Run, domain: rtmw.Domain) -> None:

@@ -308,6 +308,20 @@ static void a_domain_is_made_once_and_of_a_possible_size(uint32_t domain)
     CHECK(rtmw_create(domain, UINT64_MAX, RTMW_RESERVE) == RTMW_BAD_SIZE);
 }
 
+static void times_of_a_subscriber_that_contradict_each_other_are_refused_with_a_code_of_their_own(void)
+{
+    rtmw_subscriber_qos never_in_time = {RTMW_ADAPTIVE, 64, 0, 2 * MS, 1 * MS, 0};
+    rtmw_subscriber_qos not_waited_for = {RTMW_ADAPTIVE | RTMW_EXACT, 64, 0, 0, 0, 1 * MS};
+    CHECK(rtmw_subscriber_open(mine, "times", NULL, &never_in_time, &subscriber) == RTMW_BAD_TIMES);
+    CHECK(rtmw_subscriber_open(mine, "times", NULL, &not_waited_for, &subscriber) == RTMW_BAD_TIMES);
+    rtmw_subscriber_qos possible[] = {
+        {RTMW_ADAPTIVE, 64, 0, 2 * MS, 2 * MS, UINT64_MAX}, {RTMW_RELIABLE | RTMW_EXACT, 64, 0, 0, 0, 1 * MS}};
+    for (int i = 0; i < 2; i++) {
+        CHECK(rtmw_subscriber_open(mine, "times", NULL, &possible[i], &subscriber) == RTMW_OK);
+        rtmw_subscriber_close(subscriber);
+    }
+}
+
 static void who_takes_any_type_finds_out_which_it_is(void)
 {
     static const rtmw_type speed = {"plant.Speed", 77, "what it is", 10};
@@ -372,10 +386,11 @@ int main(void)
     a_signal_handler_ends_the_wait_of_its_own_thread();
     a_wait_without_a_signal_lasts_until_its_time_is_up();
     a_domain_is_made_once_and_of_a_possible_size(domain);
+    times_of_a_subscriber_that_contradict_each_other_are_refused_with_a_code_of_their_own();
     who_takes_any_type_finds_out_which_it_is();
     a_cancelled_thread_leaves_nothing_locked();
     books_must_balance(mine);
-    for (int code = 0; code <= RTMW_OBSERVER; code++) CHECK(rtmw_describe(code) != rtmw_describe(-1), "%d", code);
+    for (int code = 0; code <= RTMW_BAD_TIMES; code++) CHECK(rtmw_describe(code) != rtmw_describe(-1), "%d", code);
     rtmw_detach(mine);
     rtmw_detach(others);
     printf("every slip was refused, and the books balance\n");

@@ -57,7 +57,9 @@ static void let_one_go(struct receiver *rx, uint32_t at)
 static bool take_one(struct receiver *rx)
 {
     rtmw_message m;
-    int code = rtmw_take(rx->subscriber, &m);
+    int code;
+    do code = rtmw_take(rx->subscriber, &m);
+    while (code == RTMW_AGAIN);
     if (code == RTMW_EMPTY) return false;
     CHECK(code == RTMW_OK, "%s: %s", rx->role->name, rtmw_describe(code));
     struct origin origin = check_order(rx, &m);

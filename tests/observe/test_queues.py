@@ -7,7 +7,7 @@ import time
 
 import rtmw
 from rtmw import observe
-from tests.bus import lifetime_of, taken
+from tests.bus import Reading, lifetime_of, taken
 from tests.child import Spawn
 
 
@@ -60,6 +60,18 @@ def test_unread_messages_are_shown_as_still_to_be_sent(domain: rtmw.Domain) -> N
     assert [message.to_be_sent for message in observe.queue(domain, "t")] == [False, True, True]
     taken(subscriber)
     assert not any(message.to_be_sent for message in observe.queue(domain, "t"))
+
+
+def test_messages_are_to_be_sent_to_those_alone_who_get_them_by_type_and_reliability(domain: rtmw.Domain) -> None:
+    reliable = rtmw.Subscriber("t", reliability=rtmw.Reliability.RELIABLE)
+    readings = rtmw.Subscriber("t", Reading)
+    publisher, of_readings = rtmw.Publisher("t"), rtmw.Publisher("t", Reading)
+    publisher.publish(b"unmatched")
+    of_readings.publish(Reading("A1", 1.0))
+    assert [message.to_be_sent for message in observe.queue(domain, "t")] == [False, True]
+    assert len(readings.take_many(9)) == 1
+    assert [message.to_be_sent for message in observe.queue(domain, "t")] == [False, False]
+    reliable.close()
 
 
 def test_unread_messages_of_every_priority_are_shown_as_still_to_be_sent(domain: rtmw.Domain) -> None:

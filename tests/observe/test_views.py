@@ -98,6 +98,31 @@ def test_endpoints_of_other_processes_are_shown(domain: rtmw.Domain, spawn: Spaw
     assert (view.pid, view.priority, view.published, view.bytes) == (child.pid, 6, 1, 5)
 
 
+def test_a_subscriber_is_behind_by_those_messages_alone_that_it_gets(domain: rtmw.Domain) -> None:
+    ends = {
+        "reading": rtmw.Subscriber("t", Reading),
+        "bytes": rtmw.Subscriber("t"),
+        "*": rtmw.Subscriber("t", rtmw.ANY),
+        "unmatched": rtmw.Subscriber("t", reliability=Reliability.RELIABLE),
+    }
+    readings, raw = rtmw.Publisher("t", Reading), rtmw.Publisher("t", priority=5)
+    assert readings.publish_many([Reading("A1", 1.0)] * 3) == 3
+    assert raw.publish_many([b"x"] * 2) == 2
+    views = {view.identity: view.behind for view in topic_named(domain, "t").subscribers}
+    assert {name: views[end.identity] for name, end in ends.items()} == {
+        "reading": 3,
+        "bytes": 2,
+        "*": 5,
+        "unmatched": 0,
+    }
+    assert {name: end.stats().waiting for name, end in ends.items()} == {
+        "reading": 3,
+        "bytes": 2,
+        "*": 5,
+        "unmatched": 0,
+    }
+
+
 def test_totals_of_a_topic_go_on_when_publishers_go(domain: rtmw.Domain) -> None:
     for _ in range(3):
         with rtmw.Publisher("t") as publisher:

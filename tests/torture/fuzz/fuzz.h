@@ -10,7 +10,7 @@
 
 #include "native.h"
 
-enum { CODES = RTMW_OBSERVER + 1 };
+enum { CODES = RTMW_BAD_TIMES + 1 };
 
 /* Shared by a round and by who started it. */
 struct counts {

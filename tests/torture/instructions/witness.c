@@ -73,7 +73,8 @@ static void take_all(struct witness *w, rtmw_subscriber *s, bool judged)
 {
     rtmw_message m;
     int code;
-    while ((code = rtmw_take(s, &m)) == RTMW_OK) {
+    while ((code = rtmw_take(s, &m)) == RTMW_OK || code == RTMW_AGAIN) {
+        if (code == RTMW_AGAIN) continue;
         if (judged) judge(w, &m);
         rtmw_release(w->region, m.descriptor);
     }

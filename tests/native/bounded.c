@@ -1,0 +1,139 @@
+/* bounded: no call does more work where a domain has more topics, more subscribers or more messages, and no history of
+ * sizes keeps a large message out. Work is counted in atomic operations, by the seam of the explorer (atomics.h). */
+#include <string.h>
+
+#include "native.h"
+
+enum {
+    TAKE_STEPS = 10000,     /* of one take, whatever there is that it steps over */
+    PUBLISH_STEPS = 120000, /* of one publish that is refused, or makes room for 60 kB */
+    TOPICS = 900,
+    SMALL = 8,
+    FLOOD = 5000,
+};
+
+static struct rtmw_region *mine, *others; /* two participants */
+static uint64_t steps;
+
+void rtmw_explore_step(const volatile void *address)
+{
+    (void)address;
+    steps++;
+}
+
+static int within(uint64_t most, int code, const char *what)
+{
+    CHECK(steps <= most, "%llu steps: %s", (unsigned long long)steps, what);
+    return code;
+}
+
+#define TAKEN(...)     (steps = 0, within(TAKE_STEPS, (__VA_ARGS__), #__VA_ARGS__))
+#define PUBLISHED(...) (steps = 0, within(PUBLISH_STEPS, (__VA_ARGS__), #__VA_ARGS__))
+
+static rtmw_publisher *publish_on(const char *topic, rtmw_reliability reliability, uint8_t priority)
+{
+    rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
+    rtmw_publisher *publisher;
+    qos.reliability = reliability;
+    qos.priority = priority;
+    CHECK(rtmw_publisher_open(mine, topic, NULL, &qos, &publisher) == RTMW_OK);
+    return publisher;
+}
+
+static rtmw_subscriber *subscribe_to(const char *topic, rtmw_subscriber_qos qos)
+{
+    rtmw_subscriber *subscriber;
+    CHECK(rtmw_subscriber_open(others, topic, NULL, &qos, &subscriber) == RTMW_OK);
+    return subscriber;
+}
+
+static const rtmw_subscriber_qos deep = {RTMW_RELIABLE, 1u << 30, 0, 0, 0, 0};
+
+/* ---- publishing into a domain that is full ---- */
+
+/* Topics with messages that a RELIABLE subscriber has not read, and with some that nobody needs. */
+static void crowd_in(const uint8_t *data)
+{
+    char name[32];
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        snprintf(name, sizeof name, "t/%u", i);
+        rtmw_publisher *publisher = publish_on(name, i % 2 ? RTMW_RELIABLE : RTMW_ADAPTIVE, i % 4);
+        if (i % 2) subscribe_to(name, deep);
+        for (int k = 0; k < 3; k++) rtmw_publish(publisher, data, 200, NULL);
+    }
+}
+
+static void a_refused_publish_looks_at_a_bounded_number_of_topics(void)
+{
+    static uint8_t data[60000];
+    crowd_in(data);
+    rtmw_publisher *hog = publish_on("hog", RTMW_RELIABLE, 0), *urgent = publish_on("urgent", RTMW_ADAPTIVE, 7);
+    subscribe_to("hog", deep);
+    subscribe_to("urgent", (rtmw_subscriber_qos)RTMW_SUBSCRIBER_QOS);
+    for (uint64_t size = sizeof data; size > 0; size /= 4)
+        while (PUBLISHED(rtmw_publish(hog, data, size, NULL)) == RTMW_OK) {}
+    for (int i = 0; i < 200; i++) CHECK(PUBLISHED(rtmw_publish(hog, data, 4000, NULL)) == RTMW_NO_MEMORY);
+    for (int i = 0; i < 200; i++) CHECK(PUBLISHED(rtmw_publish(urgent, data, 4000, NULL)) == RTMW_OK);
+    for (int i = 0; i < 200; i++) CHECK(PUBLISHED(rtmw_publish(urgent, data, SMALL, NULL)) == RTMW_OK);
+}
+
+/* ---- taking what a subscriber does not get ---- */
+
+static void flood(const char *topic)
+{
+    rtmw_publisher *publisher = publish_on(topic, RTMW_ADAPTIVE, 0);
+    for (int i = 0; i < FLOOD; i++) CHECK(PUBLISHED(rtmw_publish(publisher, "flooding", SMALL, NULL)) == RTMW_OK);
+}
+
+/* How many takes say that there may be more, before the last one says something else: that. */
+static int take_again_and_again(rtmw_subscriber *subscriber, rtmw_message *m, uint32_t *calls)
+{
+    int code;
+    for (*calls = 0; (code = TAKEN(rtmw_take(subscriber, m))) == RTMW_AGAIN;) ++*calls;
+    return code;
+}
+
+static void a_take_steps_over_a_bounded_number_of_thinned_messages_and_the_next_one_goes_on(void)
+{
+    rtmw_subscriber_qos seldom = {RTMW_ADAPTIVE, 1u << 30, 0, UINT64_C(1) << 60, 0, 0};
+    rtmw_subscriber *subscriber = subscribe_to("thinned", seldom);
+    rtmw_subscriber_counters counters;
+    rtmw_message m;
+    uint32_t calls;
+    flood("thinned");
+    CHECK(TAKEN(rtmw_take(subscriber, &m)) == RTMW_OK && m.sequence == 1);
+    CHECK(take_again_and_again(subscriber, &m, &calls) == RTMW_EMPTY);
+    CHECK(calls == (FLOOD - 1) / (STEPS_OVER + 1), "%u calls", calls);
+    rtmw_subscriber_count(subscriber, &counters);
+    CHECK(counters.received == 1 && counters.thinned == FLOOD - 1);
+}
+
+static void a_take_drops_a_bounded_number_beyond_the_depth_and_what_is_urgent_comes_first(void)
+{
+    rtmw_subscriber_qos newest = {RTMW_TIMELY, 4, 0, 0, 0, 0}, all = {RTMW_ADAPTIVE, 1u << 30, 0, 0, 0, 0};
+    rtmw_subscriber *subscriber = subscribe_to("timely", newest), *keeps = subscribe_to("timely", all);
+    rtmw_subscriber_counters counters;
+    rtmw_message m;
+    uint32_t calls;
+    flood("timely");
+    CHECK(rtmw_publish(publish_on("timely", RTMW_ADAPTIVE, 7), "urgent", 6, NULL) == RTMW_OK);
+    CHECK(TAKEN(rtmw_take(subscriber, &m)) == RTMW_OK && m.priority == 7);
+    CHECK(take_again_and_again(subscriber, &m, &calls) == RTMW_OK && m.sequence == FLOOD - 3);
+    CHECK(calls == (FLOOD - 4) / STEPS_OVER - 1, "%u calls", calls);
+    rtmw_subscriber_count(subscriber, &counters);
+    CHECK(counters.received == 2 && counters.missed == FLOOD - 4);
+    rtmw_subscriber_count(keeps, &counters);
+    CHECK(counters.missed == 0);
+}
+
+int main(void)
+{
+    uint32_t domain = domain_make(64 << 20, 100);
+    mine = attach(domain);
+    others = attach(domain);
+    a_take_steps_over_a_bounded_number_of_thinned_messages_and_the_next_one_goes_on();
+    a_take_drops_a_bounded_number_beyond_the_depth_and_what_is_urgent_comes_first();
+    a_refused_publish_looks_at_a_bounded_number_of_topics();
+    printf("no call did more than it may\n");
+    return 0;
+}
