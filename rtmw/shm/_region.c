@@ -84,7 +84,8 @@ static PyObject *Region_examine(PyObject *self, PyObject *fix)
         books_examine(r, books, marks);
         int failed = 0;
         for (uint32_t i = 0; !failed && i < books->problems; i++)
-            failed = append_new(problems, PyUnicode_FromString(books->problem[i]));
+            failed = append_new(problems, PyUnicode_DecodeUTF8(books->problem[i], (Py_ssize_t)strlen(books->problem[i]),
+                                                               "replace"));
         if (!failed)
             result = Py_BuildValue("IIIIIIIIIIO", RTMW_LAYOUT_VERSION, r->header->descriptors, books->free,
                                    books->loaned, books->queued, books->held, r->header->pages, books->granules_used,

@@ -111,6 +111,7 @@ struct rtmw_subscriber {
     uint32_t beside[BANDS];   /* and so many messages are none of these: from an earlier life of the topic's slot */
     uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
+    uint64_t rejoined[BANDS]; /* tail when it was counted on again after its last lapse */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
     uint32_t empty_takes;

@@ -10,9 +10,10 @@
  * No /proc is asked, so that hidepid changes nothing, nor do pid, user, mount and time namespaces.
  *
  * The lock belongs to the open file, not to the process. Each attachment opens the file itself, so that several
- * attachments of one process are participants of their own. The region is mapped through another open file, for a mapping
- * keeps its own open. fork() shares the open file with the child, which closes its copy at once (region.c). A child that was made by the bare system call runs no such handler, and keeps its parent's
- * lock: for that case participants.c also asks whether the pid exists, where pids mean the same.
+ * attachments of one process are participants of their own. The region is mapped through another open file, because a
+ * mapping keeps its file open. fork() shares the open file with the child, which closes its copy at once (region.c). A
+ * child of the bare system call runs no such handler, and keeps its parent's lock: for that case participants.c also asks
+ * whether the pid exists, where pids mean the same.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -25,11 +25,17 @@ static inline void outcome_skipped(rtmw_subscriber *s, uint32_t band, uint64_t *
     if (is_traced(s->topic)) trace_reached(s, cause, band);
 }
 
-/* So many are gone before the cursor came to them, the last of them with this sequence. From a RELIABLE subscriber that
- * is counted on only what has expired is taken away. */
+/* From a RELIABLE subscriber that is counted on only what has expired is taken away: but for what lay there when it lapsed. */
+static inline bool has_expired(rtmw_subscriber *s, uint32_t band, uint64_t first)
+{
+    if (s->qos.reliability != RTMW_RELIABLE || !load_relaxed(&s->topic->reliable)) return false;
+    return first > s->rejoined[band] && !is_lapsed(s);
+}
+
+/* So many are gone before the cursor came to them, the last of them with this sequence. */
 static inline void outcome_gone(rtmw_subscriber *s, uint32_t band, uint64_t last, uint64_t count)
 {
-    bool expired = s->qos.reliability == RTMW_RELIABLE && load_relaxed(&s->topic->reliable) && !is_lapsed(s);
+    bool expired = has_expired(s, band, last - count + 1);
     count_up(expired ? &s->block->expired : &s->block->missed, count);
     if (is_traced(s->topic)) trace_gone(s, expired ? TRACE_EXPIRED : TRACE_MISSED, band, last, count);
 }

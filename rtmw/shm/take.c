@@ -93,11 +93,16 @@ static uint32_t drop_beyond_depth(rtmw_subscriber *s, struct turn *turn)
     return BANDS;
 }
 
-/* The lease ran out: go on behind what is gone, and be counted on again. */
+/* The lease ran out: be counted on again, and go on behind what is gone. In this order: a publisher that still saw it
+ * lapsed takes away no message that is newer than `rejoined`. */
 static int rejoin(rtmw_subscriber *s)
 {
     uint64_t before = s->block->missed;
+    store_seq(&s->block->stall, 0);
+    cas64(&s->region->subscriber_words[s->slot], (s->word & ~UINT64_C(15)) | SLOT_LAPSED, s->word);
+    fetch_add(&s->topic->epoch, 1u);
     for (uint32_t band = 0; band < BANDS; band++) {
+        s->rejoined[band] = band_tail_sequence(s->region, &s->topic->band[band]);
         uint64_t sequence = s->sequence[band], head = band_head_sequence(&s->topic->band[band], sequence);
         uint32_t taken = s->taken[band];
         if (head <= sequence + 1) continue;
@@ -105,10 +110,7 @@ static int rejoin(rtmw_subscriber *s)
         cursor_count_gap(s, band, s->sequence[band] - sequence, s->taken[band] - taken);
     }
     count_up(&s->block->lapses, 1);
-    store_seq(&s->block->stall, 0);
     s->missed_at_lapse = s->block->missed - before;
-    cas64(&s->region->subscriber_words[s->slot], (s->word & ~UINT64_C(15)) | SLOT_LAPSED, s->word);
-    fetch_add(&s->topic->epoch, 1u);
     return RTMW_LAPSED;
 }
 

@@ -93,7 +93,8 @@ static void publish_unseen(struct victim *v) { CHECK(rtmw_publish(v->publisher, 
 static void prepare_full_pool(struct victim *v)
 {
     open_publisher(v, TOPIC, RTMW_TIMELY, 64);
-    while (rtmw_publish(v->publisher, payload, A_FILL, NULL) == RTMW_OK) {} /* until all waits for the RELIABLE one */
+    for (uint32_t i = 0; i < 2 * POOL / A_FILL; i++)
+        CHECK(rtmw_publish(v->publisher, payload, A_FILL, NULL) == RTMW_OK);
 }
 
 static void read_and_leave_three_unread(struct witness *w)

@@ -141,7 +141,9 @@ void books_must_close(struct witness *w)
 
 void witness_close(struct witness *w)
 {
-    rtmw_publisher_qos qos = {RTMW_TIMELY, 0, 1, 0, 0};
+    rtmw_publisher_qos qos = {.reliability = RTMW_TIMELY,
+                              .priority = BANDS - 1,
+                              .depth = 1}; /* the reserve is open to it */
     rtmw_publisher *p;
     rtmw_loan loan;
     CHECK(rtmw_publisher_open(w->region, "torture/whole", NULL, &qos, &p) == RTMW_OK);
