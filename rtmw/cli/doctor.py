@@ -137,15 +137,21 @@ def _advice(table: str, holdings: Sequence[Holding]) -> str:
 
 
 def _cause(holdings: Sequence[Holding]) -> str:
-    """The topic that holds most, and who does not read it."""
+    """The topic that holds most, who does not read it, and the same of what cannot give way."""
     if not holdings:
         return "No topic holds messages: they are loaned, or kept as samples, by the programs above."
-    topic, slowest = holdings[0].topic, _slowest(holdings[0])
-    if slowest is None:
-        return f"Topic {topic} holds most, for subscribers to come, and gives way."
-    is_needed = holdings[0].slowest.reliability is Reliability.RELIABLE if holdings[0].slowest else False
-    outcome = "RELIABLE, so its publishers wait, and nothing of it gives way" if is_needed else "the oldest gives way"
-    return f"Topic {topic} holds most, for {slowest}; {outcome}."
+    first, needed = holdings[0], next((one for one in holdings if _is_needed(one)), None)
+    if needed is first:
+        return f"Topic {first.topic} holds most, for {_slowest(first)}; {_STAYS}"
+    said = f"Topic {first.topic} holds most, for {_slowest(first) or 'subscribers to come'}; the oldest gives way."
+    return f"{said} Topic {needed.topic} has messages for {_slowest(needed)}; {_STAYS}" if needed else said
+
+
+_STAYS = "it is RELIABLE, so its publishers wait, and nothing of it gives way."
+
+
+def _is_needed(holding: Holding) -> bool:
+    return holding.slowest is not None and holding.slowest.reliability is Reliability.RELIABLE
 
 
 def holdings_table(holdings: Sequence[Holding]) -> Table:

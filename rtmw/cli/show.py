@@ -181,11 +181,16 @@ def text(cell: Cell) -> str:
 
 
 def program(process: str) -> str:
-    """The name of a program without its interpreter and arguments: `panel.py` of `python -u panel.py --wide`."""
+    """The name of a program without its interpreter and arguments: `panel.py` of `python -u panel.py --wide`.
+
+    Of `rtmw` also which command of it: `rtmw topic echo`.
+    """
     words = process.split()
-    if not words or not words[0].startswith("python"):
-        return words[0] if words else process
-    return next((word for word in words[1:] if not word.startswith("-")), words[0])
+    if words and words[0].startswith("python"):
+        words = words[next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0) :]
+    if words and words[0] == "rtmw":
+        return " ".join(words[: 3 if words[1:2] == ["topic"] else 2])
+    return words[0] if words else process
 
 
 def size(number: float) -> str:

@@ -71,6 +71,20 @@ def test_doctor_names_who_fills_what_the_reserve_leaves(
     assert re.search(rf"^Nearly full: pool\. Topic camera holds most, for .* {who};.* {outcome}\.", out, re.MULTILINE)
 
 
+def test_doctor_names_what_cannot_give_way_also_when_another_topic_holds_more(run: Run, domain_id: int) -> None:
+    reliable = rtmw.Reliability.RELIABLE
+    with rtmw.Domain(domain_id, pool="1M"), rtmw.Subscriber("camera"), rtmw.Subscriber("orders", reliability=reliable):
+        orders = rtmw.Publisher("orders", reliability=reliable)
+        camera = rtmw.Publisher("camera")
+        assert all([orders.publish(bytes(32 * 1024)) for _ in range(10)])
+        assert all([camera.publish(bytes(32 * 1024)) for _ in range(18)])
+        out = run("doctor")[1]
+        orders.close()
+        camera.close()
+    assert "Nearly full: pool. Topic camera holds most, for " in out
+    assert re.search(r"the oldest gives way\. Topic orders has messages for .*: 10 behind; it is RELIABLE", out)
+
+
 def test_doctor_repairs_nothing_in_a_healthy_domain(run: Run, domain: rtmw.Domain) -> None:
     with rtmw.Publisher("a", domain=domain) as publisher, rtmw.Subscriber("a", domain=domain) as subscriber:
         for _ in range(100):
