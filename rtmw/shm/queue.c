@@ -19,6 +19,8 @@
  */
 #include "standing.h"
 
+enum { NEAR_HEAD = 64 };
+
 /* A large block that I was the last to hold is found by others at once. */
 void let_go(struct rtmw_region *r, uint32_t index)
 {
@@ -332,6 +334,30 @@ __attribute__((noinline)) static int find_behind(struct rtmw_region *r, struct b
     return STEP_DAMAGED;
 }
 
+/* The oldest message behind `sequence`, held, for a cursor that holds none and is near head. The walk holds nothing: head
+ * is the same after it, so nothing that was walked over had been passed. Thus a subscriber that polls writes to no
+ * descriptor: a holder bit that comes and goes would hide from a publisher that all have read the message.
+ * STEP_PASSED: head moved meanwhile, or is too far away. */
+static int find_near_head(struct rtmw_region *r, struct band *band, uint64_t sequence, uint32_t *index, uint64_t *at)
+{
+    uint64_t head = load_seq(&band->head);
+    *index = link_index(head);
+    *at = sequence_near(link_tag(head), sequence);
+    if (*index == NIL) return STEP_NONE;
+    for (uint32_t steps = 0; *at <= sequence; steps++, *at += 1) {
+        struct descriptor *d = descriptor_at(r, *index);
+        if (!d || steps == NEAR_HEAD) return STEP_PASSED;
+        *index = link_index(load_seq(&d->next));
+        if (*index == NIL) return load_seq(&band->head) == head ? STEP_NONE : STEP_PASSED;
+    }
+    if (*index >= r->header->descriptors || load_seq(&band->head) != head) return STEP_PASSED;
+    fetch_message(&r->descriptors[*index]);
+    if (!hold(r, *index, band, *at)) return STEP_PASSED;
+    if (!is_message(r, *index, *at)) return let_go(r, *index), STEP_DAMAGED;
+    fetch_successor(r, *index);
+    return STEP_OK;
+}
+
 /* Move a cursor to the next message. The new one is held, the old one let go. */
 int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64_t *sequence, uint64_t *missed)
 {
@@ -339,7 +365,8 @@ int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64
     uint64_t at;
     int stepped = from == NIL ? STEP_PASSED : follow(r, band, index, sequence);
     if (__builtin_expect(stepped != STEP_PASSED, 1)) return stepped;
-    stepped = find_behind(r, band, *sequence, &found, &at);
+    if (from == NIL) stepped = find_near_head(r, band, *sequence, &found, &at);
+    if (stepped == STEP_PASSED) stepped = find_behind(r, band, *sequence, &found, &at);
     if (stepped != STEP_OK) return stepped;
     *missed += at - *sequence - 1;
     *index = found;

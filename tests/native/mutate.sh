@@ -87,6 +87,12 @@ mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
 mutant "a cursor that rests goes on at head" queue \
     's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "rest, step" "$@"
+mutant "who rests walks over what may have been passed" queue \
+    's/ \|\| load_seq\(&band->head\) != head\) return STEP_PASSED;/) return STEP_PASSED;/' "rest" "$@"
+mutant "who rests finds nothing behind what may have been passed" queue \
+    's/return load_seq\(&band->head\) == head \? STEP_NONE : STEP_PASSED;/return STEP_NONE;/' "resting" "$@"
+mutant "who rests holds what it looks at" queue \
+    's/stepped = find_near_head\(.*\);/(void)find_near_head;/' "resting" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
 mutant "a thread that waits is told to end and not woken" wait \
