@@ -17,6 +17,7 @@
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
 #define LENT (UINT64_C(1) << 32)
+enum { LARGE = 256 << 10 }; /* bytes from which on copying a message costs by where its block lies, not by its words */
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {

@@ -79,6 +79,14 @@ void descriptor_free(struct rtmw_region *r, uint32_t index)
 
 void hint_passed(struct rtmw_region *r, uint32_t index) { bitmap_set(r->passed_descriptors, index); }
 
+static void stash_add(struct stash *stash, bool as_oldest, uint32_t index, uint64_t generation)
+{
+    uint32_t at = (stash->first + stash->count++) % STASH;
+    if (as_oldest) at = stash->first = (stash->first + STASH - 1) % STASH;
+    stash->entry[at].index = index;
+    stash->entry[at].generation = generation;
+}
+
 void stash_put(struct rtmw_region *r, uint32_t index, uint64_t generation)
 {
     struct stash *stash = load_relaxed(&r->descriptors[index].block_granules) ? &r->with_block : &r->plain;
@@ -88,9 +96,7 @@ void stash_put(struct rtmw_region *r, uint32_t index, uint64_t generation)
         stash->first = (stash->first + 1) % STASH;
         stash->count--;
     }
-    uint32_t at = (stash->first + stash->count++) % STASH;
-    stash->entry[at].index = index;
-    stash->entry[at].generation = generation;
+    stash_add(stash, false, index, generation);
 }
 
 static bool has_holders(struct descriptor *d)
@@ -108,19 +114,22 @@ static inline bool suits(struct rtmw_region *r, struct descriptor *d, const stru
     return block_suits(d, want->granules) && (!want->granules || block_is_open(r, d, want->band));
 }
 
-/* The oldest stashed descriptor that is free, open to the band and, if `suited`, has a suitable block. */
+/* A stashed descriptor that is free, open to the band and, if `suited`, has a suitable block: the oldest; for a large
+ * message the newest, whose block was in use last and lies in the cache. */
 static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, const struct want *want, bool suited)
 {
+    bool newest_first = want->granules >= LARGE / GRANULE;
     for (uint32_t tries = stash->count < 16 ? stash->count : 16; tries > 0; tries--) {
-        uint32_t index = stash->entry[stash->first].index;
-        uint64_t generation = stash->entry[stash->first].generation;
-        stash->first = (stash->first + 1) % STASH;
+        uint32_t at = newest_first ? (stash->first + stash->count - 1) % STASH : stash->first;
+        uint32_t index = stash->entry[at].index;
+        uint64_t generation = stash->entry[at].generation;
+        if (!newest_first) stash->first = (stash->first + 1) % STASH;
         stash->count--;
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
         if (state_generation(state) != generation || !state_is_settled(state)) continue; /* somebody else claimed it */
         if (has_holders(d) || !is_open(r, index, want->band) || (suited && !suits(r, d, want)))
-            stash_put(r, index, generation);
+            stash_add(stash, newest_first, index, generation); /* where it is tried last */
         else if (descriptor_take_over(r, index, state))
             return index;
     }
