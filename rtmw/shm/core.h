@@ -233,8 +233,11 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
-/* Gives the block of a message back that was in this state when all had read it. false: somebody holds it */
-bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state);
+/* Takes the block of a message that was in this state when all had read it, for the heir, or gives it back when that is
+ * NIL. false: somebody holds it */
+bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state, uint32_t heir);
+/* The same, for a new message of this band: LOANED by me, or NIL */
+uint32_t descriptor_inherit(struct rtmw_region *, struct descriptor *, uint64_t state, uint64_t size, uint32_t band);
 bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
 uint32_t reclaim_hinted(struct rtmw_region *);   /* a bounded part: what somebody said may be passed */
@@ -251,6 +254,7 @@ bool block_is_open(struct rtmw_region *, struct descriptor *,
                    uint32_t band); /* its block lies where the band may claim */
 void recount_pages(struct rtmw_region *);
 void block_drop(struct rtmw_region *, struct descriptor *);
+void block_move(struct rtmw_region *, struct descriptor *from, uint32_t to);
 bool owner_is_live(struct rtmw_region *, uint64_t word);
 bool descriptors_are_low(struct rtmw_region *, uint32_t band);
 bool pool_is_low(struct rtmw_region *, uint32_t band);
@@ -354,6 +358,8 @@ void topic_keep_bytes(struct topic *, struct publisher_block *);
 
 /* retention.c: what a topic keeps. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
+/* LOANED by me with the block of the last message, which all have read; or NIL */
+uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 
 /* eviction.c: what gives way when memory runs short, over all topics. Lock held */
 struct search { /* of one call, for a message */

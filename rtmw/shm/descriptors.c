@@ -290,22 +290,41 @@ bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d
 
 /* EMPTIED by me, who says so first and then looks for holders. A holder sets its bit and then looks at the state: one of
  * the two sees the other. With holders, it is a message again; but not if one who died here had begun to give the block
- * back: then all its holders saw it EMPTIED. */
-static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_t mine)
+ * back: then all its holders saw it EMPTIED. The block becomes that of the heir, if there is one. */
+static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_t mine, uint32_t heir)
 {
     bool held = load_relaxed(&d->block_granules) && has_holders(d);
-    if (!held) block_drop(r, d);
+    if (!held && heir != NIL) block_move(r, d, heir);
+    if (!held && heir == NIL) block_drop(r, d);
     cas64(&d->state, mine, state_make(state_generation(mine), held ? QUEUED : EMPTIED, held ? 0 : NOBODY));
     return !held;
 }
 
 /* Take the block from a queued message that all have read, and that stays only because a queue is never empty. One whose
  * cursor says that it has read it may be about to look at the state: it holds the message since before it said so. */
-bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state)
+bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint32_t heir)
 {
     uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
     if (state_kind(state) != QUEUED || has_holders(d)) return false;
-    return cas64(&d->state, state, mine) && finish_emptying(r, d, mine);
+    return cas64(&d->state, state, mine) && finish_emptying(r, d, mine, heir);
+}
+
+/* The same, and the block goes to a descriptor that is LOANED by me then; NIL: somebody holds the message, or its block
+ * does not suit, or is not open to the band: it was a loan of another priority. */
+uint32_t descriptor_inherit(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint64_t size, uint32_t band)
+{
+    struct want want = {granules_for(size), band}, no_block = {0, band};
+    if (has_holders(d) || !suits(r, d, &want)) return NIL;
+    uint32_t index = claim_any(r, &no_block);
+    if (index == NIL) return NIL;
+    struct descriptor *heir = &r->descriptors[index];
+    block_drop(r, heir);
+    if (descriptor_empty(r, d, state, index) && suits(r, heir, &want)) {
+        store_relaxed(&heir->size, size);
+        return index;
+    }
+    descriptor_free(r, index);
+    return NIL;
 }
 
 /* After a death: a LOANED descriptor is given back. One found APPENDING is in its queue if, and only if, its
@@ -336,7 +355,7 @@ void descriptor_settle(struct rtmw_region *r, uint32_t index, uint32_t dead_owne
         }
     } else if (state_kind(state) == EMPTIED) {
         uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
-        if (cas64(&d->state, state, mine)) finish_emptying(r, d, mine);
+        if (cas64(&d->state, state, mine)) finish_emptying(r, d, mine, NIL);
         return;
     } else if (state_kind(state) != LOANED) {
         return;
