@@ -84,6 +84,8 @@ struct rtmw_publisher {
     struct publisher_block *block;
     uint64_t identity; /* what its block says for as long as it is its own */
     rtmw_publisher_qos qos;
+    uint32_t entered;     /* bit a band that it has published in: see enter_band */
+    uint8_t offer[BANDS]; /* there, the index of its offer */
     uint64_t gate[BANDS]; /* tail's sequence up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
     uint32_t trim_epoch;
@@ -106,10 +108,8 @@ struct rtmw_subscriber {
     uint16_t type;
     uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
-    uint64_t offers[BANDS];   /* the band's, when `wanted` was found */
-    uint32_t wanted[BANDS];   /* which of them it gets: see standing.h */
-    bool every[BANDS];        /* it gets all of them, */
-    uint32_t beside[BANDS];   /* and so many messages are none of these: from an earlier life of the topic's slot */
+    uint64_t every[BANDS];    /* the band's offers, if it gets all of them; else NOT_EVERY */
+    uint32_t beside[BANDS];   /* then so many messages are none of these: from an earlier life of the topic's slot */
     uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
@@ -123,6 +123,8 @@ struct rtmw_subscriber {
     uint64_t looks_at_ns;        /* CLOCK_MONOTONIC that `timer` is set to */
     uint32_t ends;               /* SHUT or WOKEN; waiters look at it */
 };
+
+#define NOT_EVERY UINT64_MAX /* never the offers of a band */
 
 enum { SHUT = 1, WOKEN = 2 }; /* all waits and takes end, for ever; one wait ends */
 
@@ -265,8 +267,9 @@ enum { GRANULAR_PAGE_TAG = 1 };
 bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
 void hold_mine(struct rtmw_region *, uint32_t index);                              /* lock held */
 void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
-void lend(struct rtmw_region *, uint32_t index);                                   /* what is held. Lock held */
+static inline void lend(struct rtmw_region *r, uint32_t index) { r->refs[index] += LENT; } /* what is held. Lock held */
 bool take_back(struct rtmw_region *, uint32_t index); /* false: none of it is lent out. Lock held */
+/* A LOANED descriptor whose fields are written, its offer among them, in a band that is in use. false: damaged */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
 /* Which of the oldest messages of a band may be passed over. */
 struct passing {

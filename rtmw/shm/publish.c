@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "core.h"
+#include "standing.h"
 
 enum { BATCH_MOST = 32 };
 
@@ -40,14 +40,25 @@ static struct stamp stamp_now(rtmw_publisher *p, const rtmw_message_qos *qos)
     return stamp;
 }
 
-static void write_header(rtmw_publisher *p, struct descriptor *d, const struct stamp *stamp)
+/* Before its first message in a band: the band is in use, and has its offer. Both stay for as long as the topic does. */
+__attribute__((noinline)) static void enter_band(rtmw_publisher *p, uint32_t band)
 {
+    struct topic *t = p->topic;
+    if (!(load_relaxed(&t->bands) & (1u << band))) fetch_or(&t->bands, 1u << band);
+    p->offer[band] = (uint8_t)offer_claim(&t->band[band], p->block->type, p->qos.reliability);
+    p->entered |= 1u << band;
+}
+
+static void write_header(rtmw_publisher *p, uint32_t band, struct descriptor *d, const struct stamp *stamp)
+{
+    if (__builtin_expect(!(p->entered & (1u << band)), 0)) enter_band(p, band);
     store_relaxed(&d->published_ns, stamp->now);
     store_relaxed(&d->source_time_ns, stamp->real);
     store_relaxed(&d->expires_ns, stamp->expires);
     store_relaxed(&d->publisher, stamp->publisher);
     store_relaxed(&d->type, (uint16_t)p->block->type);
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
+    store_relaxed(&d->offer, p->offer[band]);
 }
 
 static bool has_band(const rtmw_message_qos *qos) { return !qos || qos->priority < BANDS; }
@@ -159,7 +170,7 @@ static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_mes
     uint32_t band = band_for(p, qos);
     if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band);
     struct stamp stamp = stamp_now(p, qos);
-    write_header(p, d, &stamp);
+    write_header(p, band, d, &stamp);
     store_relaxed(&d->size, loan->size);
     if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
@@ -239,7 +250,7 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
-    for (uint32_t i = 0; i < written; i++) write_header(p, &r->descriptors[index[i]], &stamp);
+    for (uint32_t i = 0; i < written; i++) write_header(p, band, &r->descriptors[index[i]], &stamp);
     *published = append_small(p, band, room, index, written);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < *published; i++) bytes += parts[i].size;
