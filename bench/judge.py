@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,7 +30,7 @@ class Judgement:
 
 
 def judge(results: Results, target: Target) -> Judgement:
-    values = ratios(results, target) if target.over else results.get(*target.figure).values
+    values = limited(results, target)
     limit = scaled_limit(results, target)
     if not values or limit is None:
         return Judgement(target, Verdict.NOT_RUN, target.limit)
@@ -38,14 +39,30 @@ def judge(results: Results, target: Target) -> Judgement:
     return Judgement(target, Verdict.MET if good else Verdict.MISSED, limit, low, value, high)
 
 
+def limited(results: Results, target: Target) -> list[float]:
+    """What the target limits, round by round."""
+    series = results.get(*target.figure)
+    if target.percentile:
+        pairs = zip(series.values, series.spreads, strict=True)
+        return [spread[target.percentile] / value for value, spread in pairs if target.percentile in spread]
+    return ratios(results, target) if target.over else series.values
+
+
 def ratios(results: Results, target: Target) -> list[float]:
     """Round by round: figures that were taken within the same minute are divided by each other."""
     found: list[float] = []
     for round, value in enumerate(results.get(*target.figure).rounds):
         others = [other for key in target.over if (other := in_round(results, key, round)) is not None]
-        if value is not None and others:
-            found.append(value / (max(others) if target.at_least else min(others)))
+        if value is not None and others and (not target.summed or len(others) == len(target.over)):
+            found.append(value / measure_of(target, others))
     return found
+
+
+def measure_of(target: Target, others: Sequence[float]) -> float:
+    """What the figure is divided by."""
+    if target.summed:
+        return sum(others)
+    return max(others) if target.at_least else min(others)
 
 
 def in_round(results: Results, key: Key, round: int) -> float | None:

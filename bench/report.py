@@ -28,7 +28,11 @@ def with_spread(series: Series) -> str:
 
 
 def unit_of(results: Results, judgement: Judgement) -> str:
-    return "×" if judgement.target.over else results.units.get(judgement.target.figure[0], "")
+    return (
+        "×"
+        if judgement.target.over or judgement.target.percentile
+        else results.units.get(judgement.target.figure[0], "")
+    )
 
 
 def judgement_row(results: Results, judgement: Judgement) -> list[str]:

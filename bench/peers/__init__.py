@@ -82,6 +82,10 @@ MODULES = {
 }
 """Distribution → module of this package."""
 
+ZENOH_SHM, ZENOH_TCP = "zenoh, shared memory", "zenoh, TCP"
+TRANSPORTS = {ZENOH_SHM: "zenoh", ZENOH_TCP: "zenoh_tcp"}
+"""One system by the ways its messages may go, where questions tell them apart → module of this package."""
+
 LIBRARIES = {name: name for name in MODULES} | {"pyzmq": "zmq", "eclipse-zenoh": "zenoh"}
 """Distribution → what a program imports."""
 
@@ -92,7 +96,7 @@ LOANING = ("rtmw", "iceoryx2", "eclipse-zenoh")
 
 def peer(name: str) -> Peer:
     """ImportError if it is not installed."""
-    module: Any = import_module(f"bench.peers.{MODULES[name]}")
+    module: Any = import_module(f"bench.peers.{(MODULES | TRANSPORTS)[name]}")
     return module
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import zenoh
@@ -18,14 +20,25 @@ POOL = 64 << 20
 DEEP = 4096
 
 
-def session(channel: Channel) -> Any:
+@dataclass(frozen=True)
+class Way:
+    """How the two processes reach each other."""
+
+    endpoint: Callable[[Channel], str]
+    shared_memory: bool
+
+
+UNIX = Way(lambda channel: f"unixsock-stream/{channel.place}/zenoh", shared_memory=True)
+
+
+def session(channel: Channel, way: Way) -> Any:
     config = zenoh.Config()
-    where = [f"unixsock-stream/{channel.place}/zenoh"]
+    where = [way.endpoint(channel)]
     settings: dict[str, Any] = {
         "mode": "peer",
         "scouting/multicast/enabled": False,
         "scouting/gossip/enabled": False,
-        "transport/shared_memory/enabled": True,
+        "transport/shared_memory/enabled": way.shared_memory,
         "listen/endpoints": where if channel.listens else [],
         "connect/endpoints": [] if channel.listens else where,
     }
@@ -37,18 +50,22 @@ def session(channel: Channel) -> Any:
 _sessions: dict[str, Any] = {}
 
 
-def shared_session(channel: Channel) -> Any:
+def shared_session(channel: Channel, way: Way) -> Any:
     """One session a process, for both directions."""
     if channel.place not in _sessions:
-        _sessions[channel.place] = opened = session(channel)
+        _sessions[channel.place] = opened = session(channel, way)
         atexit.register(opened.close)
     return _sessions[channel.place]
 
 
-def sender(channel: Channel) -> Sender:
-    opened = shared_session(channel)
+def copier(channel: Channel, way: Way) -> Any:
+    """A publisher, which is given whole bodies."""
     full = zenoh.CongestionControl.BLOCK if channel.reliable or channel.readers == 1 else zenoh.CongestionControl.DROP
-    publisher = opened.declare_publisher(channel.name, congestion_control=full)
+    return shared_session(channel, way).declare_publisher(channel.name, congestion_control=full)
+
+
+def sender(channel: Channel) -> Sender:
+    publisher = copier(channel, UNIX)
     provider = zenoh.shm.ShmProvider.default_backend(max(POOL // 4, 4 * channel.size))
     policy = zenoh.shm.BlockOn(zenoh.shm.GarbageCollect())
     put, size, pack = publisher.put, channel.size, STAMP.pack
@@ -61,8 +78,8 @@ def sender(channel: Channel) -> Sender:
     return Sender(put, loan, kept=publisher)
 
 
-def receiver(channel: Channel) -> Receiver:
-    opened = shared_session(channel)
+def receiver(channel: Channel, way: Way = UNIX) -> Receiver:
+    opened = shared_session(channel, way)
     kind = zenoh.handlers.FifoChannel if channel.reliable or channel.readers == 1 else zenoh.handlers.RingChannel
     subscriber = opened.declare_subscriber(channel.name, kind(DEEP if channel.reliable else 64))
 

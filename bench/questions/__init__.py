@@ -9,11 +9,13 @@ from bench.cases import Question
 
 NAMES = (
     "round_trip",
+    "within",
     "full_payload",
     "asleep",
     "asyncio_",
     "one_way",
     "fan_out",
+    "crowd",
     "typed",
     "attach",
     "replay",

@@ -1,7 +1,7 @@
 """How long does a message take from host to host? Half a round trip between programs that sleep until it comes.
 
-rtmw crosses two nodes and UDP (program, node, node, program); cyclonedds and zenoh go over loopback from program to
-program. `1 MiB` is written in full and read in full.
+rtmw crosses two nodes and UDP (program, node, node, program); the others go from program to program, as in
+between_rate. `1 MiB` is written in full and read in full.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.cases import RTMW, Case, Figures
+from bench.peers import ZENOH_SHM, ZENOH_TCP
 from bench.pingpong import far, near
 from bench.stage import Part, Stage
 
@@ -16,7 +17,7 @@ __all__ = ["TITLE", "UNIT", "cases", "far", "measure", "near"]
 
 TITLE = "Half round trip from host to host"
 UNIT = "µs"
-SYSTEMS = (RTMW, "cyclonedds", "eclipse-zenoh")
+SYSTEMS = (RTMW, "cyclonedds", ZENOH_TCP, ZENOH_SHM)
 
 
 def cases(quick: bool) -> Sequence[Case]:

@@ -65,8 +65,13 @@ def source(role: Role) -> list[float]:
 
 def crowd(role: Role) -> None:
     role.hear()
+    idle(role, [channel(role, listens=False)] * role.options["readers"])
+
+
+def idle(role: Role, channels: Sequence[Channel]) -> None:
+    """Subscribes to each; when all have heard something, takes nothing any more until it is over."""
     subscribe = peer(role.peer).receiver
-    readers: list[Receiver] = [subscribe(channel(role, listens=False)) for _ in range(role.options["readers"])]
+    readers: list[Receiver] = [subscribe(channel) for channel in channels]
     missing: list[Any] = readers
     end = time.monotonic() + MEET
     while missing:

@@ -31,8 +31,8 @@ def cases(quick: bool) -> Sequence[Case]:
         options = {"size": size, "seconds": seconds, "batch": 50 if size <= 65536 else 10}
         if size == 64:
             found.append(Case(f"{name}, copied", (RTMW, SPIN, *ALL[1:]), options))
-        elif not quick:
-            found.append(Case(f"{name}, copied", ALL, options))
+        elif not quick or size >= 1 << 20:
+            found.append(Case(f"{name}, copied", (RTMW, "iceoryx2") if quick else ALL, options))
         if size == 64 or size == 4 << 20 or not quick:
             found.append(Case(f"{name}, loaned", LOANING, {**options, "loans": True}))
     return found

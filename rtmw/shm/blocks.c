@@ -243,6 +243,25 @@ void block_drop(struct rtmw_region *r, struct descriptor *d)
         hint_page(r, page);
 }
 
+/* The block of one descriptor becomes that of another, which is LOANED by me and has none. Each page belongs to one of the
+ * two all along, so that nobody else can claim it, and no hint calls it free. `from` says first that it has no block (see
+ * finish_emptying), so after a death in between each of the two gives back the pages that name it. Only whole pages: else
+ * the block is given back. */
+void block_move(struct rtmw_region *r, struct descriptor *from, uint32_t to_index)
+{
+    struct descriptor *to = &r->descriptors[to_index];
+    uint32_t granules = load_relaxed(&from->block_granules), first = load_relaxed(&from->block_granule);
+    uint64_t pages = granules / GRANULES_A_PAGE, at = first / GRANULES_A_PAGE, all = r->header->pages;
+    bool whole = (first | granules) % GRANULES_A_PAGE == 0 && at < all && pages <= all - at;
+    if (!whole) return block_drop(r, from);
+    store_relaxed(&from->block_granules, 0u);
+    uint64_t mine = link_make(begin_tag(to), to_index);
+    store_relaxed(&to->block_granule, first);
+    for (uint64_t page = at; page < at + pages; page++) store_release(&r->pages[page], mine);
+    begin_tag(from); /* after the pages: none is without an owner */
+    store_relaxed(&to->block_granules, granules);
+}
+
 /* After a death: pages of which nobody knows that they are free. */
 void recount_pages(struct rtmw_region *r)
 {

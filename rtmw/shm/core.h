@@ -17,6 +17,7 @@
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
 #define LENT (UINT64_C(1) << 32)
+enum { LARGE = 256 << 10 }; /* bytes from which on copying a message costs by where its block lies, not by its words */
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
@@ -83,6 +84,8 @@ struct rtmw_publisher {
     struct publisher_block *block;
     uint64_t identity; /* what its block says for as long as it is its own */
     rtmw_publisher_qos qos;
+    uint32_t entered;     /* bit a band that it has published in: see enter_band */
+    uint8_t offer[BANDS]; /* there, the index of its offer */
     uint64_t gate[BANDS]; /* tail's sequence up to which no RELIABLE subscriber can be full */
     uint32_t gate_epoch;
     uint32_t trim_epoch;
@@ -105,10 +108,8 @@ struct rtmw_subscriber {
     uint16_t type;
     uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
-    uint64_t offers[BANDS];   /* the band's, when `wanted` was found */
-    uint32_t wanted[BANDS];   /* which of them it gets: see standing.h */
-    bool every[BANDS];        /* it gets all of them, */
-    uint32_t beside[BANDS];   /* and so many messages are none of these: from an earlier life of the topic's slot */
+    uint64_t every[BANDS];    /* the band's offers, if it gets all of them; else NOT_EVERY */
+    uint32_t beside[BANDS];   /* then so many messages are none of these: from an earlier life of the topic's slot */
     uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
     uint64_t rejoined[BANDS]; /* tail when it was counted on again after its last lapse */
@@ -123,6 +124,8 @@ struct rtmw_subscriber {
     uint64_t looks_at_ns;        /* CLOCK_MONOTONIC that `timer` is set to */
     uint32_t ends;               /* SHUT or WOKEN; waiters look at it */
 };
+
+#define NOT_EVERY UINT64_MAX /* never the offers of a band */
 
 enum { SHUT = 1, WOKEN = 2 }; /* all waits and takes end, for ever; one wait ends */
 
@@ -233,8 +236,11 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
-/* Gives the block of a message back that was in this state when all had read it. false: somebody holds it */
-bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state);
+/* Takes the block of a message that was in this state when all had read it, for the heir, or gives it back when that is
+ * NIL. false: somebody holds it */
+bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state, uint32_t heir);
+/* The same, for a new message of this band: LOANED by me, or NIL */
+uint32_t descriptor_inherit(struct rtmw_region *, struct descriptor *, uint64_t state, uint64_t size, uint32_t band);
 bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
 uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
 uint32_t reclaim_hinted(struct rtmw_region *);   /* a bounded part: what somebody said may be passed */
@@ -251,6 +257,7 @@ bool block_is_open(struct rtmw_region *, struct descriptor *,
                    uint32_t band); /* its block lies where the band may claim */
 void recount_pages(struct rtmw_region *);
 void block_drop(struct rtmw_region *, struct descriptor *);
+void block_move(struct rtmw_region *, struct descriptor *from, uint32_t to);
 bool owner_is_live(struct rtmw_region *, uint64_t word);
 bool descriptors_are_low(struct rtmw_region *, uint32_t band);
 bool pool_is_low(struct rtmw_region *, uint32_t band);
@@ -261,8 +268,9 @@ enum { GRANULAR_PAGE_TAG = 1 };
 bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
 void hold_mine(struct rtmw_region *, uint32_t index);                              /* lock held */
 void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
-void lend(struct rtmw_region *, uint32_t index);                                   /* what is held. Lock held */
+static inline void lend(struct rtmw_region *r, uint32_t index) { r->refs[index] += LENT; } /* what is held. Lock held */
 bool take_back(struct rtmw_region *, uint32_t index); /* false: none of it is lent out. Lock held */
+/* A LOANED descriptor whose fields are written, its offer among them, in a band that is in use. false: damaged */
 bool queue_append(struct rtmw_region *, uint32_t topic, uint32_t band, uint32_t index);
 /* Which of the oldest messages of a band may be passed over. */
 struct passing {
@@ -312,6 +320,8 @@ bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
 /* retention.c: what a topic keeps. Lock held */
 void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
+/* LOANED by me with the block of the last message, which all have read; or NIL */
+uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 
 /* eviction.c: what gives way when memory runs short, over all topics. Lock held */
 struct search { /* of one call, for a message */

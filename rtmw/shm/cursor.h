@@ -11,15 +11,14 @@ static inline uint32_t wanted_here(rtmw_subscriber *s, uint32_t band)
     return offers_wanted(load_relaxed(&s->topic->band[band].offers), s->type, s->qos.reliability, s->exact);
 }
 
-/* The band has got another offer since the cursor was at an earlier message than this one. */
-void cursor_see_offers(rtmw_subscriber *, uint32_t band, const struct descriptor *);
+/* As taken_at, of a band that has got another offer since the cursor was at an earlier message, or some for others. */
+uint32_t cursor_count(rtmw_subscriber *, uint32_t band, const struct descriptor *);
 
 /* How many messages that it gets there are up to this one, to which the cursor has come. Mostly it gets all of them. */
 static inline uint32_t taken_at(rtmw_subscriber *s, uint32_t band, const struct descriptor *d)
 {
-    if (__builtin_expect(load_relaxed(&s->topic->band[band].offers) != s->offers[band], 0))
-        cursor_see_offers(s, band, d);
-    return s->every[band] ? (uint32_t)s->sequence[band] - s->beside[band] : count_up_to(d, s->wanted[band]);
+    bool all = load_relaxed(&s->topic->band[band].offers) == s->every[band];
+    return __builtin_expect(all, 1) ? (uint32_t)s->sequence[band] - s->beside[band] : cursor_count(s, band, d);
 }
 
 /* What it has taken, then where it is: see needs_behind in retention.c. */
@@ -40,18 +39,19 @@ void cursor_count_gap(rtmw_subscriber *, uint32_t band, uint64_t gap, uint32_t w
 /* Before the oldest message that is kept: nothing is held, and nothing counted. */
 void cursor_to_head(rtmw_subscriber *, uint32_t band);
 
+/* The cursor has come to this message, and so many were gone before it. */
+void cursor_count_missed(rtmw_subscriber *, uint32_t band, const struct descriptor *, uint64_t missed);
+
 /* To the next message of a band, whatever it is: STEP_OK, STEP_NONE or STEP_DAMAGED. */
-static inline int step(rtmw_subscriber *s, uint32_t band)
+__attribute__((always_inline)) static inline int step(rtmw_subscriber *s, uint32_t band)
 {
     uint64_t missed = 0;
     int stepped = queue_step(s->region, &s->topic->band[band], &s->index[band], &s->sequence[band], &missed);
     if (stepped != STEP_OK) return stepped;
     const struct descriptor *d = &s->region->descriptors[s->index[band]];
-    uint32_t before = s->taken[band];
+    if (__builtin_expect(missed, 0)) cursor_count_missed(s, band, d, missed);
     s->taken[band] = taken_at(s, band, d);
     set_cursor(s, band);
-    if (__builtin_expect(missed, 0))
-        cursor_count_gap(s, band, missed, s->taken[band] - before - (wanted_here(s, band) >> offer_of(d) & 1));
     return STEP_OK;
 }
 

@@ -79,6 +79,14 @@ void descriptor_free(struct rtmw_region *r, uint32_t index)
 
 void hint_passed(struct rtmw_region *r, uint32_t index) { bitmap_set(r->passed_descriptors, index); }
 
+static void stash_add(struct stash *stash, bool as_oldest, uint32_t index, uint64_t generation)
+{
+    uint32_t at = (stash->first + stash->count++) % STASH;
+    if (as_oldest) at = stash->first = (stash->first + STASH - 1) % STASH;
+    stash->entry[at].index = index;
+    stash->entry[at].generation = generation;
+}
+
 void stash_put(struct rtmw_region *r, uint32_t index, uint64_t generation)
 {
     struct stash *stash = load_relaxed(&r->descriptors[index].block_granules) ? &r->with_block : &r->plain;
@@ -88,9 +96,7 @@ void stash_put(struct rtmw_region *r, uint32_t index, uint64_t generation)
         stash->first = (stash->first + 1) % STASH;
         stash->count--;
     }
-    uint32_t at = (stash->first + stash->count++) % STASH;
-    stash->entry[at].index = index;
-    stash->entry[at].generation = generation;
+    stash_add(stash, false, index, generation);
 }
 
 static bool has_holders(struct descriptor *d)
@@ -103,24 +109,28 @@ struct want {
     uint32_t granules, band;
 };
 
-static inline bool suits(struct rtmw_region *r, struct descriptor *d, const struct want *want)
+static inline bool suits(struct rtmw_region *r, struct descriptor *d, struct want want)
 {
-    return block_suits(d, want->granules) && (!want->granules || block_is_open(r, d, want->band));
+    return block_suits(d, want.granules) && (!want.granules || block_is_open(r, d, want.band));
 }
 
-/* The oldest stashed descriptor that is free, open to the band and, if `suited`, has a suitable block. */
-static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, const struct want *want, bool suited)
+/* A stashed descriptor that is free, open to the band and, if `suited`, has a suitable block: the oldest; for a large
+ * message the newest, whose block was in use last and lies in the cache. */
+__attribute__((always_inline)) static inline uint32_t stash_claim(struct rtmw_region *r, struct stash *stash,
+                                                                  struct want want, bool suited)
 {
+    bool newest_first = want.granules >= LARGE / GRANULE;
     for (uint32_t tries = stash->count < 16 ? stash->count : 16; tries > 0; tries--) {
-        uint32_t index = stash->entry[stash->first].index;
-        uint64_t generation = stash->entry[stash->first].generation;
-        stash->first = (stash->first + 1) % STASH;
+        uint32_t at = newest_first ? (stash->first + stash->count - 1) % STASH : stash->first;
+        uint32_t index = stash->entry[at].index;
+        uint64_t generation = stash->entry[at].generation;
+        if (!newest_first) stash->first = (stash->first + 1) % STASH;
         stash->count--;
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
         if (state_generation(state) != generation || !state_is_settled(state)) continue; /* somebody else claimed it */
-        if (has_holders(d) || !is_open(r, index, want->band) || (suited && !suits(r, d, want)))
-            stash_put(r, index, generation);
+        if (has_holders(d) || !is_open(r, index, want.band) || (suited && !suits(r, d, want)))
+            stash_add(stash, newest_first, index, generation); /* where it is tried last */
         else if (descriptor_take_over(r, index, state))
             return index;
     }
@@ -131,8 +141,11 @@ static uint32_t stash_claim(struct rtmw_region *r, struct stash *stash, const st
 void descriptor_fetch_ahead(struct rtmw_region *r)
 {
     const struct stash *stash = &r->plain;
-    uint32_t count = r->header->descriptors, free = scattered((r->scan + AHEAD) % count, count);
-    uint32_t index = stash->count > AHEAD ? stash->entry[(stash->first + AHEAD) % STASH].index : free;
+    uint32_t count = r->header->descriptors, index;
+    if (__builtin_expect(stash->count > AHEAD, 1))
+        index = stash->entry[(stash->first + AHEAD) % STASH].index;
+    else
+        index = scattered((r->scan + AHEAD) % count, count);
     uint8_t *line = (uint8_t *)&r->descriptors[index];
     for (uint32_t i = 0; i < LINES_AHEAD; i++) prefetch_to_write(line + i * LINE);
 }
@@ -166,30 +179,42 @@ static uint32_t scan_free(struct rtmw_region *r, uint32_t band)
     return NIL;
 }
 
-static uint32_t claim_any(struct rtmw_region *r, const struct want *want)
+__attribute__((noinline)) static uint32_t stash_search(struct rtmw_region *r, struct stash *stash, struct want want,
+                                                       bool suited)
 {
-    bool block = want->granules > 0;
+    return stash_claim(r, stash, want, suited);
+}
+
+__attribute__((noinline)) static uint32_t claim_elsewhere(struct rtmw_region *r, struct want want)
+{
+    bool block = want.granules > 0;
     struct stash *near = block ? &r->with_block : &r->plain, *far = block ? &r->plain : &r->with_block;
-    uint32_t index = stash_claim(r, near, want, true);
-    if (index == NIL && block) index = stash_claim(r, far, want, false);
-    if (index == NIL) index = scan_free(r, want->band);
-    if (index == NIL) index = stash_claim(r, near, want, false);
-    if (index == NIL) index = stash_claim(r, far, want, false);
+    uint32_t index = block ? stash_search(r, near, want, true) : NIL;
+    if (index == NIL && block) index = stash_search(r, far, want, false);
+    if (index == NIL) index = scan_free(r, want.band);
+    if (index == NIL) index = stash_search(r, near, want, false);
+    if (index == NIL) index = stash_search(r, far, want, false);
     return index;
+}
+
+/* Mostly the message is small, and there is a stashed descriptor for it: that part is inlined. */
+static inline uint32_t claim_any(struct rtmw_region *r, struct want want)
+{
+    uint32_t index = want.granules ? NIL : stash_claim(r, &r->plain, (struct want){0, want.band}, true);
+    return __builtin_expect(index != NIL, 1) ? index : claim_elsewhere(r, want);
 }
 
 uint32_t descriptor_claim(struct rtmw_region *r, uint64_t size, uint32_t band)
 {
     struct want want = {granules_for(size), band};
-    uint32_t index = claim_any(r, &want);
-    r->short_of_pages = index != NIL;
-    if (index == NIL) return NIL;
+    uint32_t index = claim_any(r, want);
+    if (__builtin_expect(index == NIL, 0)) return r->short_of_pages = false, NIL;
     struct descriptor *d = &r->descriptors[index];
-    if (!suits(r, d, &want)) {
+    if (!suits(r, d, want)) {
         block_drop(r, d);
         if (want.granules && !block_allocate(r, index, size, band)) {
             descriptor_free(r, index);
-            return NIL;
+            return r->short_of_pages = true, NIL;
         }
     }
     store_relaxed(&d->size, size);
@@ -254,7 +279,7 @@ void stash_flush(struct rtmw_region *r)
     struct want anything = {0, BANDS - 1};
     for (int i = 0; i < 2; i++)
         for (uint32_t left = both[i]->count, index;
-             left > 0 && (index = stash_claim(r, both[i], &anything, false)) != NIL; left--)
+             left > 0 && (index = stash_search(r, both[i], anything, false)) != NIL; left--)
             descriptor_free(r, index);
 }
 
@@ -281,22 +306,41 @@ bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d
 
 /* EMPTIED by me, who says so first and then looks for holders. A holder sets its bit and then looks at the state: one of
  * the two sees the other. With holders, it is a message again; but not if one who died here had begun to give the block
- * back: then all its holders saw it EMPTIED. */
-static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_t mine)
+ * back: then all its holders saw it EMPTIED. The block becomes that of the heir, if there is one. */
+static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_t mine, uint32_t heir)
 {
     bool held = load_relaxed(&d->block_granules) && has_holders(d);
-    if (!held) block_drop(r, d);
+    if (!held && heir != NIL) block_move(r, d, heir);
+    if (!held && heir == NIL) block_drop(r, d);
     cas64(&d->state, mine, state_make(state_generation(mine), held ? QUEUED : EMPTIED, held ? 0 : NOBODY));
     return !held;
 }
 
 /* Take the block from a queued message that all have read, and that stays only because a queue is never empty. One whose
  * cursor says that it has read it may be about to look at the state: it holds the message since before it said so. */
-bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state)
+bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint32_t heir)
 {
     uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
     if (state_kind(state) != QUEUED || has_holders(d)) return false;
-    return cas64(&d->state, state, mine) && finish_emptying(r, d, mine);
+    return cas64(&d->state, state, mine) && finish_emptying(r, d, mine, heir);
+}
+
+/* The same, and the block goes to a descriptor that is LOANED by me then; NIL: somebody holds the message, or its block
+ * does not suit, or is not open to the band: it was a loan of another priority. */
+uint32_t descriptor_inherit(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint64_t size, uint32_t band)
+{
+    struct want want = {granules_for(size), band}, no_block = {0, band};
+    if (has_holders(d) || !suits(r, d, want)) return NIL;
+    uint32_t index = claim_any(r, no_block);
+    if (index == NIL) return NIL;
+    struct descriptor *heir = &r->descriptors[index];
+    block_drop(r, heir);
+    if (descriptor_empty(r, d, state, index) && suits(r, heir, want)) {
+        store_relaxed(&heir->size, size);
+        return index;
+    }
+    descriptor_free(r, index);
+    return NIL;
 }
 
 /* After a death: a LOANED descriptor is given back. One found APPENDING is in its queue if, and only if, its
@@ -327,7 +371,7 @@ void descriptor_settle(struct rtmw_region *r, uint32_t index, uint32_t dead_owne
         }
     } else if (state_kind(state) == EMPTIED) {
         uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
-        if (cas64(&d->state, state, mine)) finish_emptying(r, d, mine);
+        if (cas64(&d->state, state, mine)) finish_emptying(r, d, mine, NIL);
         return;
     } else if (state_kind(state) != LOANED) {
         return;

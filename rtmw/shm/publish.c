@@ -1,11 +1,12 @@
 /* Publishing (requirement P13): claim a descriptor and block, or say there is none; write; append at the tail; wake.
  *
  *   small messages, up to 32 at a time     reliable_room → claim and write all → append one by one
- *   a message with a block, a loan         reliable_room → rtmw_loan_take → memcpy → loan_append
+ *   a message with a block, a loan         reliable_room → a block → memcpy → loan_append
  *   both                                   → publisher_flush
  */
 #include <string.h>
 
+#include "standing.h"
 #include "trace.h"
 #include "waiting.h"
 
@@ -41,14 +42,25 @@ static struct stamp stamp_now(rtmw_publisher *p, const rtmw_message_qos *qos)
     return stamp;
 }
 
-static void write_header(rtmw_publisher *p, struct descriptor *d, const struct stamp *stamp)
+/* Before its first message in a band: the band is in use, and has its offer. Both stay for as long as the topic does. */
+__attribute__((noinline)) static void enter_band(rtmw_publisher *p, uint32_t band)
 {
+    struct topic *t = p->topic;
+    if (!(load_relaxed(&t->bands) & (1u << band))) fetch_or(&t->bands, 1u << band);
+    p->offer[band] = (uint8_t)offer_claim(&t->band[band], p->block->type, p->qos.reliability);
+    p->entered |= 1u << band;
+}
+
+static void write_header(rtmw_publisher *p, uint32_t band, struct descriptor *d, const struct stamp *stamp)
+{
+    if (__builtin_expect(!(p->entered & (1u << band)), 0)) enter_band(p, band);
     store_relaxed(&d->published_ns, stamp->now);
     store_relaxed(&d->source_time_ns, stamp->real);
     store_relaxed(&d->expires_ns, stamp->expires);
     store_relaxed(&d->publisher, stamp->publisher);
     store_relaxed(&d->type, (uint16_t)p->block->type);
     store_relaxed(&d->reliability, (uint8_t)p->qos.reliability);
+    store_relaxed(&d->offer, p->offer[band]);
 }
 
 static bool has_band(const rtmw_message_qos *qos) { return !qos || qos->priority < BANDS; }
@@ -98,20 +110,32 @@ static void count_published(rtmw_publisher *p, uint64_t messages, uint64_t bytes
 
 /* ---- loans ---- */
 
+/* A claimed descriptor, or NIL: there was no memory. */
+static int make_loan(rtmw_publisher *p, uint32_t index, uint64_t size, uint32_t band, rtmw_loan *loan)
+{
+    struct rtmw_region *r = p->region;
+    void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
+    if (index != NIL && !data) descriptor_free(r, index);
+    *loan = (rtmw_loan){data, size, index, data ? state_generation(load_relaxed(&r->descriptors[index].state)) : 0};
+    return data ? RTMW_OK : index == NIL ? refused(p, RTMW_NO_MEMORY, size, band) : RTMW_DAMAGED;
+}
+
+static bool is_too_large(struct rtmw_region *r, uint64_t size, uint32_t band)
+{
+    return size > (uint64_t)(r->header->pages - r->open_pages[band]) * PAGE;
+}
+
 static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan *loan)
 {
     struct rtmw_region *r = p->region;
     if (is_forked(r)) return RTMW_FORKED;
     if (publisher_is_swept(p)) return RTMW_SWEPT;
-    if (size > (uint64_t)(r->header->pages - r->open_pages[band]) * PAGE) return RTMW_TOO_LARGE;
+    if (is_too_large(r, size, band)) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     queue_trim(p, band, size > IN_PLACE);
-    uint32_t index = claim_with_room(p, size, band);
-    void *data = index == NIL ? NULL : payload_of(r, &r->descriptors[index], size);
-    if (index != NIL && !data) descriptor_free(r, index);
+    int code = make_loan(p, claim_with_room(p, size, band), size, band, loan);
     lock_give(&r->lock);
-    *loan = (rtmw_loan){data, size, index, data ? state_generation(load_relaxed(&r->descriptors[index].state)) : 0};
-    return data ? RTMW_OK : index == NIL ? refused(p, RTMW_NO_MEMORY, size, band) : RTMW_DAMAGED;
+    return code;
 }
 
 int loan_take(rtmw_publisher *p, uint64_t size, const rtmw_message_qos *qos, rtmw_loan *loan)
@@ -150,7 +174,7 @@ static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_mes
     uint32_t band = band_for(p, qos);
     if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band);
     struct stamp stamp = stamp_now(p, qos);
-    write_header(p, d, &stamp);
+    write_header(p, band, d, &stamp);
     store_relaxed(&d->size, loan->size);
     if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
@@ -230,7 +254,7 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
-    for (uint32_t i = 0; i < written; i++) write_header(p, &r->descriptors[index[i]], &stamp);
+    for (uint32_t i = 0; i < written; i++) write_header(p, band, &r->descriptors[index[i]], &stamp);
     *published = append_small(p, band, room, index, written);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < *published; i++) bytes += parts[i].size;
@@ -239,16 +263,25 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     return *published ? RTMW_OK : RTMW_DAMAGED; /* for the first there was room */
 }
 
+/* A large one takes over the block of the message before it, if all have read that: it lies in the cache. Not so a loan:
+ * how much of it will be written, and when, its writer alone knows, and until then a late subscriber may want the other. */
+static int loan_for_copy(rtmw_publisher *p, uint32_t band, uint64_t size, rtmw_loan *loan)
+{
+    if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
+    if (is_too_large(p->region, size, band)) return RTMW_TOO_LARGE;
+    queue_trim(p, band, true);
+    uint32_t index = size >= LARGE ? inherit_last(p, band, size) : NIL;
+    return make_loan(p, index == NIL ? claim_with_room(p, size, band) : index, size, band, loan);
+}
+
 static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
     rtmw_loan loan;
     uint32_t band = band_for(p, qos);
     lock_take(&r->lock);
-    uint32_t room = reliable_room(p, band);
+    int code = loan_for_copy(p, band, part->size, &loan);
     lock_give(&r->lock);
-    if (!room) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
-    int code = take_loan(p, part->size, band, &loan);
     if (code != RTMW_OK) return code;
     memcpy(loan.data, part->data, part->size);
     code = loan_append(p, &loan, qos);

@@ -19,38 +19,52 @@
  */
 #include "standing.h"
 
-/* A large block that I was the last to hold is found by others at once. */
-void let_go(struct rtmw_region *r, uint32_t index)
+enum { NEAR_HEAD = 64 };
+
+/* The last hold of this process ends. A large block that I was the last to hold is found by others at once. */
+static inline void clear_my_bit(struct rtmw_region *r, uint32_t index)
 {
     struct descriptor *d = &r->descriptors[index];
-    if (--r->refs[index] > 0) return;
+    bool is_large = load_relaxed(&d->block_granules) >= GRANULES_A_PAGE; /* nobody takes it while it is held */
     fetch_and(&d->holders[r->me >> 6], ~bit_of(r->me)); /* then head; who passes it over moves head, then looks here */
-    if (load_relaxed(&d->block_granules) >= GRANULES_A_PAGE && descriptor_is_passed(r, d)) hint_passed(r, index);
+    if (__builtin_expect(is_large, 0) && descriptor_is_passed(r, d)) hint_passed(r, index);
 }
 
-/* Sets my bit, and looks at nothing: for a descriptor that is mine (LOANED), or as the first half of hold. */
-void hold_mine(struct rtmw_region *r, uint32_t index)
+static inline void let_go_inline(struct rtmw_region *r, uint32_t index)
+{
+    if (--r->refs[index] == 0) clear_my_bit(r, index);
+}
+
+void let_go(struct rtmw_region *r, uint32_t index) { let_go_inline(r, index); }
+
+/* Sets my bit, and looks at nothing. */
+static inline void set_my_bit(struct rtmw_region *r, uint32_t index)
 {
     if (r->refs[index]++ == 0) fetch_or(&r->descriptors[index].holders[r->me >> 6], bit_of(r->me));
 }
 
-void lend(struct rtmw_region *r, uint32_t index) { r->refs[index] += LENT; }
+void hold_mine(struct rtmw_region *r, uint32_t index) { set_my_bit(r, index); }
 
 bool take_back(struct rtmw_region *r, uint32_t index)
 {
     if (index >= r->header->descriptors || r->refs[index] < LENT) return false;
-    r->refs[index] -= LENT - 1;
-    let_go(r, index);
+    r->refs[index] -= LENT;
+    if (r->refs[index] == 0) clear_my_bit(r, index);
     return true;
+}
+
+static inline bool hold_inline(struct rtmw_region *r, uint32_t index, struct band *band, uint64_t sequence)
+{
+    set_my_bit(r, index);
+    uint64_t head = load_seq(&band->head); /* pairs with has_holders in descriptors.c */
+    if (sequence_near(link_tag(head), sequence) <= sequence) return true;
+    let_go_inline(r, index);
+    return false;
 }
 
 bool hold(struct rtmw_region *r, uint32_t index, struct band *band, uint64_t sequence)
 {
-    hold_mine(r, index);
-    uint64_t head = load_seq(&band->head); /* pairs with has_holders in descriptors.c */
-    if (sequence_near(link_tag(head), sequence) <= sequence) return true;
-    let_go(r, index);
-    return false;
+    return hold_inline(r, index, band, sequence);
 }
 
 /* Tail's successor is in the queue: make it QUEUED, then let tail name it. Stale arguments fail at the CAS. */
@@ -140,13 +154,8 @@ static bool link_descriptor(struct rtmw_region *r, uint32_t topic, uint32_t band
     return false;
 }
 
-/* Append a LOANED descriptor whose fields are written. false: the region is damaged. */
 bool queue_append(struct rtmw_region *r, uint32_t topic, uint32_t band, uint32_t index)
 {
-    struct topic *t = &r->topics[topic];
-    struct descriptor *d = &r->descriptors[index];
-    if (!(load_relaxed(&t->bands) & (1u << band))) fetch_or(&t->bands, 1u << band);
-    store_relaxed(&d->offer, (uint8_t)offer_claim(&t->band[band], d->type, d->reliability));
     if (!link_descriptor(r, topic, band, index)) return false;
     evictable_appended(r, topic, band);
     return true;
@@ -304,11 +313,11 @@ __attribute__((always_inline)) static inline int follow(struct rtmw_region *r, s
     uint32_t from = *index, to = link_index(load_acquire(&r->descriptors[from].next));
     if (to >= r->header->descriptors) return to == NIL ? STEP_NONE : STEP_DAMAGED;
     fetch_message(&r->descriptors[to]);
-    if (!hold(r, to, band, *sequence + 1)) return STEP_PASSED;
-    if (!is_message(r, to, *sequence + 1)) return let_go(r, to), STEP_DAMAGED;
+    if (!hold_inline(r, to, band, *sequence + 1)) return STEP_PASSED;
+    if (!is_message(r, to, *sequence + 1)) return let_go_inline(r, to), STEP_DAMAGED;
     *index = to;
     *sequence += 1;
-    let_go(r, from);
+    let_go_inline(r, from);
     fetch_successor(r, to);
     return STEP_OK;
 }
@@ -332,6 +341,30 @@ __attribute__((noinline)) static int find_behind(struct rtmw_region *r, struct b
     return STEP_DAMAGED;
 }
 
+/* The oldest message behind `sequence`, held, for a cursor that holds none and is near head. The walk holds nothing: head
+ * is the same after it, so nothing that was walked over had been passed. Thus a subscriber that polls writes to no
+ * descriptor: a holder bit that comes and goes would hide from a publisher that all have read the message.
+ * STEP_PASSED: head moved meanwhile, or is too far away. */
+static int find_near_head(struct rtmw_region *r, struct band *band, uint64_t sequence, uint32_t *index, uint64_t *at)
+{
+    uint64_t head = load_seq(&band->head);
+    *index = link_index(head);
+    *at = sequence_near(link_tag(head), sequence);
+    if (*index == NIL) return STEP_NONE;
+    for (uint32_t steps = 0; *at <= sequence; steps++, *at += 1) {
+        struct descriptor *d = descriptor_at(r, *index);
+        if (!d || steps == NEAR_HEAD) return STEP_PASSED;
+        *index = link_index(load_seq(&d->next));
+        if (*index == NIL) return load_seq(&band->head) == head ? STEP_NONE : STEP_PASSED;
+    }
+    if (*index >= r->header->descriptors || load_seq(&band->head) != head) return STEP_PASSED;
+    fetch_message(&r->descriptors[*index]);
+    if (!hold(r, *index, band, *at)) return STEP_PASSED;
+    if (!is_message(r, *index, *at)) return let_go(r, *index), STEP_DAMAGED;
+    fetch_successor(r, *index);
+    return STEP_OK;
+}
+
 /* Move a cursor to the next message. The new one is held, the old one let go. */
 int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64_t *sequence, uint64_t *missed)
 {
@@ -339,7 +372,8 @@ int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64
     uint64_t at;
     int stepped = from == NIL ? STEP_PASSED : follow(r, band, index, sequence);
     if (__builtin_expect(stepped != STEP_PASSED, 1)) return stepped;
-    stepped = find_behind(r, band, *sequence, &found, &at);
+    if (from == NIL) stepped = find_near_head(r, band, *sequence, &found, &at);
+    if (stepped == STEP_PASSED) stepped = find_behind(r, band, *sequence, &found, &at);
     if (stepped != STEP_OK) return stepped;
     *missed += at - *sequence - 1;
     *index = found;

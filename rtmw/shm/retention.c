@@ -78,16 +78,36 @@ uint32_t outlook_pass(struct rtmw_region *r, const struct outlook *o, uint64_t k
     return queue_pass(r, &r->topics[o->topic].band[o->band], which);
 }
 
-bool outlook_empty_last(struct rtmw_region *r, const struct outlook *o)
+/* A queue is never without its last message; but when nobody needs that, its block may go. Its state is read while it is
+ * last, so that it is not another message by the time that it is emptied. NULL: it has to stay. */
+static struct descriptor *spare_last(struct rtmw_region *r, const struct outlook *o, uint64_t *state)
 {
     struct band *band = &r->topics[o->topic].band[o->band];
     uint64_t tail = load_seq(&band->tail);
     struct descriptor *last = descriptor_at(r, link_index(tail));
-    if (!last || o->kept != 1 || o->history || !load_relaxed(&last->block_granules)) return false;
-    uint64_t state = load_seq(&last->state);
-    if (link_tag(tail) != (o->newest.sequence & TAG_MASK) || o->floor[offer_of(last)] < o->newest.sequence)
-        return false;
-    return load_seq(&band->tail) == tail && descriptor_empty(r, last, state);
+    if (!last || o->history || !load_relaxed(&last->block_granules)) return NULL;
+    *state = load_seq(&last->state);
+    if (link_tag(tail) != (o->newest.sequence & TAG_MASK) || o->floor[offer_of(last)] < o->newest.sequence) return NULL;
+    return load_seq(&band->tail) == tail ? last : NULL;
+}
+
+bool outlook_empty_last(struct rtmw_region *r, const struct outlook *o)
+{
+    uint64_t state;
+    struct descriptor *last = o->kept == 1 ? spare_last(r, o, &state) : NULL;
+    return last && descriptor_empty(r, last, state, NIL);
+}
+
+/* So that a stream of large messages that are read at once goes through one block, which stays in the cache. What is
+ * before the last one is passed over first, if nobody needs it: `place` counts an emptied message while it is behind head's. */
+uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
+{
+    uint64_t state;
+    struct outlook o = outlook_of(p->region, p->topic_index, band, LOOK_UNNEEDED);
+    struct passing which = {.granules = UINT64_MAX, .most = TRIM_MOST};
+    if (o.kept > 1 && outlook_pass(p->region, &o, 1, &which) < o.kept - 1) return NIL;
+    struct descriptor *last = spare_last(p->region, &o, &state);
+    return last ? descriptor_inherit(p->region, last, state, size, band) : NIL;
 }
 
 void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)

@@ -27,8 +27,7 @@ struct outlook outlook_begin(struct rtmw_region *, uint32_t topic, uint32_t band
 struct outlook outlook_of(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
 /* Passes over the oldest that nobody needs, without the newest `keep`; how many. `which` says how many at most. */
 uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t keep, struct passing *which);
-/* A queue is never without its last message; but when nobody needs it, its block may go. Its state is read while it is
- * last, so that it is not another message by the time that it is emptied. */
+/* Nobody needs the last message, which is the only one: its block is given back. */
 bool outlook_empty_last(struct rtmw_region *, const struct outlook *);
 
 /* eviction.c: memory is low, and no topic that holds more has given way */

@@ -59,14 +59,8 @@ static inline uint32_t count_up_to(const struct descriptor *d, uint32_t wanted)
     return standing_count(&at, wanted);
 }
 
-/* The index of an offer in its band; OFFERS if that has three others already. */
-uint32_t offer_search(struct band *, uint64_t offer);
-
-static inline uint32_t offer_claim(struct band *band, uint32_t type, uint32_t reliability)
-{
-    uint64_t mine = offer_make(type, reliability);
-    return __builtin_expect(offer_at(load_relaxed(&band->offers), 0) == mine, 1) ? 0 : offer_search(band, mine);
-}
+/* The index of an offer in its band, made there if need be; OFFERS if that has three others already. */
+uint32_t offer_claim(struct band *, uint32_t type, uint32_t reliability);
 
 /* A subscriber gets every offer that there is in the band, and so every message. */
 static inline bool is_every_offer(uint64_t offers, uint32_t wanted)

@@ -15,6 +15,7 @@ static bool start_at_tail(rtmw_subscriber *s, uint32_t band)
     struct band *b = &s->topic->band[band];
     s->index[band] = NIL;
     s->sequence[band] = s->taken[band] = 0;
+    s->every[band] = NOT_EVERY;
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t tail = load_seq(&b->tail), sequence = band_tail_sequence(s->region, b);
         if (link_index(tail) == NIL) return set_cursor(s, band), true; /* from the first message on */
@@ -28,12 +29,19 @@ static bool start_at_tail(rtmw_subscriber *s, uint32_t band)
     return false;
 }
 
-void cursor_see_offers(rtmw_subscriber *s, uint32_t band, const struct descriptor *d)
+uint32_t cursor_count(rtmw_subscriber *s, uint32_t band, const struct descriptor *d)
 {
-    s->offers[band] = load_relaxed(&s->topic->band[band].offers);
-    s->wanted[band] = wanted_here(s, band);
-    s->every[band] = is_every_offer(s->offers[band], s->wanted[band]);
-    s->beside[band] = (uint32_t)s->sequence[band] - count_up_to(d, s->wanted[band]);
+    uint64_t offers = load_relaxed(&s->topic->band[band].offers);
+    uint32_t wanted = offers_wanted(offers, s->type, s->qos.reliability, s->exact), count = count_up_to(d, wanted);
+    s->every[band] = is_every_offer(offers, wanted) ? offers : NOT_EVERY;
+    s->beside[band] = (uint32_t)s->sequence[band] - count;
+    return count;
+}
+
+void cursor_count_missed(rtmw_subscriber *s, uint32_t band, const struct descriptor *d, uint64_t missed)
+{
+    uint32_t wanted = taken_at(s, band, d) - s->taken[band] - (wanted_here(s, band) >> offer_of(d) & 1);
+    cursor_count_gap(s, band, missed, wanted);
 }
 
 /* Why this subscriber did not get messages of a band that were passed over before it could look at them. Where the band

@@ -5,8 +5,9 @@
  */
 #include "unread.h"
 
-uint32_t offer_search(struct band *band, uint64_t offer)
+uint32_t offer_claim(struct band *band, uint32_t type, uint32_t reliability)
 {
+    uint64_t offer = offer_make(type, reliability);
     for (uint32_t i = 0; i < OFFERS;) {
         uint64_t offers = load_relaxed(&band->offers), there = offer_at(offers, i);
         if (there == offer) return i;

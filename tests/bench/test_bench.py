@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.cases import MSGSPEC, RTMW
+from bench.cases import MSGSPEC, RTMW, Case
 from bench.domain import NUMBERS, domain
+from bench.peers import TRANSPORTS, ZENOH_TCP
 from bench.questions import NAMES, question
 from bench.results import Key
 from bench.stage import Failed, Part, Stage
@@ -41,6 +42,23 @@ def test_every_figure_that_a_target_needs_is_measured(quick: bool) -> None:
     needed |= {target.yardstick[0] for target in TARGETS if target.yardstick}
     assert needed <= measured(quick)
     assert all(set(target.over) & measured(quick) for target in TARGETS if target.over)
+
+
+def test_between_hosts_no_target_is_held_against_a_way_within_one() -> None:
+    held = {key[2] for target in TARGETS for key in target.over if key[0].startswith("between_")}
+    assert held & set(TRANSPORTS) == {ZENOH_TCP}
+
+
+def test_a_publish_and_a_take_within_one_process_are_timed_by_the_pair() -> None:
+    (case,) = question("within").cases(quick=True)
+    short = Case(case.name, case.systems, {**case.options, "seconds": 0.01})
+    figures = question("within").measure(Stage("1M"), RTMW, short)[RTMW]
+    assert 0 < figures.value == figures.percentiles["p50"]
+
+
+def test_a_crowd_is_compared_with_one_subscriber_in_the_same_process() -> None:
+    short = Case("8 idle", (RTMW,), {"groups": 4, "readers": 8})
+    assert question("crowd").measure(Stage("8M"), RTMW, short)[RTMW].value > 0
 
 
 def test_two_benches_at_once_have_different_domains() -> None:

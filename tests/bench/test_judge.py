@@ -72,3 +72,34 @@ def test_a_limit_grows_with_its_yardstick_and_does_not_shrink(yardstick: float, 
 
 def test_without_its_yardstick_a_target_is_not_run() -> None:
     assert judge(results(rtmw=[1.0]), Target("t", OURS, 0.7, yardstick=(OTHERS, 0.2))).verdict is Verdict.NOT_RUN
+
+
+def test_a_figure_may_be_compared_with_the_sum_of_several() -> None:
+    measured = results(rtmw=[3.0, 6.0], peer=[1.0, 2.0], other=[2.0, 2.0])
+    judged = judge(measured, Target("t", OURS, 1.2, over=(THEIRS, OTHERS), summed=True))
+    assert (judged.value, judged.verdict) == (1.25, Verdict.MISSED)
+
+
+def test_a_round_that_lacks_a_part_of_the_sum_is_left_out() -> None:
+    measured = results(rtmw=[3.0, 6.0], peer=[1.0, None], other=[2.0, 2.0])
+    assert judge(measured, Target("t", OURS, 1.0, over=(THEIRS, OTHERS), summed=True)).value == 1.0
+
+
+def test_a_percentile_is_limited_by_the_figure_of_its_own_round() -> None:
+    measured = Results()
+    for round, (middle, tail) in enumerate(((1.0, 2.0), (2.0, 8.0), (1.0, 3.0))):
+        measured.add(OURS, round, Figures(middle, {"p50": middle, "p99": tail}))
+    judged = judge(measured, Target("t", OURS, 3.0, percentile="p99"))
+    assert (judged.low, judged.value, judged.high, judged.verdict) == (2.5, 3.0, 3.5, Verdict.MET)
+
+
+def test_a_percentile_that_too_few_messages_have_is_not_run() -> None:
+    measured = results(rtmw=[1.0])
+    assert judge(measured, Target("t", OURS, 3.0, percentile="p99")).verdict is Verdict.NOT_RUN
+
+
+def test_a_round_that_failed_leaves_the_percentiles_of_the_others() -> None:
+    measured = Results()
+    measured.add_failure(OURS, 0, "it failed")
+    measured.add(OURS, 1, Figures(2.0, {"p50": 2.0, "p99": 4.0}))
+    assert judge(measured, Target("t", OURS, 3.0, percentile="p99")).value == 2.0

@@ -54,6 +54,11 @@ def test_only_a_missed_target_says_what_limits_it(results: Results) -> None:
     assert row(3.1)[3:] == ["**missed**", "the profile says"]
 
 
+def test_a_percentile_is_shown_as_a_ratio(results: Results) -> None:
+    target = Target("t", ("one_way", "plain", "rtmw"), 4.0, percentile="p99")
+    assert judgement_row(results, judge(results, target))[1:3] == ["≤ 4.00 ×", "3.38 [2.81–3.94] ×"]
+
+
 def test_a_run_of_nothing_still_lists_every_target() -> None:
     lines = markdown(Results(ABOUT)).splitlines()
     assert sum("| not run |" in line for line in lines) == len(TARGETS)

@@ -96,6 +96,8 @@ void make_room_for_page(uint32_t who);  /* as a publisher that found no page for
 void world_kill(uint32_t who);          /* its process does not exist any more */
 void world_new_process(uint32_t who);   /* this participant is another process from now on, which holds nothing */
 bool publish_word(uint32_t who, uint64_t value, uint64_t size);
+/* The same, into the block of the last message if all have read it, as large messages are published. */
+bool publish_inheriting(uint32_t who, uint64_t value, uint64_t size);
 bool take_word(uint32_t who, rtmw_message *);
 bool is_whole(const rtmw_message *);    /* its memory still is what was published as this sequence */
 uint64_t word_of(const rtmw_message *);

@@ -78,15 +78,31 @@ mutant "a message is emptied without a second look at holders" descriptors \
 mutant "a message is emptied without a first look at holders" descriptors \
     's/ \|\| has_holders\(d\)\) return false;/) return false;/' "empty last" "$@"
 mutant "the state of the last message is read after it was seen to be last" retention \
-    's/descriptor_empty\(r, last, state\)/descriptor_empty(r, last, load_seq(\&last->state))/' "empty last" "$@"
+    's/descriptor_empty\(r, last, state, NIL\)/descriptor_empty(r, last, load_seq(\&last->state), NIL)/' "empty last" "$@"
 mutant "a message whose block is half given back becomes one again" descriptors \
     's/bool held = load_relaxed\(&d->block_granules\) && /bool held = /' "death" "$@"
+mutant "a page has no owner while it changes hands" blocks \
+    's/^(    for \(uint64_t page = at; page < at .*)$/    begin_tag(from);\n\1/' "inherit" "$@"
+mutant "a block that changes hands keeps the name of its last owner" blocks \
+    's/^(    for \(uint64_t page = at; )(page < at .*)$/\1false \&\& \2/' "inherit" "$@"
+mutant "a block changes hands in spite of holders" descriptors \
+    's/bool held = load_relaxed\(&d->block_granules\) && has_holders\(d\);/bool held = false;/' "inherit" "$@"
+mutant "a message whose block is half given on becomes one again" blocks \
+    '/^void block_move/,/^}/ s/^    store_relaxed\(&from->block_granules, 0u\);$//' "death" "$@"
+mutant "a block is passed on by a message behind one that is kept" retention \
+    's/^    if \(o\.kept > 1 && outlook_pass\(.*$/    (void)which;/' "inherit" "$@"
 mutant "who lapsed does not miss what was emptied" take \
     's/if \(s->sequence\[band\] > s->began\[band\]\) outcome_skipped/if (false) outcome_skipped/' "empty last" "$@"
 mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
 mutant "a cursor that rests goes on at head" queue \
     's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "rest, step" "$@"
+mutant "who rests walks over what may have been passed" queue \
+    's/ \|\| load_seq\(&band->head\) != head\) return STEP_PASSED;/) return STEP_PASSED;/' "rest" "$@"
+mutant "who rests finds nothing behind what may have been passed" queue \
+    's/return load_seq\(&band->head\) == head \? STEP_NONE : STEP_PASSED;/return STEP_NONE;/' "resting" "$@"
+mutant "who rests holds what it looks at" queue \
+    's/stepped = find_near_head\(.*\);/(void)find_near_head;/' "resting" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
 mutant "a thread that waits is told to end and not woken" wait \

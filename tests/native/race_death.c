@@ -87,6 +87,8 @@ static void reclaim(void) { reclaim_passed(&world.region[DEAD]); }
 
 static void make_room_once(void) { make_room_for_page(DEAD); }
 
+static void inherit(void) { publish_inheriting(DEAD, 7, 2 * PAGE); }
+
 static void find_nothing(void)
 {
     if (take_word(DEAD, &taken)) broken("there is nothing to take");
@@ -144,6 +146,17 @@ static void one_rested_on(void)
 {
     one_read_by_all();
     find_nothing();
+}
+
+/* Two pages, which the next message takes over. */
+static void pages_rested_on(void)
+{
+    open_publisher(DEAD, RTMW_TIMELY, 1);
+    open_publisher(HELPER, RTMW_TIMELY, 1);
+    open_subscriber(READER, RTMW_TIMELY, 8);
+    publish_word(HELPER, 100, 2 * PAGE);
+    if (take_word(READER, &taken)) rtmw_release(&world.region[READER], taken.descriptor);
+    if (take_word(READER, &taken)) broken("taken twice");
 }
 
 static void others_go_on(void)
@@ -245,24 +258,24 @@ static void come_late(uint32_t who, uint32_t history, bool must_be_whole)
     if (code == RTMW_OK) rtmw_release(&world.region[who], late_message.descriptor);
 }
 
-static bool die_emptying(void)
+static bool die_emptying(const struct fate *fate, void (*prepare)(void))
 {
     uint32_t step = 1;
-    world_make((struct size){8, 1});
-    one_rested_on();
+    world_make((struct size){8, 4});
+    prepare();
     start = world;
     for (bool more = true; more; step++) {
         world = start;
-        more = run_until_step(make_room_once, step);
+        more = run_until_step(fate->act, step);
         come_late(HELPER, 0, false);
         world_kill(DEAD);
         sweep_the_dead(&world.region[HELPER]);
         come_late(READER, 2, true);
         others_go_on();
         all_comes_back();
-        if (!told("make room", "a latecomer holds what is emptied", step)) return false;
+        if (!told(fate->name, "a latecomer holds what is emptied", step)) return false;
     }
-    printf("death in %-28s %6u steps, a latecomer holds what is emptied\n", "make room", step - 2);
+    printf("death in %-28s %6u steps, a latecomer holds what is emptied\n", fate->name, step - 2);
     return true;
 }
 
@@ -330,8 +343,11 @@ bool die_at_every_step(void)
     well &= die_in(&fates[0], (struct size){8, 1}, empty_band, "the first of the band");
     well &= die_in(&fates[0], (struct size){4, 1}, little_memory, "what it was linked behind begins another life");
     well &= die_in(&(struct fate){"make room", make_room_once}, (struct size){8, 1}, one_rested_on, "which empties the last message");
+    well &= die_in(&(struct fate){"inherit two pages", inherit}, (struct size){8, 4}, pages_rested_on, "which all have read");
     well &= die_in(&(struct fate){"find nothing and rest", find_nothing}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"rest, publish and take", rest_and_step}, (struct size){8, 1}, one_read_by_all, "at a large message");
     well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
-    return well & die_emptying() & die_sweeping() & die_retiring() & die_waking();
+    well &= die_emptying(&(struct fate){"make room", make_room_once}, one_rested_on);
+    well &= die_emptying(&(struct fate){"inherit two pages", inherit}, pages_rested_on);
+    return well & die_sweeping() & die_retiring() & die_waking();
 }

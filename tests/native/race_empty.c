@@ -61,6 +61,11 @@ static void take_thrice(void)
 
 static rtmw_message kept;
 
+static void take_what_is_there(void)
+{
+    if (!take_one(me())) broken("a message was there, and the take found none");
+}
+
 /* Rests while a sample is out, which keeps the message as it is. */
 static void rest_and_release(void)
 {
@@ -111,6 +116,22 @@ static void one_rested_on(void)
     one_read();
     take_one(READER);
     if (!is_resting(READER)) broken("the reader does not rest");
+}
+
+static void one_unread_by_who_rests(void)
+{
+    one_rested_on();
+    publish_word(0, 101, BLOCK);
+}
+
+/* So many that the next publication passes over two of them. */
+static void three_rested_on(void)
+{
+    one_rested_on();
+    for (uint32_t i = 0; i < 2; i++) {
+        publish_word(0, 101 + i, BLOCK);
+        take_all(READER);
+    }
 }
 
 static void one_rested_on_by_a_publisher(void)
@@ -177,6 +198,14 @@ static const char *block_kept_or_not(void)
     return all_comes_back() ? text : "";
 }
 
+static const char *blocks_in_use(void)
+{
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < MOST_DESCRIPTORS; i++) blocks += world.shared.descriptors[i].block_granules != 0;
+    snprintf(text, sizeof text, "%u blocks", blocks);
+    return adds_up() && all_comes_back() ? text : "";
+}
+
 static const char *what_the_late_got(void)
 {
     uint32_t got = world.noted[LATE];
@@ -210,6 +239,12 @@ static const struct outcome given_back_only[] = {
     {0},
 };
 
+static const struct outcome three_blocks[] = {
+    {"3 blocks", ACCEPTABLE, "the message took the block of one that all had read"},
+    {"4 blocks", FORBIDDEN, "a subscriber that only polls kept the publisher from blocks that nobody needs"},
+    {0},
+};
+
 static const struct outcome taken_or_too_late[] = {
     {"taken", ACCEPTABLE, "it held the message in time, block and all"},
     {"too late", ACCEPTABLE, "it found the message emptied, or saw it being emptied"},
@@ -229,6 +264,9 @@ const struct race empty_races[] = {
     {"rest ‖ empty last", {4, 1}, 3, 3, one_read, {trim, nothing, take}, block_kept_or_not, kept_or_not},
     {"rest, release ‖ empty last", {4, 1}, 3, 3, one_being_read, {trim, nothing, rest_and_release}, block_kept_or_not, kept_or_not},
     {"rest, step ‖ append ‖ evict", {6, 2}, 3, 2, one_read, {trim, publish_2, take_thrice}, all_received, received_only},
+    {"resting take ‖ append, evict, append", {4, 1}, 3, 3, one_unread_by_who_rests, {publish_3, nothing, take_what_is_there},
+     all_received, received_only},
+    {"resting take that finds nothing ‖ append", {6, 1}, 3, 3, three_rested_on, {publish_1, nothing, take}, blocks_in_use, three_blocks},
     {"rest, step ‖ append ‖ evict unread", {6, 2}, 3, 2, one_read_at_depth_1, {trim, publish_2, take_thrice}, all_accounted_for,
      accounted_only},
     {0},

@@ -123,6 +123,20 @@ bool publish_word(uint32_t who, uint64_t value, uint64_t size)
     return rtmw_publish(&world.publisher[who], words, size, NULL) == RTMW_OK;
 }
 
+bool publish_inheriting(uint32_t who, uint64_t value, uint64_t size)
+{
+    struct rtmw_region *r = &world.region[who];
+    lock_take(&r->lock);
+    uint32_t index = inherit_last(&world.publisher[who], 0, size);
+    lock_give(&r->lock);
+    if (index == NIL) return publish_word(who, value, size);
+    struct descriptor *d = &r->descriptors[index];
+    rtmw_loan loan = {payload_of(r, d, size), size, index, state_generation(d->state)};
+    uint64_t *words = loan.data;
+    words[0] = words[size / 8 - 1] = value;
+    return loan_append(&world.publisher[who], &loan, NULL) == RTMW_OK;
+}
+
 uint64_t word_of(const rtmw_message *m) { return ((const uint64_t *)m->data)[0]; }
 
 bool is_whole(const rtmw_message *m)

@@ -49,7 +49,7 @@ def in_another_process(work: Callable[[], object]) -> Any:
 
 
 def create(number: int) -> None:
-    rtmw.Domain(number, pool=POOL).close()
+    rtmw.Domain(number, pool=POOL, reserve=0).close()
 
 
 def show(rows: list[dict[str, Any]], published: int, crowd: Crowd) -> None:
