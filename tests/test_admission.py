@@ -212,6 +212,21 @@ def test_no_publisher_is_refused_while_a_lower_priority_holds_what_may_go(size: 
         assert subscriber.stats().missed == count - got
 
 
+def test_a_crowd_of_topics_that_all_have_a_right_to_what_they_hold_gives_way_to_what_is_urgent() -> None:
+    """A search for what is spare looks at more topics than one call may, and finds nothing."""
+    topics = 100
+    readers = [rtmw.Subscriber(f"t/{number}") for number in range(topics)]
+    crowd = [rtmw.Publisher(f"t/{number}") for number in range(topics)]
+    for _ in range(DESCRIPTORS // topics + 1):
+        for publisher in crowd:
+            assert publisher.publish(bytes(8))
+    urgent = rtmw.Subscriber("urgent", depth=DEEP)
+    count = DESCRIPTORS - 3 * topics
+    publish_all(rtmw.Publisher("urgent", priority=7), count)
+    assert len(taken(urgent)) == count
+    assert sum(reader.stats().missed for reader in readers) >= count
+
+
 @sizes
 def test_in_its_own_priority_a_publisher_takes_from_the_topic_that_holds_most(size: int) -> None:
     more, fewer, _mine = (rtmw.Subscriber(name, depth=DEEP) for name in ("more", "fewer", "mine"))

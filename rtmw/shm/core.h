@@ -17,7 +17,9 @@
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
 #define LENT (UINT64_C(1) << 32)
-enum { LARGE = 256 << 10 }; /* bytes from which on copying a message costs by where its block lies, not by its words */
+enum {
+    LARGE_COPY = 256 << 10
+}; /* bytes from which on copying a message costs by where its block lies, not by its words */
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
@@ -65,7 +67,7 @@ struct rtmw_region {
     uint32_t *tracing; /* a topic: how many of this process trace it; NULL until one does */
     struct stash plain, with_block;
     uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
-    uint32_t evict_scan[BANDS];              /* and that for topics whose messages give way */
+    uint32_t evict_scan[2][BANDS];           /* and those for topics whose messages give way: spare ones, unread ones */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, relieved_ns,
         reclaimed_ns;    /* when this process last looked for the dead, for relief, for passed */
@@ -265,9 +267,9 @@ enum { GRANULAR_PAGE_TAG = 1 };
 #define GRANULAR link_make(GRANULAR_PAGE_TAG, NIL)
 
 /* queue.c */
-bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence); /* lock held */
-void hold_mine(struct rtmw_region *, uint32_t index);                              /* lock held */
-void let_go(struct rtmw_region *, uint32_t index);                                 /* lock held */
+bool hold(struct rtmw_region *, uint32_t index, struct band *, uint64_t sequence);         /* lock held */
+void hold_mine(struct rtmw_region *, uint32_t index);                                      /* lock held */
+void let_go(struct rtmw_region *, uint32_t index);                                         /* lock held */
 static inline void lend(struct rtmw_region *r, uint32_t index) { r->refs[index] += LENT; } /* what is held. Lock held */
 bool take_back(struct rtmw_region *, uint32_t index); /* false: none of it is lent out. Lock held */
 /* A LOANED descriptor whose fields are written, its offer among them, in a band that is in use. false: damaged */
@@ -324,18 +326,6 @@ void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 
 /* eviction.c: what gives way when memory runs short, over all topics. Lock held */
-struct search { /* of one call, for a message */
-    struct rtmw_publisher *publisher;
-    uint32_t band;      /* of the message */
-    uint64_t need, own; /* of what is short; and what the publisher's own topic holds of it in that band */
-    uint64_t now;       /* CLOCK_MONOTONIC */
-    int64_t looks;      /* that are left */
-    bool hinted;        /* there may be passed messages that somebody has named */
-    uint64_t reclaims;  /* parts of the others' stashes that may still be looked through */
-};
-struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
-bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
-bool make_spare_room(struct search *); /* only of what is spare */
 void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
 void evictable_recount(struct rtmw_region *);
 void topic_unpin(struct rtmw_region *, uint32_t topic); /* a subscriber moved on, or is gone */

@@ -119,7 +119,7 @@ static inline bool suits(struct rtmw_region *r, struct descriptor *d, struct wan
 __attribute__((always_inline)) static inline uint32_t stash_claim(struct rtmw_region *r, struct stash *stash,
                                                                   struct want want, bool suited)
 {
-    bool newest_first = want.granules >= LARGE / GRANULE;
+    bool newest_first = want.granules >= LARGE_COPY / GRANULE;
     for (uint32_t tries = stash->count < 16 ? stash->count : 16; tries > 0; tries--) {
         uint32_t at = newest_first ? (stash->first + stash->count - 1) % STASH : stash->first;
         uint32_t index = stash->entry[at].index;

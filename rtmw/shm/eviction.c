@@ -19,7 +19,8 @@
  * Whoever changes something sets bits after the change, and the evictor looks after it has cleared them: one of the two
  * sees the other (all are sequentially consistent). A death in between is mended by the sweep, which sets them all.
  *
- * Each call looks at a bounded number of bands; the next one goes on behind them.
+ * Each call looks at a bounded number of bands for what is spare, and of further ones for what is unread; the next call
+ * goes on behind them. Thus a crowd of topics without anything spare does not hide what may go unread.
  */
 #include "bitmap.h"
 #include "retention.h"
@@ -27,6 +28,8 @@
 enum {
     CANDIDATES = 8,
     LOOKS = 48,
+    SPARE_LOOKS = 24,
+    SUBSCRIBERS_A_LOOK = 64,
     UNREAD_MOST = 8,
     RELIEF_EVERY_NS = 1000000,
     RECLAIM_FOR = 4, /* pages of a message that are worth another look at stashes */
@@ -114,37 +117,41 @@ static bool is_fair(const struct search *s, const struct outlook *o, uint64_t sh
     return share > s->own + s->need;
 }
 
-struct victim {
-    struct outlook outlook;
-    uint64_t share; /* 0: none yet */
-};
+static int64_t *looks_for(struct search *s, enum look look)
+{
+    return look == LOOK_UNREAD ? &s->looks : &s->spare_looks;
+}
 
 static void consider(struct search *s, uint32_t topic, uint32_t band, enum look look, struct victim *best)
 {
     struct rtmw_region *r = s->publisher->region;
     struct outlook o = outlook_begin(r, topic, band, look);
     uint64_t share = share_of(r, &o);
-    if (share <= best->share || !is_fair(s, &o, share)) return;
-    s->looks--;
+    if (share <= best->share || !is_fair(s, &o, share)) {
+        if (share > best->next) best->next = share;
+        return;
+    }
     o = outlook_of(r, topic, band, look);
-    if (may_give_way(r, &o, s->now)) *best = (struct victim){o, share};
+    *looks_for(s, look) -= 1 + o.subscribers / SUBSCRIBERS_A_LOOK;
+    if (may_give_way(r, &o, s->now)) *best = (struct victim){o, share, best->share};
 }
 
 /* The next topics of the bitmap, from where the last search ended on; the one that holds most. */
 static struct victim choose(struct search *s, uint32_t band, enum look look)
 {
     struct rtmw_region *r = s->publisher->region;
-    uint32_t topics = r->header->topics, start = r->evict_scan[band] < topics ? r->evict_scan[band] : 0;
+    uint32_t *hand = &r->evict_scan[look == LOOK_UNREAD][band];
+    uint32_t topics = r->header->topics, start = *hand < topics ? *hand : 0;
     uint32_t from[] = {start, 0}, end[] = {topics, start}, looked = 0;
     struct victim best = {.share = 0};
     if (look == LOOK_UNREAD && band == s->band) consider(s, s->publisher->topic_index, band, look, &best);
     for (int part = 0; part < 2; part++)
-        for (uint64_t topic = from[part]; s->looks > 0; topic++) {
+        for (uint64_t topic = from[part]; *looks_for(s, look) > 0; topic++) {
             topic = bitmap_next(evictable_map(r, band), topic, end[part]);
             if (topic == BITMAP_END) break;
             if (looked++ >= CANDIDATES && best.share) return best;
             consider(s, (uint32_t)topic, band, look, &best);
-            r->evict_scan[band] = (uint32_t)topic + 1;
+            *hand = (uint32_t)topic + 1;
         }
     return best;
 }
@@ -159,12 +166,26 @@ static bool give_way(struct search *s, const struct outlook *o)
     return true;
 }
 
-static bool search_bands(struct search *s, uint32_t highest, enum look look)
+/* Who gave way last in this call does so again, while it holds about as much as the next one: its subscribers are asked
+ * once. They only move forward, so an old answer errs on the side of keeping. */
+static bool gives_more(struct search *s, struct victim *v)
 {
-    for (uint32_t band = 0; band <= highest && s->looks > 0; band++) {
-        struct victim victim = choose(s, band, look);
-        if (victim.share && give_way(s, &victim.outlook)) return true;
+    if (!v->share) return false;
+    struct outlook now = outlook_begin(s->publisher->region, v->outlook.topic, v->outlook.band, v->outlook.look);
+    uint64_t share = share_of(s->publisher->region, &now);
+    bool gives = share >= v->next - v->next / 8 && is_fair(s, &now, share) && give_way(s, &v->outlook);
+    if (!gives) v->share = 0;
+    return gives;
+}
+
+static bool search_bands(struct search *s, uint32_t highest, enum look look, struct victim *victim)
+{
+    if (gives_more(s, victim)) return true;
+    for (uint32_t band = 0; band <= highest && *looks_for(s, look) > 0; band++) {
+        *victim = choose(s, band, look);
+        if (victim->share && give_way(s, &victim->outlook)) return true;
     }
+    victim->share = 0;
     return false;
 }
 
@@ -176,6 +197,7 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
     s.own = share_of(r, &mine);
     s.looks = (int64_t)(LOOKS + 8 * (size / PAGE));
+    s.spare_looks = SPARE_LOOKS;
     s.reclaims = 1 + size / (RECLAIM_FOR * PAGE);
     return s;
 }
@@ -198,7 +220,7 @@ static bool reclaim_what_is_hinted(struct search *s)
     return s->hinted;
 }
 
-bool make_spare_room(struct search *s) { return search_bands(s, BANDS - 1, LOOK_SPARE); }
+bool make_spare_room(struct search *s) { return search_bands(s, BANDS - 1, LOOK_SPARE, &s->spare); }
 
 /* After descriptor_claim found nothing. true: try again. */
 bool make_room(struct search *s)
@@ -208,7 +230,7 @@ bool make_room(struct search *s)
     s->looks--;
     if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
-    return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD) || reclaim_in_turn(s);
+    return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s);
 }
 
 /* Memory is low: before this topic keeps less than it could, one that holds more lets go of what is spare. */
@@ -218,7 +240,7 @@ static bool relieve(rtmw_publisher *p, uint32_t band)
     r->short_of_pages = !descriptors_are_low(r, band);
     struct search s = search_begin(p, band, 0);
     struct victim most = {.share = s.own};
-    for (uint32_t b = 0; b < BANDS && s.looks > 0; b++) {
+    for (uint32_t b = 0; b < BANDS && s.spare_looks > 0; b++) {
         struct victim victim = choose(&s, b, LOOK_SPARE);
         if (victim.share > most.share && victim.outlook.topic != p->topic_index) most = victim;
     }

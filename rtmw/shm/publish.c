@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "standing.h"
+#include "retention.h"
 #include "trace.h"
 #include "waiting.h"
 
@@ -270,7 +270,7 @@ static int loan_for_copy(rtmw_publisher *p, uint32_t band, uint64_t size, rtmw_l
     if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
     if (is_too_large(p->region, size, band)) return RTMW_TOO_LARGE;
     queue_trim(p, band, true);
-    uint32_t index = size >= LARGE ? inherit_last(p, band, size) : NIL;
+    uint32_t index = size >= LARGE_COPY ? inherit_last(p, band, size) : NIL;
     return make_loan(p, index == NIL ? claim_with_room(p, size, band) : index, size, band, loan);
 }
 

@@ -58,6 +58,7 @@ struct outlook outlook_of(struct rtmw_region *r, uint32_t topic, uint32_t band, 
     struct subscriber_block *block;
     for (uint32_t slot = 0; (block = next_subscriber(r, topic, &slot)); slot++) {
         uint64_t word = load_seq(&r->subscriber_words[slot]);
+        o.subscribers++;
         if (!counts(&o, block)) continue;
         uint32_t wanted = wanted_by(&t->band[band], block);
         uint64_t needs = needs_behind(&o, block, wanted);

@@ -20,6 +20,7 @@ struct outlook {
     struct standing passed, newest; /* just before the oldest message, and of the newest */
     uint64_t kept, history;         /* messages in the queue, and how many of these stay in any case */
     uint64_t floor[OFFERS + 1];     /* of each offer, the last sequence that nobody needs */
+    uint32_t subscribers;           /* that were asked */
 };
 
 /* Only how much there is: `floor` is missing. */
@@ -30,7 +31,27 @@ uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t kee
 /* Nobody needs the last message, which is the only one: its block is given back. */
 bool outlook_empty_last(struct rtmw_region *, const struct outlook *);
 
-/* eviction.c: memory is low, and no topic that holds more has given way */
+/* eviction.c */
+struct victim {
+    struct outlook outlook;
+    uint64_t share, next; /* what it holds of that which is short, 0: none; and what the next one holds */
+};
+
+struct search { /* of one call, for a message */
+    struct rtmw_publisher *publisher;
+    uint32_t band;               /* of the message */
+    uint64_t need, own;          /* of what is short; and what the publisher's own topic holds of it in that band */
+    uint64_t now;                /* CLOCK_MONOTONIC */
+    int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest */
+    bool hinted;                 /* there may be passed messages that somebody has named */
+    uint64_t reclaims;           /* parts of the others' stashes that may still be looked through */
+    struct victim spare, unread; /* those that gave way last */
+};
+
+struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
+bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
+bool make_spare_room(struct search *); /* only of what is spare */
+/* Memory is low, and no topic that holds more has given way. */
 bool is_pressed(struct rtmw_publisher *, uint32_t band);
 
 #endif

@@ -117,7 +117,7 @@ static const struct outcome six_orders[] = {
 static void little_memory(void)
 {
     open_publisher(0, RTMW_TIMELY, 1);
-    open_subscriber(1, RTMW_TIMELY, 2);
+    open_subscriber(1, RTMW_TIMELY, 8);
     open_subscriber(2, RTMW_TIMELY, 2);
     for (uint64_t i = 0; i < 3; i++) publish_word(0, 100, PUBLISHED_BYTES);
 }

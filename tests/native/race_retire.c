@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "races.h"
+#include "retention.h"
 #include "topics.h"
 #include "trace.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "retention.h"
 
 struct world world;
 
