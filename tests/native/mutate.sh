@@ -177,6 +177,27 @@ mutant "who wants a slot waits for another retirer" retire \
 mutant "a slot is given back under the life that it had" retire \
     's/slot_make\(generation \+ 1, 0, r->me, SLOT_CLAIMED\)/slot_make(generation, 0, r->me, SLOT_CLAIMED)/' "use a" "$@"
 mutant "what was promised is asked before what it is promised for" retention \
-    's/^    uint64_t tail = band_tail_sequence\(r, &t->band\[band\]\), floor = floor_of\(r, topic, band, pressed, false\);$/    uint64_t promised = load_relaxed(\&t->history); &/; s/^    uint64_t history = load_relaxed\(&t->history\);/    uint64_t history = promised;/' "with history ‖ evict" "$@"
+    's/^    struct outlook o = \{\.topic.*$/    uint64_t promised = load_relaxed(\&t->history);\n&/; s/^    o.history = load_relaxed\(&t->history\);.*/    o.history = promised;/' "with history ‖ evict" "$@"
+
+mutant "a search does not look again at what may not go" eviction \
+    's/^    if \(found && !is_settled\(r, &again, &oldest\)\).*$//' "hints: search" "$@"
+mutant "who appends does not name its topic" queue \
+    's/^    evictable_appended\(r, topic, band\);$//' "hints: search ‖ append" "$@"
+mutant "a topic says before its bitmap that nothing may go" eviction \
+    's/^    bitmap_clear\(evictable_map\(r, o->band\), o->topic\);$//; s/^    fetch_and\(&r->topics\[o->topic\].evictable, .*$/&\n    bitmap_clear(evictable_map(r, o->band), o->topic);/' "hints: search ‖ append, append" "$@"
+mutant "what is needed is said after the last look" eviction \
+    's/^    fetch_or\(&r->topics\[o->topic\].pinned, .*$//; s/^    if \(found && !is_settled\(r, &again, &oldest\)\).*$/&\n    fetch_or(\&r->topics[o->topic].pinned, 1u << o->band);/' "hints: search ‖ take" "$@"
+mutant "a subscriber that moves names nothing" take \
+    's/topic_unpin\(s->region, s->topic_index\)/(void)0/' "hints: search ‖ take" "$@"
+mutant "a subscriber that leaves names nothing" subscriber \
+    's/topic_unpin\(r, s->topic_index\)/(void)0/' "hints: search ‖ leave" "$@"
+mutant "who finds a descriptor claimed does not look again" descriptors \
+    's/else if \(state_kind\(load_seq\(&d->state\)\) == FREE\)/else if (false)/' "hints: claim" "$@"
+mutant "who finds a page claimed does not look again" blocks \
+    's/if \(!looks\(r, page\)\) return;/return;/' "hints: claim" "$@"
+mutant "what is given back is not named" blocks \
+    's/^        set_free\(r, page, pages < left .*$/        (void)left;/' "hints: claim" "$@"
+mutant "a message does not stand behind its predecessor" queue \
+    's/load_acquire\(&last->count\[0\]\) \+ \(offer == 0\)/(offer == 0)/' "append, evict" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -1,0 +1,142 @@
+/* Races of hints: what may be claimed or evicted is always named by the bitmap that a search goes by. See bitmap.h.
+ *
+ * A hint that is missing would hide memory until somebody dies, and refuse messages for which there is room.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "races.h"
+#include "retention.h"
+
+enum { LENDER = 1, READER = 1 };
+
+static rtmw_loan loan;
+
+/* ---- topics of which something may go ---- */
+
+static void search_once(void)
+{
+    struct rtmw_region *r = &world.region[me()];
+    lock_take(&r->lock);
+    struct search search = search_begin(&world.publisher[me()], 0, PUBLISHED_BYTES);
+    search.looks = 2;
+    make_room(&search);
+    lock_give(&r->lock);
+}
+
+static void publish_1(void) { publish_word(me(), 7, PUBLISHED_BYTES); }
+
+static void publish_2(void)
+{
+    for (int i = 0; i < 2; i++) publish_1();
+}
+
+static void take_1(void)
+{
+    rtmw_message m;
+    if (!take_word(me(), &m)) broken("a message was there, and the take found none");
+    rtmw_release(&world.region[me()], m.descriptor);
+}
+
+static void leave(void)
+{
+    rtmw_subscriber *s = malloc(sizeof *s);
+    *s = world.subscriber[me()];
+    rtmw_subscriber_close(s);
+}
+
+static void one_message(void)
+{
+    open_publisher(0, RTMW_TIMELY, 1);
+    open_publisher(1, RTMW_TIMELY, 1);
+    publish_word(0, 7, PUBLISHED_BYTES);
+}
+
+static void one_of_a_history_of_two(void)
+{
+    one_message();
+    world.shared.topics[0].history = 2;
+}
+
+static void two_that_are_needed(void)
+{
+    open_publisher(0, RTMW_RELIABLE, 8);
+    open_subscriber(READER, RTMW_RELIABLE, 8);
+    for (int i = 0; i < 2; i++) publish_word(0, 7, PUBLISHED_BYTES);
+}
+
+static bool is_named(void) { return (world.shared.topics[0].evictable & 1) && (world.shared.evictable[0] & 1); }
+
+static const char *named_if_it_may_go(void)
+{
+    struct rtmw_region *r = &world.region[AUDITOR];
+    struct outlook o = outlook_of(r, 0, 0, LOOK_UNREAD);
+    struct glimpse oldest;
+    bool is_there = glimpse_first(r, band_of(0), world.clock_ns, &oldest);
+    bool may_go = is_there && o.kept > (o.history ? o.history : 1) && oldest.sequence <= o.floor[oldest.offer];
+    if (may_go && !is_named()) return "hidden";
+    return all_comes_back() ? may_go ? "may go" : "stays" : "";
+}
+
+static const struct outcome never_hidden[] = {
+    {"may go", ACCEPTABLE, "and its topic is named"},
+    {"stays", ACCEPTABLE, "the search was last, and took what might go"},
+    {"hidden", FORBIDDEN, "no search finds it"},
+    {0},
+};
+
+/* ---- descriptors and pages that are free ---- */
+
+/* The hint of what is lent out is old: it says that it is free. */
+static void lend_out(uint64_t size)
+{
+    open_publisher(0, RTMW_TIMELY, 1);
+    open_publisher(LENDER, RTMW_TIMELY, 1);
+    if (rtmw_loan_take(&world.publisher[LENDER], size, &loan) != RTMW_OK) broken("no loan");
+    world.shared.free_descriptors[0] = (UINT64_C(1) << world.region[0].header->descriptors) - 1;
+    world.shared.free_pages[0] = (UINT64_C(1) << world.region[0].header->pages) - 1;
+    world.shared.roomy_pages[0] = world.shared.free_pages[0];
+}
+
+static void lend_small(void) { lend_out(PUBLISHED_BYTES); }
+static void lend_page(void) { lend_out(PAGE); }
+static void lend_granules(void) { lend_out(15 * GRANULE); }
+
+static void drop(void) { rtmw_loan_drop(&world.publisher[LENDER], &loan); }
+
+static void lend_myself(uint64_t size)
+{
+    rtmw_loan mine;
+    if (rtmw_loan_take(&world.publisher[me()], size, &mine) == RTMW_OK) rtmw_loan_drop(&world.publisher[me()], &mine);
+}
+
+static void loan_small(void) { lend_myself(PUBLISHED_BYTES); }
+static void loan_page(void) { lend_myself(PAGE); }
+static void loan_granules(void) { lend_myself(15 * GRANULE); }
+
+static const char *all_is_named(void)
+{
+    struct header *sizes = world.region[0].header;
+    for (uint32_t i = 0; i < sizes->descriptors; i++)
+        if (state_kind(world.shared.descriptors[i].state) == FREE && !(world.shared.free_descriptors[0] >> i & 1)) return "hidden";
+    for (uint32_t page = 0; page < sizes->pages; page++)
+        if (!((world.shared.free_pages[0] | world.shared.roomy_pages[0]) >> page & 1)) return "hidden";
+    return all_comes_back() ? "named" : "";
+}
+
+static const struct outcome all_named[] = {
+    {"named", ACCEPTABLE, "all that is free"},
+    {"hidden", FORBIDDEN, "no search finds it"},
+    {0},
+};
+
+const struct race hint_races[] = {
+    {"hints: search ‖ append", {4, 1}, 2, 3, one_message, {search_once, publish_1}, named_if_it_may_go, never_hidden},
+    {"hints: search ‖ append, append", {5, 1}, 2, 2, one_of_a_history_of_two, {search_once, publish_2}, named_if_it_may_go, never_hidden},
+    {"hints: search ‖ take", {4, 1}, 2, 3, two_that_are_needed, {search_once, take_1}, named_if_it_may_go, never_hidden},
+    {"hints: search ‖ leave", {4, 1}, 2, 2, two_that_are_needed, {search_once, leave}, named_if_it_may_go, never_hidden},
+    {"hints: claim ‖ drop", {2, 1}, 2, 3, lend_small, {loan_small, drop}, all_is_named, all_named},
+    {"hints: claim ‖ drop, a page", {2, 1}, 2, 3, lend_page, {loan_page, drop}, all_is_named, all_named},
+    {"hints: claim ‖ drop, granules", {2, 1}, 2, 2, lend_granules, {loan_granules, drop}, all_is_named, all_named},
+    {0},
+};
