@@ -153,7 +153,8 @@ void descriptor_fetch_ahead(struct rtmw_region *r)
 /* A descriptor that a bit of the free ones names: claimed, or the bit is cleared. */
 static bool claim_free(struct rtmw_region *r, uint32_t k, uint32_t *index)
 {
-    struct descriptor *d = &r->descriptors[ *index = scattered(k, r->header->descriptors)];
+    *index = scattered(k, r->header->descriptors);
+    struct descriptor *d = &r->descriptors[*index];
     uint64_t state = load_relaxed(&d->state);
     bool claimed = state_kind(state) == FREE && descriptor_take_over(r, *index, state);
     bitmap_clear(r->free_descriptors, k);
