@@ -323,7 +323,7 @@ struct peek { /* begins as {.band = ..., .index = NIL} */
 bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
 /* retention.c: what a topic keeps. Lock held */
-void queue_trim(struct rtmw_publisher *, uint32_t band, bool has_block);
+void queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size); /* of the message that is published next */
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 

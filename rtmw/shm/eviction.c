@@ -29,6 +29,7 @@ enum {
     CANDIDATES = 8,
     LOOKS = 48,
     SPARE_LOOKS = 24,
+    LOOKS_A_PAGE = 8, /* of the message */
     SUBSCRIBERS_A_LOOK = 64,
     UNREAD_MOST = 8,
     RELIEF_EVERY_NS = 1000000,
@@ -196,8 +197,8 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     struct outlook mine = outlook_begin(r, p->topic_index, band, LOOK_UNREAD);
     s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
     s.own = share_of(r, &mine);
-    s.looks = (int64_t)(LOOKS + 8 * (size / PAGE));
-    s.spare_looks = SPARE_LOOKS;
+    s.looks = (int64_t)(LOOKS + LOOKS_A_PAGE * (size / PAGE));
+    s.spare_looks = (int64_t)(SPARE_LOOKS + LOOKS_A_PAGE * (size / PAGE));
     s.reclaims = 1 + size / (RECLAIM_FOR * PAGE);
     return s;
 }

@@ -132,7 +132,7 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
     if (publisher_is_swept(p)) return RTMW_SWEPT;
     if (is_too_large(r, size, band)) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
-    queue_trim(p, band, size > IN_PLACE);
+    queue_trim(p, band, size);
     int code = make_loan(p, claim_with_room(p, size, band), size, band, loan);
     lock_give(&r->lock);
     return code;
@@ -176,7 +176,7 @@ static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_mes
     struct stamp stamp = stamp_now(p, qos);
     write_header(p, band, d, &stamp);
     store_relaxed(&d->size, loan->size);
-    if (band != p->qos.priority) queue_trim(p, band, loan->size > IN_PLACE);
+    if (band != p->qos.priority) queue_trim(p, band, loan->size);
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
     count_published(p, 1, loan->size);
     return RTMW_OK;
@@ -250,7 +250,7 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     struct rtmw_region *r = p->region;
     uint32_t index[BATCH_MOST], band = band_for(p, qos), room = reliable_room(p, band);
     if (!room) return refused(p, RTMW_FULL, 0, band);
-    queue_trim(p, band, false);
+    queue_trim(p, band, 0);
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
@@ -269,7 +269,7 @@ static int loan_for_copy(rtmw_publisher *p, uint32_t band, uint64_t size, rtmw_l
 {
     if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
     if (is_too_large(p->region, size, band)) return RTMW_TOO_LARGE;
-    queue_trim(p, band, true);
+    queue_trim(p, band, size);
     uint32_t index = size >= LARGE_COPY ? inherit_last(p, band, size) : NIL;
     return make_loan(p, index == NIL ? claim_with_room(p, size, band) : index, size, band, loan);
 }

@@ -111,11 +111,15 @@ uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
     return last ? descriptor_inherit(p->region, last, state, size, band) : NIL;
 }
 
-void queue_trim(struct rtmw_publisher *p, uint32_t band, bool has_block)
+/* By how many messages a queue grows at least before somebody asks again. Few where they have blocks: what is passed sooner is
+ * written anew sooner, while it lies in the cache. */
+static uint64_t leeway_for(uint64_t size) { return size <= IN_PLACE ? LEEWAY : size <= PAGE ? LEEWAY / 8 : 1; }
+
+void queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
 {
     struct band *b = &p->topic->band[band];
     uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
-    uint64_t length = (tail - head) & TAG_MASK, keep = has_block ? 1 : p->qos.depth, step = has_block ? 1 : LEEWAY;
+    uint64_t length = (tail - head) & TAG_MASK, keep = size > IN_PLACE ? 1 : p->qos.depth, step = leeway_for(size);
     if (length < keep + step) return;
     uint32_t epoch = load_relaxed(&p->topic->epoch);
     if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
