@@ -12,6 +12,7 @@ PARTS = {
     "instructions": ["-m", "tests.torture.instructions"],
     "weak": ["-m", "tests.torture.weak"],
     "soak": ["-m", "tests.torture.soak", "600"],
+    "pressure": ["-m", "tests.torture.pressure", "300"],
     "fuzz": ["-m", "tests.torture.fuzz"],
     "model": ["-m", "tests.model"],
     "net": ["-m", "tests.torture.net"],
