@@ -112,7 +112,10 @@ static void clear_free(struct rtmw_region *r, uint32_t first, uint32_t pages)
 static bool take_run(struct rtmw_region *r, uint32_t index, uint32_t first, uint32_t pages)
 {
     uint32_t claimed = claim_run(r, index, first, pages);
-    if (claimed < pages) return hint_page(r, first + claimed), false;
+    if (claimed < pages) {
+        set_free(r, first, claimed); /* they were mine for a moment, in which somebody may have cleared their hints */
+        return hint_page(r, first + claimed), false;
+    }
     store_relaxed(&r->descriptors[index].block_granules, pages * GRANULES_A_PAGE);
     clear_free(r, first, pages);
     return true;
@@ -132,6 +135,14 @@ static bool allocate_pages(struct rtmw_region *r, uint32_t index, uint32_t pages
     return run_between(r, index, pages, common, all) || (open < common && run_between(r, index, pages, open, all));
 }
 
+/* What was claimed of the page is free again. It was mine for a moment, in which somebody may have cleared its hints. */
+static bool give_up(struct rtmw_region *r, struct descriptor *d, uint32_t page)
+{
+    begin_tag(d);
+    hint_page(r, page);
+    return false;
+}
+
 static bool claim_granules(struct rtmw_region *r, uint32_t index, uint32_t page, uint32_t at, uint32_t count)
 {
     struct descriptor *d = &r->descriptors[index];
@@ -140,14 +151,10 @@ static bool claim_granules(struct rtmw_region *r, uint32_t index, uint32_t page,
     store_relaxed(&d->block_granule, page * GRANULES_A_PAGE + at);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t word = load_seq(&words[i]);
-        if (owner_is_live(r, word) || !cas64(&words[i], word, mine)) {
-            begin_tag(d);
-            return false;
-        }
+        if (owner_is_live(r, word) || !cas64(&words[i], word, mine)) return give_up(r, d, page);
     }
     if (load_seq(&r->pages[page]) == GRANULAR) return true; /* pairs with claim_page */
-    begin_tag(d);
-    return false;
+    return give_up(r, d, page);
 }
 
 /* Another allocator may split the page at the same time: then it is as good. */

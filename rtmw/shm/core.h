@@ -154,7 +154,7 @@ static inline uint64_t on_clock(uint64_t at, uint64_t from, uint64_t to)
 /* Lifetimes run on CLOCK_MONOTONIC: to set the wall clock neither ends nor prolongs them. */
 static inline bool is_expired(const struct descriptor *d, uint64_t mono_ns)
 {
-    uint64_t expires = load_relaxed(&d->expires_ns);
+    uint64_t expires = load_acquire(&d->expires_ns); /* who does not hold it validates its life afterwards */
     return expires && expires <= mono_ns;
 }
 

@@ -249,7 +249,7 @@ static bool glimpse_at(struct rtmw_region *r, struct band *band, uint64_t now, s
     if (!d) return false;
     g->next = link_index(load_acquire(&d->next));
     g->published_ns = load_acquire(&d->published_ns);
-    g->offer = load_acquire(&d->offer) < OFFERS ? d->offer : OFFERS;
+    g->offer = offer_of(d);
     g->expires = load_acquire(&d->expires_ns) != 0;
     g->expired = is_expired(d, now);
     return band_head_sequence(band, g->sequence) <= g->sequence;

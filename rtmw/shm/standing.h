@@ -25,9 +25,10 @@ static inline struct standing standing_of(const struct descriptor *d)
     return at;
 }
 
+/* Acquire, as above. */
 static inline uint32_t offer_of(const struct descriptor *d)
 {
-    uint32_t offer = load_relaxed(&d->offer);
+    uint32_t offer = load_acquire(&d->offer);
     return offer < OFFERS ? offer : OFFERS;
 }
 
@@ -37,7 +38,7 @@ static inline struct standing standing_before(const struct descriptor *d)
     struct standing at = standing_of(d);
     uint32_t offer = offer_of(d);
     at.sequence--;
-    at.granules = (at.granules - load_relaxed(&d->block_granules)) & PLACE_GRANULES_MASK;
+    at.granules = (at.granules - load_acquire(&d->block_granules)) & PLACE_GRANULES_MASK;
     if (offer < OFFERS) at.count[offer]--;
     return at;
 }

@@ -40,7 +40,7 @@ typedef Descriptor {
     byte generation, kind, owner; /* the state: one word */
     byte holders;
     byte next_generation, next;   /* one word; NIL: with its own generation */
-    byte sequence;
+    byte sequence, count; /* how many messages of the first publisher there are up to it: its standing */
     byte behind_generation, behind;
     byte payload
 }
@@ -54,6 +54,7 @@ byte ended = 0; /* a bit a participant */
 
 /* What the model knows and nobody in it. */
 byte payload_of[MOST]; /* by sequence: what was linked; 0: nothing */
+byte count_of[MOST];   /* by sequence: how many of these were the first publisher's */
 byte linked = 1;
 
 #define is_state(i, g, k, o) (d[i].generation == g && d[i].kind == k && d[i].owner == o)
@@ -161,6 +162,7 @@ inline append()
         d_step { at_sequence = tail_sequence; at = tail };
         d_step { next_generation = d[at].next_generation; next = d[at].next };
         sequence = d[at].sequence + 1;
+        count = d[at].count + (me == 0 -> 1 : 0);
 #ifndef NO_TAIL_CHECK
         if
         :: tail_sequence == at_sequence && tail == at
@@ -172,6 +174,7 @@ inline append()
             :: next != NIL -> help_tail(next_generation, next)
             :: else ->
                 d[mine].sequence = sequence;
+                d[mine].count = count;
                 d_step { d[mine].behind_generation = next_generation; d[mine].behind = at };
                 d_step { set_state(mine, my_generation, APPENDING, me) };
                 d_step {
@@ -184,6 +187,7 @@ inline append()
                         d[at].next_generation = my_generation;
                         d[at].next = mine;
                         payload_of[sequence] = word;
+                        count_of[sequence] = count_of[sequence - 1] + (me == 0 -> 1 : 0);
                         linked++
                     :: else
                     fi
@@ -202,7 +206,7 @@ inline append()
 proctype Publisher(byte me; byte messages) provided (is_alive)
 {
     byte state_generation, state_kind, state_owner, at_sequence, at, next_generation, next, mine, my_generation, sequence,
-        word;
+        count, word;
     bool won, appended;
     do
     :: messages > 0 ->
@@ -243,7 +247,7 @@ inline hold(i, expected)
 #endif
 }
 
-#define is_whole(i, s) (d[i].sequence == (s) && d[i].payload == payload_of[s])
+#define is_whole(i, s) (d[i].sequence == (s) && d[i].payload == payload_of[s] && d[i].count == count_of[s])
 
 proctype Subscriber(byte takes) provided (is_alive)
 {
@@ -338,6 +342,7 @@ proctype Judge()
         :: at != NIL ->
             assert(d[at].sequence == sequence);
             assert(d[at].payload == payload_of[sequence]);
+            assert(d[at].count == count_of[sequence]);
             assert(d[at].kind == QUEUED);
             in_queue = in_queue | bit(at);
             sequence++;

@@ -195,6 +195,10 @@ mutant "who finds a descriptor claimed does not look again" descriptors \
     's/else if \(state_kind\(load_seq\(&d->state\)\) == FREE\)/else if (false)/' "hints: claim" "$@"
 mutant "who finds a page claimed does not look again" blocks \
     's/if \(!looks\(r, page\)\) return;/return;/' "hints: claim" "$@"
+mutant "what was claimed in vain is not named" blocks \
+    's/^        set_free\(r, first, claimed\);.*$//' "hints: claim" "$@"
+mutant "a page of which granules were claimed in vain is not named" blocks \
+    '/^static bool give_up/,/^}/ s/^    hint_page\(r, page\);$/    (void)page;/' "hints: claim" "$@"
 mutant "what is given back is not named" blocks \
     's/^        set_free\(r, page, pages < left .*$/        (void)left;/' "hints: claim" "$@"
 mutant "a message does not stand behind its predecessor" queue \

@@ -114,13 +114,49 @@ static void loan_small(void) { lend_myself(PUBLISHED_BYTES); }
 static void loan_page(void) { lend_myself(PAGE); }
 static void loan_granules(void) { lend_myself(15 * GRANULE); }
 
+static void two_pages_of_which_one_is_lent(void)
+{
+    open_publisher(2, RTMW_TIMELY, 1);
+    if (rtmw_loan_take(&world.publisher[2], PAGE, &loan) != RTMW_OK) broken("no loan");
+    rtmw_loan first = loan;
+    if (rtmw_loan_take(&world.publisher[2], PAGE, &loan) != RTMW_OK) broken("no loan");
+    rtmw_loan_drop(&world.publisher[2], &first);
+    open_publisher(0, RTMW_TIMELY, 1);
+    open_publisher(1, RTMW_TIMELY, 1);
+    world.shared.free_pages[0] = 3;
+}
+
+/* By one who does nothing further: four granules are left. */
+static void most_of_a_page_is_lent(void)
+{
+    for (uint32_t who = 0; who < ACTORS; who++) open_publisher(who, RTMW_TIMELY, 1);
+    if (rtmw_loan_take(&world.publisher[2], 12 * GRANULE, &loan) != RTMW_OK) broken("no loan");
+}
+
+static void loan_two_pages(void) { lend_myself(2 * PAGE); }
+static void loan_three_granules(void) { lend_myself(3 * GRANULE); }
+
+static void keep_two_granules(void)
+{
+    rtmw_loan mine;
+    rtmw_loan_take(&world.publisher[me()], 2 * GRANULE, &mine);
+}
+
+static bool has_room(uint32_t page)
+{
+    struct rtmw_region *r = &world.region[AUDITOR];
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < GRANULES_A_PAGE; i++) used += owner_is_live(r, world.shared.granules[page * GRANULES_A_PAGE + i]);
+    return !owner_is_live(r, world.shared.pages[page]) && used < GRANULES_A_PAGE;
+}
+
 static const char *all_is_named(void)
 {
     struct header *sizes = world.region[0].header;
     for (uint32_t i = 0; i < sizes->descriptors; i++)
         if (state_kind(world.shared.descriptors[i].state) == FREE && !(world.shared.free_descriptors[0] >> i & 1)) return "hidden";
     for (uint32_t page = 0; page < sizes->pages; page++)
-        if (!((world.shared.free_pages[0] | world.shared.roomy_pages[0]) >> page & 1)) return "hidden";
+        if (has_room(page) && !((world.shared.free_pages[0] | world.shared.roomy_pages[0]) >> page & 1)) return "hidden";
     return all_comes_back() ? "named" : "";
 }
 
@@ -138,5 +174,9 @@ const struct race hint_races[] = {
     {"hints: claim ‖ drop", {2, 1}, 2, 3, lend_small, {loan_small, drop}, all_is_named, all_named},
     {"hints: claim ‖ drop, a page", {2, 1}, 2, 3, lend_page, {loan_page, drop}, all_is_named, all_named},
     {"hints: claim ‖ drop, granules", {2, 1}, 2, 2, lend_granules, {loan_granules, drop}, all_is_named, all_named},
+    {"hints: claim in vain ‖ claim in vain", {4, 2}, 2, 3, two_pages_of_which_one_is_lent, {loan_two_pages, loan_two_pages},
+     all_is_named, all_named},
+    {"hints: claim in vain ‖ claim, granules", {4, 1}, 2, 2, most_of_a_page_is_lent, {loan_three_granules, keep_two_granules},
+     all_is_named, all_named},
     {0},
 };
