@@ -245,15 +245,22 @@ void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
 bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state, uint32_t heir);
 /* The same, for a new message of this band: LOANED by me, or NIL */
 uint32_t descriptor_inherit(struct rtmw_region *, struct descriptor *, uint64_t state, uint64_t size, uint32_t band);
-bool descriptor_is_message(struct descriptor *); /* held, and not emptied */
-uint32_t reclaim_passed(struct rtmw_region *);   /* frees all it finds; how many */
-uint32_t reclaim_hinted(struct rtmw_region *);   /* a bounded part: what somebody said may be passed */
+/* A message that is held: it was not emptied. */
+static inline bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }
+uint32_t reclaim_passed(struct rtmw_region *);  /* frees all it finds; how many */
+uint32_t reclaim_hinted(struct rtmw_region *);  /* a bounded part: what somebody said may be passed */
 uint32_t reclaim_stashed(struct rtmw_region *); /* a bounded part, in turn: what idle processes have in their stashes */
 void hint_passed(struct rtmw_region *, uint32_t index); /* it may be passed, and nobody may know */
 void recount_hints(struct rtmw_region *);
 void stash_flush(struct rtmw_region *); /* frees what is stashed and unheld, with blocks */
 /* NULL: the region is damaged. Else there are `size` bytes, whatever becomes of the descriptor's words meanwhile. */
-void *payload_of(struct rtmw_region *, struct descriptor *, uint64_t size);
+void *block_of(struct rtmw_region *, struct descriptor *, uint64_t size);
+/* So many bytes in the descriptor itself, or in its block; NULL: there are not so many. */
+static inline void *payload_of(struct rtmw_region *r, struct descriptor *d, uint64_t size)
+{
+    if (load_relaxed(&d->block_granules)) return block_of(r, d, size);
+    return size <= IN_PLACE ? d->payload : NULL;
+}
 
 /* blocks.c: lock held */
 bool block_allocate(struct rtmw_region *, uint32_t index, uint64_t size, uint32_t band);
@@ -338,7 +345,12 @@ static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uin
 }
 
 /* room.c: when a RELIABLE publisher must wait. Lock held */
-uint32_t reliable_room(struct rtmw_publisher *, uint32_t band); /* messages until a RELIABLE subscriber may be full */
+uint32_t room_for_reliable(struct rtmw_publisher *, uint32_t band);
+/* Messages until a RELIABLE subscriber may be full. */
+static inline uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
+{
+    return p->qos.reliability == RTMW_RELIABLE ? room_for_reliable(p, band) : UINT32_MAX;
+}
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
 /* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them.

@@ -29,10 +29,9 @@ static bool block_suits(struct descriptor *d, uint32_t granules)
     return has >= granules && (granules == 0 ? has == 0 : has <= 2 * granules + GRANULES_A_PAGE);
 }
 
-void *payload_of(struct rtmw_region *r, struct descriptor *d, uint64_t size)
+void *block_of(struct rtmw_region *r, struct descriptor *d, uint64_t size)
 {
     uint64_t granules = load_relaxed(&d->block_granules);
-    if (!granules) return size <= IN_PLACE ? d->payload : NULL;
     uint64_t all = (uint64_t)r->header->pages * GRANULES_A_PAGE, first = load_relaxed(&d->block_granule);
     if (first >= all || granules > all - first || size > granules * GRANULE) return NULL;
     return r->blocks + first * GRANULE;
@@ -302,8 +301,6 @@ void recount_hints(struct rtmw_region *r)
     store_relaxed(&r->hints->granules_used, granules);
     recount_pages(r);
 }
-
-bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }
 
 /* EMPTIED by me, who says so first and then looks for holders. A holder sets its bit and then looks at the state: one of
  * the two sees the other. With holders, it is a message again; but not if one who died here had begun to give the block

@@ -74,13 +74,18 @@ static int refused(rtmw_publisher *p, int code, uint64_t bytes, uint32_t band)
 }
 
 /* make_room may free a little at a time; a large message may need many turns. Bounded by its looks. */
-static uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_t band)
+__attribute__((noinline)) static uint32_t claim_making_room(rtmw_publisher *p, uint64_t size, uint32_t band)
 {
-    uint32_t index = descriptor_claim(p->region, size, band);
-    if (__builtin_expect(index != NIL, 1)) return index;
     struct search search = search_begin(p, band, size);
+    uint32_t index = NIL;
     while (index == NIL && make_room(&search)) index = descriptor_claim(p->region, size, band);
     return index;
+}
+
+static inline uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_t band)
+{
+    uint32_t index = descriptor_claim(p->region, size, band);
+    return __builtin_expect(index != NIL, 1) ? index : claim_making_room(p, size, band);
 }
 
 bool could_be_had(rtmw_publisher *p, uint64_t size)

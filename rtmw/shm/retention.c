@@ -115,12 +115,9 @@ uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
  * written anew sooner, while it lies in the cache. */
 static uint64_t leeway_for(uint64_t size) { return size <= IN_PLACE ? LEEWAY : size <= PAGE ? LEEWAY / 8 : 1; }
 
-void queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
+__attribute__((noinline)) static void trim_long(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t keep,
+                                                uint64_t step)
 {
-    struct band *b = &p->topic->band[band];
-    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
-    uint64_t length = (tail - head) & TAG_MASK, keep = size > IN_PLACE ? 1 : p->qos.depth, step = leeway_for(size);
-    if (length < keep + step) return;
     uint32_t epoch = load_relaxed(&p->topic->epoch);
     if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
     enum look look = is_pressed(p, band) ? LOOK_SPARE : LOOK_UNNEEDED;
@@ -130,4 +127,12 @@ void queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
     uint64_t grow = length / 4 < step ? step : length / 4, most = p->region->header->descriptors / 32;
     p->trim_at[band] = passed ? 0 : length + (grow < most ? grow : most);
     p->trim_epoch = epoch;
+}
+
+void queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
+{
+    struct band *b = &p->topic->band[band];
+    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
+    uint64_t length = (tail - head) & TAG_MASK, keep = size > IN_PLACE ? 1 : p->qos.depth, step = leeway_for(size);
+    if (__builtin_expect(length >= keep + step, 0)) trim_long(p, band, length, keep, step);
 }

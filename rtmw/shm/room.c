@@ -75,9 +75,8 @@ static int64_t least_room(struct rtmw_publisher *p, uint32_t band)
     return room < 0 ? 0 : room;
 }
 
-uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
+uint32_t room_for_reliable(struct rtmw_publisher *p, uint32_t band)
 {
-    if (p->qos.reliability != RTMW_RELIABLE) return UINT32_MAX;
     uint32_t epoch = load_seq(&p->topic->epoch);
     uint64_t tail = link_tag(load_seq(&p->topic->band[band].tail)), left = (p->gate[band] - tail) & TAG_MASK;
     if (epoch == p->gate_epoch && left && left <= INT32_MAX) return (uint32_t)left;

@@ -258,8 +258,6 @@ void settle_half_made(struct rtmw_region *r, uint32_t dead)
         }
 }
 
-bool types_match(uint32_t publisher, uint32_t subscriber) { return subscriber == TYPE_ANY || publisher == subscriber; }
-
 void topic_keep_bytes(struct topic *topic, struct publisher_block *block)
 {
     fetch_add(&topic->retired_bytes, exchange(&block->bytes, 0));

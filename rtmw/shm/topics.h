@@ -36,7 +36,10 @@ int endpoint_claim(struct rtmw_region *, const char *topic, bool publishes, stru
 uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
                     uint32_t *slot);
 bool slot_free(uint64_t *word, uint64_t value);
-bool types_match(uint32_t publisher, uint32_t subscriber);
+static inline bool types_match(uint32_t publisher, uint32_t subscriber)
+{
+    return subscriber == TYPE_ANY || publisher == subscriber;
+}
 static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool exact)
 {
     return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
