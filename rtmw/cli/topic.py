@@ -10,7 +10,7 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
-from rtmw.cli.show import Table, duration, show, show_json, size
+from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.qos import Reliability
 
@@ -86,7 +86,7 @@ def info(arguments: argparse.Namespace) -> int:
         show_json({**to_plain(view), "mismatches": apart})
         return 0
     queued = " ".join(f"{band}:{number}" for band, number in enumerate(view.queued) if number) or "nothing"
-    print(f"Topic {view.name}: {view.published} messages, {size(view.bytes)}; queued by priority: {queued}")
+    print(f"Topic {view.name}: {counted(view.published, "message")}, {size(view.bytes)}; queued by priority: {queued}")
     show(publishers_table(view))
     show(subscribers_table(view))
     for line in apart:
@@ -96,21 +96,21 @@ def info(arguments: argparse.Namespace) -> int:
 
 def publishers_table(view: observe.TopicView) -> Table:
     """A row a publisher."""
-    return _endpoints("publishers", view.publishers, PUBLISHER_COLUMNS)
+    return _endpoints("publisher", view.publishers, PUBLISHER_COLUMNS)
 
 
 def subscribers_table(view: observe.TopicView) -> Table:
     """A row a subscriber, a column a cause of drops."""
-    table = _endpoints("subscribers", view.subscribers, SUBSCRIBER_COLUMNS)
+    table = _endpoints("subscriber", view.subscribers, SUBSCRIBER_COLUMNS)
     times = [[duration(one.latency.percentile(percent)) for percent in (50, 99, 100)] for one in view.subscribers]
     rows = [[*row, *percentiles] for row, percentiles in zip(table.rows, times, strict=True)]
     return Table(table.title, [*table.columns, "p50", "p99", "max"], rows)
 
 
-def _endpoints(title: str, endpoints: Sequence[Any], columns: Sequence[str]) -> Table:
+def _endpoints(noun: str, endpoints: Sequence[Any], columns: Sequence[str]) -> Table:
     rows = [[_cell(column, to_plain(getattr(endpoint, column))) for column in columns] for endpoint in endpoints]
     headings = [column.removesuffix("_ns").replace("_", " ") for column in columns]
-    return Table(f"{len(rows)} {title}", headings, rows)
+    return Table(counted(len(rows), noun), headings, rows)
 
 
 def _cell(column: str, value: Any) -> Any:
