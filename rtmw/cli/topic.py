@@ -86,7 +86,7 @@ def info(arguments: argparse.Namespace) -> int:
         show_json({**to_plain(view), "mismatches": apart})
         return 0
     queued = " ".join(f"{band}:{number}" for band, number in enumerate(view.queued) if number) or "nothing"
-    print(f"Topic {view.name}: {counted(view.published, "message")}, {size(view.bytes)}; queued by priority: {queued}")
+    print(f"Topic {view.name}: {counted(view.published, 'message')}, {size(view.bytes)}; queued by priority: {queued}")
     show(publishers_table(view))
     show(subscribers_table(view))
     for line in apart:
