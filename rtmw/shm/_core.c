@@ -31,9 +31,11 @@ bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
         return true;
     }
     double s = PyFloat_AsDouble(value);
-    if (s == -1.0 && PyErr_Occurred()) return false;
-    if (!(s >= 0)) {
-        PyErr_Format(PyExc_ValueError, "%R is not a time in seconds; it must be 0 or more, or None", value);
+    bool is_number = s != -1.0 || !PyErr_Occurred();
+    if (!is_number && !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    if (!is_number || !(s >= 0)) {
+        PyErr_Format(is_number ? PyExc_ValueError : PyExc_TypeError,
+                     "%R is not a time in seconds; it must be 0 or more, or None", value);
         return false;
     }
     *ns = s < (double)LONGEST_NS / 1e9 ? (uint64_t)(s * 1e9) : LONGEST_NS;
