@@ -106,7 +106,7 @@ class Publisher(shm.Publisher[T], Closing):
         message_type = resolve(type)
         self.type = message_type
         self.reliability = check_reliability(reliability)
-        check_seconds("lifetime", lifetime)
+        check_seconds("lifetime", lifetime, "above 0")  # the core has 0 for none
         check_seconds("max_blocking", max_blocking)
         self._domain = domain_of(domain)
         in_place = message_type.in_place

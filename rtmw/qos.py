@@ -50,7 +50,7 @@ def check_times(min_interval: float | None, deadline: float | None, lease: float
     """ValueError where times of a subscriber contradict each other, or its reliability; TypeError: no number."""
     check_seconds("min_interval", min_interval)
     check_seconds("deadline", deadline, "above 0")
-    check_seconds("lease", lease)
+    check_seconds("lease", lease, "above 0")
     if deadline is not None and min_interval is not None and min_interval > deadline:
         raise ValueError(
             f"min_interval={min_interval!r} with deadline={deadline!r} is not possible: nothing is received within "

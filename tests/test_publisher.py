@@ -216,6 +216,15 @@ def test_publishing_without_subscribers_never_fills_the_pool(domain: rtmw.Domain
     assert publisher.stats().exhausted == 0
 
 
+def test_a_lifetime_of_0_for_all_messages_is_refused_and_the_shortest_one_is_not_for_ever() -> None:
+    with pytest.raises(ValueError, match="lifetime=0 is not possible; it must be seconds above 0"):
+        rtmw.Publisher("t", lifetime=0)
+    publisher, subscriber = rtmw.Publisher("t", lifetime=1e-12), rtmw.Subscriber("t")
+    publisher.publish(b"x")
+    assert subscriber.take() is None
+    assert subscriber.stats().expired == 1
+
+
 def test_a_publisher_shows_its_type_by_the_name_that_its_class_was_given() -> None:
     assert repr(rtmw.Publisher("t", river.Reading)) == "<rtmw.Publisher 't' river.Reading>"
 

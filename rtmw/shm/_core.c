@@ -39,6 +39,7 @@ bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
         return false;
     }
     *ns = s < (double)LONGEST_NS / 1e9 ? (uint64_t)(s * 1e9) : LONGEST_NS;
+    if (s > 0 && *ns == 0) *ns = 1; /* 0 is none in some places, and for ever in none of a user's */
     return true;
 }
 

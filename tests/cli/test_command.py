@@ -165,6 +165,14 @@ def test_clean_refuses_while_somebody_is_attached_unless_forced(run: Run, domain
         rtmw.Domain(domain_id, create=False)
 
 
+def test_clean_names_a_program_once_however_often_it_is_attached(run: Run, domain_id: int, spawn: Spawn) -> None:
+    child = spawn(
+        f"import rtmw\nkept = [rtmw.shm.Region({domain_id}) for _ in [rtmw.Domain()] * 3]\nprint(len(kept))\ninput()"
+    )
+    assert child.line() == "3"
+    assert run("clean", "--yes")[2].count(f"(pid {child.pid})") == 1
+
+
 def test_clean_removes_a_domain_that_nobody_uses(run: Run, domain_id: int) -> None:
     rtmw.Domain(domain_id).close()
     status, _, err = run("clean")
