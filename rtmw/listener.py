@@ -56,14 +56,17 @@ class Listener(Closing, Generic[T]):
                 continue
             except ClosedError:
                 return
-            except DeadlineMissed:
-                if self._on_deadline is not None:
-                    self._call(self._on_deadline)
             except LeaseExpired as error:
                 _log().warning("%s", error)
-            else:
+                continue
+            except DeadlineMissed:
+                sample = None
+            # Outside of the handlers, so that the traceback of a callback is its own alone.
+            if sample is not None:
                 self._deliver(sample)
-                del sample  # its memory comes back now, and not with the next message
+            elif self._on_deadline is not None:
+                self._call(self._on_deadline)
+            del sample  # its memory comes back now, and not with the next message
 
     def _deliver(self, sample: shm.Sample[T]) -> None:
         self._call(lambda: self._callback(sample))

@@ -11,8 +11,8 @@ from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.matching import Offer, refusals
-from rtmw.qos import PRIORITIES, Reliability, check_reliability
-from rtmw.types import MessageType, resolve
+from rtmw.qos import PRIORITIES, Reliability, check_reliability, check_seconds
+from rtmw.types import MessageType, resolve, shown_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +106,8 @@ class Publisher(shm.Publisher[T], Closing):
         message_type = resolve(type)
         self.type = message_type
         self.reliability = check_reliability(reliability)
+        check_seconds("lifetime", lifetime, "above 0")  # the core has 0 for none
+        check_seconds("max_blocking", max_blocking)
         self._domain = domain_of(domain)
         in_place = message_type.in_place
         super().__init__(
@@ -125,8 +127,7 @@ class Publisher(shm.Publisher[T], Closing):
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` subscribers are matched. False: not within `timeout` seconds."""
-        if timeout is not None and not timeout >= 0:
-            raise ValueError(f"timeout={timeout!r} is not possible; it must be seconds from 0, or None")
+        check_seconds("timeout", timeout)
         end = None if timeout is None else time.monotonic() + timeout
         while self.subscribers < count:
             left = 0.01 if end is None else min(0.01, end - time.monotonic())
@@ -141,4 +142,4 @@ class Publisher(shm.Publisher[T], Closing):
         return PublisherStats(*self._counters(), self.subscribers, refusals(self._domain.region, offer))
 
     def __repr__(self) -> str:
-        return f"<rtmw.Publisher {self.topic!r} {self.type.name}{', closed' if self.closed else ''}>"
+        return f"<rtmw.Publisher {self.topic!r} {shown_name(self.type.name)}{', closed' if self.closed else ''}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -34,10 +35,22 @@ def check_reliability(given: Any) -> Reliability:
         ) from None
 
 
+def check_seconds(name: str, given: Any, least: str = "from 0") -> None:
+    """TypeError or ValueError that names the keyword, unless `given` is None or seconds, "from 0" or "above 0"."""
+    told = f"{name}={given!r} is not possible; it must be seconds {least}, or None"
+    try:
+        is_possible = given is None or (math.fabs(given) == given and (least == "from 0" or given > 0))
+    except TypeError:
+        raise TypeError(told) from None
+    if not is_possible:
+        raise ValueError(told)
+
+
 def check_times(min_interval: float | None, deadline: float | None, lease: float | None, asked: Reliability) -> None:
-    """ValueError where times of a subscriber contradict each other, or its reliability."""
-    if deadline is not None and deadline <= 0:
-        raise ValueError(f"deadline={deadline!r} is not possible; it must be seconds above 0, or None")
+    """ValueError where times of a subscriber contradict each other, or its reliability; TypeError: no number."""
+    check_seconds("min_interval", min_interval)
+    check_seconds("deadline", deadline, "above 0")
+    check_seconds("lease", lease, "above 0")
     if deadline is not None and min_interval is not None and min_interval > deadline:
         raise ValueError(
             f"min_interval={min_interval!r} with deadline={deadline!r} is not possible: nothing is received within "

@@ -15,8 +15,8 @@ from rtmw.errors import RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import Offer, unheard
 from rtmw.publisher import check_count, wire_type
-from rtmw.qos import Reliability, check_reliability, check_times
-from rtmw.types import AnyType, MessageType, from_description, resolve
+from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
+from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,6 +143,7 @@ class Subscriber(shm.Subscriber[T], Closing):
         self.type: MessageType | AnyType = type if isinstance(type, AnyType) else resolve(type)
         self.reliability = check_reliability(reliability)
         check_times(min_interval, deadline, lease, self.reliability)
+        check_seconds("spin", spin)
         self._domain = domain_of(domain)
         self._reader: Callable[[], Reader | None] = lambda: None
         region = self._domain.region
@@ -183,5 +184,5 @@ class Subscriber(shm.Subscriber[T], Closing):
         return _next_sample()(self, self._domain.region)
 
     def __repr__(self) -> str:
-        name = "*" if isinstance(self.type, AnyType) else self.type.name
+        name = "*" if isinstance(self.type, AnyType) else shown_name(self.type.name)
         return f"<rtmw.Subscriber {self.topic!r} {name}{', closed' if self.closed else ''}>"

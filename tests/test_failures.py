@@ -58,6 +58,31 @@ def test_who_may_open_no_more_files_is_told_so_and_what_to_do(domain: rtmw.Domai
     assert child.wait() == 0
 
 
+FILENO_WITHOUT_DESCRIPTORS = """
+    import resource
+    import rtmw
+    domain = rtmw.Domain()
+    subscriber = rtmw.Subscriber("pump/speed", domain=domain)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    for fileno in (subscriber.fileno, domain.region.fileno):
+        try:
+            print("no error:", fileno(), flush=True)
+        except OSError as error:
+            print(error, flush=True)
+"""
+
+
+def test_a_descriptor_to_poll_that_cannot_be_had_is_told_with_its_topic_and_what_to_do(
+    domain: rtmw.Domain, spawn: Spawn
+) -> None:
+    child = spawn(FILENO_WITHOUT_DESCRIPTORS)
+    for subject in ("topic 'pump/speed'", f"domain {domain.id}"):
+        told = child.line()
+        for part in (subject, "Too many open files", "ulimit -n"):
+            assert part in told
+    assert child.wait() == 0
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES])
 def test_what_a_system_call_failed_with_is_said_with_advice(number: int) -> None:
     told = _core.explain(_core.SYSTEM, number)
@@ -75,6 +100,15 @@ def test_every_code_of_the_core_has_words_and_an_exception(number: int, name: st
     error = failure(number, "pump/speed", 0)
     assert isinstance(error, (rtmw.RtmwError, ValueError, TimeoutError, OSError))
     assert "pump/speed" in str(error)
+
+
+def test_the_header_names_the_largest_pool_that_is_taken() -> None:
+    assert f"above {_core.LARGEST_POOL >> 30} GiB" in HEADER
+    assert f"to {_core.LARGEST_POOL >> 30} GiB" in _core.explain(CODES.index("BAD_SIZE"), 0)
+
+
+def test_a_wait_that_another_thread_ended_is_not_called_a_signal_alone() -> None:
+    assert "another thread" in _core.explain(CODES.index("INTERRUPTED"), 0)
 
 
 def test_other_codes_say_nothing_of_a_system_call() -> None:

@@ -74,13 +74,15 @@ def test_a_missed_deadline_calls_on_deadline() -> None:
     assert subscriber.stats().deadlines_missed == len(missed)
 
 
-def test_an_exception_of_on_deadline_is_counted_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_of_on_deadline_is_counted_too_and_told_as_itself(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> None:
         raise RuntimeError("on_deadline is broken")
 
     subscriber = rtmw.Subscriber("t", deadline=0.02)
-    with caplog.at_level(logging.CRITICAL, "rtmw"), subscriber.listen(lambda _: None, broken) as listener:
+    with caplog.at_level(logging.ERROR, "rtmw"), subscriber.listen(lambda _: None, broken) as listener:
         eventually(lambda: listener.errors >= 2)
+    assert "on_deadline is broken" in caplog.text
+    assert "DeadlineMissed" not in caplog.text
 
 
 def test_without_on_deadline_a_missed_deadline_is_only_counted() -> None:

@@ -122,7 +122,7 @@ def test_any_decodes_what_a_process_publishes_whose_class_is_not_known_here(spaw
         """
     )
     sample = subscriber.receive(10)
-    assert sample.type_name == "only::There"
+    assert sample.type_name == "only.There"
     assert (sample.value.name, sample.value.depth) == ("well", 30)
     assert child.wait() == 0
 

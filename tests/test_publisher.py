@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import rtmw
 from tests.bus import LONG, Order, Reading, eventually, taken
 from tests.child import Spawn
+from topics import river
 
 pytestmark = pytest.mark.usefixtures("domain")
 
@@ -117,6 +119,14 @@ def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
         rtmw.Publisher("t", **wrong)  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("keyword", ["lifetime", "max_blocking"])
+@pytest.mark.parametrize("wrong", ["1", b"1", -1, float("nan")])
+def test_a_time_that_is_none_is_refused_by_the_name_of_its_keyword(keyword: str, wrong: object) -> None:
+    options: dict[str, Any] = {keyword: wrong}
+    with pytest.raises((TypeError, ValueError), match=f"{keyword}={wrong!r} is not possible; it must be seconds"):
+        rtmw.Publisher("t", **options)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"priority": 8}, {"priority": -1}, {"lifetime": -1.0}, {"valid_until": -1.0}, {"valid_until": float("nan")}],
@@ -204,6 +214,19 @@ def test_publishing_without_subscribers_never_fills_the_pool(domain: rtmw.Domain
     for _ in range(20_000):
         assert publisher.publish(b"small")
     assert publisher.stats().exhausted == 0
+
+
+def test_a_lifetime_of_0_for_all_messages_is_refused_and_the_shortest_one_is_not_for_ever() -> None:
+    with pytest.raises(ValueError, match="lifetime=0 is not possible; it must be seconds above 0"):
+        rtmw.Publisher("t", lifetime=0)
+    publisher, subscriber = rtmw.Publisher("t", lifetime=1e-12), rtmw.Subscriber("t")
+    publisher.publish(b"x")
+    assert subscriber.take() is None
+    assert subscriber.stats().expired == 1
+
+
+def test_a_publisher_shows_its_type_by_the_name_that_its_class_was_given() -> None:
+    assert repr(rtmw.Publisher("t", river.Reading)) == "<rtmw.Publisher 't' river.Reading>"
 
 
 def test_a_closed_publisher_says_so() -> None:

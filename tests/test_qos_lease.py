@@ -45,6 +45,16 @@ def test_what_a_lapsed_subscriber_missed_is_counted_exactly(domain: rtmw.Domain)
     assert (subscriber.stats().missed, subscriber.stats().received) == (missed, count - missed)
 
 
+def test_a_lease_of_0_is_refused_and_the_shortest_one_is_not_for_ever() -> None:
+    with pytest.raises(ValueError, match="lease=0 is not possible; it must be seconds above 0"):
+        rtmw.Subscriber("t", reliability=RELIABLE, lease=0)
+    subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=1, lease=1e-12)
+    publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=LONG)
+    assert publisher.publish_many([b"1", b"2"]) == 2
+    with pytest.raises(rtmw.LeaseExpired):
+        subscriber.take()
+
+
 def test_a_lapsed_subscriber_goes_on_with_new_messages() -> None:
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=LONG)
     subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=1, lease=0.05)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+from typing import Any
 
 import pytest
 
 import rtmw
 from tests.bus import LONG, Reading, eventually, taken
 from tests.child import Child, Spawn
+from topics import river
 
 pytestmark = pytest.mark.usefixtures("domain")
 
@@ -177,6 +179,20 @@ def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
         rtmw.Subscriber("t", **wrong)  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("keyword", ["min_interval", "deadline", "lease", "spin"])
+@pytest.mark.parametrize("wrong", ["1", b"1", -1, float("nan")])
+def test_a_time_that_is_none_is_refused_by_the_name_of_its_keyword(keyword: str, wrong: object) -> None:
+    options: dict[str, Any] = {keyword: wrong, "reliability": rtmw.Reliability.RELIABLE}
+    with pytest.raises((TypeError, ValueError), match=f"{keyword}={wrong!r} is not possible; it must be seconds"):
+        rtmw.Subscriber("t", **options)
+
+
+def test_a_timeout_that_is_no_number_is_refused_in_words() -> None:
+    wrong: Any = "1"
+    with pytest.raises(TypeError, match="'1' is not a time in seconds"):
+        rtmw.Subscriber("t").receive(timeout=wrong)
+
+
 def test_stats_count_messages_and_bytes() -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
     publisher.publish_many([b"12345", bytes(1000), b"left"])
@@ -196,7 +212,8 @@ def test_stats_do_not_change_afterwards() -> None:
 def test_topic_and_type_are_known() -> None:
     subscriber = rtmw.Subscriber("t", Reading)
     assert subscriber.topic == "t"
-    assert "Reading" in repr(subscriber)
+    assert repr(subscriber) == "<rtmw.Subscriber 't' Reading>"
+    assert repr(rtmw.Subscriber("t", river.Reading)) == "<rtmw.Subscriber 't' river.Reading>"
 
 
 def test_ctrl_c_ends_a_receive(spawn: Spawn) -> None:

@@ -59,10 +59,10 @@ def _gone(before: Mapping[str, int], number: int) -> str:
 
 
 def living(number: int) -> list[str]:
-    """The other processes that are attached and alive."""
+    """The other processes that are attached and alive, each once however often it is attached."""
     with look_at(number) as domain:
         participants = observe.examine(domain).participants
-    return [f"{p.process} (pid {p.pid})" for p in participants if p.alive and p.pid != os.getpid()]
+    return list(dict.fromkeys(f"{p.process} (pid {p.pid})" for p in participants if p.alive and p.pid != os.getpid()))
 
 
 def _confirmed(number: int) -> bool:

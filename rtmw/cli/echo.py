@@ -16,7 +16,6 @@ from rtmw.cli.show import show_json
 from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
-from rtmw.types import shown_name
 
 
 def echo(arguments: argparse.Namespace) -> int:
@@ -99,7 +98,7 @@ def _next(subscriber: rtmw.Subscriber[Any], sieve: _Sieve, arguments: argparse.N
         except TimeoutError:
             return None
         plain = to_plain(sample.value)
-        if sieve(shown_name(sample.type_name), plain):
+        if sieve(sample.type_name, plain):
             _print(sample, _field(plain, arguments), arguments.json)
             return sample
 
@@ -116,12 +115,11 @@ def _field(plain: Any, arguments: argparse.Namespace) -> Any:
 def _print(sample: rtmw.Sample[Any], plain: Any, as_json: bool) -> None:
     if as_json:
         names = ("sequence", "priority", "source_time_ns", "expires_ns", "publisher")
-        about = {"topic": sample.topic, "type_name": shown_name(sample.type_name)}
+        about = {"topic": sample.topic, "type_name": sample.type_name}
         show_json({**about, **{name: getattr(sample, name) for name in names}, "value": plain})
         return
     stamp = datetime.fromtimestamp(sample.source_time_ns / 1e9).isoformat(sep=" ", timespec="microseconds")
-    name = shown_name(sample.type_name)
-    print(f"# {stamp}  {sample.topic}  {name}  sequence {sample.sequence}  priority {sample.priority}")
+    print(f"# {stamp}  {sample.topic}  {sample.type_name}  sequence {sample.sequence}  priority {sample.priority}")
     print("\n".join([*lines(plain), "---"]), flush=True)
 
 

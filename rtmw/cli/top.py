@@ -10,7 +10,7 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import look_at
-from rtmw.cli.show import Cell, Table, column_widths, duration, live, on_terminal, program, show_json, size
+from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, program, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
 from rtmw.observe import TopicActivity
@@ -63,7 +63,7 @@ def fitted(table: Table) -> Table:
 def top_table(domain: int, topics: Sequence[TopicActivity], most: int | None = None) -> Table:
     """A row a topic, at most so many."""
     rate, volume = sum(topic.messages_per_s for topic in topics), sum(topic.bytes_per_s for topic in topics)
-    title = f"Domain {domain}: {len(topics)} topics, {rate:.0f} messages/s, {size(volume)}/s"
+    title = f"Domain {domain}: {counted(len(topics), 'topic')}, {rate:.0f} messages/s, {size(volume)}/s"
     shown = topics if most is None or len(topics) <= most else topics[: max(1, most - 1)]
     rows: list[Sequence[Cell]] = [_row(topic) for topic in shown]
     if len(shown) < len(topics):

@@ -55,7 +55,7 @@ def list_topics(arguments: argparse.Namespace) -> int:
         return 0
     rows = [(view.name, ", ".join(view.types), *list(_summary(view).values())[2:]) for view in views]
     columns = ("topic", "types", "publishers", "subscribers", "published", "bytes", "queued", "dropped")
-    show(Table(f"Domain {arguments.domain}: {len(views)} topics", columns, rows))
+    show(Table(f"Domain {arguments.domain}: {counted(len(views), 'topic')}", columns, rows))
     return 0
 
 
@@ -160,7 +160,8 @@ def queue(arguments: argparse.Namespace) -> int:
         "begins",
     )
     now_ns = time.time_ns()
-    show(Table(f"{arguments.topic}: {len(messages)} messages", columns, [_queue_row(m, now_ns) for m in messages]))
+    title = f"{arguments.topic}: {counted(len(messages), 'message')}"
+    show(Table(title, columns, [_queue_row(m, now_ns) for m in messages]))
     return 0
 
 

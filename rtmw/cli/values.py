@@ -161,7 +161,7 @@ def from_plain(kind: Any, plain: Any) -> Any:
     if _is_dataclass(kind) and _is(kind, type):
         return _dataclass_from_plain(kind, plain)
     if kind in (int, float) and isinstance(plain, (int, float)) and not isinstance(plain, bool):
-        return kind(plain) if kind is float or plain == int(plain) else plain
+        return kind(plain) if kind is float or plain % 1 == 0 else plain  # inf % 1 is nan
     if kind is float and plain in NOT_FINITE:
         return float(plain)
     return plain

@@ -31,12 +31,15 @@ bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
         return true;
     }
     double s = PyFloat_AsDouble(value);
-    if (s == -1.0 && PyErr_Occurred()) return false;
-    if (!(s >= 0)) {
-        PyErr_Format(PyExc_ValueError, "%R is not a time in seconds; it must be 0 or more, or None", value);
+    bool is_number = s != -1.0 || !PyErr_Occurred();
+    if (!is_number && !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    if (!is_number || !(s >= 0)) {
+        PyErr_Format(is_number ? PyExc_ValueError : PyExc_TypeError,
+                     "%R is not a time in seconds; it must be 0 or more, or None", value);
         return false;
     }
     *ns = s < (double)LONGEST_NS / 1e9 ? (uint64_t)(s * 1e9) : LONGEST_NS;
+    if (s > 0 && *ns == 0) *ns = 1; /* 0 is none in some places, and for ever in none of a user's */
     return true;
 }
 

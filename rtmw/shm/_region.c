@@ -1,4 +1,6 @@
 /* Region: this process, attached to a domain. */
+#include <errno.h>
+
 #include "_core.h"
 #include "books.h"
 #include "region.h"
@@ -36,14 +38,22 @@ static PyObject *Region_drain(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *fail_domain(PyObject *self, int code)
+{
+    int system_error = errno;
+    PyObject *subject = PyUnicode_FromFormat("domain %u", region_of(self)->domain);
+    errno = system_error;
+    fail(self, code, subject, 0);
+    Py_XDECREF(subject);
+    return NULL;
+}
+
 /* false: an exception says why this process may not use the region any more, or not change it. */
 static bool is_usable(PyObject *self, bool to_change)
 {
     int code = region_state(region_of(self));
     if (code == RTMW_OK || (code == RTMW_OBSERVER && !to_change)) return true;
-    PyObject *subject = PyUnicode_FromFormat("domain %u", region_of(self)->domain);
-    fail(self, code, subject, 0);
-    Py_XDECREF(subject);
+    fail_domain(self, code);
     return false;
 }
 
@@ -65,7 +75,7 @@ static PyObject *Region_fileno(PyObject *self, PyObject *unused)
     (void)unused;
     if (!is_usable(self, true)) return NULL;
     int fd = region_socket(region_of(self));
-    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
+    return fd < 0 ? fail_domain(self, RTMW_SYSTEM) : PyLong_FromLong(fd);
 }
 
 static PyObject *Region_examine(PyObject *self, PyObject *fix)

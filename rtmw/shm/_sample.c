@@ -114,7 +114,14 @@ static PyObject *Sample_type_name(PyObject *object, void *unused)
     Sample *self = (Sample *)object;
     struct rtmw_region *r = self->context->region->core;
     if (self->core.type >= r->header->types) return PyUnicode_FromString("bytes");
-    return name_at(r->types[self->core.type].name, TYPE_NAME_BYTES);
+    PyObject *name = name_at(r->types[self->core.type].name, TYPE_NAME_BYTES);
+    PyObject *dds = PyUnicode_FromString("::"), *dot = PyUnicode_FromString(".");
+    PyObject *shown =
+        name && dds && dot ? PyUnicode_Replace(name, dds, dot, -1) : NULL; /* as shown_name() of rtmw.types */
+    Py_XDECREF(name);
+    Py_XDECREF(dds);
+    Py_XDECREF(dot);
+    return shown;
 }
 
 static PyObject *Sample_expires(PyObject *object, void *unused)
@@ -163,7 +170,8 @@ static PyMethodDef Sample_methods[] = {
 static PyGetSetDef Sample_getset[] = {{"value", Sample_value, NULL, "The message, decoded.", NULL},
                                       {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
                                       {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
-                                      {"type_name", Sample_type_name, NULL, "Name of the message type.", NULL},
+                                      {"type_name", Sample_type_name, NULL,
+                                       "Name of the message type, as its class was given it: ops.Flight.", NULL},
                                       {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.",
                                        NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};

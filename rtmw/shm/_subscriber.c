@@ -1,4 +1,6 @@
 /* Subscriber: an endpoint from its opening to its close. What it takes comes through _take.c. */
+#include <errno.h>
+
 #include "_core.h"
 #include "waiting.h"
 
@@ -87,8 +89,13 @@ static PyObject *Subscriber_fileno(PyObject *object, PyObject *unused)
     Subscriber *self = (Subscriber *)object;
     if (!subscriber_is_open(self)) return NULL;
     if (is_forked(self->core->region)) return fail(object, RTMW_FORKED, self->topic, 0);
-    int fd = subscriber_pollable(self->core);
-    return fd < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
+    int fd = subscriber_pollable(self->core), system_error = errno;
+    if (fd >= 0) return PyLong_FromLong(fd);
+    PyObject *subject = PyUnicode_FromFormat("topic %R", self->topic);
+    errno = system_error;
+    fail(object, RTMW_SYSTEM, subject, 0);
+    Py_XDECREF(subject);
+    return NULL;
 }
 
 /* Seconds until the deadline, None without one. For asyncio, which waits by itself. */

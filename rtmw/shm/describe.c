@@ -13,7 +13,7 @@ const char *rtmw_describe(int code)
         [RTMW_NO_MEMORY] = "no descriptor or block is free, and none may be evicted",
         [RTMW_TIMEOUT] = "the time is up",
         [RTMW_DEADLINE] = "the deadline passed without a message",
-        [RTMW_INTERRUPTED] = "a signal came",
+        [RTMW_INTERRUPTED] = "a signal came, or another thread woke it",
         [RTMW_LAPSED] = "the lease of this RELIABLE subscriber ran out",
         [RTMW_CLOSED] = "the handle was closed",
         [RTMW_TOO_LARGE] = "larger than the pool",

@@ -73,7 +73,7 @@ typedef enum {
     RTMW_BAD_RELEASE, /* this process has no such message: it was released before, or never taken */
     RTMW_EXISTS,      /* create: there is such a domain */
     RTMW_NO_SPACE,    /* create: /dev/shm has no room for it */
-    RTMW_BAD_SIZE,    /* create: a pool below 64 KiB or above 1 TiB */
+    RTMW_BAD_SIZE,    /* create: a pool below 64 KiB or above 512 GiB, or a reserve above a half */
     RTMW_NO_TYPE,     /* no type has this index */
     RTMW_SWEPT,       /* the process closed the region's file descriptor, and was taken for dead: attach anew */
     RTMW_NO_LOCKS,    /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */

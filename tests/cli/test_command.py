@@ -63,6 +63,14 @@ def test_list_shows_every_topic_with_its_counts(run: Run, domain: rtmw.Domain) -
         assert "a/one" in run("topic", "list")[1]
 
 
+def test_one_topic_and_one_message_are_counted_as_one(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("a/one", domain=domain, history=1) as publisher:
+        publisher.publish(b"12345")
+        assert run("topic", "list")[1].splitlines()[0] == f"Domain {domain.id}: 1 topic"
+        assert run("topic", "queue", "a/one")[1].splitlines()[0] == "a/one: 1 message"
+        assert run("top", "--once", "--window", "0.01")[1].startswith(f"Domain {domain.id}: 1 topic, ")
+
+
 def test_info_shows_qos_drops_by_cause_and_why_a_pair_does_not_match(run: Run, domain: rtmw.Domain) -> None:
     with (
         rtmw.Publisher("a/one", domain=domain, priority=3, depth=16) as publisher,
@@ -155,6 +163,14 @@ def test_clean_refuses_while_somebody_is_attached_unless_forced(run: Run, domain
     assert "rtmw" in out.partition(": ")[2]
     with pytest.raises(rtmw.DomainNotFound):
         rtmw.Domain(domain_id, create=False)
+
+
+def test_clean_names_a_program_once_however_often_it_is_attached(run: Run, domain_id: int, spawn: Spawn) -> None:
+    child = spawn(
+        f"import rtmw\nkept = [rtmw.shm.Region({domain_id}) for _ in [rtmw.Domain()] * 3]\nprint(len(kept))\ninput()"
+    )
+    assert child.line() == "3"
+    assert run("clean", "--yes")[2].count(f"(pid {child.pid})") == 1
 
 
 def test_clean_removes_a_domain_that_nobody_uses(run: Run, domain_id: int) -> None:

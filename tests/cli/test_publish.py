@@ -67,6 +67,14 @@ def test_pub_says_which_member_has_a_value_that_does_not_fit(run: Run, domain: r
         assert (status, "no such array can be made" in err) == (1, True)
 
 
+@pytest.mark.parametrize("number", ["Infinity", "-1e999", "NaN", "1.5"])
+def test_pub_refuses_a_number_that_is_not_whole_for_a_whole_one(run: Run, domain: rtmw.Domain, number: str) -> None:
+    value = f'{{"host": "pump", "context_switches": {number}}}'
+    status, out, err = run("topic", "pub", "t", value, "--type", "topics.telemetry:Cpu")
+    assert (status, out, "context_switches" in err) == (1, "", True), err
+    assert [view.published for view in observe.topics(domain)] in ([], [0])
+
+
 def test_pub_publishes_bytes_on_a_typed_topic_only_if_told_to(run: Run, domain: rtmw.Domain) -> None:
     with rtmw.Publisher("t", telemetry.Cpu, domain=domain), rtmw.Subscriber("t", domain=domain) as subscriber:
         status, _, err = run("topic", "pub", "t", "{}")

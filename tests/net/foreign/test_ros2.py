@@ -98,5 +98,5 @@ def test_what_it_writes_is_received_here(
         assert peer.next(f"rt/{topic}", "matched") == "1"
         peer.write(f"rt/{topic}", theirs)
         sample = subscriber.receive(timeout=PATIENCE)
-        assert sample.type_name == str(type(message).__idl_typename__).replace(".", "::")
+        assert sample.type_name == str(type(message).__idl_typename__)
         assert type(message).deserialize(bytes(sample.data)) == message
