@@ -51,6 +51,9 @@ def info(arguments: argparse.Namespace) -> int:
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
     show(apart_table(found))
+    if found["refusals"]:
+        counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
+        print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
     if found["silent_s"] > SILENT_S:
         print(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
     for peer in found["peers"]:
