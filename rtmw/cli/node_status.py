@@ -44,7 +44,8 @@ def info(arguments: argparse.Namespace) -> int:
         f"{counted(len(found['peers']), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
     if found["metrics_port"] is not None:
-        print(f"Metrics: http://127.0.0.1:{found['metrics_port']}/metrics")
+        address = found["metrics_address"]
+        print(f"Metrics: http://{f'[{address}]' if ':' in address else address}:{found['metrics_port']}/metrics")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
     for title, way in (("Out, before", "out"), ("In, before", "in")):

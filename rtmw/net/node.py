@@ -28,7 +28,7 @@ from rtmw.net.discovery import describe_node
 from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
-from rtmw.net.metrics import ADDRESS, Metrics
+from rtmw.net.metrics import Metrics
 from rtmw.net.peers import addresses
 from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
@@ -102,8 +102,10 @@ class Node:
         if self.settings.metrics_port is None:
             yield
             return
-        self._metrics = Metrics(self.settings.metrics_port)
-        log.info("metrics are at http://%s:%d/metrics", ADDRESS, self._metrics.port)
+        address = self.settings.metrics_address
+        self._metrics = Metrics(address, self.settings.metrics_port)
+        host = f"[{address}]" if ":" in address else address
+        log.info("metrics are at http://%s:%d/metrics", host, self._metrics.port)
         try:
             yield
         finally:
@@ -202,10 +204,11 @@ class Node:
         told["since"], told["swept"] = self._since, self._janitor.swept
         told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge)
         told["refusals"] = dict(self._refusals.counts)
+        told["metrics_address"] = self.settings.metrics_address
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])
         if self._metrics:
-            self._metrics.latest = told
+            self._metrics.tell(told)
         return told
 
     def _warn(self, peers: list[dict[str, Any]]) -> None:

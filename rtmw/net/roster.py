@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rtmw.domain import Domain
 from rtmw.net.beacon import PEERS_MOST, SILENT_S
@@ -103,11 +104,8 @@ def read_roster(roster: Any) -> tuple[Member, ...]:
     return tuple(_member(roster, row) for row in rows)
 
 
-def _list(found: Any) -> list[Any] | None:
-    if not isinstance(found, list):
-        return None
-    rows: list[Any] = found
-    return rows
+def _list(found: Any) -> Sequence[Any] | None:
+    return cast("Sequence[Any]", found) if isinstance(found, list) else None
 
 
 def _member(roster: Any, found: Any) -> Member:
