@@ -16,6 +16,7 @@ from typing import Any
 from rtmw.net.channel import Channel
 from rtmw.net.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.cyclone import types as idl
+from rtmw.net.discovery import printable
 from rtmw.net.library import Bell
 from rtmw.net.refusals import Refusals, Refused
 
@@ -108,7 +109,7 @@ class Beacons:
         if peer is None:
             if len(self.peers) >= PEERS_MOST:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
-            peer = Peer(beacon.node, beacon.host, beacon.pid, beacon.domain, 0.0, last)
+            peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last)
             self.peers[beacon.node] = peer
         peer.heard, peer.last = time.monotonic(), last
         for echo in beacon.echoes:

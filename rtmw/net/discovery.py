@@ -156,8 +156,13 @@ class Program:
         return f"{self.name or 'a DDS program'}{f' ({self.pid})' if self.pid else ''}{place}"
 
 
+def printable(text: str) -> str:
+    """What others call themselves, without what would move the cursor of a terminal."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
 def _shown(text: bytes | None) -> str:
-    return (text or b"").decode(errors="replace")
+    return printable((text or b"").decode(errors="replace"))
 
 
 def describe_node(host: str, pid: int, domain: int) -> bytes:

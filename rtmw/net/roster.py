@@ -18,7 +18,7 @@ from rtmw.net.bridge import Bridge
 from rtmw.net.channel import Channel
 from rtmw.net.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.cyclone import types as idl
-from rtmw.net.discovery import Endpoint
+from rtmw.net.discovery import Endpoint, printable
 from rtmw.net.idl_class import OCTETS_NAME
 from rtmw.net.names import Names
 from rtmw.net.refusals import Refusals, Refused
@@ -118,7 +118,9 @@ def _member(roster: Any, found: Any) -> Member:
     pid, program, topic, publishes, type_name, reliability = row[: len(_ROW)]
     if not 0 <= pid <= _PID_LARGEST or reliability not in Reliability.__members__:
         raise Refused(f"a member on {roster.host} has the pid {pid!r:.50} and the reliability {reliability!r:.50}")
-    return Member(roster.host, roster.domain, pid, program[:_NAME_LONGEST], topic, publishes, type_name, reliability)
+    names = (printable(text) for text in (roster.host, program[:_NAME_LONGEST], topic, type_name))
+    host, program, topic, type_name = names
+    return Member(host, roster.domain, pid, program, topic, publishes, type_name, reliability)
 
 
 def plain_members(bridge: Bridge, names: Names) -> list[Member]:

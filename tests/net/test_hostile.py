@@ -54,9 +54,14 @@ def stranger(pair: Pair) -> Iterator[Stranger]:
         yield made
 
 
-def carries_on(pair: Pair, topic: str) -> None:
-    """A stream from one host to the other, whole, with both nodes alive and aware of each other."""
+_streams = count()
+
+
+def carries_on(pair: Pair, topic: str = "") -> None:
+    """A stream from one host to the other, whole, with both nodes alive and aware of each other. `topic`: else one
+    that nobody has used."""
     here, there = pair
+    topic = topic or f"stream/{next(_streams)}"
     with (
         rtmw.Subscriber(topic, reliability=R, depth=1000, domain=there.domain) as subscriber,
         rtmw.Publisher(topic, reliability=R, depth=1000, max_blocking=PATIENCE, domain=here.domain) as publisher,
@@ -113,7 +118,7 @@ BEACONS: dict[str, Any] = {
 @pytest.mark.parametrize("what", ROSTERS)
 def test_a_roster_that_is_none_is_refused_and_counted(pair: Pair, stranger: Stranger, what: str) -> None:
     refused_by_both(pair, "rtmw/roster", lambda: stranger.tell("rtmw/roster", Roster, ROSTERS[what]))
-    carries_on(pair, "roster/stream")
+    carries_on(pair)
 
 
 def test_members_of_a_newer_node_are_shown_though_they_tell_more(pair: Pair, stranger: Stranger) -> None:
@@ -127,10 +132,35 @@ def test_members_of_a_newer_node_are_shown_though_they_tell_more(pair: Pair, str
     wait_until(is_shown, "the newer node's member is not shown")
 
 
+def test_names_from_elsewhere_do_not_steer_a_terminal(pair: Pair, stranger: Stranger) -> None:
+    rows = [[4712, "\x1b[2Jcleared", "any/\x07topic", True, "bytes", "RELIABLE"]]
+    again = stranger.tell("rtmw/roster", Roster, roster(json.dumps(rows), "new\nhost"))
+
+    def members() -> list[Any]:
+        again()
+        return [one for one in pair[0].info()["elsewhere"] if one["pid"] == 4712]
+
+    wait_until(lambda: bool(members()), "the member is not shown")
+    (member,) = members()
+    assert (member["program"], member["topic"], member["host"]) == ("�[2Jcleared", "any/�topic", "new�host")
+
+
+def test_of_very_many_endpoints_elsewhere_the_status_names_a_bounded_number(pair: Pair, stranger: Stranger) -> None:
+    rows = [[1, "p", f"many/{number}", True, "bytes", "RELIABLE"] for number in range(3000)]
+    again = stranger.tell("rtmw/roster", Roster, roster(json.dumps(rows)))
+
+    def is_bounded() -> bool:
+        again()
+        told = pair[0].info()
+        return len(told["elsewhere"]) == 1000 and told["elsewhere_untold"] >= 2000
+
+    wait_until(is_bounded, "they are not told, or all are named")
+
+
 @pytest.mark.parametrize("what", BEACONS)
 def test_a_beacon_that_is_none_is_refused_and_counted(pair: Pair, stranger: Stranger, what: str) -> None:
     refused_by_both(pair, "rtmw/node", lambda: stranger.tell("rtmw/node", Beacon, BEACONS[what]))
-    carries_on(pair, "beacon/stream")
+    carries_on(pair)
 
 
 def test_times_that_cannot_be_are_no_measurement(pair: Pair, stranger: Stranger) -> None:
@@ -155,7 +185,7 @@ def test_invented_nodes_are_bounded_and_the_real_ones_stay(pair: Pair, stranger:
     assert len(peers) <= PEERS_MOST
     assert there.node.pid in {peer["pid"] for peer in peers}
     assert psutil.Process(here.node.pid).memory_info().rss - before < 32 << 20
-    carries_on(pair, "invented/stream")
+    carries_on(pair)
 
 
 UNION = {
@@ -180,11 +210,11 @@ NOTES: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", NOTES)
 def test_a_type_that_cannot_be_is_named_and_costs_no_other_writer(pair: Pair, stranger: Stranger, what: str) -> None:
-    there = pair[1]
-    with rtmw.Subscriber("hostile/type", rtmw.ANY, domain=there.domain):
-        stranger.offer("hostile/type", NOTES[what])
-        wait_until(lambda: "hostile/type" in there.info()["refused"], f"info does not name it: {there.said}")
-        carries_on(pair, "hostile/type")
+    there, topic = pair[1], f"type/{next(_streams)}"
+    with rtmw.Subscriber(topic, rtmw.ANY, domain=there.domain):
+        stranger.offer(topic, NOTES[what])
+        wait_until(lambda: topic in there.info()["refused"], f"info does not name it: {there.said}")
+        carries_on(pair, topic)
 
 
 def test_a_description_longer_than_any_is_refused(pair: Pair, stranger: Stranger) -> None:
@@ -192,7 +222,7 @@ def test_a_description_longer_than_any_is_refused(pair: Pair, stranger: Stranger
     before = refused(there, "endpoint")
     stranger.offer("hostile/long", Policy.Userdata(MARK + b"R" + bytes(20_000)))
     wait_until(lambda: refused(there, "endpoint") > before, "it is not counted")
-    carries_on(pair, "hostile/long")
+    carries_on(pair)
 
 
 Announce = Callable[[Stranger], None]
@@ -210,7 +240,7 @@ ANNOUNCED: dict[str, Announce] = {
 @pytest.mark.parametrize("what", ANNOUNCED)
 def test_whatever_a_program_says_of_itself_does_no_harm(pair: Pair, stranger: Stranger, what: str) -> None:
     ANNOUNCED[what](stranger)
-    carries_on(pair, "announced/stream")
+    carries_on(pair)
 
 
 def test_what_is_refused_is_said_once(pair: Pair, stranger: Stranger) -> None:
