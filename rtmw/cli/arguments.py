@@ -186,7 +186,10 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--max-rate", metavar="BYTES", help="bytes a second that may leave, such as 10M")
     parser.add_argument("--lease", type=positive, metavar="SECONDS", help="silence after which a peer is gone (10)")
     parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
-    parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics on loopback")
+    parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics, and /health")
+    parser.add_argument(
+        "--metrics-address", metavar="ADDRESS", help="of this host, to serve them on; default: 127.0.0.1"
+    )
     parser.add_argument("--systemd-unit", action="store_true", help="print a unit for systemd that starts it, and end")
     shown = parser.add_subparsers(metavar="COMMAND", required=False)
     _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")

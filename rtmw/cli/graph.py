@@ -35,6 +35,8 @@ def graph(arguments: argparse.Namespace) -> int:
         )
         status = None
     found = observe.graph(views) if status is None else across(views, status)
+    if status is not None and status["elsewhere_untold"]:
+        print(f"{status['elsewhere_untold']} further endpoints on other hosts are not shown", file=sys.stderr)
     title = f"Domain {arguments.domain}"
     if arguments.svg:
         _write(arguments.svg, picture(found, title))

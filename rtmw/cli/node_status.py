@@ -44,13 +44,17 @@ def info(arguments: argparse.Namespace) -> int:
         f"{counted(len(found['peers']), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
     if found["metrics_port"] is not None:
-        print(f"Metrics: http://127.0.0.1:{found['metrics_port']}/metrics")
+        address = found["metrics_address"]
+        print(f"Metrics: http://{f'[{address}]' if ':' in address else address}:{found['metrics_port']}/metrics")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
     for title, way in (("Out, before", "out"), ("In, before", "in")):
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
     show(apart_table(found))
+    if found["refusals"]:
+        counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
+        print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
     if found["silent_s"] > SILENT_S:
         print(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
     for peer in found["peers"]:

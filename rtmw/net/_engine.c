@@ -160,6 +160,6 @@ static int module_exec(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "rtmw.net._engine", NULL, sizeof(State), NULL, module_slots, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "rtmw.net._engine", NULL, sizeof(State), shown_methods, module_slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__engine(void) { return PyModuleDef_Init(&module); }

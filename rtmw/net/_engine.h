@@ -1,6 +1,7 @@
 /* Python's view of the engine: what its files share that know Python.
  *
- *   _engine.c   Engine, and the module       _route.c   Route: one topic in one direction       _bell.c   Bell
+ *   _engine.c   Engine, and the module       _route.c   Route: one topic in one direction
+ *   _bell.c     Bell                         _shown.c   what DDS shows of others: functions of the module
  */
 #ifndef RTMW_NET_GLUE_H
 #define RTMW_NET_GLUE_H
@@ -24,6 +25,7 @@ typedef struct {
 } State;
 
 extern PyType_Spec Engine_spec, Route_spec, Bell_spec;
+extern PyMethodDef shown_methods[];
 
 static inline State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
 

@@ -1,4 +1,22 @@
-"""The part of the node that touches messages (engine.h)."""
+"""The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_shown.c)."""
+
+EndpointRow = tuple[
+    bytes, bytes, bytes | None, bytes | None, bytes | None, bytes | None, int, int, int, int, int, int, int
+]
+"""GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), kind of reliability, kind of
+durability, messages kept, TransportPriority, and nanoseconds of Deadline, TimeBasedFilter and Lifespan.
+None: there is none, or it is too long to be told."""
+ParticipantRow = tuple[bytes, bytes | None, bytes | None, bytes | None, bytes | None, bytes | None]
+"""GUID, user data, and the properties __Hostname, __Pid, __ProcessName and __NetworkAddresses."""
+
+def shown(reader: int, are_participants: bool, /) -> list[EndpointRow | ParticipantRow | bytes]:
+    """Take what a built-in reader has, 256 samples at most; of who has gone, the GUID alone. Raises RtmwError."""
+
+def matched(entity: int, writes: bool, /) -> tuple[int, ...]:
+    """The handles of all readers of a DDS writer, or of all writers of a reader. Raises RtmwError."""
+
+def matched_endpoint(entity: int, writes: bool, handle: int, /) -> EndpointRow | None:
+    """One of them; None: it has left."""
 
 class Engine:
     """Attached to a domain, with a thread that sends."""

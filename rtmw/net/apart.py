@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rtmw.errors import RtmwError
 from rtmw.net.bridge import Bridge
-from rtmw.net.cyclone import Policy
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import OCTETS_NAME, is_opaque
 from rtmw.net.lanes import lane_of
@@ -70,7 +69,7 @@ def _unserved(reader: Endpoint, publishers: tuple[Publishing, ...], history: int
         return "type", f"reads it as another definition of {reader.type_name}"
     if reader.is_reliable and all(one.reliability is Reliability.TIMELY for one in publishers):
         return "qos", "asks for RELIABLE; what is published here is TIMELY"
-    if not history and any(policy == Policy.Durability.TransientLocal for policy in reader.qos):
+    if not history and reader.keeps:
         return "qos", "asks for kept messages (TRANSIENT_LOCAL); no publisher here has a history"
     return "unmatched", f"is not matched yet; its definition of {reader.type_name} may be another"
 

@@ -13,13 +13,21 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
+from rtmw.net.channel import Channel
+from rtmw.net.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.cyclone import types as idl
+from rtmw.net.discovery import printable
 from rtmw.net.library import Bell
+from rtmw.net.refusals import Refusals, Refused
 
 _TOPIC = "rtmw/node"
 _KEPT = 60
+_LONGEST = 64 << 10
+"""Bytes of a beacon."""
+_NAME_LONGEST = 255
 SILENT_S = 5.0
+PEERS_MOST = 1000
+"""Nodes that are known at a time; of further ones nothing is kept."""
 
 
 Echo: Any = make_idl_struct("Echo", "rtmw::Echo", {"node": idl.uint64, "sent_ns": idl.int64, "received_ns": idl.int64})
@@ -64,14 +72,13 @@ class Peer:
 class Beacons:
     """Sends ours, and keeps what others sent."""
 
-    def __init__(self, participant: DomainParticipant, domain: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, participant: DomainParticipant, domain: int, loop: asyncio.AbstractEventLoop, refusals: Refusals
+    ) -> None:
         self.node = int.from_bytes(os.urandom(8), "little")
         self._own = (socket.gethostname(), os.getpid(), domain)
-        quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(64), Policy.IgnoreLocal.Participant)
-        topic = Topic(participant, _TOPIC, Beacon)
-        self._writer: Any = DataWriter(participant, topic, qos=quality)
-        self._reader: Any = DataReader(participant, topic, qos=quality)
-        self._bell, self._loop = Bell(self._reader._ref), loop
+        self._channel = Channel(participant, _TOPIC, Beacon, _LONGEST, refusals)
+        self._bell, self._loop = Bell(self._channel.reader), loop
         loop.add_reader(self._bell.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
 
@@ -81,7 +88,7 @@ class Beacons:
         for node in [node for node, peer in self.peers.items() if now - peer.heard > SILENT_S]:
             del self.peers[node]
         echoes = [peer.last for peer in self.peers.values()]
-        self._writer.write(Beacon(self.node, *self._own, time.time_ns(), echoes))
+        self._channel.write(Beacon(self.node, *self._own, time.time_ns(), echoes))
 
     def close(self) -> None:
         """What still comes is nobody's."""
@@ -90,19 +97,25 @@ class Beacons:
 
     def _receive(self) -> None:
         received_ns = time.time_ns() - self._bell.silence()
-        for beacon in self._reader.take(256):
-            if isinstance(beacon, Beacon) and beacon.node != self.node:
-                self._on_beacon(beacon, received_ns)
+        self._channel.read(lambda _, beacon: self._on_beacon(beacon, received_ns))
 
     def _on_beacon(self, beacon: Any, received_ns: int) -> None:
+        if beacon.node == self.node:
+            return
+        if len(beacon.host) > _NAME_LONGEST:
+            raise Refused(f"a host's name has {len(beacon.host)} letters; at most {_NAME_LONGEST} are read")
         last = Echo(beacon.node, beacon.sent_ns, received_ns)
         peer = self.peers.get(beacon.node)
         if peer is None:
-            peer = Peer(beacon.node, beacon.host, beacon.pid, beacon.domain, 0.0, last)
+            if len(self.peers) >= PEERS_MOST:
+                raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
+            peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last)
             self.peers[beacon.node] = peer
         peer.heard, peer.last = time.monotonic(), last
         for echo in beacon.echoes:
             if echo.node == self.node:
                 way = (received_ns - echo.sent_ns) - (beacon.sent_ns - echo.received_ns)
                 ahead = ((echo.received_ns - echo.sent_ns) + (beacon.sent_ns - received_ns)) // 2
+                if way < 0:  # a clock was set in between, or somebody made it up
+                    raise Refused(f"a beacon of {beacon.host} was there and back in {way} ns")
                 peer.measured.append((way, ahead))

@@ -18,6 +18,7 @@ from rtmw.net.lookup import Lookup
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.note import kind_in
+from rtmw.net.refusals import Refusals
 from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
 from rtmw.net.wire import Offer, Request
@@ -34,11 +35,13 @@ InKey = tuple[str, int, Lane]
 class Bridge:
     """The routes of a node. Not for several threads."""
 
-    def __init__(self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain) -> None:
-        self._engine, self._participant, self._domain = engine, participant, domain
+    def __init__(
+        self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain, refusals: Refusals
+    ) -> None:
+        self._engine, self._participant, self._domain, self._refusals = engine, participant, domain, refusals
         self._names = Names(settings.ros2)
         self.settings = settings
-        self.discovery = Discovery(participant)
+        self.discovery = Discovery(participant, refusals)
         engine.watch(self.discovery.reader_news)
         self.outgoing: dict[OutKey, Outgoing] = {}
         self.incoming: dict[InKey, Incoming] = {}
@@ -46,16 +49,25 @@ class Bridge:
         """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
         self.ended: dict[str, dict[str, Counter[str]]] = {"out": {}, "in": {}}
         """What was counted of routes that are closed, by direction and topic."""
-        self.refused: dict[str, str] = {}
-        """What cannot cross, by topic, and why."""
+        self._refused: dict[tuple[str, str], str] = {}
+        """What cannot be done with a topic, by topic and what it is, and why."""
+        self._tried: set[tuple[str, str]] = set()
+        """In this step."""
         self._lookup = Lookup(participant, self._names)
 
     def step(self, topics: dict[str, LocalTopic]) -> None:
         """Take in what has changed, and open and close routes as it asks for."""
+        self._tried.clear()
         heard = self._engine.heard()
         self._send(topics, self.discovery.poll())
         self._engine.looked(heard)
         self._receive(topics)
+        self._refused = {of: reason for of, reason in self._refused.items() if of in self._tried}
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """What cannot cross, by topic, and why."""
+        return {topic: reason for (topic, _), reason in self._refused.items()}
 
     def is_delivered(self) -> bool:
         """Has everything left that was published here?"""
@@ -67,9 +79,9 @@ class Bridge:
 
     def close(self) -> None:
         for out in [*self.outgoing]:
-            self._end_outgoing(out)
+            self._try(out[0], "closed", self._end_outgoing, out)
         for into in [*self.incoming]:
-            self._end_incoming(into)
+            self._try(into[0], "closed", self._end_incoming, into)
         self._lookup.close()
 
     # ---- out ----
@@ -81,18 +93,27 @@ class Bridge:
                 key = (name, publisher.kind.identity, publisher.reliability)
                 wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
         for key in [*self.outgoing.keys() - wanted.keys()]:
-            if self.outgoing[key].may_close():
-                self._end_outgoing(key)
+            self._try(key[0], "closed", self._leave_outgoing, key)
         for key, (kind, publishers) in wanted.items():
-            before = self.outgoing.get(key)
-            offer = self._offer(key[0], publishers, before.offer if before else None)
-            if before is None:
-                self._open_outgoing(key, kind, offer)
-            else:
-                before.stay()
-                self._try(key[0], "sent", before.change, offer)
+            self._try(key[0], "sent", self._see_outgoing, key, kind, publishers)
         for (name, *_), route in self.outgoing.items():
-            route.refresh(all(map(self._knows_packs, self._readers(name))), is_news)
+            self._try(name, "brought to its readers", self._refresh, name, route, is_news)
+
+    def _leave_outgoing(self, key: OutKey) -> None:
+        if self.outgoing[key].may_close():
+            self._end_outgoing(key)
+
+    def _see_outgoing(self, key: OutKey, kind: MessageType, publishers: list[Publishing]) -> None:
+        before = self.outgoing.get(key)
+        offer = self._offer(key[0], publishers, before.offer if before else None)
+        if before is None:
+            self._open_outgoing(key, kind, offer)
+        else:
+            before.stay()
+            before.change(offer)
+
+    def _refresh(self, topic: str, route: Outgoing, is_news: bool) -> None:
+        route.refresh(all(map(self._knows_packs, self._readers(topic))), is_news)
 
     def _offer(self, topic: str, publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""
@@ -122,14 +143,9 @@ class Bridge:
         return self.discovery.program(reader).knows_packs and not reader.min_interval_ns
 
     def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
-        def make() -> None:
-            self.outgoing[key] = Outgoing(
-                self._engine, self._participant, self._names, key[0], kind, offer, self.settings.lease,
-                origin(self._domain),
-            )  # fmt: skip
-            self.refused.pop(key[0], None)
-
-        self._try(key[0], "sent", make)
+        self.outgoing[key] = Outgoing(
+            self._engine, self._participant, self._names, key[0], kind, offer, self.settings.lease, origin(self._domain)
+        )
 
     def _end_outgoing(self, key: OutKey) -> None:
         self._count("out", key[0], self.outgoing.pop(key).close())
@@ -145,24 +161,23 @@ class Bridge:
                     if takers:
                         wanted[name, identity, lane] = (kind, takers, writers)
         for key in [*self.incoming.keys() - wanted.keys()]:
-            self._end_incoming(key)
+            self._try(key[0], "closed", self._end_incoming, key)
         for key, (kind, takers, writers) in wanted.items():
-            before = self.incoming.get(key)
-            request = _request(key[2], takers, writers, before.request if before else None)
-            if before is None:
-                self._open_incoming(key, kind, request, _offered(key[2], writers))
-            else:
-                self._try(key[0], "received", before.change, request)
+            self._try(key[0], "received", self._see_incoming, key, kind, takers, writers)
+
+    def _see_incoming(self, key: InKey, kind: MessageType, takers: list[Subscribing], writers: list[Endpoint]) -> None:
+        before = self.incoming.get(key)
+        request = _request(key[2], takers, writers, before.request if before else None)
+        if before is None:
+            self._open_incoming(key, kind, request, _offered(key[2], writers))
+        else:
+            before.change(request)
 
     def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
-        def make() -> None:
-            self.incoming[key] = Incoming(
-                self._engine, self._participant, self._names, key[0], kind, key[2], request, offered,
-                self._known.get(key, b""), self._on_bus(key),
-            )  # fmt: skip
-            self.refused.pop(key[0], None)
-
-        self._try(key[0], "received", make)
+        self.incoming[key] = Incoming(
+            self._engine, self._participant, self._names, key[0], kind, key[2], request, offered,
+            self._known.get(key, b""), self._on_bus(key),
+        )  # fmt: skip
 
     def _on_bus(self, key: InKey) -> dict[int, int]:
         """What a node that ran before this one has brought; later, the routes themselves know it better."""
@@ -180,27 +195,27 @@ class Bridge:
     def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
         """The writers of a topic elsewhere, by the identity of their type and their lane."""
         found: dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]] = {}
-        for writer in self.discovery.writers.of(self._names.topic(name)):
-            kind = self._kind_of(writer, name, topic)
+
+        def sort(writer: Endpoint) -> None:
+            kind = self._kind_of(writer, topic)
             if kind is not None:
                 found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
+
+        for writer in self.discovery.writers.of(self._names.topic(name)):
+            what = f"received as {writer.type_name} of {self.discovery.program(writer)}"
+            self._try(name, what, sort, writer)
         return found
 
-    def _kind_of(self, writer: Endpoint, name: str, topic: LocalTopic) -> MessageType | None:
-        note = writer.note
-        try:
-            if note is not None:
-                return kind_in(note)
-            if writer.type_name == OCTETS_NAME:
-                return resolve(bytes)
-            known = [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]
-            for kind in known:
-                if not isinstance(kind, AnyType) and self._names.type(kind.name) == writer.type_name:
-                    return kind
-            return self._lookup.find(writer)
-        except (RtmwError, DDSException) as error:
-            self._refuse(name, f"its type {writer.type_name} of another program cannot be used: {error}")
-            return None
+    def _kind_of(self, writer: Endpoint, topic: LocalTopic) -> MessageType | None:
+        """None: it is not known yet. Raises RtmwError or DDSException when it cannot be known."""
+        if writer.note is not None:
+            return kind_in(writer.note)
+        if writer.type_name == OCTETS_NAME:
+            return resolve(bytes)
+        for kind in [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]:
+            if not isinstance(kind, AnyType) and self._names.type(kind.name) == writer.type_name:
+                return kind
+        return self._lookup.find(writer)
 
     # ---- both ----
 
@@ -208,15 +223,19 @@ class Bridge:
         self.ended[way].setdefault(topic, Counter()).update(counters)
 
     def _try(self, topic: str, what: str, act: Callable[..., None], *arguments: Any) -> None:
+        """Whatever goes wrong with one topic is said once, and costs no other; it is tried again by the next step."""
+        self._tried.add((topic, what))
         try:
             act(*arguments)
-        except (RtmwError, DDSException) as error:
-            self._refuse(topic, f"cannot be {what}: {error}")
-
-    def _refuse(self, topic: str, reason: str) -> None:
-        if self.refused.get(topic) != reason:
-            log.warning("topic %s %s", topic, reason)
-        self.refused[topic] = reason
+        except Exception as error:
+            reason = f"cannot be {what}: {error}"
+            if not isinstance(error, (RtmwError, DDSException)):
+                self._refusals.refuse("topic", error)
+            if self._refused.get((topic, what)) != reason:
+                log.warning("topic %s %s", topic, reason)
+            self._refused[topic, what] = reason
+        else:
+            self._refused.pop((topic, what), None)
 
 
 def _request(lane: Lane, takers: list[Subscribing], writers: list[Endpoint], before: Request | None) -> Request:

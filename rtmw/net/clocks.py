@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from rtmw.net.beacon import Peer
 from rtmw.net.bridge import Bridge
-from rtmw.net.cyclone import Policy
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.wire import FOR_EVER_NS
 
 NOTICED_NS = 10_000_000
 """What ordinary NTP keeps in a local network; less is nobody's fault."""
@@ -24,10 +22,7 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
     """The shortest lifetime or deadline that anybody has announced here or elsewhere; None: there is none."""
     found = [taker.deadline_ns for topic in topics.values() for taker in topic.subscribers]
     found += [sender.lifetime_ns for topic in topics.values() for sender in topic.publishers]
-    found += [reader.deadline_ns for reader in bridge.discovery.readers]
-    for writer in bridge.discovery.writers:
-        given = writer.policy(Policy.Lifespan)
-        found.append(0 if given is None or given.lifespan >= FOR_EVER_NS else given.lifespan)
+    found.append(bridge.discovery.shortest_ns)
     return min((ns for ns in found if ns > 0), default=None)
 
 

@@ -25,7 +25,7 @@ typedef struct {
 } dds_guid_t;
 
 enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_KEY = 1, DDS_DATA = 2 };
-enum { DDS_RELIABLE = 1, DDS_TRANSIENT_LOCAL = 1 };
+enum { DDS_RELIABLE = 1, DDS_TRANSIENT_LOCAL = 1, DDS_KEEP_LAST = 0, DDS_ALIVE = 16 };
 
 typedef struct {
     int sample_state, view_state, instance_state;
@@ -41,6 +41,12 @@ typedef struct {
     char *topic_name, *type_name;
     dds_qos_t *qos;
 } dds_endpoint_t;
+typedef struct {
+    dds_guid_t key;
+    dds_qos_t *qos;
+} dds_participant_t;
+struct ddsi_typeinfo;
+struct ddsi_typeid;
 
 struct ddsi_serdata_ops;
 struct ddsi_sertype;
@@ -125,8 +131,21 @@ size_t ddsi_serdata_print(const struct ddsi_serdata *, char *text, size_t bytes)
 void ddsi_serdata_get_keyhash(const struct ddsi_serdata *, void *hash, bool force_md5);
 uint32_t ddsi_serdata_size(const struct ddsi_serdata *);
 
+dds_return_t dds_take(dds_entity_t reader, void **samples, dds_sample_info_t *, size_t space, uint32_t most);
+dds_return_t dds_return_loan(dds_entity_t reader, void **samples, int32_t count);
+dds_return_t dds_get_matched_subscriptions(dds_entity_t writer, dds_instance_handle_t *, size_t space); /* all in all */
+dds_return_t dds_get_matched_publications(dds_entity_t reader, dds_instance_handle_t *, size_t space);
+dds_endpoint_t *dds_get_matched_subscription_data(dds_entity_t writer, dds_instance_handle_t subscription);
 dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instance_handle_t publication);
 void dds_builtintopic_free_endpoint(dds_endpoint_t *);
+dds_return_t dds_builtintopic_get_endpoint_type_info(dds_endpoint_t *, const struct ddsi_typeinfo **);
+const struct ddsi_typeid *ddsi_typeinfo_complete_typeid(const struct ddsi_typeinfo *);
+void ddsi_typeid_ser(const struct ddsi_typeid *, uint8_t **bytes, uint32_t *count);
+bool dds_qget_prop(const dds_qos_t *, const char *name, char **value);
+bool dds_qget_deadline(const dds_qos_t *, int64_t *ns);
+bool dds_qget_time_based_filter(const dds_qos_t *, int64_t *ns);
+bool dds_qget_durability_service(const dds_qos_t *, int64_t *cleanup_ns, int *history, int32_t *depth,
+                                 int32_t *samples, int32_t *instances, int32_t *samples_per_instance);
 bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);
 bool dds_qget_entity_name(const dds_qos_t *, char **name);
 bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);

@@ -5,18 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from rtmw.net.cyclone import DomainParticipant, InstanceState, Policy, builtin
+from rtmw.net.cyclone import DomainParticipant, builtin
+from rtmw.net.library import shown
+from rtmw.net.refusals import Refusals, Refused
 from rtmw.net.wire import FOR_EVER_NS, MARK
+from rtmw.types.message_type import DESCRIPTION_LIMIT
 
-_MOST = 1000
+if TYPE_CHECKING:
+    from rtmw.net._engine import EndpointRow, ParticipantRow
+
+_RELIABLE = 1
+_TRANSIENT_LOCAL = 1
+"""DDS' numbers of these kinds."""
+_NOTE_MOST = 1 + DESCRIPTION_LIMIT
+_BATCHES = 16
+"""Of news that are taken at a time, so that a flood of it keeps nothing else waiting."""
 PACKS = 1
 """The version of packs that this node reads (pack.h)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """A DDS writer or reader of somebody else."""
 
@@ -24,53 +34,56 @@ class Endpoint:
     participant: str
     topic: str
     type_name: str
-    qos: Any
-    type_id: Any
-    """Of XTypes; None where the other side does not tell its types."""
-
-    def policy(self, kind: Any) -> Any:
-        """The policy of a kind, such as `Policy.Deadline`; None when it is the default."""
-        return next((policy for policy in self.qos if isinstance(policy, kind)), None)
-
-    @cached_property
-    def note(self) -> bytes | None:
-        """What a node's endpoint says of itself (wire.py); None for plain DDS programs."""
-        given = self.policy(Policy.Userdata)
-        return given.data[len(MARK) :] if given is not None and given.data.startswith(MARK) else None
-
-    @property
-    def is_reliable(self) -> bool:
-        return self.policy(Policy.Reliability.Reliable) is not None
-
-    @property
-    def deadline_ns(self) -> int:
-        """0: none."""
-        given = self.policy(Policy.Deadline)
-        return 0 if given is None or given.deadline >= FOR_EVER_NS else given.deadline
-
-    @property
-    def min_interval_ns(self) -> int:
-        given = self.policy(Policy.TimeBasedFilter)
-        return 0 if given is None else given.filter_time
-
-    @property
-    def priority(self) -> int:
-        given = self.policy(Policy.TransportPriority)
-        return 0 if given is None else min(max(given.priority, 0), 7)
-
-    @property
-    def history(self) -> int:
-        """Messages that it keeps for late readers; 0 when it is volatile."""
-        if not any(policy == Policy.Durability.TransientLocal for policy in self.qos):
-            return 0
-        kept = self.policy(Policy.DurabilityService)
-        return kept.history.depth if kept is not None and isinstance(kept.history, Policy.History.KeepLast) else 1
+    type_id: bytes | None
+    """Its complete TypeIdentifier of XTypes, in XCDR2; None where the other side does not tell its types."""
+    note: bytes | None
+    """What a node's endpoint says of itself (note.py); None for plain DDS programs."""
+    is_reliable: bool
+    keeps: bool
+    """TRANSIENT_LOCAL: a writer keeps messages for late readers, a reader asks for them."""
+    history: int
+    """Messages that it keeps; 0 when it is volatile."""
+    priority: int
+    deadline_ns: int
+    min_interval_ns: int
+    lifetime_ns: int
+    """Of what a writer sends. 0 in these three: none."""
 
 
-def endpoint_of(shown: Any) -> Endpoint:
-    """Of what DDS shows of a writer or reader: a built-in sample, or the data of one that is matched."""
-    names = shown.topic_name, shown.type_name
-    return Endpoint(str(shown.key), str(shown.participant_key), *names, shown.qos, shown.type_id)
+def endpoint_of(row: EndpointRow) -> Endpoint:
+    """Raises Refused."""
+    guid, participant, topic, type_name, data, type_id, reliability, durability, kept, priority, *times = row
+    keeps = durability == _TRANSIENT_LOCAL
+    return Endpoint(
+        guid.hex(),
+        participant.hex(),
+        _text(topic, "its topic's name"),
+        _text(type_name, "its type's name"),
+        type_id,
+        _note(data),
+        reliability == _RELIABLE,
+        keeps,
+        max(kept, 1) if keeps else 0,
+        min(max(priority, 0), 7),
+        *(ns if 0 < ns < FOR_EVER_NS else 0 for ns in times),
+    )
+
+
+def _text(given: bytes | None, what: str) -> str:
+    if given is None:
+        raise Refused(f"an endpoint: {what} is missing or too long")
+    try:
+        return given.decode()
+    except UnicodeDecodeError as error:
+        raise Refused(f"an endpoint: {what}, {given[:80]!r}, is not UTF-8") from error
+
+
+def _note(data: bytes | None) -> bytes | None:
+    if data is None or not data.startswith(MARK):
+        return None
+    if len(data) > len(MARK) + _NOTE_MOST:
+        raise Refused(f"an endpoint: it describes its type in {len(data)} bytes; at most {DESCRIPTION_LIMIT} are read")
+    return data[len(MARK) :]
 
 
 class Endpoints:
@@ -100,6 +113,9 @@ class Endpoints:
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._all.values())
 
+    def __len__(self) -> int:
+        return len(self._all)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -117,21 +133,19 @@ class Program:
     """A node that reads several messages out of one sample (pack.h)."""
 
     @classmethod
-    def of(cls, policies: Any) -> Program:
-        """From the policies that it announces. What is not understood is left out: anybody may announce anything."""
-        said = {policy.key: policy.value for policy in policies if isinstance(policy, Policy.Property)}
-        given = next((policy.data for policy in policies if isinstance(policy, Policy.Userdata)), b"")
-        host, pid, name = said.get("__Hostname", ""), said.get("__Pid", ""), said.get("__ProcessName", "")
-        places = [place for place in said.get("__NetworkAddresses", "").split(",") if place.startswith("udp/")]
-        address = places[-1].removeprefix("udp/").partition("@")[0] if places else ""
-        node = _read(given[len(MARK) :]) if given.startswith(MARK) else {}
+    def of(cls, row: ParticipantRow) -> Program:
+        """What is not understood is left out: a program need not say anything of itself."""
+        data, (host, pid, name, places) = row[1], (_shown(text) for text in row[2:])
+        udp = [place for place in places.split(",") if place.startswith("udp/")]
+        address = udp[-1].removeprefix("udp/").partition("@")[0] if udp else ""
+        node = _read(data[len(MARK) :]) if data is not None and data.startswith(MARK) else {}
         domain = node.get("domain")
         return cls(
             host,
-            int(pid) if pid.isdecimal() else 0,
+            int(pid) if pid.isascii() and pid.isdecimal() and len(pid) < 20 else 0,
             name,
             address,
-            domain if isinstance(domain, int) else None,
+            domain if type(domain) is int else None,
             node.get("packs") == PACKS,
         )
 
@@ -140,6 +154,15 @@ class Program:
         if self.domain is not None:
             return f"the node of domain {self.domain}{place}"
         return f"{self.name or 'a DDS program'}{f' ({self.pid})' if self.pid else ''}{place}"
+
+
+def printable(text: str) -> str:
+    """What others call themselves, without what would move the cursor of a terminal."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _shown(text: bytes | None) -> str:
+    return printable((text or b"").decode(errors="replace"))
 
 
 def describe_node(host: str, pid: int, domain: int) -> bytes:
@@ -158,47 +181,70 @@ def _read(description: bytes) -> dict[str, Any]:
 class Discovery:
     """Writers, readers and participants of others, as of the last `poll`."""
 
-    def __init__(self, participant: DomainParticipant) -> None:
-        self._own = str(participant.guid)
+    def __init__(self, participant: DomainParticipant, refusals: Refusals) -> None:
+        self._own = participant.guid.hex
+        self._refusals = refusals
         self.writers, self.readers = Endpoints(), Endpoints()
         self.participants: dict[str, Program] = {}
-        subscriptions: Any = builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsSubscription)
-        self.reader_news: int = subscriptions._ref
-        """The DDS entity that tells of readers."""
-        self._sources: list[tuple[Any, Callable[[Any, bool], None]]] = [
-            (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsPublication), self._on_writer),
-            (subscriptions, self._on_reader),
-            (builtin.BuiltinDataReader(participant, builtin.BuiltinTopicDcpsParticipant), self._on_participant),
+        self._shown = [
+            builtin.BuiltinDataReader(participant, topic)
+            for topic in (
+                builtin.BuiltinTopicDcpsPublication,
+                builtin.BuiltinTopicDcpsSubscription,
+                builtin.BuiltinTopicDcpsParticipant,
+            )
         ]
+        self.reader_news: int = self._shown[1]._ref
+        """The DDS entity that tells of readers."""
+        self.changes = 0
+        """Grows with whatever is new."""
+        self._shortest = (-1, 0)
+        """As of how many changes, and how long."""
 
     def poll(self) -> bool:
         """Take in what is new. True when anything has changed."""
-        changed = False
-        for reader, on_sample in self._sources:
-            for sample in reader.take(_MOST):
-                changed = True
-                on_sample(sample, sample.sample_info.instance_state == InstanceState.Alive)
-        return changed
+        before = self.changes
+        writers, readers, participants = (reader._ref for reader in self._shown)
+        self._take(writers, False, self.writers.drop, lambda row: self._put(self.writers, row))
+        self._take(readers, False, self.readers.drop, lambda row: self._put(self.readers, row))
+        self._take(participants, True, self._forget, self._meet)
+        return self.changes != before
 
-    def _keep(self, kept: Endpoints, sample: Any, is_alive: bool) -> None:
-        guid = str(sample.key)
-        if not is_alive:
-            kept.drop(guid)
-        elif str(sample.participant_key) != self._own:
-            kept.put(endpoint_of(sample))
+    def _take(
+        self, reader: int, are_participants: bool, gone: Callable[[str], None], put: Callable[[Any], None]
+    ) -> None:
+        for _ in range(_BATCHES):
+            rows = shown(reader, are_participants)
+            for row in rows:
+                self.changes += 1
+                with self._refusals.barrier("participant" if are_participants else "endpoint"):
+                    if isinstance(row, bytes):
+                        gone(row.hex())
+                    else:
+                        put(row)
+            if not rows:
+                return
 
-    def _on_writer(self, sample: Any, is_alive: bool) -> None:
-        self._keep(self.writers, sample, is_alive)
+    def _put(self, kept: Endpoints, row: EndpointRow) -> None:
+        """What cannot be read is not kept as what it was before, either."""
+        kept.drop(row[0].hex())
+        if row[1].hex() != self._own:
+            kept.put(endpoint_of(row))
 
-    def _on_reader(self, sample: Any, is_alive: bool) -> None:
-        self._keep(self.readers, sample, is_alive)
+    def _meet(self, row: ParticipantRow) -> None:
+        if row[0].hex() != self._own:
+            self.participants[row[0].hex()] = Program.of(row)
 
-    def _on_participant(self, sample: Any, is_alive: bool) -> None:
-        guid = str(sample.key)
-        if not is_alive:
-            self.participants.pop(guid, None)
-        elif guid != self._own:
-            self.participants[guid] = Program.of(sample.qos)
+    def _forget(self, guid: str) -> None:
+        self.participants.pop(guid, None)
+
+    @property
+    def shortest_ns(self) -> int:
+        """The shortest deadline of a reader or lifetime of a writer; 0: there is none."""
+        if self._shortest[0] != self.changes:
+            times = [reader.deadline_ns for reader in self.readers] + [writer.lifetime_ns for writer in self.writers]
+            self._shortest = (self.changes, min((ns for ns in times if ns), default=0))
+        return self._shortest[1]
 
     def program(self, endpoint: Endpoint) -> Program:
         """Whose endpoint it is."""

@@ -23,11 +23,19 @@ class Used:
     why: str
 
 
+def are_named_by_experts() -> bool:
+    """Does CYCLONEDDS_URI name interfaces? Then those count, whatever the settings say: DDS refuses one named twice."""
+    given = os.environ.get("CYCLONEDDS_URI", "")
+    files = [Path(part.strip().removeprefix("file://")) for part in given.split(",") if "<" not in part]
+    texts = [given, *(file.read_text(errors="replace") for file in files if file.is_file())]
+    return any("<NetworkInterface" in text for text in texts)
+
+
 def used(settings: Settings) -> Used:
     """To be asked once the DDS domain is joined."""
     bound = dict(_bound())
     names = ", ".join(dict.fromkeys(bound.values()))
-    if "NetworkInterface" in os.environ.get("CYCLONEDDS_URI", ""):
+    if are_named_by_experts():
         return Used(names or (settings.wire_interface or ""), "CYCLONEDDS_URI names it")
     if settings.interface is not None:
         return Used(settings.interface, "it was named")

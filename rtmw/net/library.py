@@ -13,7 +13,10 @@ from typing import Any
 from rtmw.errors import RtmwError
 from rtmw.shm import make_linkable
 
-__all__ = ["KNOWS_DATAGRAMS", "Bell", "Engine", "Route", "dds", "misfit", "spread_types"]
+__all__ = [
+    "KNOWS_DATAGRAMS", "Bell", "Engine", "Route", "dds", "matched", "matched_endpoint", "misfit", "shown",
+    "spread_types",
+]  # fmt: skip
 
 MADE_FOR = "11.0"
 KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
@@ -36,7 +39,7 @@ dds = ctypes.CDLL(str(_wheel.library_path), mode=ctypes.RTLD_GLOBAL)
 make_linkable()
 
 try:
-    from rtmw.net._engine import Bell, Engine, Route
+    from rtmw.net._engine import Bell, Engine, Route, matched, matched_endpoint, shown
 except ImportError as error:
     raise misfit(str(error)) from error
 

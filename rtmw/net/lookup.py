@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from rtmw.errors import RtmwError
-from rtmw.net.cyclone import DDSException, DomainParticipant, get_types_for_typeid
+from rtmw.net.cyclone import DDSException, DomainParticipant, TypeIdentifier, get_types_for_typeid
 from rtmw.net.discovery import Endpoint
 from rtmw.net.idl_class import idl_class
 from rtmw.net.names import Names
@@ -17,6 +17,8 @@ _WAIT_NS = 1_000_000_000
 """For one answer."""
 _RETRY_S = 5.0
 """What was not told is asked for again after so long."""
+_MOST = 1000
+"""Types that are known at a time."""
 
 
 class Lookup:
@@ -33,11 +35,13 @@ class Lookup:
         """The type of a writer; None: it is being asked for. Raises RtmwError or DDSException: it cannot be had."""
         if writer.type_id is None:
             raise RtmwError("the program does not describe its types; subscribe with the type's class")
-        key: bytes = writer.type_id.serialize(use_version_2=True)
+        key = writer.type_id
         asked = self._asked.get(key)
         if asked is None or self._is_due(key):
+            if len(self._asked) >= _MOST:
+                self._forget()
             self._failed.pop(key, None)
-            self._asked[key] = self._thread.submit(self._ask, writer.type_id)
+            self._asked[key] = self._thread.submit(self._ask, key)
             return None
         if not asked.done():
             return None
@@ -48,8 +52,15 @@ class Lookup:
     def _is_due(self, key: bytes) -> bool:
         return key in self._failed and time.monotonic() - self._failed[key] > _RETRY_S
 
-    def _ask(self, type_id: Any) -> MessageType:
+    def _forget(self) -> None:
+        """The oldest answer; of those who have not been answered, the one who asked first."""
+        key = next((key for key, asked in self._asked.items() if asked.done()), next(iter(self._asked)))
+        self._asked.pop(key).cancel()
+        self._failed.pop(key, None)
+
+    def _ask(self, key: bytes) -> MessageType:
         try:
+            type_id: Any = TypeIdentifier.deserialize(key, has_header=False, use_version_2=True)
             kind = resolve(get_types_for_typeid(self._participant, type_id, _WAIT_NS)[0])
             return resolve(idl_class(kind, self._names.local_type)) if self._names.ros2 else kind
         except (RtmwError, DDSException):

@@ -1,47 +1,43 @@
-"""Prometheus metrics of a node, on loopback: what it says of itself (status.py), named by their conventions."""
+"""Prometheus metrics of a node: what it says of itself (status.py), named by their conventions."""
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from rtmw.errors import RtmwError
+from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, WAITS, drops
 
-ADDRESS = "127.0.0.1"
 _TOPIC = ("topic", "direction")
 
 
 class Metrics(Collector):
     """Serves what it was last told, in a thread of its own."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, address: str, port: int) -> None:
         """`port` 0: any that is free. Raises RtmwError when it cannot be had."""
-        self.latest: dict[str, Any] = {}
-        """The newest document of make_status."""
+        self._latest: dict[str, Any] = {}
         registry = CollectorRegistry()
         registry.register(self)
-        try:
-            self._server, self._thread = start_http_server(port, ADDRESS, registry)
-        except OSError as error:
-            why = os.strerror(error.errno or 0)
-            raise RtmwError(f"metrics_port {port} of {ADDRESS} cannot be used: {why}; choose another, or 0") from error
-        self.port: int = self._server.server_port
+        self._server = MetricsServer(address, port, registry)
+        self.port = self._server.port
+
+    def tell(self, status: dict[str, Any]) -> None:
+        """The newest document of make_status."""
+        self._latest, self._server.told = status, time.monotonic()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
     def collect(self) -> Iterator[Metric]:
-        """In the server's thread."""
-        status = self.latest
+        """In a thread of the server."""
+        status = self._latest
         if not status:
             return
         yield InfoMetricFamily(
@@ -56,6 +52,10 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"]
         )
+        refused = CounterMetricFamily("rtmw_node_refusals", "What came and could not be used", labels=("cause",))
+        for cause, number in status["refusals"].items():
+            refused.add_metric([cause], number)
+        yield refused
         yield from _of_peers(status["peers"])
         yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
 

@@ -28,8 +28,9 @@ from rtmw.net.discovery import describe_node
 from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
-from rtmw.net.metrics import ADDRESS, Metrics
+from rtmw.net.metrics import Metrics
 from rtmw.net.peers import addresses
+from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import make_status, members
@@ -73,6 +74,7 @@ class Node:
         self._stopping: asyncio.Event | None = None
         self._since = time.time()
         self._metrics: Metrics | None = None
+        self._refusals = Refusals()
         self._warned: dict[int, str] = {}
         """Nodes whose clock was said to be wrong, and of which host each is."""
 
@@ -100,8 +102,10 @@ class Node:
         if self.settings.metrics_port is None:
             yield
             return
-        self._metrics = Metrics(self.settings.metrics_port)
-        log.info("metrics are at http://%s:%d/metrics", ADDRESS, self._metrics.port)
+        address = self.settings.metrics_address
+        self._metrics = Metrics(address, self.settings.metrics_port)
+        host = f"[{address}]" if ":" in address else address
+        log.info("metrics are at http://%s:%d/metrics", host, self._metrics.port)
         try:
             yield
         finally:
@@ -118,10 +122,11 @@ class Node:
                 "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
             ) from error
         self._interfaces = interfaces.used(self.settings)
-        self._bridge = Bridge(self._engine, participant, self.settings, domain)
+        self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
         self._flow = FlowControl(self._engine, participant)
-        self._beacons, self._janitor = Beacons(participant, self.settings.domain, loop), Janitor(domain)
-        self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain)
+        self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
+        self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain, self._refusals)
+        self._janitor = Janitor(domain)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
@@ -146,18 +151,22 @@ class Node:
             await asyncio.sleep(0.01)
 
     async def _steps(self, domain: Domain, status: Publisher[bytes]) -> None:
+        """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
         told = 0.0
         while not self._stopping.is_set():
-            topics = neighbours.look(domain)
-            self._bridge.step(topics)
+            topics, barrier = neighbours.look(domain), self._refusals.barrier
+            with barrier("step"):
+                self._bridge.step(topics)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
                 self._see_region(domain.id)
-                self._bridge.tell_missed()
-                self._beacons.send()
-                self._rosters.tell(domain, self.settings)
-                status.publish(json.dumps(self._tell(topics)).encode())
+                with barrier("step"):
+                    self._bridge.tell_missed()
+                    self._beacons.send()
+                    self._rosters.tell(domain, self.settings)
+                with barrier("status"):
+                    status.publish(json.dumps(self._tell(topics)).encode())
                 notify("WATCHDOG=1")
             try:
                 await asyncio.wait_for(self._stopping.wait(), _STEP_S)
@@ -193,11 +202,13 @@ class Node:
         """How the node is, for everybody who asks."""
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
         told["since"], told["swept"] = self._since, self._janitor.swept
-        told["elsewhere"] = members(self._rosters, self._bridge)
+        told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge)
+        told["refusals"] = dict(self._refusals.counts)
+        told["metrics_address"] = self.settings.metrics_address
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])
         if self._metrics:
-            self._metrics.latest = told
+            self._metrics.tell(told)
         return told
 
     def _warn(self, peers: list[dict[str, Any]]) -> None:

@@ -8,25 +8,36 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rtmw.domain import Domain
-from rtmw.net.beacon import SILENT_S
+from rtmw.net.beacon import PEERS_MOST, SILENT_S
 from rtmw.net.bridge import Bridge
-from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
+from rtmw.net.channel import Channel
+from rtmw.net.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.cyclone import types as idl
-from rtmw.net.discovery import Endpoint
+from rtmw.net.discovery import Endpoint, printable
 from rtmw.net.idl_class import OCTETS_NAME
 from rtmw.net.names import Names
+from rtmw.net.refusals import Refusals, Refused
 from rtmw.net.settings import OWN_PREFIX, Settings
 from rtmw.observe import Edge, graph, topics
 from rtmw.qos import Reliability
 
 _TOPIC = "rtmw/roster"
-_MOST = 1000
-_LONGEST = 200
-"""Characters of a program's name."""
+_LONGEST = 1 << 20
+"""Bytes of what a node tells."""
+_MEMBERS_MOST = 5000
+"""Of what one node tells; and of what all tell, twice that."""
+_NAME_LONGEST = 200
+"""Characters of the names of programs and hosts. The bus and DDS have limits of their own for the others."""
+_TEXT_LONGEST = 1000
+
+_PID_LARGEST = 0xFFFFFFFF
+_ROW = (("pid", int), ("program", str), ("topic", str), ("direction", bool), ("type", str), ("reliability", str))
+"""What a member is told by, in this order: a list in JSON, in a list of all."""
 
 Roster: Any = make_idl_struct("Roster", "rtmw::Roster", {"host": str, "domain": idl.uint32, "members": str})
 
@@ -50,13 +61,9 @@ class Member:
 class Rosters:
     """Tells ours, and keeps what others tell."""
 
-    def __init__(self, participant: DomainParticipant, host: str, domain: int) -> None:
-        quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(1), Policy.IgnoreLocal.Participant)
-        topic = Topic(participant, _TOPIC, Roster)
+    def __init__(self, participant: DomainParticipant, host: str, domain: int, refusals: Refusals) -> None:
         self._own = (host, domain)
-        self._writer: Any = DataWriter(participant, topic, qos=quality)
-        every = Qos(Policy.Reliability.BestEffort, Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
-        self._reader: Any = DataReader(participant, topic, qos=every)
+        self._channel = Channel(participant, _TOPIC, Roster, _LONGEST, refusals)
         self._heard: dict[int, tuple[float, tuple[Member, ...]]] = {}
         """By the handle of its writer: when, and who."""
 
@@ -64,17 +71,56 @@ class Rosters:
         """Of the programs here, but for this one, those whose topics may cross."""
         edges = graph(topics(domain)).edges
         members = [_row(edge) for edge in edges if _may_cross(edge, settings)]
-        self._writer.write(Roster(*self._own, json.dumps(members)))
+        self._channel.write(Roster(*self._own, json.dumps(members[:_MEMBERS_MOST])))
 
     def members(self) -> list[Member]:
         """Of all nodes that are heard."""
+        self._channel.read(self._on_roster)
         now = time.monotonic()
-        for roster in self._reader.take(_MOST):
-            if isinstance(roster, Roster):
-                told: Any = roster
-                self._heard[told.sample_info.publication_handle] = (now, _read(told))
         self._heard = {key: (at, told) for key, (at, told) in self._heard.items() if now - at < SILENT_S}
         return [member for _, told in self._heard.values() for member in told]
+
+    def _on_roster(self, writer: int, roster: Any) -> None:
+        told = read_roster(roster)
+        others = sum(len(members) for key, (_, members) in self._heard.items() if key != writer)
+        if others + len(told) > 2 * _MEMBERS_MOST or (writer not in self._heard and len(self._heard) >= PEERS_MOST):
+            raise Refused(
+                f"other nodes have told of {others} endpoints already; the {len(told)} on {roster.host} are left out"
+            )
+        self._heard[writer] = (time.monotonic(), told)
+
+
+def read_roster(roster: Any) -> tuple[Member, ...]:
+    """What a node tells. Rows of newer nodes may go on behind what is known here. Raises Refused."""
+    if len(roster.host) > _NAME_LONGEST:
+        raise Refused(f"a host's name has {len(roster.host)} letters; at most {_NAME_LONGEST} are read")
+    try:
+        found: Any = json.loads(roster.members)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"the members on {roster.host} are not JSON: {error}") from error
+    rows = _list(found)
+    if rows is None or len(rows) > _MEMBERS_MOST:
+        raise Refused(f"the members on {roster.host} are no list, or more than {_MEMBERS_MOST}")
+    return tuple(_member(roster, row) for row in rows)
+
+
+def _list(found: Any) -> Sequence[Any] | None:
+    return cast("Sequence[Any]", found) if isinstance(found, list) else None
+
+
+def _member(roster: Any, found: Any) -> Member:
+    row = _list(found)
+    if row is None or len(row) < len(_ROW):
+        raise Refused(f"a member on {roster.host} is {found!r:.200}")
+    for value, (name, kind) in zip(row, _ROW, strict=False):
+        if type(value) is not kind or (isinstance(value, str) and len(value) > _TEXT_LONGEST):
+            raise Refused(f"a member on {roster.host} has a {name} that is {value!r:.200}")
+    pid, program, topic, publishes, type_name, reliability = row[: len(_ROW)]
+    if not 0 <= pid <= _PID_LARGEST or reliability not in Reliability.__members__:
+        raise Refused(f"a member on {roster.host} has the pid {pid!r:.50} and the reliability {reliability!r:.50}")
+    names = (printable(text) for text in (roster.host, program[:_NAME_LONGEST], topic, type_name))
+    host, program, topic, type_name = names
+    return Member(host, roster.domain, pid, program, topic, publishes, type_name, reliability)
 
 
 def plain_members(bridge: Bridge, names: Names) -> list[Member]:
@@ -103,13 +149,5 @@ def _may_cross(edge: Edge, settings: Settings) -> bool:
 
 def _row(edge: Edge) -> list[Any]:
     process = edge.process
-    name = process.name[:_LONGEST]
+    name = process.name[:_NAME_LONGEST]
     return [process.pid, name, edge.topic, edge.publishes, edge.type_name, edge.reliability.name]
-
-
-def _read(roster: Any) -> tuple[Member, ...]:
-    """Nothing, where it is not what a node of this version tells."""
-    try:
-        return tuple(Member(roster.host, roster.domain, *row) for row in json.loads(roster.members))
-    except (ValueError, TypeError):
-        return ()

@@ -12,9 +12,10 @@ from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
 from rtmw.net.discovery import Endpoint, endpoint_of
 from rtmw.net.idl_class import idl_class, is_opaque
 from rtmw.net.lanes import Lane, lane_of
-from rtmw.net.library import KNOWS_DATAGRAMS, Engine, Route
+from rtmw.net.library import KNOWS_DATAGRAMS, Engine, Route, matched, matched_endpoint
 from rtmw.net.names import Names
 from rtmw.net.note import make_note
+from rtmw.net.refusals import Refused
 from rtmw.net.wire import BatchingWriter, Offer, Request
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
@@ -103,11 +104,11 @@ class Outgoing:
 
     def _readers_of(self, writer: Any, offer: Offer) -> tuple[Endpoint, ...]:
         """But for those by which nodes read another lane: DDS matches best-effort readers with every writer."""
-        lane, handles = Lane(offer.reliability, offer.history > 0), tuple(writer.matched_sub)
+        lane, handles = Lane(offer.reliability, offer.history > 0), matched(writer._ref, True)
         before, readers = self._matched.get(writer._ref, ((), ()))
         if before != handles:
-            shown = map(writer.get_matched_subscription_data, handles)
-            readers = tuple(endpoint_of(one) for one in shown if one is not None)
+            shown = (_shown(writer, handle) for handle in handles)
+            readers = tuple(reader for reader in shown if reader is not None)
             self._matched[writer._ref] = (handles, readers)
         return tuple(reader for reader in readers if reader.note is None or lane_of(reader) == lane)
 
@@ -192,6 +193,15 @@ class Outgoing:
         return counted
 
 
+def _shown(writer: Any, reader: int) -> Endpoint | None:
+    """None: it has left, or cannot be read, which discovery counts."""
+    row = matched_endpoint(writer._ref, True, reader)
+    try:
+        return None if row is None else endpoint_of(row)
+    except Refused:
+        return None
+
+
 def _who(reader: Endpoint) -> str:
     return reader.guid if reader.note is None else reader.participant
 
@@ -257,11 +267,11 @@ class Incoming:
 
     def heard(self) -> set[str]:
         """The writers that it hears, by guid."""
-        handles = self._reader.matched_pub
-        for handle in {*handles} - self._guids.keys():
-            writer = self._reader.get_matched_publication_data(handle)
-            if writer is not None:
-                self._guids[handle] = str(writer.key)
+        handles = {*matched(self._reader._ref, False)}
+        for handle in handles - self._guids.keys():
+            row = matched_endpoint(self._reader._ref, False, handle)
+            if row is not None:
+                self._guids[handle] = row[0].hex()
         self._guids = {handle: guid for handle, guid in self._guids.items() if handle in handles}
         return {*self._guids.values()}
 

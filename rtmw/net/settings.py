@@ -10,7 +10,8 @@ topics_in = ["*"]         # patterns of topics that may come in; default: all
 max_rate = "10M"          # bytes a second that may leave; default: no limit
 lease = 10.0              # seconds of silence after which a peer is gone
 ros2 = false              # name topics and types as ROS 2 does
-metrics_port = 9464       # Prometheus, on loopback; default: none
+metrics_port = 9464       # Prometheus; default: none
+metrics_address = "::"    # where it listens; default: 127.0.0.1, this host only
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -57,6 +59,7 @@ class Settings:
     lease: float = 10.0
     ros2: bool = False
     metrics_port: int | None = None
+    metrics_address: str = "127.0.0.1"
 
     @property
     def wire_domain(self) -> int:
@@ -126,6 +129,13 @@ def _flag(value: Any) -> bool:
     return value
 
 
+def _address(value: Any) -> str:
+    try:
+        return str(ip_address(_text(value)))
+    except ValueError:
+        raise ValueError(f"it is {value!r}; it must be an address of this host, such as 127.0.0.1 or ::") from None
+
+
 def _port(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= 65535:
         raise ValueError(f"it is {value!r}; ports have numbers from 0 to 65535 (0: any that is free)")
@@ -144,6 +154,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "lease": _seconds,
     "ros2": _flag,
     "metrics_port": _port,
+    "metrics_address": _address,
 }
 
 

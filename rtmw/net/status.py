@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import asdict
+from itertools import chain, islice
 from typing import Any, Final
 
 from rtmw.net.apart import find_apart
@@ -20,6 +21,8 @@ from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
 from rtmw.qos import Reliability
 
+_TOLD_MOST: Final = 1000
+"""Endpoints elsewhere that the document names."""
 CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
@@ -70,10 +73,12 @@ def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability) -> 
     return {"topic": topic, "type": route.kind.name, "reliability": reliability.name}
 
 
-def members(rosters: Rosters, bridge: Bridge) -> list[dict[str, Any]]:
-    """Who publishes and subscribes elsewhere, of topics that may cross here."""
-    found = rosters.members() + plain_members(bridge, Names(bridge.settings.ros2))
-    return [asdict(member) for member in found if _concerns(member, bridge.settings)]
+def members(rosters: Rosters, bridge: Bridge) -> tuple[list[dict[str, Any]], int]:
+    """Who publishes and subscribes elsewhere, of topics that may cross here; and how many more there are."""
+    found = chain(rosters.members(), plain_members(bridge, Names(bridge.settings.ros2)))
+    concerned = (member for member in found if _concerns(member, bridge.settings))
+    told = [asdict(member) for member in islice(concerned, _TOLD_MOST)]
+    return told, sum(1 for _ in concerned)
 
 
 def _concerns(member: Member, settings: Settings) -> bool:

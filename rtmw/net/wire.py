@@ -22,6 +22,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from rtmw.net.cyclone import DataWriter, DdsDomain, DomainParticipant, Policy, Qos
+from rtmw.net.interfaces import are_named_by_experts
 from rtmw.net.library import dds
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
@@ -38,7 +39,7 @@ def configuration(settings: Settings) -> str:
     with jumbo frames fast, and IP divides them where it must. What is not acknowledged yet fits, with one large
     message more, a receive buffer of 4 MiB, of which the kernel makes 8: what does not is lost, and sent anew."""
     name, interfaces = settings.wire_interface, ""
-    if name is not None:
+    if name is not None and not are_named_by_experts():
         multicast = "true" if name == LOOPBACK else "default"  # Linux does not say of its loopback that it can
         interfaces = f'<Interfaces><NetworkInterface name={quoteattr(name)} multicast="{multicast}"/></Interfaces>'
     unicast = "<AllowMulticast>false</AllowMulticast>" if settings.peers else ""

@@ -13,6 +13,7 @@ from rtmw import Reliability, observe
 from rtmw.net.cyclone import DataReader, Policy, Qos, Topic
 from rtmw.net.discovery import Discovery, Endpoint
 from rtmw.net.idl_class import idl_class
+from rtmw.net.refusals import Refusals
 from rtmw.net.settings import Settings
 from rtmw.net.wire import join
 from rtmw.types import resolve
@@ -38,7 +39,7 @@ def participant(dds_domain: int) -> Iterator[Any]:
 @pytest.fixture
 def wire(participant: Any) -> Discovery:
     """What it sees of the nodes' endpoints."""
-    return Discovery(participant)
+    return Discovery(participant, Refusals())
 
 
 def readers(wire: Discovery) -> list[Endpoint]:

@@ -51,6 +51,24 @@ def test_one_that_an_expert_names_is_that(hosts: tuple[Host, Host]) -> None:
     assert interface_of(host) == ("lo", "CYCLONEDDS_URI names it")
 
 
+@pytest.mark.parametrize("arguments", [(), ("--interface", "lo")])
+def test_one_that_the_settings_and_an_expert_name_is_named_to_dds_once(
+    hosts: tuple[Host, Host], arguments: tuple[str, ...]
+) -> None:
+    host = hosts[0]
+    host.wire = LOOPBACK
+    host.start(*arguments)
+    assert interface_of(host) == ("lo", "CYCLONEDDS_URI names it")
+
+
+def test_a_file_of_an_expert_is_looked_into(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    host, file = hosts[0], tmp_path / "cyclone.xml"
+    file.write_text(f"<CycloneDDS><Domain>{LOOPBACK}</Domain></CycloneDDS>")
+    host.wire = f"file://{file}"
+    host.start()
+    assert interface_of(host) == ("lo", "CYCLONEDDS_URI names it")
+
+
 def test_without_either_it_is_loopback(hosts: tuple[Host, Host]) -> None:
     hosts[0].start()
     name, why = interface_of(hosts[0])

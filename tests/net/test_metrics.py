@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
+from collections.abc import Iterator
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
@@ -11,10 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rtmw
 from rtmw.errors import RtmwError
-from rtmw.net.metrics import ADDRESS, Metrics
+from rtmw.net.metrics import Metrics
+from rtmw.net.settings import Settings
 from rtmw.net.status import CARRIED
 from tests.net.hosts import PATIENCE, Host, wait_until
 
+ADDRESS = Settings().metrics_address
 Labels = frozenset[tuple[str, str]]
 
 
@@ -82,13 +87,13 @@ def test_what_was_counted_stays_when_a_topic_no_longer_crosses(pair: tuple[Host,
 
 def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> None:
     rows = [{"topic": "t", "type": name, "readers": 1, "sent": 2, "bytes": 10, "expired": 3} for name in ("A", "B")]
-    metrics = Metrics(0)
+    metrics = Metrics(ADDRESS, 0)
     try:
-        metrics.latest = {
+        metrics.tell({
             "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1,
-            "participants": 2, "peers": [], "out": rows, "in": [],
+            "participants": 2, "peers": [], "out": rows, "in": [], "refusals": {"rtmw/roster": 4},
             "ended": {"out": [{"topic": "t", "sent": 3, "bytes": 1, "expired": 1}], "in": []},
-        }  # fmt: skip
+        })  # fmt: skip
         shown = scrape(metrics.port)
     finally:
         metrics.close()
@@ -97,6 +102,50 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
     assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 7
     assert shown["rtmw_node_info", labelled(host="h", domain="0", dds_domain="0", interface="")] == 1
     assert shown["rtmw_node_start_time_seconds", labelled()] == 5
+    assert shown["rtmw_node_refusals_total", labelled(cause="rtmw/roster")] == 4
+
+
+@pytest.fixture
+def metrics() -> Iterator[Metrics]:
+    made = Metrics(ADDRESS, 0)
+    yield made
+    made.close()
+
+
+def health(metrics: Metrics) -> int:
+    try:
+        with urlopen(f"http://{ADDRESS}:{metrics.port}/health", timeout=PATIENCE) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+def test_health_is_good_while_the_node_says_how_it_is(metrics: Metrics) -> None:
+    assert health(metrics) == 503
+    metrics.tell({})
+    assert health(metrics) == 200
+
+
+def test_clients_that_dawdle_cost_a_bounded_number_of_threads_and_keep_nobody_out(metrics: Metrics) -> None:
+    before, dawdlers = threading.active_count(), list[socket.socket]()
+    for _ in range(200):
+        dawdlers.append(socket.create_connection((ADDRESS, metrics.port)))
+        dawdlers[-1].sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+    metrics.tell({})
+    assert health(metrics) == 200
+    wait_until(lambda: threading.active_count() - before <= 16, "each of them keeps a thread")
+    for dawdler in dawdlers:
+        dawdler.close()
+
+
+def test_metrics_and_health_listen_where_they_are_told(hosts: tuple[Host, Host]) -> None:
+    host = hosts[0]
+    host.start("--metrics-port", "0", "--metrics-address", "127.0.0.2")
+    port = host.info()["metrics_port"]
+    with urlopen(f"http://127.0.0.2:{port}/health", timeout=PATIENCE) as answer:
+        assert answer.read() == b"ok\n"
+    with pytest.raises(URLError):
+        urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE)
 
 
 def test_a_taken_port_ends_the_node_before_anything_has_started(hosts: tuple[Host, Host]) -> None:
@@ -111,8 +160,8 @@ def test_a_taken_port_ends_the_node_before_anything_has_started(hosts: tuple[Hos
 
 
 def test_a_port_is_free_again_when_the_metrics_are_closed() -> None:
-    first = Metrics(0)
+    first = Metrics(ADDRESS, 0)
     with pytest.raises(RtmwError, match="Address already in use"):
-        Metrics(first.port)
+        Metrics(ADDRESS, first.port)
     first.close()
-    Metrics(first.port).close()
+    Metrics(ADDRESS, first.port).close()

@@ -1,0 +1,179 @@
+/* What DDS shows of others, as plain rows: bytes and numbers, which discovery.py reads. Nothing is decoded here, for
+ * anybody may announce anything: text that is none must not cost the news of others that comes with it. */
+#include "_engine.h"
+
+enum {
+    SHOWN_MOST = 256,      /* samples in one call */
+    TEXT_MOST = 4096,      /* bytes of a name; what is longer is not told */
+    BYTES_MOST = 64 << 10, /* of user data, the same */
+    MATCHED_FIRST = 16,
+};
+
+static PyObject *none(void) { return Py_NewRef(Py_None); }
+
+static PyObject *bytes_of(const void *bytes, size_t count, size_t most)
+{
+    return bytes && count <= most ? PyBytes_FromStringAndSize(bytes, (Py_ssize_t)count) : none();
+}
+
+static PyObject *text_of(const char *text) { return bytes_of(text, text ? strlen(text) : 0, TEXT_MOST); }
+
+static PyObject *user_data(const dds_qos_t *qos)
+{
+    void *bytes = NULL;
+    size_t count = 0;
+    PyObject *row = qos && dds_qget_userdata(qos, &bytes, &count) && count ? bytes_of(bytes, count, BYTES_MOST) : none();
+    dds_free(bytes);
+    return row;
+}
+
+static PyObject *property(const dds_qos_t *qos, const char *name)
+{
+    char *value = NULL;
+    PyObject *row = qos && dds_qget_prop(qos, name, &value) ? text_of(value) : none();
+    dds_free(value);
+    return row;
+}
+
+static PyObject *type_id(dds_endpoint_t *endpoint)
+{
+    const struct ddsi_typeinfo *info = NULL;
+    uint8_t *bytes = NULL;
+    uint32_t count = 0;
+    if (dds_builtintopic_get_endpoint_type_info(endpoint, &info) != DDS_OK || !info) return none();
+    ddsi_typeid_ser(ddsi_typeinfo_complete_typeid(info), &bytes, &count);
+    PyObject *row = bytes_of(bytes, count, TEXT_MOST);
+    dds_free(bytes);
+    return row;
+}
+
+/* See Endpoint of discovery.py. NULL: an exception is set. */
+static PyObject *endpoint_row(dds_endpoint_t *e)
+{
+    int reliability = 0, durability = 0, history = 0;
+    int64_t ignored_ns, deadline_ns = 0, interval_ns = 0, lifespan_ns = 0;
+    int32_t priority = 0, depth = 0, ignored;
+    if (e->qos) {
+        dds_qget_reliability(e->qos, &reliability, &ignored_ns);
+        dds_qget_durability(e->qos, &durability);
+        dds_qget_deadline(e->qos, &deadline_ns);
+        dds_qget_time_based_filter(e->qos, &interval_ns);
+        dds_qget_lifespan(e->qos, &lifespan_ns);
+        dds_qget_transport_priority(e->qos, &priority);
+        if (!dds_qget_durability_service(e->qos, &ignored_ns, &history, &depth, &ignored, &ignored, &ignored) ||
+            history != DDS_KEEP_LAST)
+            depth = 1;
+    }
+    return Py_BuildValue("(y#y#NNNNiiiiLLL)", e->key.v, (Py_ssize_t)16, e->participant_key.v, (Py_ssize_t)16,
+                         text_of(e->topic_name), text_of(e->type_name), user_data(e->qos), type_id(e), reliability,
+                         durability, (int)depth, (int)priority, (long long)deadline_ns, (long long)interval_ns,
+                         (long long)lifespan_ns);
+}
+
+/* See Program of discovery.py. */
+static PyObject *participant_row(dds_participant_t *p)
+{
+    return Py_BuildValue("(y#NNNNN)", p->key.v, (Py_ssize_t)16, user_data(p->qos), property(p->qos, "__Hostname"),
+                         property(p->qos, "__Pid"), property(p->qos, "__ProcessName"),
+                         property(p->qos, "__NetworkAddresses"));
+}
+
+static PyObject *gone_row(const dds_guid_t *key) { return PyBytes_FromStringAndSize((const char *)key->v, 16); }
+
+/* Both kinds of sample begin with their key, which is all that is valid of one that has gone. */
+static PyObject *rows(void **samples, const dds_sample_info_t *infos, int count, bool are_participants)
+{
+    PyObject *list = PyList_New(count);
+    for (int n = 0; list && n < count; n++) {
+        bool is_here = infos[n].valid_data && infos[n].instance_state == DDS_ALIVE;
+        PyObject *row = !is_here           ? gone_row(samples[n])
+                        : are_participants ? participant_row(samples[n])
+                                           : endpoint_row(samples[n]);
+        if (row)
+            PyList_SET_ITEM(list, n, row);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *error_of(PyObject *module) { return ((State *)PyModule_GetState(module))->error; }
+
+static PyObject *shown(PyObject *module, PyObject *args)
+{
+    int reader, are_participants;
+    void *samples[SHOWN_MOST] = {NULL};
+    dds_sample_info_t infos[SHOWN_MOST];
+    dds_return_t count;
+    if (!PyArg_ParseTuple(args, "ip", &reader, &are_participants)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    count = dds_take(reader, samples, infos, SHOWN_MOST, SHOWN_MOST);
+    Py_END_ALLOW_THREADS
+    if (count < 0) return PyErr_Format(error_of(module), "entity %d shows nothing: DDS answers %d", reader, count);
+    PyObject *list = rows(samples, infos, count, are_participants);
+    if (count > 0) dds_return_loan(reader, samples, count);
+    return list;
+}
+
+/* Some may come between two calls: asked again with more room until all fit. NULL: no memory, or `count` < 0. */
+static dds_instance_handle_t *all_matched(int entity, bool writes, dds_return_t *count)
+{
+    dds_instance_handle_t *handles = NULL;
+    for (size_t space = MATCHED_FIRST;; space = (size_t)*count * 2) {
+        dds_instance_handle_t *more = realloc(handles, space * sizeof *handles);
+        if (!more) break;
+        handles = more;
+        *count = writes ? dds_get_matched_subscriptions(entity, handles, space)
+                        : dds_get_matched_publications(entity, handles, space);
+        if (*count < 0) break;
+        if ((size_t)*count <= space) return handles;
+    }
+    free(handles);
+    return NULL;
+}
+
+static PyObject *matched(PyObject *module, PyObject *args)
+{
+    int entity, writes;
+    dds_return_t count = 0;
+    dds_instance_handle_t *handles;
+    if (!PyArg_ParseTuple(args, "ip", &entity, &writes)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    handles = all_matched(entity, writes, &count);
+    Py_END_ALLOW_THREADS
+    if (!handles && count >= 0) return PyErr_NoMemory();
+    if (!handles)
+        return PyErr_Format(error_of(module), "entity %d has no matches: DDS answers %d", entity, count);
+    PyObject *all = PyTuple_New(count);
+    for (dds_return_t n = 0; all && n < count; n++) {
+        PyObject *handle = PyLong_FromUnsignedLongLong(handles[n]);
+        if (handle)
+            PyTuple_SET_ITEM(all, n, handle);
+        else
+            Py_CLEAR(all);
+    }
+    free(handles);
+    return all;
+}
+
+static PyObject *matched_endpoint(PyObject *module, PyObject *args)
+{
+    int entity, writes;
+    unsigned long long handle;
+    dds_endpoint_t *endpoint;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ipK", &entity, &writes, &handle)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    endpoint = writes ? dds_get_matched_subscription_data(entity, handle)
+                      : dds_get_matched_publication_data(entity, handle);
+    Py_END_ALLOW_THREADS
+    if (!endpoint) return none();
+    PyObject *row = endpoint_row(endpoint);
+    dds_builtintopic_free_endpoint(endpoint);
+    return row;
+}
+
+PyMethodDef shown_methods[] = {{"shown", shown, METH_VARARGS, NULL},
+                               {"matched", matched, METH_VARARGS, NULL},
+                               {"matched_endpoint", matched_endpoint, METH_VARARGS, NULL},
+                               {NULL, NULL, 0, NULL}};
