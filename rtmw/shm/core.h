@@ -110,7 +110,8 @@ struct rtmw_subscriber {
     rtmw_subscriber_qos qos;
     bool exact; /* RTMW_EXACT */
     uint16_t type;
-    uint32_t index[BANDS];    /* cursor: descriptor, or NIL: resume at head */
+    uint32_t index[BANDS];    /* cursor: descriptor, or NIL: it rests */
+    uint64_t place[BANDS];    /* {generation | descriptor} that it held when it began to rest; NIL: none */
     uint64_t sequence[BANDS]; /* cursor: its full sequence */
     uint64_t every[BANDS];    /* the band's offers, if it gets all of them; else NOT_EVERY */
     uint32_t beside[BANDS];   /* then so many messages are none of these: from an earlier life of the topic's slot */
@@ -308,6 +309,7 @@ uint64_t band_start(struct band *, uint64_t near); /* the sequence before the ol
 uint64_t queue_settle(struct rtmw_region *, struct band *); /* the last sequence, and tail names it. Nobody appends */
 enum { STEP_NONE = 0, STEP_OK = 1, STEP_PASSED = 2, STEP_DAMAGED = 3 };
 enum { MOST_IN_VAIN = 1 << 16 }; /* tries that somebody else's progress spoils: more in a row, and it is not progress */
+int queue_resume(struct rtmw_region *, struct band *, uint64_t place, uint32_t *index, uint64_t *sequence);
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
                uint64_t *missed); /* lock held */
 

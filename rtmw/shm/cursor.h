@@ -42,11 +42,22 @@ void cursor_to_head(rtmw_subscriber *, uint32_t band);
 /* The cursor has come to this message, and so many were gone before it. */
 void cursor_count_missed(rtmw_subscriber *, uint32_t band, const struct descriptor *, uint64_t missed);
 
+/* The message that a cursor which rests held last; NULL: that has begun another life, so all up to it are passed. */
+static inline struct descriptor *place_of(rtmw_subscriber *s, uint32_t band)
+{
+    struct descriptor *d = descriptor_at(s->region, link_index(s->place[band]));
+    return d && state_generation(load_acquire(&d->state)) == link_tag(s->place[band]) ? d : NULL;
+}
+
 /* To the next message of a band, whatever it is: STEP_OK, STEP_NONE or STEP_DAMAGED. */
 __attribute__((always_inline)) static inline int step(rtmw_subscriber *s, uint32_t band)
 {
     uint64_t missed = 0;
-    int stepped = queue_step(s->region, &s->topic->band[band], &s->index[band], &s->sequence[band], &missed);
+    struct band *of = &s->topic->band[band];
+    int stepped = STEP_PASSED;
+    if (s->index[band] == NIL)
+        stepped = queue_resume(s->region, of, s->place[band], &s->index[band], &s->sequence[band]);
+    if (stepped == STEP_PASSED) stepped = queue_step(s->region, of, &s->index[band], &s->sequence[band], &missed);
     if (stepped != STEP_OK) return stepped;
     const struct descriptor *d = &s->region->descriptors[s->index[band]];
     if (__builtin_expect(missed, 0)) cursor_count_missed(s, band, d, missed);

@@ -11,15 +11,13 @@
  * Hold: set my bit, then see that head has not passed the sequence I expect. Free to claim = passed, then no bits.
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.
  * Step: follow `next` of the cursor (held, so it cannot change its life). Passed over → resume at head, and count.
- *   A cursor with no descriptor is a sequence alone: the next message is found from head.
+ *   A cursor that rests holds none: the next message is found behind the one that it held last, or from head.
  * Read tail's sequence without a hold: load tail, load the sequence with acquire, see tail unchanged. A publisher
  *   stores a sequence with release, after its claim: a reader that loads one of a later life finds that tail has moved.
  * Damage: whoever holds a message sees that its sequence is the one he followed the links for. So links that somebody
  *   wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
 #include "standing.h"
-
-enum { NEAR_HEAD = 64 };
 
 /* The last hold of this process ends. A large block that I was the last to hold is found by others at once. */
 static inline void clear_my_bit(struct rtmw_region *r, uint32_t index)
@@ -322,7 +320,7 @@ __attribute__((always_inline)) static inline int follow(struct rtmw_region *r, s
     return STEP_OK;
 }
 
-/* The oldest message behind `sequence`, held: passed over, or resting (see rest in take.c), or at none yet. */
+/* The oldest message behind `sequence`, held: what came before was passed over, or there was none yet. */
 __attribute__((noinline)) static int find_behind(struct rtmw_region *r, struct band *band, uint64_t sequence,
                                                  uint32_t *index, uint64_t *at)
 {
@@ -341,27 +339,22 @@ __attribute__((noinline)) static int find_behind(struct rtmw_region *r, struct b
     return STEP_DAMAGED;
 }
 
-/* The oldest message behind `sequence`, held, for a cursor that holds none and is near head. The walk holds nothing: head
- * is the same after it, so nothing that was walked over had been passed. Thus a subscriber that polls writes to no
- * descriptor: a holder bit that comes and goes would hide from a publisher that all have read the message.
- * STEP_PASSED: head moved meanwhile, or is too far away. */
-static int find_near_head(struct rtmw_region *r, struct band *band, uint64_t sequence, uint32_t *index, uint64_t *at)
+/* The message behind a cursor that holds none. While the one that it held last is in the same life, which its state says
+ * after its `next` was read, that names the successor. So a poll reads one line, which nobody writes until there is more; and
+ * it writes to none: a holder bit that comes and goes would hide from a publisher that all have read the message. */
+int queue_resume(struct rtmw_region *r, struct band *band, uint64_t place, uint32_t *index, uint64_t *sequence)
 {
-    uint64_t head = load_seq(&band->head);
-    *index = link_index(head);
-    *at = sequence_near(link_tag(head), sequence);
-    if (*index == NIL) return STEP_NONE;
-    for (uint32_t steps = 0; *at <= sequence; steps++, *at += 1) {
-        struct descriptor *d = descriptor_at(r, *index);
-        if (!d || steps == NEAR_HEAD) return STEP_PASSED;
-        *index = link_index(load_seq(&d->next));
-        if (*index == NIL) return load_seq(&band->head) == head ? STEP_NONE : STEP_PASSED;
-    }
-    if (*index >= r->header->descriptors || load_seq(&band->head) != head) return STEP_PASSED;
-    fetch_message(&r->descriptors[*index]);
-    if (!hold(r, *index, band, *at)) return STEP_PASSED;
-    if (!is_message(r, *index, *at)) return let_go(r, *index), STEP_DAMAGED;
-    fetch_successor(r, *index);
+    struct descriptor *d = descriptor_at(r, link_index(place));
+    uint64_t next = d ? load_acquire(&d->next) : 0;
+    if (!d || state_generation(load_acquire(&d->state)) != link_tag(place)) return STEP_PASSED;
+    uint32_t to = link_index(next);
+    if (to >= r->header->descriptors) return to == NIL ? STEP_NONE : STEP_DAMAGED;
+    fetch_message(&r->descriptors[to]);
+    if (!hold(r, to, band, *sequence + 1)) return STEP_PASSED;
+    if (!is_message(r, to, *sequence + 1)) return let_go(r, to), STEP_DAMAGED;
+    *index = to;
+    *sequence += 1;
+    fetch_successor(r, to);
     return STEP_OK;
 }
 
@@ -372,8 +365,7 @@ int queue_step(struct rtmw_region *r, struct band *band, uint32_t *index, uint64
     uint64_t at;
     int stepped = from == NIL ? STEP_PASSED : follow(r, band, index, sequence);
     if (__builtin_expect(stepped != STEP_PASSED, 1)) return stepped;
-    if (from == NIL) stepped = find_near_head(r, band, *sequence, &found, &at);
-    if (stepped == STEP_PASSED) stepped = find_behind(r, band, *sequence, &found, &at);
+    stepped = find_behind(r, band, *sequence, &found, &at);
     if (stepped != STEP_OK) return stepped;
     *missed += at - *sequence - 1;
     *index = found;

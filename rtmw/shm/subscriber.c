@@ -14,6 +14,7 @@ static bool start_at_tail(rtmw_subscriber *s, uint32_t band)
 {
     struct band *b = &s->topic->band[band];
     s->index[band] = NIL;
+    s->place[band] = NIL;
     s->sequence[band] = s->taken[band] = 0;
     s->every[band] = NOT_EVERY;
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
@@ -69,6 +70,7 @@ void cursor_to_head(rtmw_subscriber *s, uint32_t band)
     struct standing passed = first_standing(s->region, &s->topic->band[band]);
     if (s->index[band] != NIL) let_go(s->region, s->index[band]);
     s->index[band] = NIL;
+    s->place[band] = NIL;
     s->sequence[band] = passed.sequence;
     s->taken[band] = standing_count(&passed, wanted_here(s, band));
     set_cursor(s, band);

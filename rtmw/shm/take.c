@@ -12,7 +12,7 @@
 #include "unread.h"
 #include "waiting.h"
 
-enum { SHORT_QUEUE = 64, LARGE_PART = 16, LOOK_AGAIN = 256 };
+enum { LARGE_PART = 16, LOOK_AGAIN = 256 };
 
 /* Of one call: how many messages it may still step over, and the lowest band from which it may deliver. */
 struct turn {
@@ -58,12 +58,8 @@ static uint32_t unread_before(rtmw_subscriber *s, uint32_t band, const struct st
 static struct descriptor *peek(rtmw_subscriber *s, uint32_t band)
 {
     struct descriptor *d = descriptor_at(s->region, s->index[band]);
-    if (d) return descriptor_at(s->region, link_index(load_seq(&d->next)));
-    uint64_t head = load_seq(&s->topic->band[band].head), at = sequence_near(link_tag(head), s->sequence[band]);
-    uint32_t most = s->region->header->descriptors;
-    for (d = descriptor_at(s->region, link_index(head)); d && at <= s->sequence[band] && most > 0; at++, most--)
-        d = descriptor_at(s->region, link_index(load_seq(&d->next)));
-    return d;
+    if (!d) d = place_of(s, band);
+    return descriptor_at(s->region, link_index(d ? load_seq(&d->next) : load_seq(&s->topic->band[band].head)));
 }
 
 /* Is the next message of a band one that may be dropped? */
@@ -155,12 +151,12 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
 }
 
 /* A cursor at a message with a block lets go of it, and rests on its sequence alone: so the block goes when the samples and
- * the other cursors of this process have let go too. Only in a short queue: the next step looks for its place from head. */
+ * the other cursors of this process have let go too. */
 static void rest(rtmw_subscriber *s, uint32_t band)
 {
     uint32_t index = s->index[band];
     if (index == NIL || !load_relaxed(&s->region->descriptors[index].block_granules)) return;
-    if (s->sequence[band] - band_head_sequence(&s->topic->band[band], s->sequence[band]) > SHORT_QUEUE) return;
+    s->place[band] = link_make(state_generation(load_relaxed(&s->region->descriptors[index].state)), index);
     s->index[band] = NIL;
     set_cursor(s, band);
     let_go(s->region, index);

@@ -95,14 +95,14 @@ mutant "who lapsed does not miss what was emptied" take \
     's/if \(s->sequence\[band\] > s->began\[band\]\) outcome_skipped/if (false) outcome_skipped/' "empty last" "$@"
 mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
-mutant "a cursor that rests goes on at head" queue \
-    's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "rest, step" "$@"
-mutant "who rests walks over what may have been passed" queue \
-    's/ \|\| load_seq\(&band->head\) != head\) return STEP_PASSED;/) return STEP_PASSED;/' "rest" "$@"
-mutant "who rests finds nothing behind what may have been passed" queue \
-    's/return load_seq\(&band->head\) == head \? STEP_NONE : STEP_PASSED;/return STEP_NONE;/' "resting" "$@"
-mutant "who rests holds what it looks at" queue \
-    's/stepped = find_near_head\(.*\);/(void)find_near_head;/' "resting" "$@"
+mutant "who finds its place at head looks at what is behind it" queue \
+    's/while \(stepped == STEP_OK && \*at <= sequence\)/while (false)/' "use" "$@"
+mutant "who rests follows a message that is in another life" queue \
+    '/^int queue_resume/,/^}/ s/ \|\| state_generation\(.*\) return STEP_PASSED;/) return STEP_PASSED;/' "resting" "$@"
+mutant "who rests does not look whether its place is in the same life yet" queue \
+    '/^int queue_resume/,/^}/ s/uint64_t next = d/if (d \&\& state_generation(load_acquire(\&d->state)) != link_tag(place)) return STEP_PASSED;\n    uint64_t next = d/; /^int queue_resume/,/^}/ s/if \(!d .*\) return STEP_PASSED;/if (!d) return STEP_PASSED;/' "resting" "$@"
+mutant "who rests keeps its place though its cursor went on" subscriber \
+    '/^void cursor_to_head/,/^}/ s/s->place\[band\] = NIL;/(void)0;/' "lapsed at rest" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
 mutant "a thread that waits is told to end and not woken" wait \

@@ -8,7 +8,7 @@
 
 #include "races.h"
 
-enum { BLOCK = 512, LATE = 1, READER = 2 };
+enum { BLOCK = 512, ABOVE = 200, LATE = 1, READER = 2 };
 
 static char text[64];
 
@@ -42,6 +42,18 @@ static void publish_1(void) { publish(1); }
 static void publish_2(void) { publish(2); }
 static void publish_3(void) { publish(3); }
 
+/* On another band, where the sequences begin anew: so one is that which a reader of the first band looks for. */
+static void publish_1_and_3_above(void)
+{
+    uint64_t words[BLOCK / 8] = {0};
+    publish(1);
+    for (uint32_t i = 0; i < 3; i++) {
+        words[0] = words[BLOCK / 8 - 1] = ABOVE + i;
+        if (rtmw_publish(&world.publisher[me()], words, BLOCK, &(rtmw_message_qos){.priority = 1}) != RTMW_OK)
+            broken("there was memory, and the publisher was refused");
+    }
+}
+
 static bool take_one(uint32_t who)
 {
     rtmw_message m;
@@ -69,6 +81,21 @@ static void take_thrice(void)
 {
     for (int i = 0; i < 3; i++) take_one(me());
 }
+
+static void take_of_two_bands(uint32_t who)
+{
+    rtmw_message m;
+    int code = RTMW_OK;
+    for (int i = 0; i < 6 && code == RTMW_OK; i++) {
+        code = rtmw_take(&world.subscriber[who], &m);
+        if (code != RTMW_OK && code != RTMW_EMPTY) broken("a take says %d", code);
+        if (code != RTMW_OK) continue;
+        if ((m.priority != 0) != (word_of(&m) >= ABOVE)) broken("a message of another band");
+        rtmw_release(&world.region[who], m.descriptor);
+    }
+}
+
+static void take_of_both(void) { take_of_two_bands(me()); }
 
 static rtmw_message kept;
 
@@ -145,6 +172,14 @@ static void three_rested_on(void)
     }
 }
 
+static void two_rested_on(void)
+{
+    one_rested_on();
+    publish_word(0, 101, BLOCK);
+    take_all(READER);
+    if (!is_resting(READER)) broken("the reader does not rest");
+}
+
 static void one_rested_on_by_a_publisher(void)
 {
     one_rested_on();
@@ -174,6 +209,17 @@ static void one_lapsed(void)
     publish_word(0, 100, BLOCK);
     uint64_t *word = &world.shared.subscriber_words[world.subscriber[READER].slot];
     *word = (*word & ~UINT64_C(15)) | SLOT_LAPSED;
+}
+
+/* The same, while it rests. */
+static void one_lapsed_at_rest(void)
+{
+    one_lapsed();
+    uint64_t *word = &world.shared.subscriber_words[world.subscriber[READER].slot], lapsed = *word;
+    *word = world.subscriber[READER].word;
+    take_all(READER);
+    if (!is_resting(READER)) broken("the reader does not rest");
+    *word = lapsed;
 }
 
 /* ---- what must have come of them ---- */
@@ -227,6 +273,17 @@ static const char *what_the_late_got(void)
     return all_comes_back() ? got ? "taken" : "too late" : "";
 }
 
+static const char *received_in_its_band(void)
+{
+    take_of_two_bands(READER);
+    return world.broken[0] ? "" : all_comes_back() ? "each in its band" : "";
+}
+
+static const struct outcome each_in_its_band[] = {
+    {"each in its band", ACCEPTABLE, "what followed the message in its next life is not what follows it in the queue"},
+    {0},
+};
+
 static const struct outcome received_only[] = {
     {"all received", ACCEPTABLE, "each message once, in order"},
     {"lost", FORBIDDEN, "a message that it had not read is gone"},
@@ -267,6 +324,8 @@ static const struct outcome taken_or_too_late[] = {
 const struct race empty_races[] = {
     {"empty last ‖ take", {4, 1}, 3, 3, one_unread, {trim, nothing, take}, all_received, received_only},
     {"empty last ‖ take, by one that lapsed", {4, 1}, 3, 3, one_lapsed, {trim, nothing, take_thrice}, all_accounted_for, accounted_only},
+    {"append, evict ‖ take, by one that lapsed at rest", {4, 1}, 3, 2, one_lapsed_at_rest, {publish_3, nothing, take_thrice},
+     all_accounted_for, accounted_only},
     {"empty last ‖ take, by a late one", {4, 1}, 2, 3, one_that_nobody_reads, {trim, come_late}, what_the_late_got, taken_or_too_late},
     {"empty last ‖ append, evict, append", {4, 1}, 2, 2, one_rested_on, {trim, publish_3}, all_received, received_only},
     {"empty last ‖ append ‖ evict", {5, 1}, 3, 2, one_rested_on_by_a_publisher, {trim, publish_1, trim}, all_received, received_only},
@@ -277,6 +336,8 @@ const struct race empty_races[] = {
     {"rest, step ‖ append ‖ evict", {6, 2}, 3, 2, one_read, {trim, publish_2, take_thrice}, all_received, received_only},
     {"resting take ‖ append, evict, append", {4, 1}, 3, 3, one_unread_by_who_rests, {publish_3, nothing, take_what_is_there},
      all_received, received_only},
+    {"resting take ‖ append, evict, append to another band", {4, 1}, 3, 2, two_rested_on,
+     {publish_1_and_3_above, nothing, take_of_both}, received_in_its_band, each_in_its_band},
     {"resting take that finds nothing ‖ append", {6, 1}, 3, 3, three_rested_on, {publish_1, nothing, take}, blocks_in_use, three_blocks},
     {"rest, step ‖ append ‖ evict unread", {6, 2}, 3, 2, one_read_at_depth_1, {trim, publish_2, take_thrice}, all_accounted_for,
      accounted_only},
