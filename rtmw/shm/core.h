@@ -70,6 +70,7 @@ struct rtmw_region {
     struct stash plain, with_block;
     uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
     uint32_t evict_scan[2][BANDS];           /* and those for topics whose messages give way: spare ones, unread ones */
+    uint32_t roomy_below[2][GRANULES_A_PAGE]; /* see blocks.c */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, relieved_ns,
         reclaimed_ns;    /* when this process last looked for the dead, for relief, for passed */
