@@ -42,11 +42,12 @@ static bool counts(const struct outlook *o, struct subscriber_block *block)
 struct outlook outlook_begin(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look)
 {
     struct topic *t = &r->topics[topic];
-    struct outlook o = {.topic = topic, .band = band, .look = look, .offered = load_seq(&t->reliable)};
+    struct outlook o = {.topic = topic, .band = band, .look = look};
     o.passed = passed_standing(r, &t->band[band]);
     o.newest = newest_standing(r, &t->band[band]);
     o.kept = o.newest.sequence > o.passed.sequence ? o.newest.sequence - o.passed.sequence : 0;
-    o.history = load_relaxed(&t->history); /* after the newest: it is promised before it is published */
+    o.offered = load_seq(&t->reliable);    /* after the newest: it is offered and promised before it is published */
+    o.history = load_relaxed(&t->history); /* likewise */
     return o;
 }
 
