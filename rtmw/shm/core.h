@@ -97,6 +97,7 @@ struct rtmw_publisher {
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint32_t expel_scan;     /* subscriber slot at which its next look for the dead and the stalled begins */
     uint32_t woken;          /* 1: the next wait, or the one there is, ends with RTMW_INTERRUPTED */
 };
 
@@ -301,7 +302,8 @@ struct glimpse {
     bool expires, expired; /* it has a lifetime; that was over by `now` */
 };
 bool glimpse_first(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* the oldest; false: none */
-bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *);  /* false: the end, or passed */
+bool glimpse_cursor(struct rtmw_region *, struct band *, uint64_t cursor, uint64_t now, struct glimpse *);
+bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* false: the end, or passed */
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
