@@ -70,6 +70,8 @@ struct rtmw_region {
     struct stash plain, with_block;
     uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
     uint32_t evict_scan[2][BANDS];           /* and those for topics whose messages give way: spare ones, unread ones */
+    uint32_t evicted_last[2][BANDS];         /* which of these gave way last */
+    uint32_t repair_scan, unpin_scan;        /* and where their hints are compared next */
     uint32_t roomy_below[2][GRANULES_A_PAGE]; /* see blocks.c */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, relieved_ns,
@@ -242,6 +244,7 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
+bool descriptor_is_held(struct descriptor *);
 /* Takes the block of a message that was in this state when all had read it, for the heir, or gives it back when that is
  * NIL. false: somebody holds it */
 bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state, uint32_t heir);

@@ -28,8 +28,8 @@ struct outlook outlook_begin(struct rtmw_region *, uint32_t topic, uint32_t band
 struct outlook outlook_of(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
 /* Passes over the oldest that nobody needs, without the newest `keep`; how many. `which` says how many at most. */
 uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t keep, struct passing *which);
-/* Nobody needs the last message, which is the only one: its block is given back. */
-bool outlook_empty_last(struct rtmw_region *, const struct outlook *);
+/* Nobody needs the last message, which is the only one, or it has expired by now: its block is given back. */
+bool outlook_empty_last(struct rtmw_region *, const struct outlook *, uint64_t now);
 
 /* eviction.c */
 struct victim {
@@ -42,7 +42,7 @@ struct search { /* of one call, for a message */
     uint32_t band;               /* of the message */
     uint64_t need, own;          /* of what is short; and what the publisher's own topic holds of it in that band */
     uint64_t now;                /* CLOCK_MONOTONIC */
-    int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest */
+    int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest; in units of a glance */
     bool hinted;                 /* there may be passed messages that somebody has named */
     uint64_t reclaims;           /* parts of the others' stashes that may still be looked through */
     struct victim spare, unread; /* those that gave way last */
