@@ -8,7 +8,7 @@
 #include "races.h"
 #include "retention.h"
 
-enum { LENDER = 1, READER = 1, THIRD = 2, GLANCES = 24 };
+enum { LENDER = 1, READER = 1, THIRD = 2, GLANCES = 12 };
 
 static rtmw_loan loan;
 
@@ -136,16 +136,28 @@ static void append_two(void)
     for (int i = 0; i < 2; i++) publish_word(OTHER, 7, PUBLISHED_BYTES);
 }
 
-/* All that the topic has is needed; and it is as a search leaves it that has found that out. */
+/* As a search leaves a topic of which nothing may go. */
+static void name_no_more(void)
+{
+    world.shared.topics[0].pinned = 1;
+    world.shared.topics[0].evictable = 0;
+    world.shared.evictable[0] = 0;
+}
+
+static void one_message_that_stays(void)
+{
+    one_message_and_a_third();
+    name_no_more();
+}
+
+/* All that the topic has is needed. */
 static void pinned(void)
 {
     open_publisher(OTHER, RTMW_RELIABLE, 8);
     open_subscriber(STOPPED_ONE, RTMW_RELIABLE, 8);
     open_publisher(THIRD, RTMW_TIMELY, 1);
     append_two();
-    world.shared.topics[0].pinned = 1;
-    world.shared.topics[0].evictable = 0;
-    world.shared.evictable[0] = 0;
+    name_no_more();
 }
 
 static void take_2(void)
@@ -188,6 +200,7 @@ static bool stop_in(const char *name, void (*prepare)(void), void (*act)(void), 
 bool stop_at_every_step(void)
 {
     return stop_in("a search, before appends", one_message_and_a_third, search_urgently, append_two) &
+           stop_in("an append, before appends", one_message_that_stays, publish_1, append_two) &
            stop_in("a take of what is pinned", pinned, take_2, nothing_further);
 }
 
