@@ -74,7 +74,7 @@ void evictable_recount(struct rtmw_region *r)
 
 /* Bits over which somebody was stopped: between clearing the one and the other, or after it moved on in a topic that is
  * pinned. The latter looks like any that is pinned, so it is one at a time that is looked at again. */
-static void evictable_repair(struct rtmw_region *r)
+void evictable_repair(struct rtmw_region *r)
 {
     uint32_t topics = load_seq(&r->hints->topics_top);
     if (topics > r->header->topics) topics = r->header->topics;
@@ -178,8 +178,10 @@ static struct victim choose(struct search *s, uint32_t band, enum look look)
     uint32_t topics = r->header->topics, start = *hand < topics ? *hand : 0;
     uint32_t from[] = {start, 0}, end[] = {topics, start}, looked = 0;
     struct victim best = {.share = 0};
-    if (look == LOOK_UNREAD && band == s->band) consider(s, s->publisher->topic_index, band, look, &best);
-    consider(s, r->evicted_last[look == LOOK_UNREAD][band], band, look, &best);
+    uint32_t own = look == LOOK_UNREAD && band == s->band ? s->publisher->topic_index : topics;
+    uint32_t last = r->evicted_last[look == LOOK_UNREAD][band];
+    if (own < topics) consider(s, own, band, look, &best);
+    if (last != own) consider(s, last, band, look, &best);
     for (int part = 0; part < 2; part++)
         for (uint64_t topic = from[part]; *looks_for(s, look) > 0; topic++) {
             topic = bitmap_next(evictable_map(r, band), topic, end[part]);
@@ -283,8 +285,7 @@ bool make_room(struct search *s)
     s->looks -= LOOK;
     if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
-    if (make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s)) return true;
-    return evictable_repair(r), false;
+    return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s);
 }
 
 /* Memory is low: before this topic keeps less than it could, one that holds more lets go of what is spare. */

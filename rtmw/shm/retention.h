@@ -49,8 +49,9 @@ struct search { /* of one call, for a message */
 };
 
 struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
-bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
-bool make_spare_room(struct search *); /* only of what is spare */
+bool make_room(struct search *);             /* after descriptor_claim found nothing: true, try again */
+void evictable_repair(struct rtmw_region *); /* after a search in vain: some of the hints */
+bool make_spare_room(struct search *);       /* only of what is spare */
 /* Memory is low, and no topic that holds more has given way. */
 bool is_pressed(struct rtmw_publisher *, uint32_t band);
 

@@ -169,12 +169,15 @@ static void take_2(void)
 
 static void nothing_further(void) {}
 
-/* By others, who find nothing; so the next one would. */
+/* By others, who find nothing and repair what they may; so the next one would. */
 static bool is_hidden_from_searches(void)
 {
     struct outlook o;
     world.claiming = THIRD;
-    for (int i = 0; i < TOPICS; i++) search_as(THIRD, 1);
+    for (int i = 0; i < TOPICS; i++) {
+        search_as(THIRD, 1);
+        evictable_repair(&world.region[THIRD]);
+    }
     world.claiming = AUDITOR;
     o = outlook_of(&world.region[AUDITOR], 0, 0, LOOK_UNREAD);
     return o.kept > 1 && o.floor[0] > o.passed.sequence && !is_named();
