@@ -88,6 +88,10 @@ def test_no_call_does_more_work_where_there_are_more_topics_or_messages(built: P
     assert run(str(built / "plain" / "bounded")).startswith("no call did more")
 
 
+def test_what_may_go_is_found_wherever_it_is_and_nobody_is_full_of_what_he_will_not_get(built: Path) -> None:
+    assert run(str(built / "plain" / "admission")).startswith("nothing that may go was hidden")
+
+
 def test_a_pack_is_read_as_it_was_written_and_a_spoiled_one_is_never_read_outside(built: Path) -> None:
     assert "nothing was read outside" in run(str(built / "plain" / "packs"))
 

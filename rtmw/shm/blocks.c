@@ -11,6 +11,10 @@
  * fit counts, runs from the bottom and granules from the top: so small blocks that stay for long lie close together and
  * leave the rest in one piece. The bottom of the pool is the reserve of the upper bands.
  *
+ * How much room a GRANULAR page has is not known before it is looked at, and pages whose rest fits nothing stay roomy for
+ * long. So for each count of granules a process remembers below which page it has not looked yet, and goes on there; a
+ * block that it gives back takes it up again, and at the bottom it begins at the top anew.
+ *
  *   split      CAS page word: free → GRANULAR. Then granules are claimed, and the page is seen to be GRANULAR still.
  *   coalesce   CAS page word: GRANULAR → mine. Then its granules are seen to be free, or the page is made GRANULAR
  *              again. Either the one who splits sees the page gone, or the one who coalesces sees the granule owned.
@@ -18,7 +22,23 @@
 #include "bitmap.h"
 #include "core.h"
 
-enum { MOST_ROOMY = 32 }; /* GRANULAR pages that are tried before another one is split */
+enum { MOST_ROOMY = 16 }; /* GRANULAR pages that are tried before another one is split */
+
+/* What a band may claim is searched in two stretches: what is common, and then the reserve as far as it is open. */
+struct stretch {
+    uint32_t first, end; /* pages */
+    uint32_t *below;     /* a count of granules: the page below which the next search begins; 0: at the end */
+};
+
+static struct stretch common_stretch(struct rtmw_region *r)
+{
+    return (struct stretch){r->header->reserved_pages, r->header->pages, r->roomy_below[0]};
+}
+
+static struct stretch reserve_stretch(struct rtmw_region *r, uint32_t band)
+{
+    return (struct stretch){r->open_pages[band], r->header->reserved_pages, r->roomy_below[1]};
+}
 
 bool owner_is_live(struct rtmw_region *r, uint64_t word)
 {
@@ -183,23 +203,42 @@ static bool allocate_in_page(struct rtmw_region *r, uint32_t index, uint32_t pag
     return false;
 }
 
-/* In a page that is GRANULAR already, the topmost that has room; how full they are is not known before. */
-static bool allocate_in_roomy(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t first)
+/* In a page that is GRANULAR already: the next ones below where the last search for as many ended. */
+static bool allocate_in_roomy(struct rtmw_region *r, uint32_t index, uint32_t count, struct stretch in)
 {
-    uint64_t page = r->header->pages;
-    for (uint32_t tried = 0; tried < MOST_ROOMY; tried++) {
-        page = bitmap_last(r->roomy_pages, first, page);
-        if (page == BITMAP_END) return false;
+    uint32_t *below = &in.below[count];
+    bool anew = !*below || *below > in.end;
+    uint64_t page = anew ? in.end : *below;
+    for (uint32_t tried = 0; tried < MOST_ROOMY;) {
+        page = bitmap_last(r->roomy_pages, in.first, page);
+        if (page == BITMAP_END) {
+            *below = 0;
+            if (anew) return false;
+            anew = true;
+            page = in.end;
+            continue;
+        }
+        tried++;
+        *below = (uint32_t)page + 1;
         if (allocate_in_page(r, index, (uint32_t)page, count)) return true;
+        *below = (uint32_t)page;
         if (!page_looks_roomy(r, (uint32_t)page)) hint_page(r, (uint32_t)page);
     }
     return false;
 }
 
-static bool allocate_in_new(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t first)
+/* There is room again for as many granules as were given back. */
+static void look_from(struct rtmw_region *r, uint32_t page, uint32_t granules)
 {
-    uint64_t page = r->header->pages;
-    while ((page = bitmap_last(r->free_pages, first, page)) != BITMAP_END) {
+    uint32_t *below = r->roomy_below[page < r->header->reserved_pages];
+    for (uint32_t count = 1; count <= granules; count++)
+        if (below[count] && below[count] <= page) below[count] = page + 1;
+}
+
+static bool allocate_in_new(struct rtmw_region *r, uint32_t index, uint32_t count, struct stretch in)
+{
+    uint64_t page = in.end;
+    while ((page = bitmap_last(r->free_pages, in.first, page)) != BITMAP_END) {
         bool split = split_page(r, (uint32_t)page);
         if (split && allocate_in_page(r, index, (uint32_t)page, count)) return true;
         hint_page(r, (uint32_t)page);
@@ -208,16 +247,17 @@ static bool allocate_in_new(struct rtmw_region *r, uint32_t index, uint32_t coun
 }
 
 /* The second look at those that have room: a page that was free at the first one may have been split meanwhile. */
-static bool granules_from(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t first)
+static bool granules_from(struct rtmw_region *r, uint32_t index, uint32_t count, struct stretch in)
 {
-    return allocate_in_roomy(r, index, count, first) || allocate_in_new(r, index, count, first) ||
-           allocate_in_roomy(r, index, count, first);
+    return allocate_in_roomy(r, index, count, in) || allocate_in_new(r, index, count, in) ||
+           allocate_in_roomy(r, index, count, in);
 }
 
 static bool allocate_granules(struct rtmw_region *r, uint32_t index, uint32_t count, uint32_t band)
 {
-    uint32_t common = r->header->reserved_pages, open = r->open_pages[band];
-    return granules_from(r, index, count, common) || (open < common && granules_from(r, index, count, open));
+    struct stretch reserve = reserve_stretch(r, band);
+    return granules_from(r, index, count, common_stretch(r)) ||
+           (reserve.first < reserve.end && granules_from(r, index, count, reserve));
 }
 
 bool block_allocate(struct rtmw_region *r, uint32_t index, uint64_t size, uint32_t band)
@@ -247,7 +287,7 @@ void block_drop(struct rtmw_region *r, struct descriptor *d)
     if (pages)
         set_free(r, page, pages < left ? pages : left);
     else
-        hint_page(r, page);
+        hint_page(r, page), look_from(r, page, granules);
 }
 
 /* The block of one descriptor becomes that of another, which is LOANED by me and has none. Each page belongs to one of the

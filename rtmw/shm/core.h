@@ -70,6 +70,9 @@ struct rtmw_region {
     struct stash plain, with_block;
     uint32_t scan, reclaim_scan, expel_scan; /* where the next search starts: free, passed, stalled */
     uint32_t evict_scan[2][BANDS];           /* and those for topics whose messages give way: spare ones, unread ones */
+    uint32_t evicted_last[2][BANDS];         /* which of these gave way last */
+    uint32_t repair_scan, unpin_scan;        /* and where their hints are compared next */
+    uint32_t roomy_below[2][GRANULES_A_PAGE]; /* see blocks.c */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, relieved_ns,
         reclaimed_ns;    /* when this process last looked for the dead, for relief, for passed */
@@ -96,6 +99,7 @@ struct rtmw_publisher {
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint32_t expel_scan;     /* subscriber slot at which its next look for the dead and the stalled begins */
     uint32_t woken;          /* 1: the next wait, or the one there is, ends with RTMW_INTERRUPTED */
 };
 
@@ -241,6 +245,7 @@ bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state);
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
 void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
+bool descriptor_is_held(struct descriptor *);
 /* Takes the block of a message that was in this state when all had read it, for the heir, or gives it back when that is
  * NIL. false: somebody holds it */
 bool descriptor_empty(struct rtmw_region *, struct descriptor *, uint64_t state, uint32_t heir);
@@ -301,7 +306,8 @@ struct glimpse {
     bool expires, expired; /* it has a lifetime; that was over by `now` */
 };
 bool glimpse_first(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* the oldest; false: none */
-bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *);  /* false: the end, or passed */
+bool glimpse_cursor(struct rtmw_region *, struct band *, uint64_t cursor, uint64_t now, struct glimpse *);
+bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* false: the end, or passed */
 uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);

@@ -98,10 +98,12 @@ void stash_put(struct rtmw_region *r, uint32_t index, uint64_t generation)
     stash_add(stash, false, index, generation);
 }
 
-static bool has_holders(struct descriptor *d)
+static inline bool has_holders(struct descriptor *d)
 {
     return (load_seq(&d->holders[0]) | load_seq(&d->holders[1])) != 0; /* pairs with hold: bit first, then head */
 }
+
+bool descriptor_is_held(struct descriptor *d) { return has_holders(d); }
 
 /* What is asked for: for a message of this band, with so many granules. */
 struct want {

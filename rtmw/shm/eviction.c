@@ -19,18 +19,26 @@
  * Whoever changes something sets bits after the change, and the evictor looks after it has cleared them: one of the two
  * sees the other (all are sequentially consistent). A death in between is mended by the sweep, which sets them all.
  *
- * Each call looks at a bounded number of bands for what is spare, and of further ones for what is unread; the next call
- * goes on behind them. Thus a crowd of topics without anything spare does not hide what may go unread.
+ * An evictor that is stopped while it clears leaves the bitmap's bit clear and the topic's set; a subscriber that is stopped
+ * between its two steps leaves `pinned`. So a publisher that is refused repairs some of both, in turn.
+ *
+ * Each call looks at a bounded number of topics for what is spare, and at further ones for what is unread; the next call
+ * goes on behind them. Some of these looks are for each band, so that no crowd in a lower one that has to stay hides what
+ * may go in a higher one. The topic that gave way last is always among those that are looked at.
  */
 #include "bitmap.h"
 #include "retention.h"
 
 enum {
     CANDIDATES = 8,
-    LOOKS = 48,
-    SPARE_LOOKS = 24,
-    LOOKS_A_PAGE = 8, /* of the message */
-    SUBSCRIBERS_A_LOOK = 64,
+    LOOK = 8, /* in units of a glance: at how much a band holds, and not at what its subscribers need */
+    LOOKS = 48 * LOOK,
+    SPARE_LOOKS = 24 * LOOK,
+    LOOKS_A_PAGE = 8 * LOOK, /* of the message */
+    LOOKS_A_BAND = 6 * LOOK,
+    SPARE_LOOKS_A_BAND = 3 * LOOK,
+    SUBSCRIBERS_A_GLANCE = 8,
+    REPAIRS = 64, /* topics */
     UNREAD_MOST = 8,
     RELIEF_EVERY_NS = 1000000,
     RECLAIM_FOR = 4, /* pages of a message that are worth another look at stashes */
@@ -64,12 +72,30 @@ void evictable_recount(struct rtmw_region *r)
             if (load_seq(&r->topics[topic].bands) & (1u << band)) evictable_mark(r, topic, band);
 }
 
+/* Bits over which somebody was stopped: between clearing the one and the other, or after it moved on in a topic that is
+ * pinned. The latter looks like any that is pinned, so it is one at a time that is looked at again. */
+void evictable_repair(struct rtmw_region *r)
+{
+    uint32_t topics = load_seq(&r->hints->topics_top);
+    if (topics > r->header->topics) topics = r->header->topics;
+    if (topics) topic_unpin(r, r->unpin_scan++ % topics);
+    for (uint32_t looked = 0; looked < REPAIRS && looked < topics; looked++) {
+        uint32_t topic = r->repair_scan < topics ? r->repair_scan : 0;
+        uint32_t named = load_seq(&r->topics[topic].evictable) & ((1u << BANDS) - 1);
+        for (; named; named &= named - 1) bitmap_set(evictable_map(r, (uint32_t)__builtin_ctz(named)), topic);
+        r->repair_scan = topic + 1;
+    }
+}
+
 /* ---- one band of a topic ---- */
 
-/* What a band holds of that which is short. */
+static bool is_all_kept(const struct outlook *o) { return o->kept <= (o->history ? o->history : 1); }
+
+/* What a band holds of that which is short, and may have to give. */
 static uint64_t share_of(const struct rtmw_region *r, const struct outlook *o)
 {
-    return r->short_of_pages ? (o->newest.granules - o->passed.granules) & PLACE_GRANULES_MASK : o->kept;
+    if (r->short_of_pages) return (o->newest.granules - o->passed.granules) & PLACE_GRANULES_MASK;
+    return is_all_kept(o) ? 0 : o->kept;
 }
 
 /* The last message of a queue stays, but its block may be taken from it. */
@@ -78,11 +104,15 @@ static bool has_block_to_give(struct rtmw_region *r, const struct outlook *o, co
     return o->kept == 1 && !o->history && load_relaxed(&r->descriptors[last->index].block_granules);
 }
 
-static bool is_all_kept(const struct outlook *o) { return o->kept <= (o->history ? o->history : 1); }
+/* Who holds the last message tells nobody when it lets go: so that one is looked at again. */
+static bool may_be_emptied(struct rtmw_region *r, const struct outlook *o, const struct glimpse *last)
+{
+    return has_block_to_give(r, o, last) && !descriptor_is_held(&r->descriptors[last->index]);
+}
 
 static bool oldest_may_go(struct rtmw_region *r, const struct outlook *o, const struct glimpse *oldest)
 {
-    if (is_all_kept(o) && !(r->short_of_pages && has_block_to_give(r, o, oldest))) return false;
+    if (is_all_kept(o) && !(r->short_of_pages && may_be_emptied(r, o, oldest))) return false;
     return oldest->expired || oldest->sequence <= o->floor[oldest->offer];
 }
 
@@ -126,18 +156,21 @@ static int64_t *looks_for(struct search *s, enum look look)
 static void consider(struct search *s, uint32_t topic, uint32_t band, enum look look, struct victim *best)
 {
     struct rtmw_region *r = s->publisher->region;
+    if (best->share && best->outlook.topic == topic) return;
     struct outlook o = outlook_begin(r, topic, band, look);
     uint64_t share = share_of(r, &o);
-    if (share <= best->share || !is_fair(s, &o, share)) {
-        if (share > best->next) best->next = share;
-        return;
-    }
-    o = outlook_of(r, topic, band, look);
-    *looks_for(s, look) -= 1 + o.subscribers / SUBSCRIBERS_A_LOOK;
-    if (may_give_way(r, &o, s->now)) *best = (struct victim){o, share, best->share};
+    bool is_most = share > best->share && is_fair(s, &o, share), is_kept = !share && is_all_kept(&o);
+    *looks_for(s, look) -= 1;
+    if (!is_most && share > best->next) best->next = share;
+    if (!is_most && !is_kept) return;
+    if (is_most) o = outlook_of(r, topic, band, look);
+    *looks_for(s, look) -= LOOK + o.subscribers / SUBSCRIBERS_A_GLANCE;
+    bool gives = may_give_way(r, &o, s->now); /* one that keeps all it has is not named any more */
+    if (gives && is_most) *best = (struct victim){o, share, best->share};
 }
 
-/* The next topics of the bitmap, from where the last search ended on; the one that holds most. */
+/* The topic that gave way last, and the next ones of the bitmap, from where the last search ended on; the one that holds
+ * most. */
 static struct victim choose(struct search *s, uint32_t band, enum look look)
 {
     struct rtmw_region *r = s->publisher->region;
@@ -145,7 +178,10 @@ static struct victim choose(struct search *s, uint32_t band, enum look look)
     uint32_t topics = r->header->topics, start = *hand < topics ? *hand : 0;
     uint32_t from[] = {start, 0}, end[] = {topics, start}, looked = 0;
     struct victim best = {.share = 0};
-    if (look == LOOK_UNREAD && band == s->band) consider(s, s->publisher->topic_index, band, look, &best);
+    uint32_t own = look == LOOK_UNREAD && band == s->band ? s->publisher->topic_index : topics;
+    uint32_t last = r->evicted_last[look == LOOK_UNREAD][band];
+    if (own < topics) consider(s, own, band, look, &best);
+    if (last != own) consider(s, last, band, look, &best);
     for (int part = 0; part < 2; part++)
         for (uint64_t topic = from[part]; *looks_for(s, look) > 0; topic++) {
             topic = bitmap_next(evictable_map(r, band), topic, end[part]);
@@ -157,12 +193,22 @@ static struct victim choose(struct search *s, uint32_t band, enum look look)
     return best;
 }
 
+/* The same, with at most so many looks. */
+static struct victim choose_within(struct search *s, uint32_t band, enum look look, int64_t looks)
+{
+    int64_t *left = looks_for(s, look), others = *left > looks ? *left - looks : 0;
+    *left -= others;
+    struct victim victim = choose(s, band, look);
+    *left += others;
+    return victim;
+}
+
 static bool give_way(struct search *s, const struct outlook *o)
 {
     struct rtmw_region *r = s->publisher->region;
     struct passing which = {.now = s->now, .most = o->look == LOOK_UNREAD ? UNREAD_MOST : TRIM_MOST};
     which.granules = r->short_of_pages ? s->need : UINT64_MAX;
-    if (!outlook_pass(r, o, 1, &which) && !outlook_empty_last(r, o)) return false;
+    if (!outlook_pass(r, o, 1, &which) && !outlook_empty_last(r, o, s->now)) return false;
     if (r->short_of_pages) stash_flush(r);
     return true;
 }
@@ -179,14 +225,22 @@ static bool gives_more(struct search *s, struct victim *v)
     return gives;
 }
 
+static bool band_gives(struct search *s, uint32_t band, enum look look, int64_t looks, struct victim *victim)
+{
+    *victim = choose_within(s, band, look, looks);
+    if (victim->share && !give_way(s, &victim->outlook)) victim->share = 0;
+    if (victim->share) s->publisher->region->evicted_last[look == LOOK_UNREAD][band] = victim->outlook.topic;
+    return victim->share > 0;
+}
+
+/* The lowest band first; some looks for each, and then all that are left. */
 static bool search_bands(struct search *s, uint32_t highest, enum look look, struct victim *victim)
 {
+    int64_t looks[] = {look == LOOK_UNREAD ? LOOKS_A_BAND : SPARE_LOOKS_A_BAND, INT64_MAX};
     if (gives_more(s, victim)) return true;
-    for (uint32_t band = 0; band <= highest && *looks_for(s, look) > 0; band++) {
-        *victim = choose(s, band, look);
-        if (victim->share && give_way(s, &victim->outlook)) return true;
-    }
-    victim->share = 0;
+    for (int round = 0; round < 2; round++)
+        for (uint32_t band = 0; band <= highest && *looks_for(s, look) > 0; band++)
+            if (band_gives(s, band, look, looks[round], victim)) return true;
     return false;
 }
 
@@ -228,7 +282,7 @@ bool make_room(struct search *s)
 {
     struct rtmw_region *r = s->publisher->region;
     if (s->looks <= 0) return false;
-    s->looks--;
+    s->looks -= LOOK;
     if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
     return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s);
@@ -242,7 +296,7 @@ static bool relieve(rtmw_publisher *p, uint32_t band)
     struct search s = search_begin(p, band, 0);
     struct victim most = {.share = s.own};
     for (uint32_t b = 0; b < BANDS && s.spare_looks > 0; b++) {
-        struct victim victim = choose(&s, b, LOOK_SPARE);
+        struct victim victim = choose_within(&s, b, LOOK_SPARE, LOOKS_A_BAND);
         if (victim.share > most.share && victim.outlook.topic != p->topic_index) most = victim;
     }
     s.need = UINT64_MAX;

@@ -79,6 +79,7 @@ __attribute__((noinline)) static uint32_t claim_making_room(rtmw_publisher *p, u
     struct search search = search_begin(p, band, size);
     uint32_t index = NIL;
     while (index == NIL && make_room(&search)) index = descriptor_claim(p->region, size, band);
+    if (index == NIL) evictable_repair(p->region);
     return index;
 }
 

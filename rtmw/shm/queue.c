@@ -261,6 +261,14 @@ bool glimpse_first(struct rtmw_region *r, struct band *band, uint64_t now, struc
     return glimpse_at(r, band, now, g);
 }
 
+/* Where a cursor that holds its message is, if that is still in the queue; else the oldest. */
+bool glimpse_cursor(struct rtmw_region *r, struct band *band, uint64_t cursor, uint64_t now, struct glimpse *g)
+{
+    g->index = link_index(cursor);
+    g->sequence = sequence_near(link_tag(cursor), band_tail_sequence(r, band));
+    return (g->index != NIL && glimpse_at(r, band, now, g)) || glimpse_first(r, band, now, g);
+}
+
 bool glimpse_next(struct rtmw_region *r, struct band *band, uint64_t now, struct glimpse *g)
 {
     g->index = g->next;

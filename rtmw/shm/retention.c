@@ -42,11 +42,12 @@ static bool counts(const struct outlook *o, struct subscriber_block *block)
 struct outlook outlook_begin(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look)
 {
     struct topic *t = &r->topics[topic];
-    struct outlook o = {.topic = topic, .band = band, .look = look, .offered = load_seq(&t->reliable)};
+    struct outlook o = {.topic = topic, .band = band, .look = look};
     o.passed = passed_standing(r, &t->band[band]);
     o.newest = newest_standing(r, &t->band[band]);
     o.kept = o.newest.sequence > o.passed.sequence ? o.newest.sequence - o.passed.sequence : 0;
-    o.history = load_relaxed(&t->history); /* after the newest: it is promised before it is published */
+    o.offered = load_seq(&t->reliable);    /* after the newest: it is offered and promised before it is published */
+    o.history = load_relaxed(&t->history); /* likewise */
     return o;
 }
 
@@ -79,23 +80,28 @@ uint32_t outlook_pass(struct rtmw_region *r, const struct outlook *o, uint64_t k
     return queue_pass(r, &r->topics[o->topic].band[o->band], which);
 }
 
+static bool is_needed(const struct outlook *o, const struct descriptor *last, uint64_t now)
+{
+    return o->floor[offer_of(last)] < o->newest.sequence && !(now && is_expired(last, now));
+}
+
 /* A queue is never without its last message; but when nobody needs that, its block may go. Its state is read while it is
- * last, so that it is not another message by the time that it is emptied. NULL: it has to stay. */
-static struct descriptor *spare_last(struct rtmw_region *r, const struct outlook *o, uint64_t *state)
+ * last, so that it is not another message by the time that it is emptied. NULL: it has to stay. `now`: see struct passing */
+static struct descriptor *spare_last(struct rtmw_region *r, const struct outlook *o, uint64_t now, uint64_t *state)
 {
     struct band *band = &r->topics[o->topic].band[o->band];
     uint64_t tail = load_seq(&band->tail);
     struct descriptor *last = descriptor_at(r, link_index(tail));
     if (!last || o->history || !load_relaxed(&last->block_granules)) return NULL;
     *state = load_seq(&last->state);
-    if (link_tag(tail) != (o->newest.sequence & TAG_MASK) || o->floor[offer_of(last)] < o->newest.sequence) return NULL;
+    if (link_tag(tail) != (o->newest.sequence & TAG_MASK) || is_needed(o, last, now)) return NULL;
     return load_seq(&band->tail) == tail ? last : NULL;
 }
 
-bool outlook_empty_last(struct rtmw_region *r, const struct outlook *o)
+bool outlook_empty_last(struct rtmw_region *r, const struct outlook *o, uint64_t now)
 {
     uint64_t state;
-    struct descriptor *last = o->kept == 1 ? spare_last(r, o, &state) : NULL;
+    struct descriptor *last = o->kept == 1 ? spare_last(r, o, now, &state) : NULL;
     return last && descriptor_empty(r, last, state, NIL);
 }
 
@@ -107,7 +113,7 @@ uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
     struct outlook o = outlook_of(p->region, p->topic_index, band, LOOK_UNNEEDED);
     struct passing which = {.granules = UINT64_MAX, .most = TRIM_MOST};
     if (o.kept > 1 && outlook_pass(p->region, &o, 1, &which) < o.kept - 1) return NIL;
-    struct descriptor *last = spare_last(p->region, &o, &state);
+    struct descriptor *last = spare_last(p->region, &o, 0, &state);
     return last ? descriptor_inherit(p->region, last, state, size, band) : NIL;
 }
 

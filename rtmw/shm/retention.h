@@ -28,8 +28,8 @@ struct outlook outlook_begin(struct rtmw_region *, uint32_t topic, uint32_t band
 struct outlook outlook_of(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
 /* Passes over the oldest that nobody needs, without the newest `keep`; how many. `which` says how many at most. */
 uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t keep, struct passing *which);
-/* Nobody needs the last message, which is the only one: its block is given back. */
-bool outlook_empty_last(struct rtmw_region *, const struct outlook *);
+/* Nobody needs the last message, which is the only one, or it has expired by now: its block is given back. */
+bool outlook_empty_last(struct rtmw_region *, const struct outlook *, uint64_t now);
 
 /* eviction.c */
 struct victim {
@@ -42,15 +42,16 @@ struct search { /* of one call, for a message */
     uint32_t band;               /* of the message */
     uint64_t need, own;          /* of what is short; and what the publisher's own topic holds of it in that band */
     uint64_t now;                /* CLOCK_MONOTONIC */
-    int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest */
+    int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest; in units of a glance */
     bool hinted;                 /* there may be passed messages that somebody has named */
     uint64_t reclaims;           /* parts of the others' stashes that may still be looked through */
     struct victim spare, unread; /* those that gave way last */
 };
 
 struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
-bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
-bool make_spare_room(struct search *); /* only of what is spare */
+bool make_room(struct search *);             /* after descriptor_claim found nothing: true, try again */
+void evictable_repair(struct rtmw_region *); /* after a search in vain: some of the hints */
+bool make_spare_room(struct search *);       /* only of what is spare */
 /* Memory is low, and no topic that holds more has given way. */
 bool is_pressed(struct rtmw_publisher *, uint32_t band);
 

@@ -143,12 +143,25 @@ bool topic_stands(struct rtmw_region *r, uint64_t life)
     return false;
 }
 
+/* The offers of the next life begin at 0: else a subscriber that has counted before one of them came, as all do that are
+ * there before the publisher, takes messages of the last life for unread ones. So these are counted together, as of a
+ * further offer. */
+static void forget_offers(struct rtmw_region *r, struct band *band)
+{
+    struct descriptor *last = descriptor_at(r, link_index(load_seq(&band->tail)));
+    if (!last) return;
+    for (uint32_t i = 0; i < OFFERS; i++) store_relaxed(&last->count[i], 0u);
+    store_relaxed(&last->offer, (uint8_t)OFFERS);
+}
+
+/* All but the last message goes; who evicts there at the same time helps. */
 static void drop_band(struct rtmw_region *r, struct band *band)
 {
     uint64_t last = queue_settle(r, band);
-    uint32_t evicted = 0, batch = 1;
     store_relaxed(&band->origin, last);
-    while (batch && evicted < r->header->descriptors) evicted += batch = queue_evict(r, band, last, STASH);
+    for (uint32_t left = r->header->descriptors; left > 0 && band_head_sequence(band, last) < last; left--)
+        queue_evict(r, band, last, STASH);
+    forget_offers(r, band);
 }
 
 void topic_reset(struct rtmw_region *r, uint32_t topic)

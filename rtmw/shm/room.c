@@ -8,11 +8,12 @@
  */
 #include <string.h>
 
+#include "retention.h"
 #include "topics.h"
-#include "unread.h"
 #include "waiting.h"
 
 enum { MOST_LOOKED_AT = 256, MOST_EXPELLED = 64 };
+enum { MOST_ASKED = 256, ASKED_PART = 16 }; /* of a topic's subscribers in one look; all within SAME_WAIT */
 enum { SAME_WAIT = 128 }; /* units of `stall`: between two looks of a publisher that waits, also on a loaded machine */
 
 static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
@@ -32,15 +33,23 @@ static uint64_t most_let_through(struct subscriber_block *block, struct rtmw_reg
     return now > oldest.published_ns ? (now - oldest.published_ns) / interval + 1 : 1;
 }
 
+/* The oldest of a band go while they have expired, as many as one look may: others need not be looked at again. */
+static bool pass_expired(struct rtmw_publisher *p, uint32_t band)
+{
+    struct outlook o = outlook_begin(p->region, p->topic_index, band, LOOK_UNREAD); /* and what has not is all needed */
+    struct passing which = {.now = monotonic_ns(), .granules = UINT64_MAX, .most = TRIM_MOST};
+    return outlook_pass(p->region, &o, 1, &which) > 0;
+}
+
 /* Of the oldest messages in a band that this subscriber has not taken: how many have expired before it got them. */
 static uint64_t expired_among(struct rtmw_region *r, struct band *band, struct subscriber_block *block,
                               uint32_t band_number)
 {
-    uint64_t now = monotonic_ns(), expired = 0;
-    uint64_t cursor = sequence_near(link_tag(load_seq(&block->cursor[band_number])), band_tail_sequence(r, band));
+    uint64_t now = monotonic_ns(), expired = 0, word = load_seq(&block->cursor[band_number]);
+    uint64_t cursor = sequence_near(link_tag(word), band_tail_sequence(r, band));
     uint32_t wanted = wanted_by(band, block);
     struct glimpse g;
-    bool found = glimpse_first(r, band, now, &g);
+    bool found = glimpse_cursor(r, band, word, now, &g);
     for (uint32_t looked = 0; found && looked < MOST_LOOKED_AT; looked++) {
         expired += g.expired && g.sequence > cursor && (wanted >> g.offer & 1);
         found = glimpse_next(r, band, now, &g);
@@ -63,11 +72,12 @@ static int64_t room_of(struct rtmw_publisher *p, uint32_t band_number, struct su
     return depth - (int64_t)(expired < waiting ? waiting - expired : 0);
 }
 
+/* Of the fullest subscriber, or 0: one was found full, and the others were not asked. */
 static int64_t least_room(struct rtmw_publisher *p, uint32_t band)
 {
     int64_t room = INT32_MAX;
     struct subscriber_block *block;
-    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++) {
+    for (uint32_t slot = 0; room > 0 && (block = next_subscriber(p->region, p->topic_index, &slot)); slot++) {
         if (!waits_for(p, block)) continue;
         int64_t left = room_of(p, band, block);
         if (left < room) room = left;
@@ -82,6 +92,7 @@ uint32_t room_for_reliable(struct rtmw_publisher *p, uint32_t band)
     if (epoch == p->gate_epoch && left && left <= INT32_MAX) return (uint32_t)left;
     if (epoch != p->gate_epoch) memset(p->gate, 0, sizeof p->gate);
     int64_t room = least_room(p, band);
+    if (!room && pass_expired(p, band)) room = least_room(p, band);
     p->gate_epoch = epoch;
     p->gate[band] = (tail + (uint64_t)room) & TAG_MASK;
     return (uint32_t)room;
@@ -128,27 +139,52 @@ static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subsc
     return topic == p->topic_index && waits_for(p, block) && room_of(p, p->refused_band, block) <= 0;
 }
 
-/* Looks at one subscriber slot. true: its process is dead. */
-static bool expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory)
+/* Participants of which it was found out in this call whether they live: a bit each. */
+struct owners {
+    uint64_t asked[PARTICIPANTS / 64], dead[PARTICIPANTS / 64];
+};
+
+static void ask(struct rtmw_region *r, uint32_t owner, struct owners *owners)
+{
+    if (owner >= PARTICIPANTS || (owners->asked[owner >> 6] & bit_of(owner))) return;
+    owners->asked[owner >> 6] |= bit_of(owner);
+    if (participant_is_dead(r, owner)) owners->dead[owner >> 6] |= bit_of(owner);
+}
+
+/* Looks at one subscriber slot. */
+static void expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory, struct owners *owners)
 {
     struct rtmw_region *r = p->region;
     uint64_t word = load_seq(&r->subscriber_words[slot]);
     uint32_t topic = slot_topic(word);
-    if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) return false;
-    if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) return false;
+    if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) return;
+    if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) return;
     if (load_relaxed(&r->subscribers[slot].lease_ns)) watch(r, topic, slot);
-    return participant_is_dead(r, slot_owner(word));
+    ask(r, slot_owner(word), owners);
+}
+
+/* Some of the subscribers of its topic; the next call goes on behind them. */
+static void expel_mine(struct rtmw_publisher *p, uint32_t top, struct owners *owners)
+{
+    uint32_t most = top / ASKED_PART > MOST_ASKED ? top / ASKED_PART : MOST_ASKED, first = p->expel_scan, slot = first;
+    bool anew = false;
+    for (uint32_t looked = 0; looked < most; slot++, looked++) {
+        bool found = next_subscriber(p->region, p->topic_index, &slot);
+        if (!found && !anew) anew = true, slot = 0, found = next_subscriber(p->region, p->topic_index, &slot);
+        if (!found || (anew && slot >= first)) break;
+        expel(p, slot, false, owners);
+    }
+    p->expel_scan = slot;
 }
 
 void expel_stalled(struct rtmw_publisher *p, bool for_memory)
 {
     struct rtmw_region *r = p->region;
-    bool dead = false;
-    uint32_t top = load_seq(&r->hints->subscribers_top), slot = 0;
+    struct owners owners = {{0}, {0}};
+    uint32_t top = load_seq(&r->hints->subscribers_top);
     if (top > r->header->subscribers) top = r->header->subscribers;
-    if (!for_memory)
-        for (; next_subscriber(r, p->topic_index, &slot); slot++) dead |= expel(p, slot, false);
+    if (!for_memory) expel_mine(p, top, &owners);
     for (uint32_t i = 0; for_memory && i < top && i < MOST_EXPELLED; i++) /* the next call goes on behind them */
-        dead |= expel(p, r->expel_scan++ % top, true);
-    if (dead && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
+        expel(p, r->expel_scan++ % top, true, &owners);
+    if ((owners.dead[0] | owners.dead[1]) && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
 }

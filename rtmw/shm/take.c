@@ -40,9 +40,9 @@ static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
     bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
     if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), true;
     if (is_anothers(s, d)) return true;
-    if (!descriptor_is_message(d)) return count_emptied(s, band), true;
-    if (!timely) return false;
     bool expired = d->expires_ns && is_expired(d, monotonic_ns());
+    if (!expired && !descriptor_is_message(d)) return count_emptied(s, band), true;
+    if (!timely) return false;
     outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
     return true;
 }
@@ -139,8 +139,8 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (is_anothers(s, d)) return false;
     if (!reliabilities_match(d->reliability, s->qos.reliability, false))
         return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
-    if (!descriptor_is_message(d)) return count_emptied(s, band), false;
     if (is_expired(d, now)) return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
+    if (!descriptor_is_message(d)) return count_emptied(s, band), false;
     if (s->qos.min_interval_ns) {
         uint64_t accepted = load_relaxed(&block->accepted_ns);
         if (accepted && d->published_ns < accepted + s->qos.min_interval_ns)

@@ -1,15 +1,14 @@
 /* bounded: no call does more work where a domain has more topics, more subscribers or more messages, and no history of
  * sizes keeps a large message out. Work is counted in atomic operations, by the seam of the explorer (atomics.h). */
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "native.h"
 
 enum {
     TAKE_STEPS = 3000,      /* of one take, whatever there is that it steps over */
     PUBLISH_STEPS = 80000, /* of one publish that is refused, or makes room for 60 kB */
+    WAIT_STEPS = 24000,    /* of one look of a publisher that waits */
+    REFUSED_STEPS = 24000, /* of one that is small and finds nothing */
     TOPICS = 900,
     SUBSCRIBERS = 1900,
     SMALL = 8,
@@ -23,6 +22,13 @@ void rtmw_explore_step(const volatile void *address)
 {
     (void)address;
     steps++;
+}
+
+static void begin(void)
+{
+    uint32_t domain = domain_make(64 << 20, 100);
+    mine = attach(domain);
+    others = attach(domain);
 }
 
 static int within(uint64_t most, int code, const char *what)
@@ -71,6 +77,7 @@ static void crowd_in(const uint8_t *data)
 static void a_refused_publish_looks_at_a_bounded_number_of_topics(void)
 {
     static uint8_t data[60000];
+    begin();
     crowd_in(data);
     rtmw_publisher *hog = publish_on("hog", RTMW_RELIABLE, 0), *urgent = publish_on("urgent", RTMW_ADAPTIVE, 7);
     subscribe_to("hog", deep);
@@ -82,10 +89,30 @@ static void a_refused_publish_looks_at_a_bounded_number_of_topics(void)
     for (int i = 0; i < 200; i++) CHECK(PUBLISHED(rtmw_publish(urgent, data, SMALL, NULL)) == RTMW_OK);
 }
 
+/* Equals, none of which holds more than the publisher's own: that is seen of each of them, and of a part in one call. */
+static void a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_priority(void)
+{
+    char name[32];
+    begin();
+    for (uint32_t i = 0; i < 2 * TOPICS; i++) {
+        snprintf(name, sizeof name, "t/%u", i % TOPICS);
+        CHECK(rtmw_publish(publish_on(name, RTMW_ADAPTIVE, 0), "x", 1, NULL) == RTMW_OK);
+        if (i < TOPICS) subscribe_to(name, idle);
+    }
+    rtmw_publisher *hog = publish_on("hog", RTMW_RELIABLE, 0);
+    subscribe_to("hog", deep);
+    while (rtmw_publish(hog, "x", 1, NULL) == RTMW_OK) {}
+    for (int i = 0; i < 50; i++) {
+        steps = 0;
+        CHECK(within(REFUSED_STEPS, rtmw_publish(hog, "x", 1, NULL), "a refused publish") == RTMW_NO_MEMORY);
+    }
+}
+
 /* Each of a topic's subscribers is asked what it needs, once in a call and not once for each message that goes. */
 static void an_eviction_asks_a_bounded_number_of_subscribers(void)
 {
     static uint8_t data[60000];
+    begin();
     rtmw_publisher *crowded = publish_on("crowded", RTMW_ADAPTIVE, 0), *urgent = publish_on("urgent", RTMW_ADAPTIVE, 7);
     for (int i = 0; i < SUBSCRIBERS; i++) subscribe_to("crowded", i % 2 ? deep : idle);
     subscribe_to("urgent", idle);
@@ -94,6 +121,19 @@ static void an_eviction_asks_a_bounded_number_of_subscribers(void)
             PUBLISHED(rtmw_publish(crowded, data, 600, NULL));
             CHECK(PUBLISHED(rtmw_publish(urgent, data, size, NULL)) == RTMW_OK);
         }
+}
+
+static void a_publisher_that_waits_looks_at_a_bounded_number_of_full_subscribers(void)
+{
+    begin();
+    rtmw_publisher *publisher = publish_on("crowded", RTMW_RELIABLE, 0);
+    for (int i = 0; i < SUBSCRIBERS; i++) subscribe_to("crowded", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
+    while (rtmw_publish(publisher, "x", 1, NULL) == RTMW_OK) {}
+    for (int i = 0; i < 50; i++) {
+        steps = 0;
+        CHECK(within(WAIT_STEPS, rtmw_publish(publisher, "x", 1, NULL), "a publish to full queues") == RTMW_FULL);
+        CHECK(within(WAIT_STEPS, (expel_stalled(publisher, false), 0), "a look while it waits") == 0);
+    }
 }
 
 /* ---- taking what a subscriber does not get ---- */
@@ -145,25 +185,9 @@ static void a_take_drops_a_bounded_number_beyond_the_depth_and_what_is_urgent_co
     CHECK(counters.missed == 0);
 }
 
-/* In a domain and a process of its own. */
-static void alone(void (*work)(void))
-{
-    int status = 0;
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child > 0) {
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
-        return;
-    }
-    uint32_t domain = domain_make(64 << 20, 100);
-    mine = attach(domain);
-    others = attach(domain);
-    work();
-    exit(0);
-}
-
 static void takes(void)
 {
+    begin();
     a_take_steps_over_a_bounded_number_of_thinned_messages_and_the_next_one_goes_on();
     a_take_drops_a_bounded_number_beyond_the_depth_and_what_is_urgent_comes_first();
 }
@@ -172,6 +196,8 @@ int main(void)
 {
     alone(takes);
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics);
+    alone(a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_priority);
+    alone(a_publisher_that_waits_looks_at_a_bounded_number_of_full_subscribers);
     alone(an_eviction_asks_a_bounded_number_of_subscribers);
     printf("no call did more than it may\n");
     return 0;

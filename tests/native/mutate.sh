@@ -187,6 +187,8 @@ mutant "a topic says before its bitmap that nothing may go" eviction \
     's/^    bitmap_clear\(evictable_map\(r, o->band\), o->topic\);$//; s/^    fetch_and\(&r->topics\[o->topic\].evictable, .*$/&\n    bitmap_clear(evictable_map(r, o->band), o->topic);/' "hints: search ‖ append, append" "$@"
 mutant "what is needed is said after the last look" eviction \
     's/^    fetch_or\(&r->topics\[o->topic\].pinned, .*$//; s/^    if \(found && !is_settled\(r, &again, &oldest\)\).*$/&\n    fetch_or(\&r->topics[o->topic].pinned, 1u << o->band);/' "hints: search ‖ take" "$@"
+mutant "what is offered is asked before what it is offered with" retention \
+    's/^    struct outlook o = \{.topic = topic, .band = band, .look = look\};/&\n    o.offered = load_seq(\&t->reliable);/; s/^    o.offered = load_seq\(&t->reliable\);  .*$//' "hints: search ‖ offer" "$@"
 mutant "a subscriber that moves names nothing" take \
     's/topic_unpin\(s->region, s->topic_index\)/(void)0/' "hints: search ‖ take" "$@"
 mutant "a subscriber that leaves names nothing" subscriber \

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "native.h"
@@ -98,6 +99,19 @@ struct rtmw_region *attach(uint32_t domain)
     int code = rtmw_attach(domain, &r);
     CHECK(code == RTMW_OK, "%s", rtmw_describe(code));
     return r;
+}
+
+void alone(void (*work)(void))
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        work();
+        exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 uint64_t random_next(uint64_t *state) /* splitmix64 */

@@ -20,6 +20,8 @@ __attribute__((noreturn, format(printf, 4, 5))) void fail(const char *file, int 
 /* A fresh region whose names go away when this process ends, also by a signal or after `seconds`. */
 uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds);
 struct rtmw_region *attach(uint32_t domain);
+/* In a process of its own, which must end well. */
+void alone(void (*work)(void));
 void *native_mmap(void *, size_t, int, int, int, off_t);
 int native_munmap(void *, size_t);
 

@@ -349,5 +349,5 @@ bool die_at_every_step(void)
     well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
     well &= die_emptying(&(struct fate){"make room", make_room_once}, one_rested_on);
     well &= die_emptying(&(struct fate){"inherit two pages", inherit}, pages_rested_on);
-    return well & die_sweeping() & die_retiring() & die_waking();
+    return well & die_sweeping() & die_retiring() & die_waking() & stop_at_every_step();
 }

@@ -8,21 +8,26 @@
 #include "races.h"
 #include "retention.h"
 
-enum { LENDER = 1, READER = 1 };
+enum { LENDER = 1, READER = 1, THIRD = 2, GLANCES = 12 };
 
 static rtmw_loan loan;
 
 /* ---- topics of which something may go ---- */
 
-static void search_once(void)
+static void search_as(uint32_t who, uint32_t band)
 {
-    struct rtmw_region *r = &world.region[me()];
+    struct rtmw_region *r = &world.region[who];
     lock_take(&r->lock);
-    struct search search = search_begin(&world.publisher[me()], 0, PUBLISHED_BYTES);
-    search.looks = 2;
+    struct search search = search_begin(&world.publisher[who], band, PUBLISHED_BYTES);
+    search.looks = GLANCES;
     make_room(&search);
     lock_give(&r->lock);
 }
+
+static void search_once(void) { search_as(me(), 0); }
+
+/* Its own topic has nothing in that band, so it goes by the bitmap alone. */
+static void search_urgently(void) { search_as(me(), 1); }
 
 static void publish_1(void) { publish_word(me(), 7, PUBLISHED_BYTES); }
 
@@ -84,6 +89,123 @@ static const struct outcome never_hidden[] = {
     {"hidden", FORBIDDEN, "no search finds it"},
     {0},
 };
+
+/* ---- what a publisher offers that comes while somebody looks ---- */
+
+static void two_that_may_go_unread(void)
+{
+    open_publisher(0, RTMW_TIMELY, 1);
+    open_subscriber(0, RTMW_ADAPTIVE, 8);
+    open_subscriber(THIRD, RTMW_RELIABLE, 8);
+    for (int i = 0; i < 2; i++) publish_word(0, 7, PUBLISHED_BYTES);
+}
+
+static void offer_reliable(void)
+{
+    open_publisher(me(), RTMW_RELIABLE, 8);
+    for (uint64_t value = 1; value <= 2; value++) publish_word(me(), value, PUBLISHED_BYTES);
+}
+
+static const char *all_that_is_needed_is_there(void)
+{
+    rtmw_message m;
+    for (uint64_t value = 1; value <= 2; value++)
+        if (!take_word(THIRD, &m) || word_of(&m) != value) return "evicted";
+    return "kept";
+}
+
+static const struct outcome kept_if_offered[] = {
+    {"kept", ACCEPTABLE, "both, for the RELIABLE subscriber"},
+    {"evicted", FORBIDDEN, "a RELIABLE subscriber lost a message of a RELIABLE publisher"},
+    {0},
+};
+
+/* ---- stopped for good, and not dead: nobody sweeps ---- */
+
+enum { STOPPED_ONE = 0, OTHER = 1 };
+
+static void one_message_and_a_third(void)
+{
+    one_message();
+    open_publisher(THIRD, RTMW_TIMELY, 1);
+}
+
+static void append_two(void)
+{
+    world.claiming = OTHER;
+    for (int i = 0; i < 2; i++) publish_word(OTHER, 7, PUBLISHED_BYTES);
+}
+
+/* As a search leaves a topic of which nothing may go. */
+static void name_no_more(void)
+{
+    world.shared.topics[0].pinned = 1;
+    world.shared.topics[0].evictable = 0;
+    world.shared.evictable[0] = 0;
+}
+
+static void one_message_that_stays(void)
+{
+    one_message_and_a_third();
+    name_no_more();
+}
+
+/* All that the topic has is needed. */
+static void pinned(void)
+{
+    open_publisher(OTHER, RTMW_RELIABLE, 8);
+    open_subscriber(STOPPED_ONE, RTMW_RELIABLE, 8);
+    open_publisher(THIRD, RTMW_TIMELY, 1);
+    append_two();
+    name_no_more();
+}
+
+static void take_2(void)
+{
+    rtmw_message m[2];
+    uint32_t count;
+    take_some(&world.subscriber[me()], m, 2, &count);
+}
+
+static void nothing_further(void) {}
+
+/* By others, who find nothing and repair what they may; so the next one would. */
+static bool is_hidden_from_searches(void)
+{
+    struct outlook o;
+    world.claiming = THIRD;
+    for (int i = 0; i < TOPICS; i++) {
+        search_as(THIRD, 1);
+        evictable_repair(&world.region[THIRD]);
+    }
+    world.claiming = AUDITOR;
+    o = outlook_of(&world.region[AUDITOR], 0, 0, LOOK_UNREAD);
+    return o.kept > 1 && o.floor[0] > o.passed.sequence && !is_named();
+}
+
+static bool stop_in(const char *name, void (*prepare)(void), void (*act)(void), void (*then)(void))
+{
+    bool stopped = true;
+    uint32_t step;
+    for (step = 1; stopped; step++) {
+        world_make((struct size){6, 1});
+        prepare();
+        stopped = run_until_step(act, step);
+        then();
+        if (!is_hidden_from_searches() && !world.broken[0]) continue;
+        fprintf(stderr, "stopped in %s at step %u: what may go is hidden %s\n", name, step, world.broken);
+        return false;
+    }
+    printf("stopped in %-28s %4u steps, then others search\n", name, step - 2);
+    return true;
+}
+
+bool stop_at_every_step(void)
+{
+    return stop_in("a search, before appends", one_message_and_a_third, search_urgently, append_two) &
+           stop_in("an append, before appends", one_message_that_stays, publish_1, append_two) &
+           stop_in("a take of what is pinned", pinned, take_2, nothing_further);
+}
 
 /* ---- descriptors and pages that are free ---- */
 
@@ -171,6 +293,8 @@ const struct race hint_races[] = {
     {"hints: search ‖ append, append", {5, 1}, 2, 2, one_of_a_history_of_two, {search_once, publish_2}, named_if_it_may_go, never_hidden},
     {"hints: search ‖ take", {4, 1}, 2, 3, two_that_are_needed, {search_once, take_1}, named_if_it_may_go, never_hidden},
     {"hints: search ‖ leave", {4, 1}, 2, 2, two_that_are_needed, {search_once, leave}, named_if_it_may_go, never_hidden},
+    {"hints: search ‖ offer RELIABLE", {6, 1}, 2, 1, two_that_may_go_unread, {search_urgently, offer_reliable},
+     all_that_is_needed_is_there, kept_if_offered},
     {"hints: claim ‖ drop", {2, 1}, 2, 3, lend_small, {loan_small, drop}, all_is_named, all_named},
     {"hints: claim ‖ drop, a page", {2, 1}, 2, 3, lend_page, {loan_page, drop}, all_is_named, all_named},
     {"hints: claim ‖ drop, granules", {2, 1}, 2, 2, lend_granules, {loan_granules, drop}, all_is_named, all_named},

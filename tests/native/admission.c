@@ -1,0 +1,193 @@
+/* admission: what is urgent finds what may give way, wherever that is; small messages leave room for large ones; and what is
+ * gone, expired or of an earlier life of a topic's slot fills nobody's depth. */
+#include "native.h"
+
+enum { MIB = 1 << 20, POOL = 64 * MIB, SMALL = 8, CROWD = 60 };
+
+static struct rtmw_region *mine, *others; /* two participants */
+static uint8_t data[12 * MIB];
+
+static const rtmw_subscriber_qos idle = RTMW_SUBSCRIBER_QOS;
+static const rtmw_subscriber_qos deep = {RTMW_RELIABLE, 1u << 30, 0, 0, 0, 0};
+static const rtmw_subscriber_qos deep_adaptive = {RTMW_ADAPTIVE, 1u << 30, 0, 0, 0, 0};
+static const rtmw_message_qos over_at_once = {-1, 1, 0, 0, 0};
+
+static void begin(void)
+{
+    uint32_t domain = domain_make(POOL, 100);
+    mine = attach(domain);
+    others = attach(domain);
+}
+
+static rtmw_publisher *publish_on(const char *topic, rtmw_reliability reliability, uint8_t priority)
+{
+    rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
+    rtmw_publisher *publisher;
+    qos.reliability = reliability;
+    qos.priority = priority;
+    CHECK(rtmw_publisher_open(mine, topic, NULL, &qos, &publisher) == RTMW_OK);
+    return publisher;
+}
+
+static rtmw_subscriber *subscribe_to(const char *topic, rtmw_subscriber_qos qos)
+{
+    rtmw_subscriber *subscriber;
+    CHECK(rtmw_subscriber_open(others, topic, NULL, &qos, &subscriber) == RTMW_OK);
+    return subscriber;
+}
+
+/* Until it is refused, at most so many times; how many were published. */
+static int fill(rtmw_publisher *publisher, uint64_t size, int most, const rtmw_message_qos *qos)
+{
+    int count = 0;
+    while (count < most && rtmw_publish(publisher, data, size, qos) == RTMW_OK) count++;
+    return count;
+}
+
+/* ---- what gives way ---- */
+
+/* Each keeps its last message, whose block nobody is short of: more than one call looks at, in a band below the hog's. */
+static void a_crowd_of_a_lower_priority_hides_nothing_that_may_go(void)
+{
+    char name[32];
+    begin();
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(name, sizeof name, "t/%d", i);
+        CHECK(fill(publish_on(name, RTMW_ADAPTIVE, 0), 200, 1, NULL) == 1);
+    }
+    rtmw_publisher *hog = publish_on("hog", RTMW_ADAPTIVE, 1), *urgent = publish_on("urgent", RTMW_RELIABLE, 7);
+    subscribe_to("hog", deep_adaptive);
+    subscribe_to("urgent", deep);
+    fill(hog, SMALL, 40000, NULL);
+    int accepted = fill(urgent, SMALL, 20000, NULL);
+    CHECK(accepted == 20000, "%d", accepted);
+}
+
+/* The same with what is not spare, for that which has expired in a higher band: a publisher of any band may have it. */
+static void a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired(void)
+{
+    char name[32];
+    begin();
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(name, sizeof name, "t/%d", i);
+        subscribe_to(name, idle);
+        CHECK(fill(publish_on(name, RTMW_ADAPTIVE, 0), 200, 5, NULL) == 5);
+    }
+    subscribe_to("needed", deep);
+    fill(publish_on("needed", RTMW_RELIABLE, 0), 4000, 12000, NULL);
+    rtmw_publisher *expired = publish_on("expired", RTMW_ADAPTIVE, 1), *other = publish_on("other", RTMW_RELIABLE, 0);
+    subscribe_to("expired", deep_adaptive);
+    subscribe_to("other", deep);
+    fill(expired, MIB, 8, &over_at_once);
+    int accepted = fill(other, 4000, 2000, NULL);
+    CHECK(accepted == 2000, "%d", accepted);
+}
+
+/* What RELIABLE subscribers need takes the rest of what all may have; then there is a topic of which 10 MiB may go. */
+static rtmw_publisher *urgent_where_10_mib_may_go(void)
+{
+    subscribe_to("needed", deep);
+    subscribe_to("may go", deep_adaptive);
+    CHECK(fill(publish_on("needed", RTMW_RELIABLE, 0), MIB, 34, NULL) == 34);
+    CHECK(fill(publish_on("may go", RTMW_ADAPTIVE, 0), MIB, 10, NULL) == 10);
+    subscribe_to("urgent", deep);
+    return publish_on("urgent", RTMW_RELIABLE, 7);
+}
+
+static void a_large_last_message_that_is_held_hides_nothing_that_may_go(void)
+{
+    rtmw_message held;
+    begin();
+    rtmw_subscriber *viewer = subscribe_to("view", idle);
+    CHECK(fill(publish_on("view", RTMW_ADAPTIVE, 0), sizeof data, 1, NULL) == 1);
+    CHECK(rtmw_take(viewer, &held) == RTMW_OK);
+    int accepted = fill(urgent_where_10_mib_may_go(), MIB, 30, NULL);
+    CHECK(accepted >= 8 + 9, "%d: the reserve, and what may go", accepted);
+}
+
+static void a_large_last_message_that_has_expired_gives_its_block_and_is_counted_as_expired(void)
+{
+    rtmw_message m;
+    rtmw_subscriber_counters counters;
+    begin();
+    rtmw_subscriber *viewer = subscribe_to("view", deep);
+    CHECK(fill(publish_on("view", RTMW_RELIABLE, 0), sizeof data, 1, &over_at_once) == 1);
+    int accepted = fill(urgent_where_10_mib_may_go(), MIB, 28, NULL);
+    CHECK(accepted == 28, "%d: the reserve, 12 that have expired, and some of what may go", accepted);
+    CHECK(rtmw_take(viewer, &m) == RTMW_EMPTY);
+    rtmw_subscriber_count(viewer, &counters);
+    CHECK(counters.expired == 1 && counters.missed == 0);
+}
+
+/* ---- small messages and large ones ---- */
+
+/* Of most of these sizes a page has a rest that fits none. */
+static void small_messages_that_stay_leave_room_for_an_eighth_whatever_their_size(void)
+{
+    static const uint32_t sizes[] = {600, 900, 1100, 1400};
+    uint64_t state = 12;
+    begin();
+    subscribe_to("small", deep);
+    rtmw_publisher *small = publish_on("small", RTMW_RELIABLE, 0);
+    for (int i = 0; i < 14000; i++)
+        CHECK(rtmw_publish(small, data, sizes[random_below(&state, 4)], NULL) == RTMW_OK, "message %d", i);
+    CHECK(rtmw_publish(publish_on("large", RTMW_ADAPTIVE, 0), data, POOL / 8, NULL) == RTMW_OK);
+}
+
+/* ---- depth ---- */
+
+static void a_queue_of_expired_messages_is_empty_however_many_there_are(void)
+{
+    begin();
+    subscribe_to("t", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
+    int accepted = fill(publish_on("t", RTMW_RELIABLE, 0), SMALL, 2000, &over_at_once);
+    CHECK(accepted == 2000, "%d", accepted);
+}
+
+static void expired_messages_fill_no_depth_behind_many_that_only_others_need(void)
+{
+    rtmw_message m;
+    begin();
+    subscribe_to("t", deep);
+    rtmw_subscriber *reader = subscribe_to("t", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
+    rtmw_publisher *publisher = publish_on("t", RTMW_RELIABLE, 0);
+    for (int i = 0; i < 300; i++) {
+        CHECK(fill(publisher, SMALL, 1, NULL) == 1 && rtmw_take(reader, &m) == RTMW_OK);
+        CHECK(rtmw_release(others, m.descriptor) == RTMW_OK);
+    }
+    int accepted = fill(publisher, SMALL, 20, &over_at_once);
+    CHECK(accepted == 20, "%d", accepted);
+}
+
+static void a_topic_in_a_slot_that_is_used_anew_counts_only_its_own_messages(void)
+{
+    char name[32];
+    rtmw_message m;
+    rtmw_subscriber_counters counters;
+    begin();
+    for (uint32_t i = 0; i < mine->header->topics; i++) {
+        snprintf(name, sizeof name, "old/%u", i);
+        rtmw_publisher *old = publish_on(name, RTMW_RELIABLE, 0);
+        CHECK(fill(old, SMALL, 20, NULL) == 20);
+        rtmw_publisher_close(old);
+    }
+    rtmw_subscriber *subscriber = subscribe_to("new", (rtmw_subscriber_qos){RTMW_TIMELY, 4, 0, 0, 0, 0});
+    CHECK(fill(publish_on("new", RTMW_TIMELY, 0), SMALL, 2, NULL) == 2);
+    CHECK(rtmw_take(subscriber, &m) == RTMW_OK && rtmw_take(subscriber, &m) == RTMW_OK);
+    rtmw_subscriber_count(subscriber, &counters);
+    CHECK(counters.received == 2 && counters.missed == 0);
+}
+
+int main(void)
+{
+    alone(a_crowd_of_a_lower_priority_hides_nothing_that_may_go);
+    alone(a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired);
+    alone(a_large_last_message_that_is_held_hides_nothing_that_may_go);
+    alone(a_large_last_message_that_has_expired_gives_its_block_and_is_counted_as_expired);
+    alone(small_messages_that_stay_leave_room_for_an_eighth_whatever_their_size);
+    alone(a_queue_of_expired_messages_is_empty_however_many_there_are);
+    alone(expired_messages_fill_no_depth_behind_many_that_only_others_need);
+    alone(a_topic_in_a_slot_that_is_used_anew_counts_only_its_own_messages);
+    printf("nothing that may go was hidden, and nobody was full of what he will not get\n");
+    return 0;
+}
