@@ -60,17 +60,18 @@ class Crowd:
         self.bytes -= size
 
 
-def test_small_messages_that_stay_are_no_obstacle() -> None:
+@pytest.mark.parametrize("kept", [1, 8, 16])
+def test_small_messages_that_stay_are_no_obstacle(kept: int) -> None:
     """A hundred topics that keep 200 bytes each, now and then a new one, beside a stream of images."""
     random = Random(7)
-    states = [rtmw.Publisher(f"state/{number}", history=1) for number in range(100)]
+    states = [rtmw.Publisher(f"state/{number}", history=kept) for number in range(100)]
     viewer, images = rtmw.Subscriber("image"), rtmw.Publisher("image")
     for number in range(12_000):
         images.publish(bytes(PAGE * random.randint(1, 16)))
         if number % 4 == 3:
             viewer.take_many(DEEP)
-        if number % 20 == 0:
-            assert states[number // 20 % 100].publish(bytes(200))
+        if number % 5 == 0:
+            assert states[number // 5 % 100].publish(bytes(200))
     viewer.take_many(DEEP)
     large = rtmw.Publisher("large")
     for part in (4, 8, 16):

@@ -22,11 +22,14 @@ static uint32_t granules_for(uint64_t size)
     return size <= IN_PLACE ? 0 : (uint32_t)((size + GRANULE - 1) / GRANULE);
 }
 
-/* A block that is kept must hold the message and not waste more than it carries. */
+/* A block that is kept must hold the message and not waste more than it carries. A message that needs no whole page shares
+ * one: where it stayed in a page of its own, that would lie anywhere, and divide the room for large ones. */
 static bool block_suits(struct descriptor *d, uint32_t granules)
 {
     uint32_t has = load_relaxed(&d->block_granules);
-    return has >= granules && (granules == 0 ? has == 0 : has <= 2 * granules + GRANULES_A_PAGE);
+    if (granules == 0) return has == 0;
+    bool alike = (has >= GRANULES_A_PAGE) == (granules >= GRANULES_A_PAGE);
+    return alike && has >= granules && has <= 2 * granules + GRANULES_A_PAGE;
 }
 
 void *block_of(struct rtmw_region *r, struct descriptor *d, uint64_t size)
