@@ -319,12 +319,13 @@ static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_
     return !held;
 }
 
-/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. One whose
- * cursor says that it has read it may be about to look at the state: it holds the message since before it said so. */
+/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. Who asks has
+ * seen that nobody holds it, after the cursors said that all have read it: one whose cursor says so may be about to look at
+ * the state, and holds the message since before it said so. */
 bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint32_t heir)
 {
     uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);
-    if (state_kind(state) != QUEUED || has_holders(d)) return false;
+    if (state_kind(state) != QUEUED) return false;
     return cas64(&d->state, state, mine) && finish_emptying(r, d, mine, heir);
 }
 

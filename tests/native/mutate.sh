@@ -75,8 +75,10 @@ mutant "the dead keep what they were appending" descriptors \
     's/if \(descriptor_take_over\(r, index, state\)\) descriptor_free\(r, index\);//' "death" "$@"
 mutant "a message is emptied without a second look at holders" descriptors \
     's/bool held = load_relaxed\(&d->block_granules\) && has_holders\(d\);/bool held = false;/' "empty last" "$@"
-mutant "a message is emptied without a first look at holders" descriptors \
-    's/ \|\| has_holders\(d\)\) return false;/) return false;/' "empty last" "$@"
+mutant "a message is emptied without a first look at holders" eviction \
+    '/^static bool may_be_emptied/,/^}/ s/ && !descriptor_is_held\(.*\);/;/' "empty last" "$@"
+mutant "a block is passed on without a first look at holders" descriptors \
+    '/^uint32_t descriptor_inherit/,/^}/ s/has_holders\(d\) \|\| //' "inherit" "$@"
 mutant "the state of the last message is read after it was seen to be last" retention \
     's/descriptor_empty\(r, last, state, NIL\)/descriptor_empty(r, last, load_seq(\&last->state), NIL)/' "empty last" "$@"
 mutant "a message whose block is half given back becomes one again" descriptors \
