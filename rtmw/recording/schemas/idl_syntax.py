@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rtmw.recording.schemas.idl_tokens import Tokens
+from rtmw.errors import UnsupportedType
+from rtmw.recording.schemas.idl_tokens import Tokens, number, unquoted
 
 PRIMITIVES: Final[dict[tuple[str, ...], str]] = {
     ("unsigned", "long", "long"): "uint64",
@@ -27,6 +29,10 @@ UNSUPPORTED: Final = ("any", "fixed", "wstring", "Object", "ValueBase", "void")
 OTHERS: Final = ("interface", "local", "abstract", "valuetype", "exception", "bitset", "native", "component")
 """Definitions of what is no data, or has no counterpart."""
 _BINARY: Final = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+_DEEPEST: Final = 32
+"""Modules, types and brackets within each other."""
+_LONGEST_NAME: Final = 16
+"""Parts of a name in its modules."""
 _IN_BRACKETS: Final = 4
 """Where `>` ends a bound, and `>>` two of them: the operators from here on."""
 
@@ -92,6 +98,16 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
         self._found: dict[str, Declaration] = {}
+        self._depth = 0
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        """Around whatever may be within itself."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UnsupportedType(f"the IDL is nested too deeply: more than {_DEEPEST} levels")
+        yield
+        self._depth -= 1
 
     def specification(self) -> dict[str, Declaration]:
         while self._tokens.ahead.kind != "end":
@@ -126,7 +142,8 @@ class _Parser:
         while not self._tokens.accept("}"):
             if self._tokens.ahead.kind == "end":
                 self._tokens.refuse("'}'")
-            self._definition(inner)
+            with self._deeper():
+                self._definition(inner)
 
     def _other(self, scope: tuple[str, ...]) -> None:
         """What is not supported, to its end: a message that needs it says so."""
@@ -230,7 +247,7 @@ class _Parser:
         if tokens.accept("string"):
             return Spec("string", (), self._bound(scope))
         if tokens.accept("sequence", "<"):
-            inner = self._spec(scope)
+            inner = self._inner(scope)
             size = self._expression(scope, _IN_BRACKETS) if tokens.accept(",") else None
             tokens.expect(">")
             return Spec("sequence", (inner,), size)
@@ -241,13 +258,18 @@ class _Parser:
             self._bound(scope)
             return Spec("unsupported", (word,))
         if tokens.at("struct", "union", "enum"):  # defined where it is used
-            return Ref(self._constructed(scope, {}), scope)
+            with self._deeper():
+                return Ref(self._constructed(scope, {}), scope)
         return Ref(self._scoped_name(), scope)
 
+    def _inner(self, scope: tuple[str, ...]) -> Any:
+        with self._deeper():
+            return self._spec(scope)
+
     def _map(self, scope: tuple[str, ...]) -> Spec:
-        key = self._spec(scope)
+        key = self._inner(scope)
         self._tokens.expect(",")
-        value = self._spec(scope)
+        value = self._inner(scope)
         if self._tokens.accept(","):
             self._expression(scope, _IN_BRACKETS)
         self._tokens.expect(">")
@@ -263,8 +285,12 @@ class _Parser:
     def _scoped_name(self) -> str:
         name = "::" if self._tokens.accept("::") else ""
         name += self._tokens.name()
+        parts = 1
         while self._tokens.accept("::"):
             name += "::" + self._tokens.name()
+            parts += 1
+            if parts > _LONGEST_NAME:
+                raise UnsupportedType(f"the IDL has a name of more than {_LONGEST_NAME} parts")
         return name
 
     def _notes(self, scope: tuple[str, ...]) -> Notes:
@@ -292,9 +318,11 @@ class _Parser:
         tokens = self._tokens
         for sign in "+-~":
             if tokens.accept(sign):
-                return Operation(sign, (self._operand(scope),))
+                with self._deeper():
+                    return Operation(sign, (self._operand(scope),))
         if tokens.accept("("):
-            inner = self._expression(scope)
+            with self._deeper():
+                inner = self._expression(scope)
             tokens.expect(")")
             return inner
         if tokens.ahead.kind in ("text", "character", "number"):
@@ -307,16 +335,7 @@ class _Parser:
         token = self._tokens.take()
         if token.kind == "number":
             return number(token.text)
-        text = str(ast.literal_eval(token.text.removeprefix("L")))
+        pieces = [unquoted(token)]
         while token.kind == "text" and self._tokens.ahead.kind == "text":  # adjacent ones are one
-            text += str(ast.literal_eval(self._tokens.take().text.removeprefix("L")))
-        return text
-
-
-def number(text: str) -> int | float:
-    """The value of a number as IDL and C write it."""
-    if text.lower().startswith("0x"):
-        return int(text, 16)
-    if text.isdigit():
-        return int(text, 8) if text.startswith("0") and set(text) <= set("01234567") else int(text)
-    return float(text.rstrip("fFdDlL"))
+            pieces.append(unquoted(self._tokens.take()))
+        return "".join(pieces)
