@@ -214,6 +214,8 @@ def _read_node(node: Any, level: int = 1) -> Node:
             made = Array(_read_node(element, level + 1), checks.count(length))
         case {"optional": element, **others}:
             made = Maybe(_read_node(element, level + 1))
+            if isinstance(strip(made.element), Maybe):
+                raise ValueError("an optional member is optional again")
         case {"typedef": element, "as": name, **others}:
             made = Typedef(checks.type_name(name), _read_node(element, level + 1))
         case {"map": [key, value], **others}:

@@ -79,6 +79,7 @@ STRANGE: dict[str, tuple[dict[str, Any], str]] = {
     "a version that is true": (document([], xcdr=True), "is not a version of CDR"),
     "a version that is a fraction": (document([], xcdr=1.0), "is not a version of CDR"),
     "a type with something beside": (document([["a", {"type": "A", "x": 1}]]), "is not a type"),
+    "an optional that is optional": (document([["a", {"optional": {"optional": "int8"}}]], xcdr=2), "optional again"),
     "a map of one thing": (document([["a", {"map": ["int8"]}]]), "is not a type"),
     "itself": (document([["a", {"type": "A"}]]), "contains itself"),
     "itself in another": (document([["a", {"type": "B"}]], {"B": struct(["a", {"type": "A"}])}), "contains itself"),

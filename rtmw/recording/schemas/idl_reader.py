@@ -92,7 +92,7 @@ class _Reader:
         found = self._declarations.get(name)
         if found is None or found.kind != "struct":
             there = [name for name, part in self._declarations.items() if part.kind == "struct"]
-            raise UnsupportedType(f"the IDL has no struct {name}, but {', '.join(there[:8]) or 'none at all'}")
+            raise UnsupportedType(f"the IDL has no struct {name}, but {', '.join(there[:8])[:500] or 'none at all'}")
         self._named(name)
         return Schema(name, default_xcdr(self._types) if xcdr is None else xcdr, self._types)
 

@@ -33,6 +33,7 @@ _DEEPEST: Final = 32
 """Modules, types and brackets within each other."""
 _LONGEST_NAME: Final = 16
 """Parts of a name in its modules."""
+_LONGEST_NAME_TEXT: Final = 500
 _IN_BRACKETS: Final = 4
 """Where `>` ends a bound, and `>>` two of them: the operators from here on."""
 
@@ -289,8 +290,8 @@ class _Parser:
         while self._tokens.accept("::"):
             name += "::" + self._tokens.name()
             parts += 1
-            if parts > _LONGEST_NAME:
-                raise UnsupportedType(f"the IDL has a name of more than {_LONGEST_NAME} parts")
+            if parts > _LONGEST_NAME or len(name) > _LONGEST_NAME_TEXT:
+                raise UnsupportedType(f"the IDL has a name of more than {_LONGEST_NAME} parts, or a very long one")
         return name
 
     def _notes(self, scope: tuple[str, ...]) -> Notes:

@@ -58,6 +58,8 @@ _PARTS: Final = {
 """What recorders may leave out, because everybody knows it."""
 
 RULER: Final = "=" * 80
+_SHOWN: Final = 127
+"""Characters of a name in an error."""
 PLACEHOLDER: Final = "structure_needs_at_least_one_member"
 """What ROS 2 puts into a message that holds nothing."""
 
@@ -84,12 +86,12 @@ def from_ros2msg(text: str, name: str) -> Schema:
         if part in types:
             continue
         if part not in texts:
-            raise UnsupportedType(f"the definition of {name} needs {part}, which does not follow it")
+            raise UnsupportedType(f"the definition of {name[:_SHOWN]} needs {part[:_SHOWN]}, which does not follow it")
         fields = tuple(_fields(part, texts[part]))
         types[part] = Struct(fields, {"extensibility": "final"})
         members += len(fields)
         if len(types) > TYPES or members > MEMBERS:
-            raise UnsupportedType(f"{name} has more than {TYPES} definitions, or more than {MEMBERS} members")
+            raise UnsupportedType(f"{name[:_SHOWN]} has more than {TYPES} definitions, or more than {MEMBERS} members")
         ahead += reversed([target for field in fields for target in _targets(field.node)])
     return Schema(top, 1, types)
 
@@ -115,7 +117,7 @@ def _fields(owner: str, text: str) -> Iterator[Field]:
         if not plain or plain.startswith("#"):
             continue
         if match is None:
-            raise UnsupportedType(f"{owner} has a line that is no field: {shown(plain)}")
+            raise UnsupportedType(f"{owner[:_SHOWN]} has a line that is no field: {shown(plain)}")
         if match["rest"].lstrip().startswith("="):  # a constant
             continue
         found = True
@@ -140,7 +142,7 @@ def _element(owner: str, word: str, bound: str | None) -> Node:
     if word == "string":
         return Text(int(bound) if bound else None)
     if word == "wstring":
-        raise UnsupportedType(f"{owner} has a wstring, which cannot be decoded")
+        raise UnsupportedType(f"{owner[:_SHOWN]} has a wstring, which cannot be decoded")
     if word in PRIMITIVES:
         return Primitive(PRIMITIVES[word])
     if "/" in word:
