@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from rtmw.columns import Decoder, described_decoder, encode
+from rtmw.columns import Decoder, _columns, described_decoder, encode
 from rtmw.columns import program as columns_program
 from rtmw.columns.rows import Rows
 from rtmw.types import MessageType, from_description
@@ -83,14 +83,23 @@ def _compare(kind: MessageType, data: bytes, is_bad: bool) -> None:
         raise Harm(f"a payload is {'damaged' if is_bad else 'whole'} in bulk only: {kind.description!r} {data!r}")
 
 
-def _any_array() -> None:
-    """Rows of elements without content."""
+def _larger_elements() -> None:
     real = columns_program.minimum_size
-    columns_program.minimum_size = lambda node, schema: max(real(node, schema), 1)
+    columns_program.minimum_size = lambda node, schema: 4 * real(node, schema)
 
 
-MUTANTS: Final[dict[str, Callable[[], None]]] = {"rows of nothing": _any_array}
-"""Readers without one of their bounds: the attack must see harm."""
+def _any_bound() -> None:
+    """Of texts and sequences."""
+    real = columns_program.Op
+    columns_program.Op = lambda *given, **named: real(*given, **named | {"length": _length(*given, **named)})  # type: ignore[assignment]
+
+
+def _length(code: int, *_: object, length: int = 0, **__: object) -> int:
+    return 0 if code in (_columns.TEXT, _columns.SEQUENCE) else length
+
+
+MUTANTS: Final[dict[str, Callable[[], None]]] = {"larger elements": _larger_elements, "any bound": _any_bound}
+"""Readers that judge otherwise than the codec: the attack must see it."""
 
 if __name__ == "__main__":
     main(attack, MUTANTS)
