@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from keyword import iskeyword
-from typing import Any, Final
+from typing import Any, Final, cast
 
 TYPES: Final = 256
 """Definitions in one description."""
@@ -43,16 +43,21 @@ def record(value: Any, what: str) -> dict[str, Any]:
     """A JSON object."""
     if type(value) is not dict:
         raise ValueError(f"{shown(value)} is not {what}")
-    return value
+    return cast("dict[str, Any]", value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def row(value: Any, what: str, least: int = 0, most: int = MEMBERS) -> list[Any]:
     """A JSON array of `least` to `most` elements."""
-    if type(value) is not list:
+    if not _is_list(value):
         raise ValueError(f"{shown(value)} is not {what}")
-    if not least <= len(value) <= most:
-        raise ValueError(f"{what} has {len(value)} elements; it has {least} to {most}")
-    return value
+    elements: list[Any] = value
+    if not least <= len(elements) <= most:
+        raise ValueError(f"{what} has {len(elements)} elements; it has {least} to {most}")
+    return elements
 
 
 def type_name(name: Any) -> str:
@@ -137,6 +142,10 @@ def _is_plain_text(value: str) -> bool:
     return len(value) <= _WORD_LIMIT and value.isascii() and value.isprintable() and not set(value) & {'"', "\\"}
 
 
+def _member_id(value: Any) -> int:
+    return number(value, 0, _ID_LIMIT - 1, "a member id")
+
+
 def _idl_name(value: Any) -> str:
     """The name of a member in IDL, where Python's keywords are names like others."""
     if not isinstance(value, str) or len(value) > _WORD_LIMIT or not _MEMBER_NAME.fullmatch(value):
@@ -146,7 +155,7 @@ def _idl_name(value: Any) -> str:
 
 _MEMBER_NOTES: Final[dict[str, Any]] = {
     "key": boolean,
-    "id": lambda value: number(value, 0, _ID_LIMIT - 1, "a member id"),
+    "id": _member_id,
     "hash_id": _hash_text,
     "must_understand": boolean,
     "name": _idl_name,
@@ -163,14 +172,22 @@ def member_notes(given: Any) -> dict[str, Any]:
     return dict(notes)
 
 
+def _extensibility(value: Any) -> str:
+    return one_of(value, "final", "appendable", "mutable")
+
+
+def _auto_id(value: Any) -> str:
+    return one_of(value, "hash", "sequential")
+
+
 def _key_list(value: Any) -> list[str]:
     return [member_name(name) for name in row(value, "a key list")]
 
 
 _STRUCT_NOTES: Final[dict[str, Any]] = {
-    "extensibility": lambda value: one_of(value, "final", "appendable", "mutable"),
+    "extensibility": _extensibility,
     "xcdrv2": boolean,
-    "autoid": lambda value: one_of(value, "hash", "sequential"),
+    "autoid": _auto_id,
     "keylist": _key_list,
 }
 

@@ -264,6 +264,14 @@ def _union_fault(part: Definition, schema: Schema) -> str | None:
     return f"{checks.shown(strange[0])} is no label of a union of {kind.name}" if strange else None
 
 
+def _is_character(label: Any) -> bool:
+    return isinstance(label, str) and label.isascii()
+
+
+def _is_wide_character(label: Any) -> bool:
+    return isinstance(label, str) or -(1 << 15) <= label < 1 << 15
+
+
 def _is_in(least: int, most: int) -> Callable[[Any], bool]:
     return lambda label: isinstance(label, int) and least <= label <= most
 
@@ -274,7 +282,7 @@ _LABELS: Final[dict[str, Callable[[Any], bool]]] = {
     if code in "bhiqBHIQ"
 } | {
     "boolean": _is_in(0, 1),
-    "char": lambda label: isinstance(label, str) and label < "\x80",
-    "wchar": lambda label: isinstance(label, str) or -(1 << 15) <= label < 1 << 15,
+    "char": _is_character,
+    "wchar": _is_wide_character,
 }
 """By the discriminator of a union: whether it can have this value. True is 1 here, as it is to cyclonedds."""

@@ -129,10 +129,11 @@ def read_document(data: bytes) -> dict[str, Any]:
         raise RegionDamaged(f"a type description of {len(data)} bytes cannot be read: {error}") from error
     if type(document) is not dict:
         raise RegionDamaged("a type description is not a JSON object")
+    found = cast("dict[str, Any]", document)
     for key in ("kind", "name"):
-        if not isinstance(document.get(key), str):
-            raise RegionDamaged(f"a type description has the {key} {shown(document.get(key))}, which is no text")
-    return cast("dict[str, Any]", document)
+        if not isinstance(found.get(key), str):
+            raise RegionDamaged(f"a type description has the {key} {shown(found.get(key))}, which is no text")
+    return found
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

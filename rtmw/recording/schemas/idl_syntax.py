@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rtmw.errors import UnsupportedType
 from rtmw.recording.schemas.idl_tokens import Tokens, number, unquoted
@@ -37,6 +36,7 @@ _LONGEST_NAME_TEXT: Final = 500
 _IN_BRACKETS: Final = 4
 """Where `>` ends a bound, and `>>` two of them: the operators from here on."""
 
+T = TypeVar("T")
 Notes = dict[str, dict[str, Any]]
 """Annotations: for each name its parameters, of which the only one of a short form is called `value`."""
 
@@ -101,14 +101,14 @@ class _Parser:
         self._found: dict[str, Declaration] = {}
         self._depth = 0
 
-    @contextmanager
-    def _deeper(self) -> Iterator[None]:
-        """Around whatever may be within itself."""
+    def _deeper(self, read: Callable[[tuple[str, ...]], T], scope: tuple[str, ...]) -> T:
+        """Reads what may be within itself."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnsupportedType(f"the IDL is nested too deeply: more than {_DEEPEST} levels")
-        yield
+        found = read(scope)
         self._depth -= 1
+        return found
 
     def specification(self) -> dict[str, Declaration]:
         while self._tokens.ahead.kind != "end":
@@ -143,8 +143,7 @@ class _Parser:
         while not self._tokens.accept("}"):
             if self._tokens.ahead.kind == "end":
                 self._tokens.refuse("'}'")
-            with self._deeper():
-                self._definition(inner)
+            self._deeper(self._definition, inner)
 
     def _other(self, scope: tuple[str, ...]) -> None:
         """What is not supported, to its end: a message that needs it says so."""
@@ -259,13 +258,11 @@ class _Parser:
             self._bound(scope)
             return Spec("unsupported", (word,))
         if tokens.at("struct", "union", "enum"):  # defined where it is used
-            with self._deeper():
-                return Ref(self._constructed(scope, {}), scope)
+            return Ref(self._deeper(lambda within: self._constructed(within, {}), scope), scope)
         return Ref(self._scoped_name(), scope)
 
     def _inner(self, scope: tuple[str, ...]) -> Any:
-        with self._deeper():
-            return self._spec(scope)
+        return self._deeper(self._spec, scope)
 
     def _map(self, scope: tuple[str, ...]) -> Spec:
         key = self._inner(scope)
@@ -319,11 +316,9 @@ class _Parser:
         tokens = self._tokens
         for sign in "+-~":
             if tokens.accept(sign):
-                with self._deeper():
-                    return Operation(sign, (self._operand(scope),))
+                return Operation(sign, (self._deeper(self._operand, scope),))
         if tokens.accept("("):
-            with self._deeper():
-                inner = self._expression(scope)
+            inner = self._deeper(self._expression, scope)
             tokens.expect(")")
             return inner
         if tokens.ahead.kind in ("text", "character", "number"):

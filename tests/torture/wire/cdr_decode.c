@@ -114,6 +114,14 @@ static void make_op(struct cdr_op *op, uint32_t count)
     if (code == CDR_SEQUENCE) op->least++;
 }
 
+/* Many of what takes no bytes: struct, row or octets. */
+static void make_hollow(struct cdr_op *row, uint32_t place)
+{
+    static const uint8_t codes[] = {CDR_STRUCT, CDR_ARRAY, CDR_OCTET_ROW};
+    row[0] = (struct cdr_op){.code = CDR_ARRAY, .first = place + 1, .length = 1u << (17 + word() % 10)};
+    row[1] = (struct cdr_op){.code = codes[word() % sizeof codes]};
+}
+
 /* As the compiler makes them: the message is a struct; a sequence has elements with content. */
 static bool make_program(struct cdr_program *program)
 {
@@ -122,6 +130,8 @@ static bool make_program(struct cdr_program *program)
     program->align = word() & 1 ? 8 : 4;
     program->count = count;
     for (uint32_t i = 0; i < count; i++) make_op(&program->ops[i], count);
+    uint32_t place = 1 + word() % count;
+    if (place + 1 < count && word() % 16 == 0) make_hollow(&program->ops[place], place);
     program->ops[0].code = CDR_STRUCT;
     program->ops[0].first = 1 + word() % (count - 1);
     program->ops[0].length = 1 + word() % (count - program->ops[0].first);
