@@ -138,7 +138,7 @@ static bool make_program(struct cdr_program *program)
     return !cdr_program_fault(program);
 }
 
-/* Each byte lies in as many values as may be within each other, of which a union has two more; all others are hollow. */
+/* A byte lies in at most so many values as may be within each other (a union makes two more); all others are hollow. */
 static size_t most(size_t bytes) { return CDR_HOLLOW + (bytes + 1) * DEEP * 3; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

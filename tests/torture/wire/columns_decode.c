@@ -1,5 +1,5 @@
-/* Any program and any rows through the bulk reader: it reads inside each payload only, a damaged row leaves nothing in any
- * column, and the columns are what Arrow takes them for: as many rows in each, offsets that ascend and end where the
+/* Any program and any rows through the bulk reader: it reads inside each payload only, a damaged row leaves nothing in
+ * any column, and the columns are what Arrow takes them for: as many rows in each, offsets that ascend and end where the
  * values do, and no more rows than the payloads have bytes and COLUMN_NULLS allows.
  */
 #include <stdio.h>

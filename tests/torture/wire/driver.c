@@ -1,4 +1,4 @@
-/* Random input for LLVMFuzzerTestOneInput, where there is no libFuzzer: made up, or an earlier input with a few changes.
+/* Random input for LLVMFuzzerTestOneInput, where there is no libFuzzer: made up, or an earlier input with changes.
  *
  *   PROGRAM SEED SECONDS      prints how many inputs there were; what goes wrong ends the process
  */
