@@ -210,6 +210,14 @@ def test_a_type_that_is_only_carried_is_the_same_type_and_its_values_are_bytes()
     assert carried.decode(memoryview(b"\0\1\0\0\7\0\0\0")) == b"\0\1\0\0\7\0\0\0"
 
 
+def test_a_member_may_be_called_as_what_every_class_has() -> None:
+    """`mro` of the class was taken for the member's default, and the next member then refused."""
+    kind = from_description(packed(document([["mro", "int8"], ["b", "int8"]])))
+    assert kind.decode is not None
+    value = kind.decode(memoryview(b"\0\1\0\0\7\x08"))
+    assert (value.mro, value.b) == (7, 8)
+
+
 def test_a_type_too_long_to_name_is_refused() -> None:
     with pytest.raises((RegionDamaged, UnsupportedType), match="at most 127"):
         from_description(packed(document([], name="x" * 128)))
