@@ -23,7 +23,9 @@ enum {
     COLUMN_HEADER = 4,
     COLUMN_VERSIONS = 2, /* XCDR1, XCDR2 */
     COLUMN_REASON = 120,
-    COLUMN_PADDING = 3, /* zero bytes that networks append */
+    COLUMN_PADDING = 3,   /* zero bytes that networks append */
+    COLUMN_NULLS = 65536, /* rows that one payload may add without a byte of their own, and for each of its bytes: */
+    COLUMN_NULLS_A_BYTE = 64,
 };
 
 /* Up to COLUMN_BITMASK: one number of `size` bytes. */
@@ -86,6 +88,7 @@ struct column_build {
     struct column *columns; /* one an op */
     enum column_fault fault;
     uint32_t failed;            /* op */
+    uint64_t nulls;             /* appended so far, also to columns that have been taken back since */
     char reason[COLUMN_REASON]; /* of COLUMN_DAMAGED */
 };
 

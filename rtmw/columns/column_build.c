@@ -113,6 +113,7 @@ bool column_append_null(struct column_build *build, uint32_t index)
     if (op->code == COLUMN_NUMBER) memset(c->values + c->rows * op->width, 0, op->width);
     if (is_bits(op)) set_bit(c->values, c->rows, false);
     set_bit(c->validity, c->rows++, false);
+    build->nulls++;
     for (uint32_t i = 0; has_members(op) && i < members(op); i++)
         if (!column_append_null(build, op->first + i)) return false;
     return true;

@@ -11,6 +11,7 @@ struct reader {
     const struct column_op *ops;
     const uint8_t *payload;
     size_t position, end; /* end of the innermost size that was read, never beyond the payload */
+    uint64_t most_nulls;  /* in build */
     uint8_t align;
     uint8_t version; /* 0: XCDR1, 1: XCDR2 */
     bool swap;
@@ -248,6 +249,13 @@ static bool decode_label(struct reader *r, uint32_t index, int64_t *branch)
     return decode_numbers(r, op->first, 1);
 }
 
+/* What is not there takes a byte or none, and a row in each of its columns. */
+static bool append_null(struct reader *r, uint32_t index)
+{
+    if (!column_append_null(r->build, index)) return false;
+    return r->build->nulls <= r->most_nulls || refuse(r, index, "more rows without content than so few bytes may have");
+}
+
 static bool decode_union(struct reader *r, uint32_t index)
 {
     const struct column_op *op = &r->ops[index];
@@ -256,7 +264,7 @@ static bool decode_union(struct reader *r, uint32_t index)
     if (!decode_label(r, index, &branch)) return false;
     for (uint32_t i = 0; i < op->length; i++) {
         uint32_t part = op->first + 1 + i;
-        if (!(i == branch ? decode(r, part) : column_append_null(r->build, part))) return false;
+        if (!(i == branch ? decode(r, part) : append_null(r, part))) return false;
     }
     column_count(column_of(r, index));
     return true;
@@ -306,7 +314,7 @@ static bool decode(struct reader *r, uint32_t index)
         uint64_t present;
         if (r->version == 0) return refuse(r, index, "an optional member in XCDR1, which is not read in bulk");
         if (!take(r, index, 1, &present)) return false;
-        if (!present) return column_append_null(r->build, index);
+        if (!present) return append_null(r, index);
     }
     if (op->code <= COLUMN_BITMASK) return decode_numbers(r, index, 1);
     return op->sized && r->version ? decode_sized(r, index) : decode_content(r, index);
@@ -344,6 +352,7 @@ bool column_decode(struct column_build *build, const uint8_t *payload, size_t si
 {
     uint64_t rows = build->columns[0].rows;
     struct reader r = {.build = build, .ops = build->program->ops, .payload = payload, .end = size, .align = 8};
+    r.most_nulls = build->nulls + COLUMN_NULLS + COLUMN_NULLS_A_BYTE * (uint64_t)size;
     if (read_header(&r) && decode(&r, 0) && ends_properly(&r)) return true;
     column_truncate(build, 0, rows);
     return false;

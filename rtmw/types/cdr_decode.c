@@ -194,35 +194,39 @@ static cdr_value *decode_content(struct cdr_reader *r, const struct cdr_op *op)
     }
 }
 
-/* What takes no bytes at all could be there any number of times. */
-static bool is_hollow(const struct cdr_op *op)
+/* What takes no bytes at all could be there any number of times: every such value is counted, when it is there. */
+static inline cdr_value *counted(struct cdr_reader *r, size_t before, cdr_value *value)
 {
-    return (op->code == CDR_STRUCT || op->code == CDR_ARRAY) && op->length == 0;
+    if (!value || r->position != before || ++r->hollow <= CDR_HOLLOW) return value;
+    value_drop(value);
+    return refuse(r, "more than %d values without content", CDR_HOLLOW);
 }
 
 static cdr_value *decode_nested(struct cdr_reader *r, const struct cdr_op *op)
 {
-    size_t outer = 0;
+    size_t outer = 0, before = r->position;
     if (r->depth >= CDR_DEEPEST) return refuse(r, "it is nested more than %d deep", CDR_DEEPEST);
-    if (is_hollow(op) && ++r->hollow > CDR_HOLLOW) return refuse(r, "more than %d values without content", CDR_HOLLOW);
     if (op->sized && !enter_sized(r, &outer)) return NULL;
     r->depth++;
     cdr_value *value = decode_content(r, op);
     r->depth--;
     bool exact = op->code == CDR_SEQUENCE || op->code == CDR_ARRAY;
-    return value && op->sized ? leave_sized(r, outer, exact, value) : value;
+    return counted(r, before, value && op->sized ? leave_sized(r, outer, exact, value) : value);
 }
 
 static cdr_value *decode(struct cdr_reader *r, const struct cdr_op *op)
 {
+    size_t before;
     if (cdr_is_number(op)) return decode_number(r, op);
     switch (op->code) {
     case CDR_TEXT:
         return decode_text(r, op);
     case CDR_OCTETS:
     case CDR_OCTET_LIST:
-    case CDR_OCTET_ROW:
         return decode_octets(r, op);
+    case CDR_OCTET_ROW:
+        before = r->position;
+        return counted(r, before, decode_octets(r, op));
     default:
         return decode_nested(r, op);
     }

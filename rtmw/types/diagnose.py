@@ -7,11 +7,10 @@ import struct
 from typing import Any
 
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
+from rtmw.types.checks import shown
 from rtmw.types.convert import BOOLEANS
 from rtmw.types.plan import Plan, conversion, number_of
 from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Primitive, Sequence, Struct, Text, Union, strip
-
-_SHOWN = 40
 
 
 def explain(plan: Plan, value: Any, error: Exception) -> MessageError:
@@ -32,14 +31,6 @@ def explain(plan: Plan, value: Any, error: Exception) -> MessageError:
 def full_name(cls: Any) -> str:
     """Module and name of a class."""
     return str(cls.__qualname__) if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception:  # a broken __repr__ must not hide the error that is being explained
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _check(plan: Plan, node: Node, value: Any, path: str) -> None:
@@ -72,7 +63,7 @@ def _check(plan: Plan, node: Node, value: Any, path: str) -> None:
 
 def _check_class(plan: Plan, name: str, value: Any, path: str) -> None:
     if not isinstance(value, plan.classes[name]):
-        raise TypeMismatch(f"{path}: expected a {full_name(plan.classes[name])}, found {_shown(value)}")
+        raise TypeMismatch(f"{path}: expected a {full_name(plan.classes[name])}, found {shown(value)}")
 
 
 def _check_struct(plan: Plan, part: Struct, value: Any, path: str) -> None:
@@ -106,7 +97,7 @@ def _check_number(plan: Plan, node: Node, value: Any, path: str) -> None:
     else:
         fits = _is_float(value) if code[0] in "fd" else _is_int(value)
     if not fits:
-        raise TypeMismatch(f"{path}: expected a value of {word}, found {_shown(value)}")
+        raise TypeMismatch(f"{path}: expected a value of {word}, found {shown(value)}")
     _check_range(kind, code[0], word, value, path)
 
 
@@ -117,25 +108,25 @@ def _check_range(kind: str, code: str, word: str, value: Any, path: str) -> None
         number = ord(value) if kind == "char" else getattr(value, "value", value) if kind == "enum" else value
         struct.pack("<" + code, number)
     except (struct.error, OverflowError, TypeError) as error:
-        raise ValueMismatch(f"{path}: {_shown(value)} does not fit a {word}") from error
+        raise ValueMismatch(f"{path}: {shown(value)} does not fit a {word}") from error
 
 
 def _check_text(node: Text, value: Any, path: str) -> None:
     if not isinstance(value, str):
-        raise TypeMismatch(f"{path}: expected a string, found {_shown(value)}")
+        raise TypeMismatch(f"{path}: expected a string, found {shown(value)}")
     if node.bound is not None and len(value) > node.bound:
-        raise ValueMismatch(f"{path}: {_shown(value)} has {len(value)} characters; at most {node.bound} fit")
+        raise ValueMismatch(f"{path}: {shown(value)} has {len(value)} characters; at most {node.bound} fit")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueMismatch(f"{path}: {_shown(value)} is not valid Unicode: {error.reason}") from error
+        raise ValueMismatch(f"{path}: {shown(value)} is not valid Unicode: {error.reason}") from error
 
 
 def _check_octets(value: Any, path: str) -> None:
     try:
         bytes(memoryview(value))
     except TypeError as error:
-        raise TypeMismatch(f"{path}: expected bytes, found {_shown(value)}") from error
+        raise TypeMismatch(f"{path}: expected bytes, found {shown(value)}") from error
 
 
 def _check_row(plan: Plan, node: Sequence | Array, value: Any, path: str) -> None:
@@ -143,21 +134,21 @@ def _check_row(plan: Plan, node: Sequence | Array, value: Any, path: str) -> Non
         length = len(value)
         elements = list(value)
     except TypeError as error:
-        raise TypeMismatch(f"{path}: expected a row of elements, found {_shown(value)}") from error
+        raise TypeMismatch(f"{path}: expected a row of elements, found {shown(value)}") from error
     if isinstance(node, Array) and length != node.length:
-        raise ValueMismatch(f"{path}: {_shown(value)} has {length} elements; exactly {node.length} are needed")
+        raise ValueMismatch(f"{path}: {shown(value)} has {length} elements; exactly {node.length} are needed")
     if isinstance(node, Sequence) and node.bound is not None and length > node.bound:
-        raise ValueMismatch(f"{path}: {_shown(value)} has {length} elements; at most {node.bound} fit")
+        raise ValueMismatch(f"{path}: {shown(value)} has {length} elements; at most {node.bound} fit")
     for index, element in enumerate(elements):
         _check(plan, node.element, element, f"{path}[{index}]")
 
 
 def _check_map(plan: Plan, node: Map, value: Any, path: str) -> None:
     if not isinstance(value, dict):
-        raise TypeMismatch(f"{path}: expected a dict, found {_shown(value)}")
+        raise TypeMismatch(f"{path}: expected a dict, found {shown(value)}")
     for key, element in value.items():  # pyright: ignore[reportUnknownVariableType] (the user's dict)
         _check(plan, node.key, key, f"{path} key")
-        _check(plan, node.value, element, f"{path}[{_shown(key)}]")
+        _check(plan, node.value, element, f"{path}[{shown(key)}]")
 
 
 def _is_boolean(value: Any) -> bool:

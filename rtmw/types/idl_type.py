@@ -40,6 +40,12 @@ def idl_from_document(document: dict[str, Any]) -> MessageType:
     return idl_and_plan(document)[0]
 
 
+def idl_without_codec(document: dict[str, Any]) -> MessageType:
+    """The MessageType that a description names, of which values are the payload's bytes. Raises RegionDamaged."""
+    from_document(document)
+    return make(document, _octets, bytes)
+
+
 def idl_and_plan(document: dict[str, Any]) -> tuple[MessageType, Plan | None]:
     """The same with the plan that it was compiled from; None where values are the payload's bytes."""
     schema = from_document(document)
@@ -55,7 +61,7 @@ def idl_and_plan(document: dict[str, Any]) -> tuple[MessageType, Plan | None]:
 def _classes(schema: Schema) -> dict[str, Any]:
     try:
         return make_classes(schema)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # of the standard library, which says in its own ways what it makes no class of
         raise RegionDamaged(f"type description of {schema.name!r} does not give classes: {error}") from error
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from rtmw.errors import RegionDamaged, UnsupportedType
+from rtmw.types.checks import NAME_LIMIT, distinct, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as Lender
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 """What can be published as it is."""
 
-NAME_LIMIT: Final = 127
 DESCRIPTION_LIMIT: Final = 8000
-_PLAIN_LIMIT: Final = 1 << 20
+_PLAIN_LIMIT: Final = 1 << 18
+"""Bytes of a description's JSON. What has more packs into 8000 bytes only if it repeats itself as no type does."""
 
 
 def shown_name(name: str) -> str:
@@ -109,18 +110,36 @@ def make(
 
 
 def read_document(data: bytes) -> dict[str, Any]:
-    """The JSON object inside a description. Raises RegionDamaged."""
+    """The JSON object inside a description, with a `kind` and a `name`. Raises RegionDamaged.
+
+    Its size is known before it is unpacked, and no more is unpacked than JSON of a type has.
+    """
     import json
     import zlib
 
     try:
+        if len(data) > DESCRIPTION_LIMIT:
+            raise ValueError(f"at most {DESCRIPTION_LIMIT} may be")
         unpacker = zlib.decompressobj()
         plain = unpacker.decompress(data, _PLAIN_LIMIT)
         if not unpacker.eof or unpacker.unused_data:
             raise ValueError("it is cut short, or too long")
-        document: Any = json.loads(plain)
+        document: Any = json.loads(plain.decode(), object_pairs_hook=_object, parse_constant=_no_number)
     except (zlib.error, ValueError, RecursionError) as error:
         raise RegionDamaged(f"a type description of {len(data)} bytes cannot be read: {error}") from error
     if type(document) is not dict:
         raise RegionDamaged("a type description is not a JSON object")
-    return cast("dict[str, Any]", document)
+    found = cast("dict[str, Any]", document)
+    for key in ("kind", "name"):
+        if not isinstance(found.get(key), str):
+            raise RegionDamaged(f"a type description has the {key} {shown(found.get(key))}, which is no text")
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    distinct((key for key, _ in pairs), "key")
+    return dict(pairs)
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON")

@@ -6,18 +6,25 @@ for an array of exactly that shape. numpy is imported only when the given type i
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from rtmw.errors import RegionDamaged, TypeMismatch, UnsupportedType, ValueMismatch
-from rtmw.types.message_type import NAME_LIMIT, MessageType, make
+from rtmw.types import checks
+from rtmw.types.message_type import MessageType, make
+from rtmw.types.schema import DEEPEST
 
 if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Buffer as Lender
 
 _FIXED_KINDS = "biufcSUVmM"
+_PLAIN = re.compile(r"[<>|=][biufcSUVmM]\d{1,10}(\[\d{0,9}[a-zA-Zμ]{1,2}(/\d{1,9})?\])?", re.ASCII)
+"""What numpy writes for a dtype without members; it would read much else."""
+_MOST_SIDES = 32
+"""Dimensions of one array."""
 
 
 def dtype_of(given: Any) -> np.dtype[Any] | None:
@@ -40,8 +47,8 @@ def numpy_type(dtype: np.dtype[Any]) -> MessageType:
     base, shape = dtype.base, dtype.shape
     if base.hasobject or base.kind not in _FIXED_KINDS or base.itemsize == 0:
         raise UnsupportedType(f"numpy dtype {dtype} has no fixed size in memory; messages need numbers of fixed size")
-    if 0 in shape:
-        raise UnsupportedType(f"numpy dtype {dtype} holds nothing: its shape contains a 0")
+    if _has_nothing(dtype):
+        raise UnsupportedType(f"numpy dtype {checks.shown(dtype)} holds nothing, or a member of it does")
     name, descr = _name(base, shape), np.lib.format.dtype_to_descr(base)
     document = {"name": name, "kind": "numpy", "dtype": descr, "shape": list(shape)}
     return make(document, _encoder(dtype), _decoder(dtype, name))
@@ -57,36 +64,62 @@ def dtype_from_document(document: dict[str, Any]) -> np.dtype[Any]:
     import numpy as np
 
     try:
-        base = np.lib.format.descr_to_dtype(_tuples(document["dtype"]))
-        shape = tuple(document["shape"])
-        if not all(type(side) is int and side > 0 for side in shape):
-            raise ValueError(f"shape {shape}")
+        reader = _Reader()
+        base = np.lib.format.descr_to_dtype(reader.descr(document["dtype"], 0))
+        shape = reader.shape(document["shape"])
         return np.dtype((base, shape)) if shape else base
     except Exception as error:  # numpy raises TypeError, ValueError, KeyError, SyntaxError on a bad dtype
-        raise RegionDamaged(f"type description of {document.get('name')!r} holds no numpy dtype: {error}") from error
+        name = checks.shown(document.get("name"))
+        raise RegionDamaged(f"type description of {name} holds no numpy dtype: {error}") from error
 
 
 def _name(base: np.dtype[Any], shape: tuple[int, ...]) -> str:
     prefix = "numpy:" + (str(shape).replace(" ", "") if shape else "")
     text = base.str if base.names is None else "{" + ",".join(base.names) + "}"
-    name = prefix + text
-    while len(name.encode()) > NAME_LIMIT:
-        name = name[:-5] + "...}"
-    return name
+    return _shortened(prefix + text)
 
 
-def _tuples(descr: Any) -> Any:
-    """JSON has lists only; numpy wants fields as tuples within a list."""
-    return [_field(*entry) for entry in descr] if _is_list(descr) else descr
+def _shortened(name: str) -> str:
+    """At most the bytes of a type's name: from its end as many characters give way to `...}` as have to, at least 5."""
+    plain = name.encode()
+    if len(plain) <= checks.NAME_LIMIT:
+        return name
+    kept = plain[: checks.NAME_LIMIT - 4].decode(errors="ignore")
+    return name[: min(len(kept), len(name) - 5)] + "...}"
 
 
-def _field(name: Any, dtype: Any, shape: Any = None) -> tuple[Any, ...]:
-    titled = tuple(name) if _is_list(name) else name
-    return (titled, _tuples(dtype)) if shape is None else (titled, _tuples(dtype), tuple(shape))
+def _has_nothing(dtype: np.dtype[Any]) -> bool:
+    """Elements that take no memory could be there any number of times."""
+    base = dtype.base
+    return 0 in dtype.shape or base.itemsize == 0 or any(_has_nothing(base[name]) for name in base.names or ())
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+class _Reader:
+    """From JSON, which has lists only, to what numpy takes: members as tuples within a list."""
+
+    def __init__(self) -> None:
+        self._members = 0
+
+    def descr(self, given: Any, level: int) -> Any:
+        if isinstance(given, str):
+            if not _PLAIN.fullmatch(given):
+                raise ValueError(f"{checks.shown(given)} is no dtype of fixed size")
+            return given
+        entries = checks.row(given, "a dtype with members")
+        self._members += len(entries)
+        if self._members > checks.MEMBERS or level >= DEEPEST:
+            raise ValueError(f"more than {checks.MEMBERS} members, or nested more than {DEEPEST} deep")
+        return [self._member(checks.row(entry, "a member", 2, 3), level) for entry in entries]
+
+    def _member(self, entry: list[Any], level: int) -> tuple[Any, ...]:
+        name, dtype, *shape = entry
+        words = checks.row(name, "title and name", 2, 2) if isinstance(name, list) else [name]
+        for word in words:
+            checks.text(word)
+        return (words[0] if len(words) == 1 else tuple(words), self.descr(dtype, level + 1), *map(self.shape, shape))
+
+    def shape(self, given: Any) -> tuple[int, ...]:
+        return tuple(checks.count(side, 1) for side in checks.row(given, "a shape", 0, _MOST_SIDES))
 
 
 def _encoder(dtype: np.dtype[Any]) -> Callable[[Any], memoryview]:

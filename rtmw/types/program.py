@@ -32,8 +32,6 @@ from rtmw.types.schema import (
     strip,
 )
 
-LARGEST: Final = (1 << 32) - 1
-
 _WORDS: Final = {"boolean": _cdr.BOOLEAN, "char": _cdr.CHAR, "float": _cdr.FLOAT, "double": _cdr.FLOAT}
 
 
@@ -62,8 +60,8 @@ class _Compiler:
     def __init__(self, plan: Plan) -> None:
         self.ops: list[Op] = []
         self._plan = plan
-        self._places: dict[str, int] = {}
-        """Where the parts of a struct or union lie."""
+        self._made: dict[str, Op] = {}
+        """Ops by the definition that they are of: made once, however often it is mentioned."""
 
     def lay_out(self, parts: list[tuple[str, Node]], inner: bool = False) -> int:
         """Ops for named parts, side by side; the index of the first. `inner`: directly within an array."""
@@ -108,7 +106,8 @@ class _Compiler:
         sized, bound = self._plan.sized(node), node.bound or 0
         if is_octet(node.element) and not sized:
             return Op(_cdr.OCTET_LIST, length=bound)
-        return Op(_cdr.SEQUENCE, 0, sized, self.lay_out([("", node.element)]), bound, self._least(node.element))
+        first, least = self.lay_out([("", node.element)]), self._least(node.element)
+        return Op(_cdr.SEQUENCE, 0, sized, first, bound, least)
 
     def _array(self, node: Array, inner: bool) -> Op:
         sized = self._plan.sized(node) and not inner
@@ -118,17 +117,20 @@ class _Compiler:
         return Op(_cdr.ARRAY, 0, sized, first, node.length, self._least(node.element))
 
     def _least(self, element: Node) -> int:
-        return min(minimum_size(element, self._plan.schema), LARGEST)
+        return minimum_size(element, self._plan.schema)
 
     def _named(self, node: Named) -> Op:
+        return self._made[node.name] if node.name in self._made else self._make(node)
+
+    def _make(self, node: Named) -> Op:
         part, cls = self._plan.schema.types[node.name], self._plan.classes[node.name]
         match part:
             case Enumeration():
                 members = {member.value: member for member in cls}
-                return Op(_cdr.ENUM, self._number(node)[1], type=cls, extra=("_value_", members, enum_number(cls)))
+                made = Op(_cdr.ENUM, self._number(node)[1], type=cls, extra=("_value_", members, enum_number(cls)))
             case Bitmask():
                 both = mask_number(cls, part), mask_value(cls, part)
-                return Op(_cdr.BITMASK, self._number(node)[1], type=cls, extra=both)
+                made = Op(_cdr.BITMASK, self._number(node)[1], type=cls, extra=both)
             case Struct():
                 names = tuple(member.name for member in part.fields)
                 parts = [(member.name, member.node) for member in part.fields]
@@ -136,6 +138,8 @@ class _Compiler:
                 return self._object(_cdr.STRUCT, node.name, parts, len(parts), extra)
             case Union():
                 return self._union(node.name, part)
+        self._made[node.name] = made
+        return made
 
     def _union(self, name: str, part: Union) -> Op:
         default = next((at for at, case in enumerate(part.cases) if not case.labels), -1)
@@ -144,10 +148,10 @@ class _Compiler:
         return self._object(_cdr.UNION, name, parts, len(part.cases), extra)
 
     def _object(self, code: int, name: str, parts: list[tuple[str, Node]], count: int, extra: Any) -> Op:
-        if name not in self._places:
-            self._places[name] = len(self.ops)  # known before its parts are, which may lead back to it
-            self.lay_out(parts)
         part = self._plan.schema.types[name]
         assert isinstance(part, Struct | Union)
-        cls = self._plan.classes[name]
-        return Op(code, 0, self._plan.delimited(part), self._places[name], count, type=cls, extra=extra)
+        cls, place = self._plan.classes[name], len(self.ops)
+        made = Op(code, 0, self._plan.delimited(part), place, count, type=cls, extra=extra)
+        self._made[name] = made  # known before its parts are, which may lead back to it
+        self.lay_out(parts)
+        return made

@@ -5,7 +5,7 @@ They are plain dataclasses and enums, made without cyclonedds, whose import cost
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
 from typing import Any
 
@@ -32,13 +32,18 @@ def _make_class(name: str, part: Definition) -> Any:
     short = name.rpartition("::")[2]
     match part:
         case Struct():
-            return make_dataclass(short, [member.name for member in part.fields])
+            return make_dataclass(short, [_field(member.name) for member in part.fields])
         case Union():
             return make_dataclass(short, (), bases=(Variant,))
         case Enumeration():
             return Enum(short, part.members)
         case Bitmask():
-            return make_dataclass(short, [bit for bit, _ in part.bits])
+            return make_dataclass(short, [_field(bit) for bit, _ in part.bits])
+
+
+def _field(name: str) -> str | tuple[str, Any, Any]:
+    """What every class has under this name, such as `mro`, would be taken for the default of the field."""
+    return (name, Any, field()) if hasattr(type, name) else name
 
 
 def mask_of(value: Any, part: Bitmask) -> int:

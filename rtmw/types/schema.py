@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,23 @@ class Schema:
         assert isinstance(top, Struct)
         return top
 
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The fewest bytes that a value of each definition takes, computed once a schema; see `minimum_size`."""
+        known: dict[str, int] = {}
+        for name in _walk(self, self.types, _within).order:
+            part = self.types[name]
+            held = [m.node for m in part.fields] if isinstance(part, Struct) else [*children(part)][:1]
+            known[name] = min(sum(_least(node, self, known) for node in held), LARGEST)
+        return known
+
 
 DEEPEST: Final = 12
 """Levels of sequences, arrays and the like in one member; what nests deeper was not written by a person."""
+NESTED: Final = 64
+"""Definitions within each other, through whatever kind of member."""
+LARGEST: Final = (1 << 32) - 1
+"""Where sizes stop growing: no payload is that large."""
 
 CODES: Final = {
     "int8": ("b", 1),
@@ -219,12 +234,14 @@ def code_of(node: Node, schema: Schema) -> tuple[str, int] | None:
     return None
 
 
-def minimum_size(node: Node, schema: Schema, known: dict[str, int] | None = None) -> int:
-    """The fewest bytes that a value takes, padding left out; a bound for counts found in data.
+def minimum_size(node: Node, schema: Schema) -> int:
+    """The fewest bytes that a value takes, padding left out; a bound for counts found in data. At most LARGEST."""
+    return _least(node, schema, schema.sizes)
 
-    `known` holds what definitions take that have been seen; one within itself counts as nothing.
-    """
-    node, known = strip(node), {} if known is None else known
+
+def _least(node: Node, schema: Schema, known: dict[str, int]) -> int:
+    """The same; `known` has the sizes of definitions. One that is not there counts as nothing."""
+    node = strip(node)
     code = code_of(node, schema)
     if code is not None:
         return code[1]
@@ -236,14 +253,9 @@ def minimum_size(node: Node, schema: Schema, known: dict[str, int] | None = None
         case Maybe():
             return 1
         case Array():
-            return node.length * minimum_size(node.element, schema, known)
+            return min(node.length * _least(node.element, schema, known), LARGEST)
         case Named():
-            if node.name not in known:
-                known[node.name] = 0
-                part = schema.types[node.name]
-                members = [m.node for m in part.fields] if isinstance(part, Struct) else [*children(part)][:1]
-                known[node.name] = sum(minimum_size(member, schema, known) for member in members)
-            return known[node.name]
+            return known.get(node.name, 0)
         case _:
             return 0
 
@@ -260,11 +272,14 @@ def fault_of(schema: Schema) -> str | None:
     for name, definition in schema.types.items():
         if depth_of(definition) > DEEPEST:
             return f"{name} has sequences or arrays nested more than {DEEPEST} deep"
+    if _walk(schema, schema.types, _within).loops:
+        return "a struct contains itself without a sequence or optional between"
+    if _walk(schema, [schema.name], references).depth > NESTED:
+        return f"its definitions are nested more than {NESTED} deep"
+    for name, definition in schema.types.items():
         for node in nodes_of(definition):
             if isinstance(node, Sequence) and minimum_size(node.element, schema) == 0:
                 return f"{name} has a sequence of elements without content"
-    if _endless(schema):
-        return "a struct contains itself without a sequence or optional between"
     return None
 
 
@@ -273,19 +288,46 @@ def depth_of(node: Node | Definition) -> int:
     return max((depth_of(child) + 1 for child in children(node)), default=0)
 
 
-def _endless(schema: Schema) -> bool:
-    """Strikes out structs that contain only what has been struck out; what stays has no end."""
-    inside = {
-        name: {target for member in part.fields for target in _direct(member.node)}
-        for name, part in schema.types.items()
-        if isinstance(part, Struct)
-    }
-    while True:
-        ended = {name for name, targets in inside.items() if not targets & inside.keys()}
-        if not ended:
-            return bool(inside)
-        for name in ended:
-            del inside[name]
+class _Walk(NamedTuple):
+    """Definitions in the order in which they end: each behind those that it leads to."""
+
+    order: list[str]
+    loops: bool
+    """One leads to itself."""
+    depth: int
+    """Definitions within each other, as they are first come to."""
+
+
+def _walk(schema: Schema, starts: Iterable[str], targets: Callable[[Definition], Iterator[str]]) -> _Walk:
+    """From definition to definition, each once. No recursion: how deep they nest is what is found out here."""
+    ended: dict[str, None] = {}
+    loops, depth = False, 0
+    for start in starts:
+        path: dict[str, Iterator[str]] = {} if start in ended else {start: targets(schema.types[start])}
+        while path:
+            depth = max(depth, len(path))
+            name, ahead = next(reversed(path.items()))
+            target = next((one for one in ahead if one not in ended), None)
+            if target is None:
+                ended[name] = None
+                path.popitem()
+            elif target in path:
+                loops = True
+            else:
+                path[target] = targets(schema.types[target])
+    return _Walk([*ended], loops, depth)
+
+
+def _within(part: Definition) -> Iterator[str]:
+    """The definitions of which each value of this one holds a value; of a union, what tells its branches apart."""
+    match part:
+        case Struct():
+            for member in part.fields:
+                yield from _direct(member.node)
+        case Union():
+            yield from _direct(part.discriminator)
+        case _:
+            return
 
 
 def _direct(node: Node) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from rtmw.columns import _columns, decoder
 from rtmw.columns.program import Op
 from rtmw.columns.rows import Rows
+from rtmw.errors import UnsupportedType
 from rtmw.types import from_description, resolve
 from rtmw.types.message_type import make
 from tests.columns.payloads import expected_row, side_by_side
@@ -75,6 +76,35 @@ def test_a_type_nested_for_ever_is_refused() -> None:
 def test_rows_of_elements_without_content_are_refused() -> None:
     with pytest.raises(Exception, match="elements without content"):
         decoder(described({"E": struct()}, ["a", {"array": {"type": "E"}, "length": 1 << 30}]))
+
+
+@pytest.mark.parametrize("element", ["octet", "int16"])
+def test_an_array_of_no_elements_which_would_be_an_offset_for_no_byte_is_refused(element: str) -> None:
+    with pytest.raises(UnsupportedType, match="an array of no elements"):
+        decoder(described({}, ["a", {"sequence": "int8"}], ["b", {"array": element, "length": 0}]))
+
+
+def union(*cases: list[Any]) -> dict[str, Any]:
+    head = {"kind": "union", "extensibility": "final", "discriminator": "uint8", "implicit": 255}
+    return head | {"cases": [*cases]}
+
+
+def test_branches_that_are_not_there_have_a_limit_in_one_payload() -> None:
+    """Each is a null in a column: a byte would become as many rows as the union has branches."""
+    kind = described({"U": union(*([f"c{i}", [i], "int8"] for i in range(200)))}, ["a", {"sequence": {"type": "U"}}])
+    few, many = (n.to_bytes(4, "little") + b"\xff" * n for n in (100, 10_000))
+    payloads = side_by_side([b"\0\1\0\0" + few, b"\0\1\0\0" + many])
+    ((batch, damaged),) = decoder(kind).decode(Rows(*payloads), True)
+    assert damaged is not None
+    assert damaged.tolist() == [False, True]
+    assert len(batch.to_pylist()[0]["a"]) == 100
+
+
+def test_labels_of_all_columns_have_a_limit() -> None:
+    """A column has a table of its own: a description of some kilobytes would become gigabytes."""
+    enum = {"kind": "enum", "members": [[f"a{i}", i] for i in range(1500)], "bit_bound": None}
+    with pytest.raises(UnsupportedType, match="more than 65536 labels"):
+        decoder(described({"E": enum}, *([f"a{i}", {"type": "E"}] for i in range(100))))
 
 
 def test_a_message_without_members_is_a_row_without_columns() -> None:

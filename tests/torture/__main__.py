@@ -15,6 +15,7 @@ PARTS = {
     "pressure": ["-m", "tests.torture.pressure", "300"],
     "fuzz": ["-m", "tests.torture.fuzz"],
     "model": ["-m", "tests.model"],
+    "wire": ["-m", "tests.torture.wire", "60"],
     "net": ["-m", "tests.torture.net"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""

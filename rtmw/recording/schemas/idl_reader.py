@@ -9,7 +9,11 @@ from typing import Any, Final
 
 from rtmw.errors import UnsupportedType
 from rtmw.recording.schemas.idl_syntax import Declaration, Member, Notes, Operation, Ref, Spec, parse
+from rtmw.recording.schemas.idl_tokens import bounded
+from rtmw.types.checks import MEMBERS, TYPES, shown
 from rtmw.types.schema import (
+    DEEPEST,
+    NESTED,
     Array,
     Bitmask,
     Case,
@@ -47,6 +51,7 @@ _OPERATORS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
 }
 _EXTENSIBILITIES: Final = ("final", "appendable", "mutable")
 _LONGEST_SHIFT: Final = 64
+_BEING_COMPUTED: Final = object()
 
 
 def from_idl(text: str, name: str, *, xcdr: int | None = None, extensibility: str = "final") -> Schema:
@@ -62,12 +67,20 @@ def from_idl(text: str, name: str, *, xcdr: int | None = None, extensibility: st
 
 
 class _Reader:
-    """Looks up names, computes constants, and collects the definitions that a struct needs."""
+    """Looks up names, computes constants, and collects the definitions that a struct needs.
+
+    Each definition and each constant is read once. What a name stands for may be much larger than the name, so all that
+    is read is counted: definitions, members, and the types that members consist of.
+    """
 
     def __init__(self, declarations: dict[str, Declaration], extensibility: str) -> None:
         self._declarations = declarations
         self._extensibility = extensibility
         self._types: dict[str, Definition] = {}
+        self._constants: dict[str, Any] = {}
+        self._members = 0
+        self._nodes = 0
+        self._level = 0
         self._enumerators = {
             "::".join((*part.scope, member.name)): (name, member.name)
             for name, part in declarations.items()
@@ -79,15 +92,24 @@ class _Reader:
         found = self._declarations.get(name)
         if found is None or found.kind != "struct":
             there = [name for name, part in self._declarations.items() if part.kind == "struct"]
-            raise UnsupportedType(f"the IDL has no struct {name}, but {', '.join(there[:8]) or 'none at all'}")
+            raise UnsupportedType(f"the IDL has no struct {name}, but {', '.join(there[:8])[:500] or 'none at all'}")
         self._named(name)
         return Schema(name, default_xcdr(self._types) if xcdr is None else xcdr, self._types)
 
     def _named(self, name: str) -> Named:
         if name not in self._types:
+            if len(self._types) == TYPES:
+                raise UnsupportedType(f"a type of more than {TYPES} definitions")
             self._types[name] = Struct(())  # keeps the order of first mention
+            level, self._level = self._level, 0  # levels of a member begin anew in each definition
             self._types[name] = self._definition(name, self._declarations[name])
+            self._level = level
         return Named(name)
+
+    def _count(self, members: int) -> None:
+        self._members += members
+        if self._members > MEMBERS:
+            raise UnsupportedType(f"a type of more than {MEMBERS} members, labels, enumerators and bits")
 
     def _definition(self, name: str, part: Declaration) -> Definition:
         match part.kind:
@@ -105,19 +127,23 @@ class _Reader:
 
     def _inherited(self, part: Declaration) -> list[Member]:
         """The members of a struct, those of its bases first."""
-        if part.base is None:
-            return [*part.members]
-        name, base = self._look_up(part.base)
-        if base.kind != "struct":
-            raise UnsupportedType(f"a struct inherits from {name}, which is a {base.kind}")
-        return [*self._inherited(base), *part.members]
+        heirs = [part]
+        while (reference := heirs[-1].base) is not None:
+            name, base = self._look_up(reference)
+            if base.kind != "struct":
+                raise UnsupportedType(f"a struct inherits from {name}, which is a {base.kind}")
+            if len(heirs) > NESTED:
+                raise UnsupportedType(f"a struct inherits from more than {NESTED} others, or from itself")
+            heirs.append(base)
+        self._count(sum(len(heir.members) for heir in heirs))
+        return [member for heir in reversed(heirs) for member in heir.members]
 
     def _field(self, member: Member) -> Field:
         notes: dict[str, Any] = {}
         if self._flag(member.notes, "key"):
             notes["key"] = True
         if "id" in member.notes:
-            notes["id"] = self._value(member.notes["id"]["value"])
+            notes["id"] = self._number_of(member.notes, "id")
         if "hashid" in member.notes:
             notes["hash_id"] = self._value(member.notes["hashid"].get("value", ""))
         if self._flag(member.notes, "must_understand"):
@@ -146,6 +172,7 @@ class _Reader:
         return found
 
     def _union(self, part: Declaration) -> Union:
+        self._count(sum(1 + len(member.labels) for member in part.members))
         discriminator = self._node(part.base)
         cases = tuple(
             Case(python_name(m.name), tuple(map(self._value, m.labels)), self._node(m.type)) for m in part.members
@@ -164,7 +191,7 @@ class _Reader:
         if word == "boolean":
             return next((value for value in (True, False) if value not in labels), True)
         if word == "char":
-            return next(letter for letter in map(chr, range(128)) if letter not in labels)
+            return next((letter for letter in map(chr, range(128)) if letter not in labels), "\0")
         step = -1 if word.startswith("int") else 1
         return next(value for value in range(min(step, 0), step * (len(labels) + 2), step) if value not in labels)
 
@@ -172,31 +199,46 @@ class _Reader:
         return Enumeration(self._values(part, "value"), self._bit_bound(part))
 
     def _bit_bound(self, part: Declaration) -> int | None:
-        return self._count(part.notes["bit_bound"]["value"]) if "bit_bound" in part.notes else None
+        return self._length(part.notes["bit_bound"].get("value")) if "bit_bound" in part.notes else None
 
     def _values(self, part: Declaration, note: str) -> tuple[tuple[str, int], ...]:
+        self._count(len(part.members))
         found: list[tuple[str, int]] = []
         following = 0
         for member in part.members:
-            given = member.notes.get(note)
-            value = following if given is None else int(self._value(given["value"]))
+            value = self._number_of(member.notes, note) if note in member.notes else following
             found.append((python_name(member.name), value))
             following = value + 1
         return tuple(found)
 
+    def _number_of(self, notes: Notes, name: str) -> int:
+        value = self._value(notes[name].get("value"))
+        if type(value) is not int:
+            raise UnsupportedType(f"the IDL has the annotation @{name} with {shown(value)}, which is no number")
+        return value
+
     def _node(self, spec: Any) -> Node:
-        if isinstance(spec, Ref):
-            return self._reference(spec)
+        self._nodes += 1
+        if self._nodes > MEMBERS * DEEPEST:
+            raise UnsupportedType(f"a type of more than {MEMBERS * DEEPEST} sequences, arrays and names of types")
+        if self._level > DEEPEST:
+            raise UnsupportedType(f"the IDL is nested too deeply: more than {DEEPEST} levels in one member")
+        self._level += 1
+        node = self._reference(spec) if isinstance(spec, Ref) else self._specified(spec)
+        self._level -= 1
+        return node
+
+    def _specified(self, spec: Any) -> Node:
         assert isinstance(spec, Spec)
         match spec.kind:
             case "primitive":
                 return Primitive(spec.inner[0])
             case "string":
-                return Text(None if spec.size is None else self._count(spec.size))
+                return Text(None if spec.size is None else self._length(spec.size))
             case "sequence":
-                return Sequence(self._node(spec.inner[0]), None if spec.size is None else self._count(spec.size))
+                return Sequence(self._node(spec.inner[0]), None if spec.size is None else self._length(spec.size))
             case "array":
-                return Array(self._node(spec.inner[0]), self._count(spec.size))
+                return Array(self._node(spec.inner[0]), self._length(spec.size))
             case "map":
                 return Map(self._node(spec.inner[0]), self._node(spec.inner[1]))
             case _:
@@ -230,18 +272,32 @@ class _Reader:
         for name in _candidates(reference):
             if name in self._enumerators:
                 enum, member = self._enumerators[name]
-                return dict(self._values(self._declarations[enum], "value"))[python_name(member)]
+                return self._numbers(enum)[python_name(member)]
             enum, _, member = name.rpartition("::")
             if enum in self._declarations and self._declarations[enum].kind == "enum":
-                return dict(self._values(self._declarations[enum], "value")).get(python_name(member))
+                return self._numbers(enum).get(python_name(member))
             if name in self._declarations and self._declarations[name].kind == "const":
-                return self._value(self._declarations[name].base)
+                return self._once(name, lambda part: self._value(part.base))
         raise UnsupportedType(f"the IDL does not define the constant {reference.name}")
 
-    def _count(self, expression: Any) -> int:
+    def _numbers(self, enum: str) -> dict[str, int]:
+        """The enumerators of an enum, with their numbers."""
+        numbers: dict[str, int] = self._once(enum, lambda part: dict(self._values(part, "value")))
+        return numbers
+
+    def _once(self, name: str, compute: Callable[[Declaration], Any]) -> Any:
+        """What is computed of a declaration, the first time only."""
+        if name not in self._constants:
+            self._constants[name] = _BEING_COMPUTED
+            self._constants[name] = compute(self._declarations[name])
+        if self._constants[name] is _BEING_COMPUTED:
+            raise UnsupportedType(f"the IDL is nested too deeply: {name} is computed of itself")
+        return self._constants[name]
+
+    def _length(self, expression: Any) -> int:
         value = self._value(expression)
         if type(value) is not int or value < 1:
-            raise UnsupportedType(f"{value!r} is no length or bound")
+            raise UnsupportedType(f"{shown(value)} is no length or bound")
         return value
 
 
@@ -271,18 +327,26 @@ def _candidates(reference: Ref) -> list[str]:
 
 def _word(parameters: dict[str, Any], default: str = "") -> str:
     value = parameters.get("value", Ref(default, ()))
-    return value.name.rpartition("::")[2] if isinstance(value, Ref) else str(value)
+    return value.name.rpartition("::")[2] if isinstance(value, Ref) else shown(value)
 
 
-def _computed(sign: str, values: list[Any]) -> Any:
+def _computed(sign: str, values: list[Any]) -> int | float:
+    """The value of an operation on numbers; texts, which operators would take as well, have none."""
     try:
-        if sign in ("<<", ">>"):
-            number, by = values
-            if not 0 <= by <= _LONGEST_SHIFT:
-                raise ValueError(f"a shift by {by}")
-            return number << by if sign == "<<" else number >> by
-        if sign == "/" and any(isinstance(value, float) for value in values):
-            return values[0] / values[1]
-        return _OPERATORS[sign, len(values)](*values)
-    except (TypeError, ValueError, ZeroDivisionError) as error:
-        raise UnsupportedType(f"the IDL computes {values} with {sign!r}, which fails: {error}") from error
+        if not all(isinstance(value, int | float) for value in values):
+            raise ValueError("only numbers can be computed with")
+        return bounded(_result(sign, values))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        words = f"{', '.join(map(shown, values))} with {sign!r}"
+        raise UnsupportedType(f"the IDL computes {words}, which fails: {error}") from error
+
+
+def _result(sign: str, values: list[Any]) -> Any:
+    if sign in ("<<", ">>"):
+        number, by = values
+        if not 0 <= by <= _LONGEST_SHIFT:
+            raise ValueError(f"a shift by {by}")
+        return number << by if sign == "<<" else number >> by
+    if sign == "/" and any(isinstance(value, float) for value in values):
+        return values[0] / values[1]
+    return _OPERATORS[sign, len(values)](*values)

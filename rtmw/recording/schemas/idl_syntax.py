@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from rtmw.recording.schemas.idl_tokens import Tokens
+from rtmw.errors import UnsupportedType
+from rtmw.recording.schemas.idl_tokens import Tokens, number, unquoted
 
 PRIMITIVES: Final[dict[tuple[str, ...], str]] = {
     ("unsigned", "long", "long"): "uint64",
@@ -27,9 +28,15 @@ UNSUPPORTED: Final = ("any", "fixed", "wstring", "Object", "ValueBase", "void")
 OTHERS: Final = ("interface", "local", "abstract", "valuetype", "exception", "bitset", "native", "component")
 """Definitions of what is no data, or has no counterpart."""
 _BINARY: Final = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+_DEEPEST: Final = 32
+"""Modules, types and brackets within each other."""
+_LONGEST_NAME: Final = 16
+"""Parts of a name in its modules."""
+_LONGEST_NAME_TEXT: Final = 500
 _IN_BRACKETS: Final = 4
 """Where `>` ends a bound, and `>>` two of them: the operators from here on."""
 
+T = TypeVar("T")
 Notes = dict[str, dict[str, Any]]
 """Annotations: for each name its parameters, of which the only one of a short form is called `value`."""
 
@@ -92,6 +99,16 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
         self._found: dict[str, Declaration] = {}
+        self._depth = 0
+
+    def _deeper(self, read: Callable[[tuple[str, ...]], T], scope: tuple[str, ...]) -> T:
+        """Reads what may be within itself."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UnsupportedType(f"the IDL is nested too deeply: more than {_DEEPEST} levels")
+        found = read(scope)
+        self._depth -= 1
+        return found
 
     def specification(self) -> dict[str, Declaration]:
         while self._tokens.ahead.kind != "end":
@@ -126,7 +143,7 @@ class _Parser:
         while not self._tokens.accept("}"):
             if self._tokens.ahead.kind == "end":
                 self._tokens.refuse("'}'")
-            self._definition(inner)
+            self._deeper(self._definition, inner)
 
     def _other(self, scope: tuple[str, ...]) -> None:
         """What is not supported, to its end: a message that needs it says so."""
@@ -230,7 +247,7 @@ class _Parser:
         if tokens.accept("string"):
             return Spec("string", (), self._bound(scope))
         if tokens.accept("sequence", "<"):
-            inner = self._spec(scope)
+            inner = self._inner(scope)
             size = self._expression(scope, _IN_BRACKETS) if tokens.accept(",") else None
             tokens.expect(">")
             return Spec("sequence", (inner,), size)
@@ -241,13 +258,16 @@ class _Parser:
             self._bound(scope)
             return Spec("unsupported", (word,))
         if tokens.at("struct", "union", "enum"):  # defined where it is used
-            return Ref(self._constructed(scope, {}), scope)
+            return Ref(self._deeper(lambda within: self._constructed(within, {}), scope), scope)
         return Ref(self._scoped_name(), scope)
 
+    def _inner(self, scope: tuple[str, ...]) -> Any:
+        return self._deeper(self._spec, scope)
+
     def _map(self, scope: tuple[str, ...]) -> Spec:
-        key = self._spec(scope)
+        key = self._inner(scope)
         self._tokens.expect(",")
-        value = self._spec(scope)
+        value = self._inner(scope)
         if self._tokens.accept(","):
             self._expression(scope, _IN_BRACKETS)
         self._tokens.expect(">")
@@ -263,8 +283,12 @@ class _Parser:
     def _scoped_name(self) -> str:
         name = "::" if self._tokens.accept("::") else ""
         name += self._tokens.name()
+        parts = 1
         while self._tokens.accept("::"):
             name += "::" + self._tokens.name()
+            parts += 1
+            if parts > _LONGEST_NAME or len(name) > _LONGEST_NAME_TEXT:
+                raise UnsupportedType(f"the IDL has a name of more than {_LONGEST_NAME} parts, or a very long one")
         return name
 
     def _notes(self, scope: tuple[str, ...]) -> Notes:
@@ -292,9 +316,9 @@ class _Parser:
         tokens = self._tokens
         for sign in "+-~":
             if tokens.accept(sign):
-                return Operation(sign, (self._operand(scope),))
+                return Operation(sign, (self._deeper(self._operand, scope),))
         if tokens.accept("("):
-            inner = self._expression(scope)
+            inner = self._deeper(self._expression, scope)
             tokens.expect(")")
             return inner
         if tokens.ahead.kind in ("text", "character", "number"):
@@ -307,16 +331,7 @@ class _Parser:
         token = self._tokens.take()
         if token.kind == "number":
             return number(token.text)
-        text = str(ast.literal_eval(token.text.removeprefix("L")))
+        pieces = [unquoted(token)]
         while token.kind == "text" and self._tokens.ahead.kind == "text":  # adjacent ones are one
-            text += str(ast.literal_eval(self._tokens.take().text.removeprefix("L")))
-        return text
-
-
-def number(text: str) -> int | float:
-    """The value of a number as IDL and C write it."""
-    if text.lower().startswith("0x"):
-        return int(text, 16)
-    if text.isdigit():
-        return int(text, 8) if text.startswith("0") and set(text) <= set("01234567") else int(text)
-    return float(text.rstrip("fFdDlL"))
+            pieces.append(unquoted(self._tokens.take()))
+        return "".join(pieces)

@@ -12,6 +12,8 @@ from typing import Final
 
 from rtmw.errors import UnsupportedType
 from rtmw.recording.schemas.idl_reader import python_name
+from rtmw.recording.schemas.idl_tokens import TEXT_LIMIT
+from rtmw.types.checks import MEMBERS, TYPES, shown
 from rtmw.types.schema import (
     Array,
     Bitmask,
@@ -56,11 +58,13 @@ _PARTS: Final = {
 """What recorders may leave out, because everybody knows it."""
 
 RULER: Final = "=" * 80
+_SHOWN: Final = 127
+"""Characters of a name in an error."""
 PLACEHOLDER: Final = "structure_needs_at_least_one_member"
 """What ROS 2 puts into a message that holds nothing."""
 
 _FIELD: Final = re.compile(
-    r"(?P<type>[A-Za-z][\w/]*)(?:<=(?P<bound>\d+))?(?P<array>\[(?P<upto><=)?(?P<length>\d*)\])?\s+"
+    r"(?P<type>[A-Za-z][\w/]*)(?:<=(?P<bound>\d{1,10}))?(?P<array>\[(?P<upto><=)?(?P<length>\d{0,10})\])?\s+"
     r"(?P<name>[A-Za-z]\w*)(?P<rest>.*)",
     re.ASCII,
 )
@@ -69,20 +73,25 @@ _SECTION: Final = re.compile(r"^={3,}[ \t]*\r?\nMSG:[ \t]*(\S+)[ \t]*$", re.MULT
 
 def from_ros2msg(text: str, name: str) -> Schema:
     """The schema of the message `name`, such as `sensor_msgs/msg/Imu`, from its text. Raises UnsupportedType."""
+    if len(text) > TEXT_LIMIT:
+        raise UnsupportedType(f"a definition of {len(text)} characters; at most {TEXT_LIMIT} are read")
     top = full_name(name)
     pieces = _SECTION.split(text)
     texts = {**_PARTS, **{full_name(key): body for key, body in zip(pieces[1::2], pieces[2::2], strict=True)}}
     texts[top] = pieces[0]
     types: dict[str, Definition] = {}
-    ahead = [top]
+    ahead, members = [top], 0
     while ahead:
         part = ahead.pop()
         if part in types:
             continue
         if part not in texts:
-            raise UnsupportedType(f"the definition of {name} needs {part}, which does not follow it")
+            raise UnsupportedType(f"the definition of {name[:_SHOWN]} needs {part[:_SHOWN]}, which does not follow it")
         fields = tuple(_fields(part, texts[part]))
         types[part] = Struct(fields, {"extensibility": "final"})
+        members += len(fields)
+        if len(types) > TYPES or members > MEMBERS:
+            raise UnsupportedType(f"{name[:_SHOWN]} has more than {TYPES} definitions, or more than {MEMBERS} members")
         ahead += reversed([target for field in fields for target in _targets(field.node)])
     return Schema(top, 1, types)
 
@@ -108,7 +117,7 @@ def _fields(owner: str, text: str) -> Iterator[Field]:
         if not plain or plain.startswith("#"):
             continue
         if match is None:
-            raise UnsupportedType(f"{owner} has a line that is no field: {plain!r}")
+            raise UnsupportedType(f"{owner[:_SHOWN]} has a line that is no field: {shown(plain)}")
         if match["rest"].lstrip().startswith("="):  # a constant
             continue
         found = True
@@ -133,7 +142,7 @@ def _element(owner: str, word: str, bound: str | None) -> Node:
     if word == "string":
         return Text(int(bound) if bound else None)
     if word == "wstring":
-        raise UnsupportedType(f"{owner} has a wstring, which cannot be decoded")
+        raise UnsupportedType(f"{owner[:_SHOWN]} has a wstring, which cannot be decoded")
     if word in PRIMITIVES:
         return Primitive(PRIMITIVES[word])
     if "/" in word:

@@ -10,15 +10,16 @@ QOS_KEY: Final = "offered_qos_profiles"
 _FOREVER: Final = "{sec: 9223372036, nsec: 854775807}"
 _NS: Final = 1_000_000_000
 _LINE: Final = re.compile(r"^[ -]*(history|depth|reliability|durability): *(\w+)", re.MULTILINE)
+_COUNT: Final = re.compile(r"\d{1,18}", re.ASCII)
 _TRANSIENT_LOCAL: Final = {"1", "transient_local"}
 
 
 def qos_profiles(qos: Mapping[str, str]) -> str:
     """The profile of what a channel's metadata says of its publisher: the same that a node offers to DDS programs."""
     reliability = "best_effort" if qos.get("rtmw.reliability") == "TIMELY" else "reliable"
-    history = int(qos.get("rtmw.history", "0"))
-    depth = history or int(qos.get("rtmw.depth", "0")) or 10
-    lifetime = int(qos.get("rtmw.lifetime_ns", "0"))
+    history = _count(qos, "rtmw.history")
+    depth = history or _count(qos, "rtmw.depth") or 10
+    lifetime = _count(qos, "rtmw.lifetime_ns")
     lifespan = f"{{sec: {lifetime // _NS}, nsec: {lifetime % _NS}}}" if lifetime else _FOREVER
     lines = (
         "history: keep_last",
@@ -32,6 +33,12 @@ def qos_profiles(qos: Mapping[str, str]) -> str:
         "avoid_ros_namespace_conventions: false",
     )
     return "- " + "\n  ".join(lines) + "\n"
+
+
+def _count(qos: Mapping[str, str], key: str) -> int:
+    """A whole number of 64 bits; 0 for anything else, since whoever made the recording wrote what he liked."""
+    text = qos.get(key, "0")
+    return int(text) if _COUNT.fullmatch(text) else 0
 
 
 def offered(profiles: str) -> list[dict[str, str]]:

@@ -267,6 +267,73 @@ def test_what_cannot_be_understood_is_refused_with_what_and_where(text: str, wor
         from_idl(text, "A")
 
 
+def chain(link: str, last: str, use: str, length: int = 40) -> str:
+    """Links that lead each to the next one."""
+    links = [link.format(i, i + 1) for i in range(length)]
+    return "\n".join([*links, last.format(length), f"struct A {{ {use}; }};"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (chain("const long A{0} = A{1} * A{1};", "const long A{0} = 3;", "long a[A0]"), "no place in 64 bits"),
+        (chain('const string A{0} = A{1} + A{1};', 'const string A{0} = "a";', "@hashid(A0) long a"), "only numbers"),
+        (chain("typedef map<A{1}, A{1}> A{0};", "typedef long A{0};", "A0 a"), "nested too deeply"),
+        (chain("typedef sequence<A{1}> A{0};", "typedef long A{0};", "A0 a"), "nested too deeply"),
+        (chain("struct A{0} : A{1} {{ long a{0}; }};", "struct A{0} {{ long a; }};", "A0 a", 99), "than 64 others"),
+        ("struct A : A { long a; };", "from itself"),
+        ("enum E { @value(X) X }; struct A { E e; };", "X is computed of itself|E is computed of itself"),
+        ('enum E { @value("x") X }; struct A { E e; };', "'x', which is no number"),
+        ("enum E { @value X }; struct A { E e; };", "None, which is no number"),
+        ("const double D = 1e999; struct A { @id(D) long a; };", "no place in 64 bits"),
+        ("struct A { long a[" + "9" * 5000 + "]; };", "a number of 5000 digits"),
+        ("struct A { long a[18446744073709551616]; };", "no place in 64 bits"),
+        ("struct A { long a[" + "(" * 99 + "1" + ")" * 99 + "]; };", "nested too deeply"),
+        ("module m { " * 99 + "}; " * 99, "nested too deeply"),
+        ("struct A { " + "a::" * 99 + "b c; };", "a name of more than 16 parts"),
+        (f"struct A {{ long {'a' * 128}; }};", "128 characters; at most 127"),
+        ('const string S = "never ended; struct A { long a; };', "a text without an end"),
+        ("struct A {" + "".join(f"long a{i};" for i in range(5000)) + "};", "more than 4096 members"),
+        ("".join(f"struct S{i} {{ long a; }};" for i in range(300)) + "struct A {"
+         + "".join(f"S{i} a{i};" for i in range(300)) + "};", "more than 256 definitions"),
+        ("long " * 70_000, "more than 65536 words"),
+        ("/" * (1 << 21), "at most 1048576 are read"),
+    ],
+)  # fmt: skip
+def test_what_would_grow_without_end_is_refused_before_it_does(text: str, words: str) -> None:
+    with pytest.raises(UnsupportedType, match=words):
+        from_idl(text, "A")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        chain("const long A{0} = A{1} + A{1};", "const long A{0} = 0;", "long a[A0 + 1]"),
+        chain("enum A{0} {{ @value(B{1} + B{1}) B{0} }};", "enum A{0} {{ B{0} }};", "A0 a"),
+        chain("const long A{0} = A{1} + 1 - 1;", "const long A{0} = 1;", "long a[A0]"),
+    ],
+)
+def test_a_constant_is_computed_once_however_many_need_it(text: str) -> None:
+    """Of forty, each the sum of the next with itself, the first one needs a million millions of the last."""
+    assert len(from_idl(text, "A").top.fields) == 1
+
+
+@pytest.mark.parametrize("piece", ["/*", '"\\', "'\\", "/* /", "=" * 9, "1" * 9])
+def test_a_text_is_looked_through_once_whatever_does_not_end_in_it(piece: str) -> None:
+    """A comment without its end was looked for at each of its characters: minutes for what is read in a second."""
+    with pytest.raises(UnsupportedType):
+        from_idl("x " + piece * (1_000_000 // len(piece)), "A")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [('"a\\tb"', "a\tb"), ('"\\x41\\u00e9\\101"', "AéA"), ('"a" "b"', "ab"), ('L"a\\"b"', 'a"b'), ('"a\nb"', "a\nb")],
+)
+def test_texts_are_what_idl_says_they_are(text: str, value: str) -> None:
+    made = from_idl(f"struct A {{ @hashid({text}) long a; }};", "A")
+    assert made.top.fields[0].annotations["hash_id"] == value
+
+
 def test_what_no_message_needs_may_be_unsupported() -> None:
     text = "interface I { void f(in long x); }; native N; bitset B { bitfield<3> a; }; struct A { long a; };"
     assert from_idl(text, "A").top.fields == (Field("a", Primitive("int32")),)

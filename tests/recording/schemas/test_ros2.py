@@ -13,6 +13,7 @@ from rtmw.errors import UnsupportedType
 from rtmw.recording.contents import Channel, Schema
 from rtmw.recording.schemas import message_type_of, schema_of
 from rtmw.recording.schemas.ros2 import PLACEHOLDER, RULER, from_ros2msg, full_name, ros2_name, to_ros2msg
+from rtmw.recording.schemas.ros2_qos import qos_profiles
 from rtmw.types import MessageType, resolve
 from rtmw.types.schema import Array, Field, Named, Primitive, Sequence, Text
 from tests.recording.layouts import described
@@ -123,6 +124,10 @@ builtin_interfaces/Time stamp
         ("int32", "a line that is no field: 'int32'"),
         ("int32[ a", "no field"),
         ("int32 1a", "no field"),
+        ("int32[" + "9" * 5000 + "] a", "no field"),
+        ("string<=" + "9" * 5000 + " a", "no field"),
+        ("\n".join(f"int32 a{i}" for i in range(5000)), "more than 4096 members"),
+        ("# " + "x" * (1 << 20), "at most 1048576 are read"),
     ],
 )
 def test_what_is_no_message_is_refused_in_words(text: str, words: str) -> None:
@@ -133,6 +138,12 @@ def test_what_is_no_message_is_refused_in_words(text: str, words: str) -> None:
 def test_a_message_within_itself_is_refused() -> None:
     with pytest.raises(UnsupportedType, match="contains itself"):
         message_type_of(Schema(1, "pack/msg/Top", "ros2msg", b"Top inner"), CHANNEL)
+
+
+def test_a_qos_that_is_no_number_counts_as_none() -> None:
+    """What a recording says of its publishers was written by anybody."""
+    strange = qos_profiles({"rtmw.history": "x" * 5000, "rtmw.depth": "-1", "rtmw.lifetime_ns": "9" * 5000})
+    assert strange == qos_profiles({})
 
 
 def test_names_have_the_package_first() -> None:

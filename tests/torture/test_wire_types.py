@@ -1,0 +1,72 @@
+"""Whatever bytes come, readers of types, payloads and schemas answer or refuse, in bounded time and memory.
+
+Here some seconds of it; `make torture-wire` goes on for minutes. See wire/__main__.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.torture.wire.__main__ import IN_C, IN_PYTHON, ROOT
+
+WIRE = ROOT / "tests/torture/wire"
+SECONDS = "5"
+
+pytestmark = pytest.mark.timeout(600)
+"""The mutants are compiled first, and an attack goes on until the harm is found."""
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+
+
+def make(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    if not (shutil.which("gcc") and shutil.which("make")):
+        pytest.skip("needs gcc and make")
+    return run("make", "-s", "-C", str(WIRE), f"BUILD={out}", *arguments)
+
+
+@pytest.mark.parametrize("part", IN_PYTHON)
+def test_a_reader_answers_or_refuses_whatever_comes(part: str) -> None:
+    done = run(sys.executable, "-m", f"tests.torture.wire.{part}", "1", SECONDS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    counts = re.findall(r"(\d+) \w+", done.stdout)
+    assert counts
+    assert all(int(count) > 0 for count in counts), done.stdout
+
+
+@pytest.mark.parametrize("part", IN_C)
+def test_a_decoder_in_c_reads_inside_the_payload_only(part: str, tmp_path: Path) -> None:
+    done = make(tmp_path, "run", f"PART={part}", "SEED=1", f"SECONDS={SECONDS}")
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("part", "mutant"),
+    [
+        ("types_descriptions", "any union"),
+        ("idl_texts", "constants are computed again"),
+        ("columns_rows", "larger elements"),
+        ("cdr_cyclone", "no sizes"),
+    ],
+)
+def test_an_attack_sees_when_a_bound_is_missing(part: str, mutant: str) -> None:
+    done = run(sys.executable, "-m", f"tests.torture.wire.{part}", "1", "200", mutant)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith("HARM: ")
+
+
+@pytest.mark.parametrize(
+    ("part", "mutant"),
+    [("cdr_decode", "values without bytes have no end"), ("columns_decode", "a size may lead behind the payload")],
+)
+def test_a_fuzzer_sees_when_a_bound_is_missing(part: str, mutant: str, tmp_path: Path) -> None:
+    done = make(tmp_path, "mutants", f"PART={part}", f"ONLY={mutant}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"mutant {mutant}: found" in done.stdout
