@@ -89,10 +89,11 @@ class Beacons:
         self._bell.close()
 
     def _receive(self) -> None:
-        received_ns = time.time_ns() - self._bell.silence()
-        for beacon in self._reader.take(256):
+        now_ns, ages_ns = time.time_ns(), self._bell.silence()
+        beacons = self._reader.take(len(ages_ns)) if ages_ns else []
+        for beacon, age_ns in zip(beacons, ages_ns[-len(beacons) :], strict=True):  # the reader keeps the newest
             if isinstance(beacon, Beacon) and beacon.node != self.node:
-                self._on_beacon(beacon, received_ns)
+                self._on_beacon(beacon, now_ns - age_ns)
 
     def _on_beacon(self, beacon: Any, received_ns: int) -> None:
         last = Echo(beacon.node, beacon.sent_ns, received_ns)

@@ -92,7 +92,9 @@ class Bridge:
                 before.stay()
                 self._try(key[0], "sent", before.change, offer)
         for (name, *_), route in self.outgoing.items():
-            route.refresh(all(map(self._knows_packs, self._readers(name))), is_news)
+            readers = self._readers(name)
+            knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
+            route.refresh(all(map(self._knows_packs, readers)), knows_crcs, is_news)
 
     def _offer(self, topic: str, publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""

@@ -14,6 +14,8 @@ from rtmw.net.wire import FOR_EVER_NS, MARK
 _MOST = 1000
 PACKS = 1
 """The version of packs that this node reads (pack.h)."""
+TRAILERS = 2
+"""The version of trailers that this node reads: 2 have a CRC (trailer.h); nodes that say none read 1."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Program:
     """Of rtmw; None: it is no node."""
     knows_packs: bool = False
     """A node that reads several messages out of one sample (pack.h)."""
+    knows_crcs: bool = False
+    """A node that reads samples with a CRC (trailer.h)."""
 
     @classmethod
     def of(cls, policies: Any) -> Program:
@@ -133,6 +137,7 @@ class Program:
             address,
             domain if isinstance(domain, int) else None,
             node.get("packs") == PACKS,
+            node.get("trailers") == TRAILERS,
         )
 
     def __str__(self) -> str:
@@ -144,7 +149,7 @@ class Program:
 
 def describe_node(host: str, pid: int, domain: int) -> bytes:
     """What a node says of itself in the user data of its participant."""
-    return json.dumps({"host": host, "pid": pid, "domain": domain, "packs": PACKS}).encode()
+    return json.dumps({"host": host, "pid": pid, "domain": domain, "packs": PACKS, "trailers": TRAILERS}).encode()
 
 
 def _read(description: bytes) -> dict[str, Any]:

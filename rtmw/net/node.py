@@ -192,7 +192,7 @@ class Node:
     def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
         """How the node is, for everybody who asks."""
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
-        told["since"], told["swept"] = self._since, self._janitor.swept
+        told["since"], told["swept"], told["pauses_refused"] = self._since, self._janitor.swept, self._engine.counters()
         told["elsewhere"] = members(self._rosters, self._bridge)
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])
