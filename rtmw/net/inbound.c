@@ -8,12 +8,18 @@
 
 enum { HEADER = 4 }; /* bytes before the data */
 
+/* Does it begin as the encodings of XTypes do (7.6.3.1.2)? The DDS library reads the last bit and the version only. */
+static bool is_cdr(const uint8_t *data)
+{
+    return data[0] == 0 && (data[1] <= 3 || (data[1] >= 6 && data[1] <= 11));
+}
+
 /* The payload inside a sample without its trailer. A node's fills it; what a plain writer sent may have padding behind it.
  * false: it is shorter or longer than it says. CDR does not say how long it is. */
 static bool unframe(enum framing framing, bool is_node, const uint8_t **data, size_t *size)
 {
     uint32_t length;
-    if (*size < HEADER) return false;
+    if (*size < HEADER || !is_cdr(*data)) return false;
     if (framing == FRAMING_CDR) return true;
     if (*size < OCTETS_HEADER) return false;
     memcpy(&length, *data + HEADER, sizeof length);
@@ -132,8 +138,8 @@ static bool is_of_type(const struct inbound *i, const uint8_t *payload, uint32_t
 {
     struct iovec part = {(void *)(uintptr_t)payload, size};
     if (i->framing == FRAMING_OCTETS) return true;
-    struct ddsi_serdata *made =
-        size < HEADER ? NULL : ddsi_serdata_from_ser_iov(i->type, DDS_DATA, 1, &part, part.iov_len);
+    if (size < HEADER || !is_cdr(payload)) return false;
+    struct ddsi_serdata *made = ddsi_serdata_from_ser_iov(i->type, DDS_DATA, 1, &part, part.iov_len);
     if (made) ddsi_serdata_unref(made);
     return made != NULL;
 }
