@@ -95,7 +95,7 @@ struct sample {
     struct ddsi_serdata *data;
     dds_sample_info_t info;
     uint32_t done;           /* messages of a pack that are on the bus already */
-    bool is_whole, is_sound; /* its CRC is right; a pack of which all payloads were looked at */
+    bool is_whole, is_sound; /* its CRC is right; all of its payloads were looked at */
     uint64_t node;           /* the DDS participant that it is from, while it waits */
 };
 

@@ -133,8 +133,9 @@ static bool publish(struct inbound *i, struct source *s, uint8_t priority, const
 /* Not to be tried again. */
 static bool refuse(uint64_t *counter) { return count_up(counter, 1), true; }
 
-/* Would the DDS library take it for a sample of the type? It has looked at the first payload of a pack only. */
-static bool is_of_type(const struct inbound *i, const uint8_t *payload, uint32_t size)
+/* Would the DDS library take it for a sample of the type? What it has looked at was longer: by a trailer, or by the other
+ * payloads of a pack. */
+static bool is_of_type(const struct inbound *i, const uint8_t *payload, size_t size)
 {
     struct iovec part = {(void *)(uintptr_t)payload, size};
     if (i->framing == FRAMING_OCTETS) return true;
@@ -159,6 +160,13 @@ static bool open_pack(const struct inbound *i, struct sample *sample, struct iov
         if (!pack_may_be(&entry) || !is_of_type(i, payload, entry.size)) return false;
     }
     return sample->is_sound = true;
+}
+
+static bool open_single(const struct inbound *i, struct sample *sample, bool is_node, const uint8_t **data, size_t *size)
+{
+    if (!unframe(i->framing, is_node, data, size)) return false;
+    if (is_node && !sample->is_sound) sample->is_sound = is_of_type(i, *data, *size);
+    return sample->is_sound || !is_node;
 }
 
 /* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
@@ -195,7 +203,8 @@ static bool publish_sample(struct inbound *i, struct sample *sample, struct sour
     if (!is_whole(sample, &trailer, bytes)) return refuse(&i->corrupt);
     bool is_pack = trailer.version == TRAILER_PACK;
     struct iovec body = {bytes.iov_base, size};
-    if (is_pack ? !open_pack(i, sample, body, trailer.messages, &pack) : !unframe(i->framing, s->is_node, &data, &size))
+    if (is_pack ? !open_pack(i, sample, body, trailer.messages, &pack)
+                : !open_single(i, sample, s->is_node, &data, &size))
         return refuse(&i->malformed);
     if (!is_wanted(i, s, &trailer)) return true;
     struct arrived m = {data, size, NULL, trailer.publisher, source_time(sample), trailer.lifetime_ns};
