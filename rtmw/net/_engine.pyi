@@ -64,7 +64,7 @@ class Engine:
         """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
 
     def watch(self, readers: int, /) -> None:
-        """The DDS reader that tells who reads what: when it has news, nothing is packed, and no CRC sent, until `looked`."""
+        """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
 
     def heard(self) -> int:
         """How much news it had. To be asked before looking."""
@@ -77,7 +77,7 @@ class Engine:
         that they do not read (unmatched), more than one may have in force (crowded)."""
 
     def close(self) -> None:
-        """Stop the thread, and detach once all routes are closed. Idempotent. Routes that are open carry nothing out."""
+        """Stop the thread, and detach once all routes are closed. Idempotent. Open routes carry nothing out any more."""
 
 class Route:
     """One topic in one direction."""
@@ -86,7 +86,7 @@ class Route:
         """What it has carried and dropped, by cause; {} once closed."""
 
     def pack(self, may: bool, may_check: bool, /) -> None:
-        """Outbound: may small messages travel together, and samples have a CRC? Those who read the topic must know packs
+        """Outbound: may small messages travel together, and samples have a CRC? All who read the topic must know packs
         (pack.h), and CRCs (trailer.h)."""
 
     def delivered(self) -> bool:

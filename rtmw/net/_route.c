@@ -160,13 +160,13 @@ static PyObject *outbound_counters(struct outbound *o)
 
 static PyObject *inbound_counters(const struct inbound *i)
 {
-    return Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes", load_relaxed(&i->bytes), "lost",
-        load_relaxed(&i->lost), "expired", load_relaxed(&i->expired), "malformed",
-        load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "corrupt", load_relaxed(&i->corrupt),
-        "implausible", load_relaxed(&i->implausible), "no_memory", load_relaxed(&i->no_memory), "delayed",
-        load_relaxed(&i->delayed), "overflowed", load_relaxed(&i->overflowed), "uncopied",
-        load_relaxed(&i->uncopied), "unchecked", load_relaxed(&i->unchecked));
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
+                         load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired", load_relaxed(&i->expired),
+                         "malformed", load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "corrupt",
+                         load_relaxed(&i->corrupt), "implausible", load_relaxed(&i->implausible), "no_memory",
+                         load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
+                         load_relaxed(&i->overflowed), "uncopied", load_relaxed(&i->uncopied), "unchecked",
+                         load_relaxed(&i->unchecked));
 }
 
 static PyObject *Route_counters(PyObject *object, PyObject *unused)
@@ -266,16 +266,12 @@ static void Route_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
-                                      {"delivered", Route_delivered, METH_NOARGS, NULL},
-                                      {"pack", Route_pack, METH_VARARGS, NULL},
-                                      {"adjust", Route_adjust, METH_VARARGS, NULL},
-                                      {"stop", Route_stop, METH_NOARGS, NULL},
-                                      {"known", Route_known, METH_NOARGS, NULL},
-                                      {"want_old", Route_want_old, METH_O, NULL},
-                                      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
-                                      {"close", Route_close, METH_NOARGS, NULL},
-                                      {NULL, NULL, 0, NULL}};
+static PyMethodDef route_methods[] = {
+    {"counters", Route_counters, METH_NOARGS, NULL}, {"delivered", Route_delivered, METH_NOARGS, NULL},
+    {"pack", Route_pack, METH_VARARGS, NULL},        {"adjust", Route_adjust, METH_VARARGS, NULL},
+    {"stop", Route_stop, METH_NOARGS, NULL},         {"known", Route_known, METH_NOARGS, NULL},
+    {"want_old", Route_want_old, METH_O, NULL},      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
+    {"close", Route_close, METH_NOARGS, NULL},       {NULL, NULL, 0, NULL}};
 
 static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
 PyType_Spec Route_spec = {"rtmw.net._engine.Route", sizeof(Route), 0,

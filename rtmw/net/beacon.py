@@ -90,7 +90,7 @@ class Beacons:
 
     def _receive(self) -> None:
         now_ns, ages_ns = time.time_ns(), self._bell.silence()
-        beacons = self._reader.take(len(ages_ns)) if ages_ns else []
+        beacons: list[Any] = self._reader.take(len(ages_ns)) if ages_ns else []
         for beacon, age_ns in zip(beacons, ages_ns[-len(beacons) :], strict=True):  # the reader keeps the newest
             if isinstance(beacon, Beacon) and beacon.node != self.node:
                 self._on_beacon(beacon, now_ns - age_ns)

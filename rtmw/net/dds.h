@@ -126,7 +126,8 @@ void ddsi_serdata_get_keyhash(const struct ddsi_serdata *, void *hash, bool forc
 uint32_t ddsi_serdata_size(const struct ddsi_serdata *);
 
 dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instance_handle_t publication);
-dds_return_t dds_get_matched_subscriptions(dds_entity_t writer, dds_instance_handle_t *, size_t most); /* how many there are */
+dds_return_t dds_get_matched_subscriptions(dds_entity_t writer, dds_instance_handle_t *,
+                                           size_t most); /* how many there are */
 dds_endpoint_t *dds_get_matched_subscription_data(dds_entity_t writer, dds_instance_handle_t subscription);
 void dds_builtintopic_free_endpoint(dds_endpoint_t *);
 bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);

@@ -57,8 +57,8 @@ struct outbound {
     bool held;               /* nothing is sent: another writer takes over */
     uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
-    uint64_t retry_ns;       /* not before; 0: not blocked */
-    uint32_t taken;          /* messages in all queues */
+    uint64_t retry_ns;            /* not before; 0: not blocked */
+    uint32_t taken;               /* messages in all queues */
     uint64_t taken_bytes;
     uint32_t depth, adjusted; /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
     uint64_t min_interval_ns;
@@ -129,7 +129,8 @@ struct inbound {
     bool is_stuck; /* the engine counts it */
     bool pausing;  /* others have been told to */
     uint64_t told_ns;
-    uint64_t received, bytes, lost, expired, malformed, corrupt, implausible, no_memory, delayed, overflowed; /* locked */
+    uint64_t received, bytes, lost, expired, malformed, corrupt, implausible, no_memory, delayed,
+        overflowed; /* locked */
     uint64_t uncopied, unchecked;
 };
 
@@ -157,15 +158,15 @@ struct engine {
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
-    uint32_t heard, looked;    /* readers that came since the start; those that packing was decided with knowledge of */
-    uint64_t turn;             /* odd: a sample that not everybody may know is handed to DDS (packing.c). The sender's */
-    dds_entity_t readers;      /* the DDS reader that tells of them; 0: none */
+    uint32_t heard, looked; /* readers that came since the start; those that packing was decided with knowledge of */
+    uint64_t turn;          /* odd: a sample that not everybody may know is handed to DDS (packing.c). The sender's */
+    dds_entity_t readers;   /* the DDS reader that tells of them; 0: none */
     pthread_mutex_t flow_lock; /* guards the pauses */
     struct pause pauses[PAUSES];
-    uint32_t pause_count; /* read without the lock: 0 is usual */
+    uint32_t pause_count;                                  /* read without the lock: 0 is usual */
     uint64_t flow_malformed, flow_unmatched, flow_crowded; /* what was not believed of pauses; under the flow lock */
-    uint64_t salt;                                          /* of shares: others cannot know who shares one */
-    struct share shares[SHARES], all;                       /* of the backlogs: each remote participant's; atomically */
+    uint64_t salt;                                         /* of shares: others cannot know who shares one */
+    struct share shares[SHARES], all;                      /* of the backlogs: each remote participant's; atomically */
 };
 
 /* sender.c */
@@ -173,7 +174,8 @@ int engine_start(struct engine *);
 void engine_stop(struct engine *); /* no thread of its own from here on; routes that are open carry nothing out */
 /* Of an engine that was stopped and has no routes. false: DDS holds messages yet, and the engine must not be freed. */
 bool engine_end(struct engine *);
-void sender_forget(struct engine *); /* routes that close are no longer the sender's. Where it runs, it does so itself */
+void sender_forget(
+    struct engine *); /* routes that close are no longer the sender's. Where it runs, it does so itself */
 
 /* outbound.c: called by the sender, but for open and close */
 int outbound_open(struct outbound *);
@@ -235,7 +237,8 @@ uint64_t node_of(const dds_endpoint_t *); /* what `node` is of a source: its DDS
 /* sequence.c: lock held */
 enum turn { TURN_NEXT, TURN_PAST, TURN_REFUSED };
 enum turn sequence_turn(struct source *, const struct trailer *); /* may it be published? PAST: it was, already */
-uint64_t sequence_move(struct source *, const struct trailer *);  /* it is published. Returns how many were lost before */
+uint64_t sequence_move(struct source *,
+                       const struct trailer *); /* it is published. Returns how many were lost before */
 
 /* known.c: lock held */
 void known_begin(struct inbound *, uint64_t publisher, uint64_t newest_ns); /* this is on the bus. Before opening */

@@ -99,8 +99,7 @@ static void hear(struct engine *e, uint64_t topic, uint64_t node, bool paused)
     if (!paused) return;
     struct pause *kept = p ? p : place(e, node, now);
     if (!kept) count_up(&e->flow_crowded, 1);
-    if (kept)
-        *kept = (struct pause){topic, node, now + LASTING_NS, p && p->is_reader == PROVEN ? PROVEN : UNPROVEN};
+    if (kept) *kept = (struct pause){topic, node, now + LASTING_NS, p && p->is_reader == PROVEN ? PROVEN : UNPROVEN};
 }
 
 /* The first pause of a topic that is in force, and not disproven. false: there is none. */

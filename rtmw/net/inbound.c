@@ -9,10 +9,7 @@
 enum { HEADER = 4 }; /* bytes before the data */
 
 /* Does it begin as the encodings of XTypes do (7.6.3.1.2)? The DDS library reads the last bit and the version only. */
-static bool is_cdr(const uint8_t *data)
-{
-    return data[0] == 0 && (data[1] <= 3 || (data[1] >= 6 && data[1] <= 11));
-}
+static bool is_cdr(const uint8_t *data) { return data[0] == 0 && (data[1] <= 3 || (data[1] >= 6 && data[1] <= 11)); }
 
 /* The payload inside a sample without its trailer. A node's fills it; what a plain writer sent may have padding behind it.
  * false: it is shorter or longer than it says. CDR does not say how long it is. */
@@ -162,7 +159,8 @@ static bool open_pack(const struct inbound *i, struct sample *sample, struct iov
     return sample->is_sound = true;
 }
 
-static bool open_single(const struct inbound *i, struct sample *sample, bool is_node, const uint8_t **data, size_t *size)
+static bool open_single(const struct inbound *i, struct sample *sample, bool is_node, const uint8_t **data,
+                        size_t *size)
 {
     if (!unframe(i->framing, is_node, data, size)) return false;
     if (is_node && !sample->is_sound) sample->is_sound = is_of_type(i, *data, *size);
@@ -208,8 +206,7 @@ static bool publish_sample(struct inbound *i, struct sample *sample, struct sour
         return refuse(&i->malformed);
     if (!is_wanted(i, s, &trailer)) return true;
     struct arrived m = {data, size, NULL, trailer.publisher, source_time(sample), trailer.lifetime_ns};
-    bool done =
-        is_pack ? publish_pack(i, sample, s, trailer.priority, &pack) : publish(i, s, trailer.priority, &m);
+    bool done = is_pack ? publish_pack(i, sample, s, trailer.priority, &pack) : publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);
     return done;
 }

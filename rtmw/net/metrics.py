@@ -56,6 +56,10 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"]
         )
+        refused = CounterMetricFamily("rtmw_node_pauses_refused", "Pauses that were not heeded", labels=("cause",))
+        for cause, number in status["pauses_refused"].items():
+            refused.add_metric([cause], number)
+        yield refused
         yield from _of_peers(status["peers"])
         yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
 

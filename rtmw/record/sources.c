@@ -244,8 +244,7 @@ struct missed *sources_missing(struct collector *c, uint32_t *count)
     *count = 0;
     pthread_mutex_lock(&c->lock);
     struct missed *rows = malloc((c->news_count * (CAUSES - 1) + 1) * sizeof *rows);
-    for (uint32_t i = 0; rows && i < c->news_count; i++)
-        *count += tell(c->sources[c->news[i]], rows + *count);
+    for (uint32_t i = 0; rows && i < c->news_count; i++) *count += tell(c->sources[c->news[i]], rows + *count);
     if (rows) c->news_count = 0;
     pthread_mutex_unlock(&c->lock);
     return rows;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -65,6 +66,41 @@ def test_a_slow_reliable_subscriber_gets_every_message(pair: tuple[Host, Host]) 
         examine(host.domain)
 
 
+def topic_hash(topic: str) -> int:
+    """Of a topic of bytes, as pauses call it (flow.c)."""
+    found = 14695981039346656037
+    for byte in topic.encode():
+        found = (found ^ byte) * 1099511628211 % 2**64
+    return found
+
+
+def test_who_does_not_read_a_topic_does_not_pause_it(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    subscriber = rtmw.Subscriber("open", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)
+    publisher = rtmw.Publisher("open", domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=PATIENCE)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
+    wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
+    over = threading.Event()
+
+    def pause() -> None:
+        while not over.wait(LASTING / 10):
+            pausing.write(Flow(topic_hash("open"), 1))
+            pausing.write(Flow(topic_hash("open"), 2))
+
+    stranger = threading.Thread(target=pause)
+    stranger.start()
+    try:
+        wait_until(lambda: here.info()["pauses_refused"]["malformed"] > 0, "nothing is heard of it")
+        for number in range(20):
+            assert publisher.publish(b"%d" % number)
+            assert subscriber.receive(timeout=PATIENCE / 2).value == b"%d" % number
+        wait_until(lambda: here.info()["pauses_refused"]["unmatched"] > 0, "it is not counted")
+    finally:
+        over.set()
+        stranger.join()
+
+
 def test_pauses_that_are_over_make_room_for_others(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
     pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
     wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
@@ -73,3 +109,4 @@ def test_pauses_that_are_over_make_room_for_others(participant: DomainParticipan
     time.sleep(2 * LASTING)
     fill_one_and_cross_on_another(*pair)
     assert pair[1].crossed("in", "full")["overflowed"] == 0
+    assert pair[0].info()["pauses_refused"]["crowded"] > 0

@@ -86,6 +86,7 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
     try:
         metrics.latest = {
             "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1,
+            "pauses_refused": {"unmatched": 4},
             "participants": 2, "peers": [], "out": rows, "in": [],
             "ended": {"out": [{"topic": "t", "sent": 3, "bytes": 1, "expired": 1}], "in": []},
         }  # fmt: skip
@@ -97,6 +98,7 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
     assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 7
     assert shown["rtmw_node_info", labelled(host="h", domain="0", dds_domain="0", interface="")] == 1
     assert shown["rtmw_node_start_time_seconds", labelled()] == 5
+    assert shown["rtmw_node_pauses_refused_total", labelled(cause="unmatched")] == 4
 
 
 def test_a_taken_port_ends_the_node_before_anything_has_started(hosts: tuple[Host, Host]) -> None:

@@ -1,6 +1,7 @@
 """Whatever arrives from other nodes, a node lives, publishes what was sent and nothing else, and counts the rest.
 
-Here some seconds of it; `make torture-net` damages a link for minutes, and `python -m tests.torture.wire.engine_fuzz` fuzzes.
+Here some seconds of it. `make torture-net` damages a link for minutes; `python -m tests.torture.wire.engine_fuzz` goes
+on fuzzing.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ def test_a_link_that_damages_samples_brings_none_that_is_damaged_and_harms_no_ot
 ) -> None:
     here, there, damage = damaged
     reliable = Reliability.RELIABLE
-    subscribers = {t: rtmw.Subscriber(t, domain=there.domain, reliability=reliable, depth=4000) for t in ("hit", "whole")}
+    subscribers = {
+        t: rtmw.Subscriber(t, domain=there.domain, reliability=reliable, depth=4000) for t in ("hit", "whole")
+    }
     hit, whole = (rtmw.Publisher(t, domain=here.domain, reliability=reliable, depth=4000) for t in subscribers)
     for publisher in (hit, whole):
         assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
@@ -134,7 +137,9 @@ def test_a_link_that_damages_samples_brings_none_that_is_damaged_and_harms_no_ot
             message = bytes(sample.data)
             assert message == payload(number_in(message)), "a damaged message was delivered"
             got["hit"].append(number_in(message))
-        got["whole"] += [int.from_bytes(bytes(sample.data)[:8], "little") for sample in subscribers["whole"].take_many(1000)]
+        got["whole"] += [
+            int.from_bytes(bytes(sample.data)[:8], "little") for sample in subscribers["whole"].take_many(1000)
+        ]
         return len(got["whole"]) == sent["whole"]
 
     while time.monotonic() < until or damage.spoiled < 30:

@@ -1,4 +1,4 @@
-"""A link that damages what samples of one topic hold, so that no sum below notices: UDP's is taken away, RTPS has none."""
+"""A link that damages what samples of one topic hold. No sum below notices: UDP's is taken away, and RTPS has none."""
 
 from __future__ import annotations
 

@@ -81,7 +81,9 @@ static void build(struct built *b, uint64_t first, uint32_t count)
 {
     struct packed table[8];
     b->size = 0;
-    b->trailer = (struct trailer){.magic = TRAILER_CHECKED, .version = TRAILER_VERSION, .priority = 3,
+    b->trailer = (struct trailer){.magic = TRAILER_CHECKED,
+                                  .version = TRAILER_VERSION,
+                                  .priority = 3,
                                   .sequence = sequence + count};
     for (uint32_t n = 0; n < count; n++) {
         size_t size = sizes[(first + n) % SENT_MOST] = (uint32_t)(count > 1 ? head() + ID + choose(60) : some_size());
@@ -132,7 +134,8 @@ static void on_publish(const uint8_t *data, size_t size, uint64_t publisher, uin
 static void damage(struct built *b)
 {
     for (uint32_t times = 1 + choose(4); times--;) {
-        size_t at = choose(4) ? choose((uint32_t)b->size) : b->size - 1 - choose((uint32_t)(b->size < 80 ? b->size : 80));
+        size_t at =
+            choose(4) ? choose((uint32_t)b->size) : b->size - 1 - choose((uint32_t)(b->size < 80 ? b->size : 80));
         static const uint8_t values[] = {0, 1, 2, 3, 4, 0x7F, 0x80, 0xFF};
         switch (choose(5)) {
         case 0:

@@ -1,4 +1,4 @@
-"""What a node makes of samples of others: a minute of the fuzzer under AddressSanitizer, its limits, and its mutants."""
+"""What a node makes of samples of others: a minute of the fuzzer under AddressSanitizer, limits, and mutants."""
 
 from __future__ import annotations
 

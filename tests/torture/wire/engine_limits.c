@@ -57,7 +57,8 @@ static void only_who_reads_a_topic_pauses_it(void)
     REQUIRE(stage.engine.flow_unmatched == 1, "it is not counted");
     dds_endpoint_t *legit = dds_get_matched_publication_data(FLOW, LEGIT);
     for (uint32_t n = 0; n < stage.engine.pause_count; n++)
-        if (stage.engine.pauses[n].topic == 7) stage.engine.pauses[n] = (struct pause){7, node_of(legit), 2000, UNPROVEN};
+        if (stage.engine.pauses[n].topic == 7)
+            stage.engine.pauses[n] = (struct pause){7, node_of(legit), 2000, UNPROVEN};
     dds_builtintopic_free_endpoint(legit);
     REQUIRE(flow_is_paused(&o, now_monotonic_ns()), "who reads a topic does not pause it");
 }

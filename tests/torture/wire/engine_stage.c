@@ -164,7 +164,8 @@ dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **samples, uin
     (void)mask;
     for (uint32_t n = 0; n < count; n++) {
         samples[n] = queue[n].data;
-        infos[n] = (dds_sample_info_t){.valid_data = true, .source_timestamp = 1, .publication_handle = queue[n].publication};
+        infos[n] =
+            (dds_sample_info_t){.valid_data = true, .source_timestamp = 1, .publication_handle = queue[n].publication};
     }
     memmove(queue, queue + count, (waiting - count) * sizeof *queue);
     waiting -= count;
@@ -300,8 +301,9 @@ void stage_receive(dds_instance_handle_t publication, const uint8_t *bytes, size
         size_t begin = n * step, end = n + 1 == parts ? size : begin + step;
         struct ddsi_rmsg *message = malloc(sizeof *message + LEAD + (end - begin));
         memcpy((uint8_t *)(message + 1) + LEAD, bytes + begin, end - begin);
-        chain[n] = (struct ddsi_rdata){message, n + 1 == parts ? NULL : &chain[n + 1], (uint32_t)begin, (uint32_t)end,
-                                       0, LEAD, 0};
+        chain[n] =
+            (struct ddsi_rdata){message, n + 1 == parts ? NULL : &chain[n + 1], (uint32_t)begin, (uint32_t)end, 0, LEAD,
+                                0};
     }
     stage.told = stage.inbound->backlog.count ? NULL : bytes;
     stage.told_size = size;

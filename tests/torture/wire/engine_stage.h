@@ -5,15 +5,20 @@
 #include "../../../rtmw/net/engine.h"
 #include "../../../rtmw/net/pack.h"
 
-enum { READER = 1, FLOW = 2, LEGIT = 11, STRANGER = 12 }; /* entities; publications: of a node, and of who says he is one */
+enum {
+    READER = 1,
+    FLOW = 2,
+    LEGIT = 11,
+    STRANGER = 12
+}; /* entities; publications: of a node, and of who says he is one */
 
 struct stage {
     struct engine engine;
     struct inbound *inbound;
     struct ddsi_sertype type, flow_type;
-    uint32_t full_for;       /* the bus refuses so many messages */
-    uint64_t live;           /* samples and loans that are not given back */
-    const uint8_t *told;     /* what was handed in last, while nothing waits; else NULL */
+    uint32_t full_for;   /* the bus refuses so many messages */
+    uint64_t live;       /* samples and loans that are not given back */
+    const uint8_t *told; /* what was handed in last, while nothing waits; else NULL */
     size_t told_size;
     void (*on_publish)(const uint8_t *data, size_t size, uint64_t publisher, uint8_t priority);
 };
@@ -31,13 +36,13 @@ bool stage_is_of_type(const uint8_t *payload, size_t size);
 struct ddsi_serdata *stage_claim(uint32_t size);
 
 /* The program ends, and says why. */
-#define REQUIRE(condition, ...)                                         \
-    do {                                                                \
-        if (!(condition)) {                                             \
-            fprintf(stderr, "fuzz: " __VA_ARGS__);                      \
-            fprintf(stderr, " (%s, line %d)\n", #condition, __LINE__);  \
-            abort();                                                    \
-        }                                                               \
+#define REQUIRE(condition, ...)                                        \
+    do {                                                               \
+        if (!(condition)) {                                            \
+            fprintf(stderr, "fuzz: " __VA_ARGS__);                     \
+            fprintf(stderr, " (%s, line %d)\n", #condition, __LINE__); \
+            abort();                                                   \
+        }                                                              \
     } while (0)
 
 #endif
