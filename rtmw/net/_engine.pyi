@@ -77,7 +77,7 @@ class Engine:
         that they do not read (unmatched), more than one may have in force (crowded)."""
 
     def close(self) -> None:
-        """Stop the thread, and detach once all routes are closed. Idempotent. Open routes carry nothing out any more."""
+        """Stop the thread, and detach once all routes are closed. Idempotent. Open routes carry nothing out then."""
 
 class Route:
     """One topic in one direction."""

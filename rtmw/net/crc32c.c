@@ -4,6 +4,9 @@
  * follow each other are done side by side: their results are those of a, b and c alone, and that of abc is
  * a · x^(bits of b and c) + b · x^(bits of c) + c. A product of polynomials is PCLMULQDQ; the instruction brings it back to 32
  * bits, and multiplies by x^32 while it does, and reflected operands by x once more: so the factors are of 33 bits less.
+ *
+ * What another processor has written comes slowly. Blocks are so short, and lines are asked for so early, that it comes
+ * three times as fast as with blocks of 1 KiB, on which the processor does not see what will be read.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -51,7 +54,7 @@ uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t size) { retu
 #include <nmmintrin.h>
 #include <wmmintrin.h>
 
-enum { BLOCK = 1024, LOST_BITS = 33 };
+enum { BLOCK = 256, LINE = 64, AHEAD = 1536, LOST_BITS = 33 };
 
 static uint32_t over_one, over_two; /* x^(bits of one block, and of two, less LOST_BITS) */
 static bool has_instruction;
@@ -72,10 +75,13 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t times(uint32_t crc, uin
 __attribute__((target("sse4.2,pclmul"))) static uint32_t three_blocks(uint32_t crc, const uint8_t *p)
 {
     uint64_t a = crc, b = 0, c = 0;
-    for (const uint8_t *end = p + BLOCK; p < end; p += 8) {
-        a = _mm_crc32_u64(a, word_at(p));
-        b = _mm_crc32_u64(b, word_at(p + BLOCK));
-        c = _mm_crc32_u64(c, word_at(p + (size_t)2 * BLOCK));
+    for (const uint8_t *end = p + BLOCK; p < end; p += LINE) {
+        for (int n = 0; n < 3; n++) __builtin_prefetch(p + AHEAD + (size_t)n * BLOCK);
+        for (const uint8_t *word = p; word < p + LINE; word += 8) {
+            a = _mm_crc32_u64(a, word_at(word));
+            b = _mm_crc32_u64(b, word_at(word + BLOCK));
+            c = _mm_crc32_u64(c, word_at(word + (size_t)2 * BLOCK));
+        }
     }
     return times((uint32_t)a, over_two) ^ times((uint32_t)b, over_one) ^ (uint32_t)c;
 }

@@ -198,9 +198,11 @@ void keyless_hash(const struct ddsi_serdata *, void *hash, bool force_md5);
 
 /* lent.c */
 bool lend_may(const struct outbound *, const rtmw_message *);
-/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on). The hold on the message is the
- * sample's from here on. NULL: no memory. */
-struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count);
+/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on, the last of which is the trailer;
+ * a CRC before it is filled in while the sample is sent). The hold on the message is the sample's from here on. NULL: no
+ * memory. */
+struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count,
+                          const struct trailer *);
 void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS did not take the sample */
 
 /* landing.c */

@@ -83,17 +83,22 @@ static const struct ddsi_serdata_ops operations = {
 
 /* ---- out of datagrams ---- */
 
-/* Copies bytes `from` to `end` of a sample, and adds them to a CRC, while each part is in the processor's cache; NULL: to
- * none. Fragments come in order, and may overlap. false: some are missing. */
+enum { PIECE = 12 << 10 }; /* bytes that are summed, and are copied while the nearest cache has them */
+
+/* Copies bytes `from` to `end` of a sample, and adds them to a CRC; NULL: to none. Fragments come in order, and may overlap. false: some are missing. */
 static bool gather(const struct ddsi_rdata *part, size_t from, size_t end, void *to, uint32_t *crc)
 {
-    for (size_t at = from; at < end; part = part->next) {
+    for (size_t at = from; at < end;) {
         if (!part || part->begin > at) return false;
-        if (part->end <= at) continue;
+        if (part->end <= at) {
+            part = part->next;
+            continue;
+        }
         const uint8_t *bytes = (const uint8_t *)(part->message + 1) + part->payload;
         size_t count = (part->end < end ? part->end : end) - at;
+        if (crc && count > PIECE) count = PIECE;
+        if (crc) *crc = crc32c(*crc, bytes + (at - part->begin), count);
         memcpy((uint8_t *)to + (at - from), bytes + (at - part->begin), count);
-        if (crc) *crc = crc32c(*crc, (uint8_t *)to + (at - from), count);
         at += count;
     }
     return true;

@@ -131,11 +131,12 @@ static void append(struct framed *f, const void *bytes, size_t size)
     f->size += size;
 }
 
-static void append_crc(struct framed *f)
+/* Once it is framed. */
+static void sum(struct framed *f)
 {
-    for (size_t n = 0; n < f->count; n++) f->crc = crc32c(f->crc, f->parts[n].iov_base, f->parts[n].iov_len);
+    if (!trailer_is_checked(&f->trailer)) return;
+    for (size_t n = 0; n < f->count - 2; n++) f->crc = crc32c(f->crc, f->parts[n].iov_base, f->parts[n].iov_len);
     f->crc = trailer_crc(f->crc, &f->trailer);
-    append(f, &f->crc, sizeof f->crc);
 }
 
 /* Payloads are `parts` from 1 to `count` - 1. */
@@ -147,7 +148,7 @@ static void frame(const struct outbound *o, struct framed *f)
     for (size_t n = 0; n < f->count; n++) f->size += f->parts[n].iov_len;
     f->trailer.padding = (uint8_t)(-f->size & 3);
     append(f, zeros, f->trailer.padding);
-    if (trailer_is_checked(&f->trailer)) append_crc(f);
+    if (trailer_is_checked(&f->trailer)) append(f, &f->crc, sizeof f->crc);
     append(f, &f->trailer, sizeof f->trailer);
 }
 
@@ -157,6 +158,7 @@ static struct iovec payload_of(const rtmw_message *m) { return (struct iovec){(v
 static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t source_time_ns)
 {
     frame(o, f);
+    sum(f);
     struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(o->type, DDS_DATA, f->count, f->parts, f->size);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)source_time_ns;
@@ -166,7 +168,7 @@ static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t so
 static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)
 {
     frame(o, f);
-    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count);
+    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count, &f->trailer);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)m->source_time_ns;
     dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));
