@@ -7,13 +7,14 @@
  * side the two are connected earlier may see what is multicast to others: DDS owes it nothing before both sides are.)
  *
  * The sender makes `turn` odd while it writes, and looks at `heard` afterwards; who hears of a reader counts it in
- * `heard`, and then waits for the end of a turn that it finds begun. So nobody waits for more than one sample.
+ * `heard`, and then waits for the end of a turn that it finds begun. So nobody waits for more than one sample, nor for
+ * longer than WAIT_MOST looks, whatever the sender waits for.
  */
 #include <time.h>
 
 #include "engine.h"
 
-enum { LOOK_NS = 20000 };
+enum { LOOK_NS = 20000, WAIT_MOST = 10000 };
 
 static void on_reader(dds_entity_t readers, void *argument)
 {
@@ -21,7 +22,8 @@ static void on_reader(dds_entity_t readers, void *argument)
     struct timespec pause = {.tv_nsec = LOOK_NS};
     (void)readers;
     fetch_add(&e->heard, 1u);
-    for (uint64_t turn = load_seq(&e->turn); turn & 1 && load_seq(&e->turn) == turn;) nanosleep(&pause, NULL);
+    uint64_t turn = load_seq(&e->turn);
+    for (int looks = 0; turn & 1 && load_seq(&e->turn) == turn && looks < WAIT_MOST; looks++) nanosleep(&pause, NULL);
 }
 
 int packing_open(struct engine *e, dds_entity_t readers)
