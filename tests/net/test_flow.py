@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from cyclonedds.core import Policy, Qos
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 import rtmw
@@ -16,6 +19,7 @@ from rtmw import Reliability
 from rtmw.net.flow import Flow
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.raw import OCTETS
 
 COUNT = 3000
 LASTING = 0.5
@@ -81,24 +85,55 @@ def test_who_does_not_read_a_topic_does_not_pause_it(participant: DomainParticip
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
     pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
     wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
-    over = threading.Event()
-
-    def pause() -> None:
-        while not over.wait(LASTING / 10):
-            pausing.write(Flow(topic_hash("open"), 1))
-            pausing.write(Flow(topic_hash("open"), 2))
-
-    stranger = threading.Thread(target=pause)
-    stranger.start()
-    try:
+    with going_on(lambda: [pausing.write(Flow(topic_hash("open"), value)) for value in (1, 2)]):
         wait_until(lambda: here.info()["pauses_refused"]["malformed"] > 0, "nothing is heard of it")
         for number in range(20):
             assert publisher.publish(b"%d" % number)
             assert subscriber.receive(timeout=PATIENCE / 2).value == b"%d" % number
         wait_until(lambda: here.info()["pauses_refused"]["unmatched"] > 0, "it is not counted")
+
+
+def test_who_reads_a_topic_pauses_it_for_all(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    subscriber = rtmw.Subscriber("open", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)
+    publisher = rtmw.Publisher("open", domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=0)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll)
+    reading: Any = DataReader(participant, Topic(participant, "open", OCTETS), qos=quality)
+    pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
+    wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
+    wait_until(lambda: here.crossed("out", "open")["readers"] == 2, "it is not read")
+
+    def is_held() -> bool:
+        publisher.publish(b"waits")
+        try:
+            subscriber.receive(timeout=2 * LASTING)
+        except TimeoutError:
+            return True
+        return False
+
+    with going_on(lambda: pausing.write(Flow(topic_hash("open"), 1))):
+        wait_until(is_held, "it is not paused")
+    assert subscriber.receive(timeout=PATIENCE).value == b"waits"
+    wait_until(lambda: len(reading.take(1000)) > 0, "the reader has nothing")
+
+
+@contextmanager
+def going_on(act: Callable[[], object]) -> Generator[None]:
+    """Do it again and again meanwhile, often enough that a pause does not end."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(LASTING / 10):
+            act()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
     finally:
         over.set()
-        stranger.join()
+        thread.join()
 
 
 def test_pauses_that_are_over_make_room_for_others(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
