@@ -31,8 +31,16 @@ static PyObject *Bell_fileno(PyObject *object, PyObject *unused)
 static PyObject *Bell_silence(PyObject *object, PyObject *unused)
 {
     struct bell *core = ((Bell *)object)->core;
+    uint64_t ages_ns[BELL_KEEPS];
+    uint32_t count = core ? bell_silence(core, ages_ns) : 0;
+    PyObject *list = PyList_New(count);
     (void)unused;
-    return PyLong_FromUnsignedLongLong(core ? bell_silence(core) : 0);
+    for (uint32_t n = 0; list && n < count; n++) {
+        PyObject *age = PyLong_FromUnsignedLongLong(ages_ns[n]);
+        if (!age) Py_CLEAR(list);
+        if (age) PyList_SET_ITEM(list, n, age);
+    }
+    return list;
 }
 
 static PyObject *Bell_close(PyObject *object, PyObject *unused)

@@ -19,9 +19,11 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         rtmw_detach(self->core->region);
         code = RTMW_SYSTEM;
     }
+    self->holders = 1;
     if (code == RTMW_OK) return (PyObject *)self;
     free(self->core);
     self->core = NULL;
+    self->is_closed = true;
     Py_DECREF(self);
     errno = failed;
     return fail(state_of(type), "the node cannot attach", code);
@@ -90,21 +92,42 @@ static PyObject *Engine_looked(PyObject *self, PyObject *heard)
     Py_RETURN_NONE;
 }
 
+/* How often others said what is not to be believed about pauses (flow.c). */
+static PyObject *Engine_counters(PyObject *self, PyObject *unused)
+{
+    struct engine *core = open_engine(self);
+    (void)unused;
+    if (!core) return NULL;
+    return Py_BuildValue("{sKsKsK}", "malformed", load_relaxed(&core->flow_malformed), "unmatched",
+                         load_relaxed(&core->flow_unmatched), "crowded", load_relaxed(&core->flow_crowded));
+}
+
+void engine_let_go(PyObject *object)
+{
+    Engine *self = (Engine *)object;
+    struct engine *core = self->core;
+    if (--self->holders) return;
+    self->core = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (engine_end(core)) {
+        rtmw_detach(core->region);
+        free(core);
+    }
+    Py_END_ALLOW_THREADS
+}
+
 static PyObject *Engine_close(PyObject *object, PyObject *unused)
 {
-    struct engine *core = ((Engine *)object)->core;
-    bool stopped = false;
+    Engine *self = (Engine *)object;
     (void)unused;
-    ((Engine *)object)->core = NULL;
-    if (core) {
-        Py_BEGIN_ALLOW_THREADS
-        flow_close(core);
-        packing_close(core);
-        stopped = engine_stop(core);
-        if (stopped) rtmw_detach(core->region);
-        Py_END_ALLOW_THREADS
-    }
-    if (stopped) free(core);
+    if (!self->core || self->is_closed) Py_RETURN_NONE;
+    self->is_closed = true;
+    Py_BEGIN_ALLOW_THREADS
+    flow_close(self->core);
+    packing_close(self->core);
+    engine_stop(self->core);
+    Py_END_ALLOW_THREADS
+    engine_let_go(object);
     Py_RETURN_NONE;
 }
 
@@ -127,6 +150,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"watch", Engine_watch, METH_O, NULL},
                                        {"heard", Engine_heard, METH_NOARGS, NULL},
                                        {"looked", Engine_looked, METH_O, NULL},
+                                       {"counters", Engine_counters, METH_NOARGS, NULL},
                                        {"close", Engine_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

@@ -16,7 +16,9 @@
 
 typedef struct {
     PyObject_HEAD
-    struct engine *core; /* until closed */
+    struct engine *core; /* until it is closed, and all of its routes are */
+    bool is_closed;
+    Py_ssize_t holders; /* of `core`: its routes, and itself until it is closed */
 } Engine;
 
 typedef struct {
@@ -39,10 +41,13 @@ static inline PyObject *fail(State *state, const char *what, int code)
 /* NULL: an exception is set. */
 static inline struct engine *open_engine(PyObject *self)
 {
-    struct engine *core = ((Engine *)self)->core;
+    struct engine *core = ((Engine *)self)->is_closed ? NULL : ((Engine *)self)->core;
     if (!core) PyErr_SetString(state_of(Py_TYPE(self))->error, "the engine is closed");
     return core;
 }
+
+/* _engine.c: one holder of the core less; the last one ends it. Keeps the exception that is set. */
+void engine_let_go(PyObject *self);
 
 /* _route.c: methods of Engine that open one */
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords);

@@ -82,7 +82,7 @@ class Engine:
         """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
 
     def watch(self, readers: int, /) -> None:
-        """The DDS reader that tells who reads what: when it has news, nothing is packed until `looked`."""
+        """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
 
     def heard(self) -> int:
         """How much news it had. To be asked before looking."""
@@ -90,8 +90,12 @@ class Engine:
     def looked(self, heard: int, /) -> None:
         """Of each route `pack` says what is right for what had been heard."""
 
+    def counters(self) -> dict[str, int]:
+        """How often others said of pauses what is not believed: notes that are none (malformed), of topics of this node
+        that they do not read (unmatched), more than one may have in force (crowded)."""
+
     def close(self) -> None:
-        """Stop the thread and detach. All routes must be closed."""
+        """Stop the thread, and detach once all routes are closed. Idempotent. Open routes carry nothing out then."""
 
 class Route:
     """One topic in one direction."""
@@ -99,8 +103,9 @@ class Route:
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed."""
 
-    def pack(self, may: bool, /) -> None:
-        """Outbound: may small messages travel together? Those who read the topic must know packs (pack.h)."""
+    def pack(self, may: bool, may_check: bool, /) -> None:
+        """Outbound: may small messages travel together, and samples have a CRC? All who read the topic must know packs
+        (pack.h), and CRCs (trailer.h)."""
 
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""
@@ -132,7 +137,7 @@ class Bell:
     def fileno(self) -> int:
         """Readable while it rings; -1 once closed."""
 
-    def silence(self) -> int:
-        """For how many nanoseconds it has rung; 0: it has not."""
+    def silence(self) -> list[int]:
+        """Nanoseconds since each sample came, from the oldest on; of 256 at most, the newest."""
 
     def close(self) -> None: ...

@@ -5,19 +5,27 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *engine;
-    struct outbound *outbound; /* one of the two, until closed */
+    PyObject *engine; /* until closed, as one of the next two */
+    struct outbound *outbound;
     struct inbound *inbound;
 } Route;
 
-static PyObject *new_route(State *state, PyObject *engine, struct outbound *out, struct inbound *in)
+/* One that carries nothing yet, and holds the engine from here on. */
+static Route *new_route(State *state, PyObject *engine)
 {
     Route *route = (Route *)state->route_type->tp_alloc(state->route_type, 0);
     if (!route) return NULL;
     route->engine = Py_NewRef(engine);
-    route->outbound = out;
-    route->inbound = in;
-    return (PyObject *)route;
+    ((Engine *)engine)->holders++;
+    return route;
+}
+
+/* Nothing is kept of it; with the exception that is set. */
+static PyObject *failed(Route *route, void *core, PyObject *nothing)
+{
+    free(core);
+    Py_DECREF(route);
+    return nothing;
 }
 
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
@@ -37,12 +45,14 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
         !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKpK", names, &topic, &given, &writer, &octets,
                                      &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend, &sent))
         return NULL;
-    struct outbound *out = read_type(given, &space, &type) ? calloc(1, sizeof *out) : NULL;
-    if (!out) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
+    if (!route) return NULL;
+    struct outbound *out = calloc(1, sizeof *out);
+    if (!out) return Py_DECREF(route), PyErr_NoMemory();
     rtmw_subscriber_qos qos = {
         (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
-    if (code != RTMW_OK) return free(out), fail(state, topic, code);
+    if (code != RTMW_OK) return failed(route, out, fail(state, topic, code));
     out->engine = core;
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
@@ -52,10 +62,12 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->writer = writer;
     out->sent = sent;
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
-    if (outbound_open(out) == DDS_OK) return new_route(state, self, out, NULL);
-    rtmw_subscriber_close(out->subscriber);
-    free(out);
-    return PyErr_Format(state->error, "%s: entity %d is no DDS writer", topic, writer);
+    Py_BEGIN_ALLOW_THREADS
+    code = outbound_open(out);
+    if (code != DDS_OK) rtmw_subscriber_close(out->subscriber);
+    Py_END_ALLOW_THREADS
+    if (code == DDS_OK) return route->outbound = out, (PyObject *)route;
+    return failed(route, out, PyErr_Format(state->error, "%s: entity %d is no DDS writer", topic, writer));
 }
 
 /* Source times by publisher. */
@@ -85,11 +97,13 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
                                               &octets, &reliability, &priority, &depth, &history, &lane, &wants_old,
                                               &may_land, &known, &known_size, &PyDict_Type, &on_bus))
         return NULL;
-    struct inbound *in = read_type(given, &space, &type) ? calloc(1, sizeof *in) : NULL;
-    if (!in) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
+    if (!route) return NULL;
+    struct inbound *in = calloc(1, sizeof *in);
+    if (!in) return Py_DECREF(route), PyErr_NoMemory();
     rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
-    if (code != RTMW_OK) return free(in), fail(state, topic, code);
+    if (code != RTMW_OK) return failed(route, in, fail(state, topic, code));
     in->engine = core;
     in->topic = flow_topic(topic, type ? type->identity : 0);
     in->reader = reader;
@@ -104,11 +118,10 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);
+    if (code != DDS_OK) inbound_close(in);
     Py_END_ALLOW_THREADS
-    if (code == DDS_OK) return new_route(state, self, NULL, in);
-    inbound_close(in);
-    free(in);
-    return PyErr_Format(state->error, "%s: entity %d is no DDS reader", topic, reader);
+    if (code == DDS_OK) return route->inbound = in, (PyObject *)route;
+    return failed(route, in, PyErr_Format(state->error, "%s: entity %d is no DDS reader", topic, reader));
 }
 
 static PyObject *Route_close(PyObject *object, PyObject *unused)
@@ -116,7 +129,10 @@ static PyObject *Route_close(PyObject *object, PyObject *unused)
     Route *self = (Route *)object;
     struct outbound *out = self->outbound;
     struct inbound *in = self->inbound;
+    PyObject *engine = self->engine;
     (void)unused;
+    if (!engine) Py_RETURN_NONE;
+    self->engine = NULL;
     self->outbound = NULL;
     self->inbound = NULL;
     Py_BEGIN_ALLOW_THREADS
@@ -125,6 +141,8 @@ static PyObject *Route_close(PyObject *object, PyObject *unused)
     Py_END_ALLOW_THREADS
     free(out);
     free(in);
+    engine_let_go(engine);
+    Py_DECREF(engine);
     Py_RETURN_NONE;
 }
 
@@ -140,35 +158,45 @@ static PyObject *outbound_counters(struct outbound *o)
                          load_relaxed(&o->uncopied));
 }
 
+static PyObject *inbound_counters(const struct inbound *i)
+{
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
+                         load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired", load_relaxed(&i->expired),
+                         "malformed", load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "corrupt",
+                         load_relaxed(&i->corrupt), "implausible", load_relaxed(&i->implausible), "no_memory",
+                         load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
+                         load_relaxed(&i->overflowed), "uncopied", load_relaxed(&i->uncopied), "unchecked",
+                         load_relaxed(&i->unchecked));
+}
+
 static PyObject *Route_counters(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
     struct inbound *i = ((Route *)object)->inbound;
     (void)unused;
     if (o) return outbound_counters(o);
-    if (i)
-        return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
-                             load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired",
-                             load_relaxed(&i->expired), "malformed",
-                             load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "no_memory",
-                             load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
-                             load_relaxed(&i->overflowed), "uncopied", load_relaxed(&i->uncopied));
+    if (i) return inbound_counters(i);
     return PyDict_New();
 }
 
 static PyObject *Route_delivered(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
+    bool delivered = true;
     (void)unused;
-    return PyBool_FromLong(!o || outbound_is_delivered(o));
+    Py_BEGIN_ALLOW_THREADS
+    if (o) delivered = outbound_is_delivered(o);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(delivered);
 }
 
-static PyObject *Route_pack(PyObject *object, PyObject *given)
+static PyObject *Route_pack(PyObject *object, PyObject *args)
 {
     struct outbound *o = ((Route *)object)->outbound;
-    int may = PyObject_IsTrue(given);
-    if (may < 0) return NULL;
-    if (o) store_release(&o->may_pack, (uint32_t)may);
+    int may_pack, may_check;
+    if (!PyArg_ParseTuple(args, "pp", &may_pack, &may_check)) return NULL;
+    if (o) store_release(&o->may_pack, (uint32_t)may_pack);
+    if (o) store_release(&o->may_check, (uint32_t)may_check);
     Py_RETURN_NONE;
 }
 
@@ -208,10 +236,13 @@ static PyObject *Route_known(PyObject *object, PyObject *unused)
     struct inbound *i = ((Route *)object)->inbound;
     (void)unused;
     if (!i) return PyBytes_FromString("");
+    struct known known[KNOWN];
+    Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&i->lock);
-    PyObject *known = PyBytes_FromStringAndSize((const char *)i->known, sizeof i->known);
+    memcpy(known, i->known, sizeof known);
     pthread_mutex_unlock(&i->lock);
-    return known;
+    Py_END_ALLOW_THREADS
+    return PyBytes_FromStringAndSize((const char *)known, sizeof known);
 }
 
 static PyObject *Route_hand_over(PyObject *object, PyObject *args)
@@ -231,21 +262,16 @@ static void Route_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(Route_close(object, NULL));
-    Py_XDECREF(((Route *)object)->engine);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
-static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
-                                      {"delivered", Route_delivered, METH_NOARGS, NULL},
-                                      {"pack", Route_pack, METH_O, NULL},
-                                      {"adjust", Route_adjust, METH_VARARGS, NULL},
-                                      {"stop", Route_stop, METH_NOARGS, NULL},
-                                      {"known", Route_known, METH_NOARGS, NULL},
-                                      {"want_old", Route_want_old, METH_O, NULL},
-                                      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
-                                      {"close", Route_close, METH_NOARGS, NULL},
-                                      {NULL, NULL, 0, NULL}};
+static PyMethodDef route_methods[] = {
+    {"counters", Route_counters, METH_NOARGS, NULL}, {"delivered", Route_delivered, METH_NOARGS, NULL},
+    {"pack", Route_pack, METH_VARARGS, NULL},        {"adjust", Route_adjust, METH_VARARGS, NULL},
+    {"stop", Route_stop, METH_NOARGS, NULL},         {"known", Route_known, METH_NOARGS, NULL},
+    {"want_old", Route_want_old, METH_O, NULL},      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
+    {"close", Route_close, METH_NOARGS, NULL},       {NULL, NULL, 0, NULL}};
 
 static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
 PyType_Spec Route_spec = {"rtmw.net._engine.Route", sizeof(Route), 0,

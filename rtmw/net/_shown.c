@@ -22,7 +22,8 @@ static PyObject *user_data(const dds_qos_t *qos)
 {
     void *bytes = NULL;
     size_t count = 0;
-    PyObject *row = qos && dds_qget_userdata(qos, &bytes, &count) && count ? bytes_of(bytes, count, BYTES_MOST) : none();
+    PyObject *row =
+        qos && dds_qget_userdata(qos, &bytes, &count) && count ? bytes_of(bytes, count, BYTES_MOST) : none();
     dds_free(bytes);
     return row;
 }
@@ -142,8 +143,7 @@ static PyObject *matched(PyObject *module, PyObject *args)
     handles = all_matched(entity, writes, &count);
     Py_END_ALLOW_THREADS
     if (!handles && count >= 0) return PyErr_NoMemory();
-    if (!handles)
-        return PyErr_Format(error_of(module), "entity %d has no matches: DDS answers %d", entity, count);
+    if (!handles) return PyErr_Format(error_of(module), "entity %d has no matches: DDS answers %d", entity, count);
     PyObject *all = PyTuple_New(count);
     for (dds_return_t n = 0; all && n < count; n++) {
         PyObject *handle = PyLong_FromUnsignedLongLong(handles[n]);
@@ -164,8 +164,8 @@ static PyObject *matched_endpoint(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "ipK", &entity, &writes, &handle)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    endpoint = writes ? dds_get_matched_subscription_data(entity, handle)
-                      : dds_get_matched_publication_data(entity, handle);
+    endpoint =
+        writes ? dds_get_matched_subscription_data(entity, handle) : dds_get_matched_publication_data(entity, handle);
     Py_END_ALLOW_THREADS
     if (!endpoint) return none();
     PyObject *row = endpoint_row(endpoint);

@@ -96,8 +96,9 @@ class Beacons:
         self._bell.close()
 
     def _receive(self) -> None:
-        received_ns = time.time_ns() - self._bell.silence()
-        self._channel.read(lambda _, beacon: self._on_beacon(beacon, received_ns))
+        now_ns, ages_ns = time.time_ns(), self._bell.silence()
+        arrived_ns = [now_ns - age for age in ages_ns]  # of the newest that the reader keeps
+        self._channel.read(lambda _, beacon, after: self._on_beacon(beacon, arrived_ns[-1 - after]), len(arrived_ns))
 
     def _on_beacon(self, beacon: Any, received_ns: int) -> None:
         if beacon.node == self.node:

@@ -113,7 +113,9 @@ class Bridge:
             before.change(offer)
 
     def _refresh(self, topic: str, route: Outgoing, is_news: bool) -> None:
-        route.refresh(all(map(self._knows_packs, self._readers(topic))), is_news)
+        readers = self._readers(topic)
+        knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
+        route.refresh(all(map(self._knows_packs, readers)), knows_crcs, is_news)
 
     def _offer(self, topic: str, publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""

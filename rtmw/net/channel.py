@@ -36,13 +36,14 @@ class Channel:
     def write(self, value: Any) -> None:
         self._writer.write(value)
 
-    def read(self, act: Callable[[int, Any], None]) -> None:
-        """Call `act` with the handle of the writer and the value of each sample that has come. What cannot be read, and
-        what `act` refuses, is counted."""
-        for payload, info in take_payloads(self._reader, _KEPT):
+    def read(self, act: Callable[[int, Any, int], None], most: int = _KEPT) -> None:
+        """Call `act` with the handle of the writer and the value of each sample that has come, and how many came after
+        it. What cannot be read, and what `act` refuses, is counted."""
+        samples = take_payloads(self._reader, most) if most else []
+        for after, (payload, info) in zip(reversed(range(len(samples))), samples, strict=True):
             if info.valid_data:
                 with self._refusals.barrier(self._name):
-                    act(info.publication_handle, self._value(payload))
+                    act(info.publication_handle, self._value(payload), after)
 
     def _value(self, payload: bytes) -> Any:
         if len(payload) > self._longest:

@@ -137,6 +137,9 @@ dds_return_t dds_get_matched_subscriptions(dds_entity_t writer, dds_instance_han
 dds_return_t dds_get_matched_publications(dds_entity_t reader, dds_instance_handle_t *, size_t space);
 dds_endpoint_t *dds_get_matched_subscription_data(dds_entity_t writer, dds_instance_handle_t subscription);
 dds_endpoint_t *dds_get_matched_publication_data(dds_entity_t reader, dds_instance_handle_t publication);
+dds_return_t dds_get_matched_subscriptions(dds_entity_t writer, dds_instance_handle_t *,
+                                           size_t most); /* how many there are */
+dds_endpoint_t *dds_get_matched_subscription_data(dds_entity_t writer, dds_instance_handle_t subscription);
 void dds_builtintopic_free_endpoint(dds_endpoint_t *);
 dds_return_t dds_builtintopic_get_endpoint_type_info(dds_endpoint_t *, const struct ddsi_typeinfo **);
 const struct ddsi_typeid *ddsi_typeinfo_complete_typeid(const struct ddsi_typeinfo *);
@@ -144,8 +147,8 @@ void ddsi_typeid_ser(const struct ddsi_typeid *, uint8_t **bytes, uint32_t *coun
 bool dds_qget_prop(const dds_qos_t *, const char *name, char **value);
 bool dds_qget_deadline(const dds_qos_t *, int64_t *ns);
 bool dds_qget_time_based_filter(const dds_qos_t *, int64_t *ns);
-bool dds_qget_durability_service(const dds_qos_t *, int64_t *cleanup_ns, int *history, int32_t *depth,
-                                 int32_t *samples, int32_t *instances, int32_t *samples_per_instance);
+bool dds_qget_durability_service(const dds_qos_t *, int64_t *cleanup_ns, int *history, int32_t *depth, int32_t *samples,
+                                 int32_t *instances, int32_t *samples_per_instance);
 bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);
 bool dds_qget_entity_name(const dds_qos_t *, char **name);
 bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);

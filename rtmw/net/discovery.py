@@ -24,6 +24,8 @@ _BATCHES = 16
 """Of news that are taken at a time, so that a flood of it keeps nothing else waiting."""
 PACKS = 1
 """The version of packs that this node reads (pack.h)."""
+TRAILERS = 2
+"""The version of trailers that this node reads: 2 have a CRC (trailer.h); nodes that say none read 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class Program:
     """Of rtmw; None: it is no node."""
     knows_packs: bool = False
     """A node that reads several messages out of one sample (pack.h)."""
+    knows_crcs: bool = False
+    """A node that reads samples with a CRC (trailer.h)."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -147,6 +151,7 @@ class Program:
             address,
             domain if type(domain) is int else None,
             node.get("packs") == PACKS,
+            node.get("trailers") == TRAILERS,
         )
 
     def __str__(self) -> str:
@@ -167,7 +172,7 @@ def _shown(text: bytes | None) -> str:
 
 def describe_node(host: str, pid: int, domain: int) -> bytes:
     """What a node says of itself in the user data of its participant."""
-    return json.dumps({"host": host, "pid": pid, "domain": domain, "packs": PACKS}).encode()
+    return json.dumps({"host": host, "pid": pid, "domain": domain, "packs": PACKS, "trailers": TRAILERS}).encode()
 
 
 def _read(description: bytes) -> dict[str, Any]:

@@ -29,11 +29,13 @@ enum {
     BURST_BYTES = 64 << 10,    /* the same, in bytes */
     BATCH = 32,                /* samples taken from a reader in one call */
     KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
-    PAUSES = 256,              /* topics that others may have paused at a time */
+    PAUSES = 512,              /* pauses of others that may be in force at a time */
+    PAUSES_OF_ONE = 128,       /* the same, of one DDS participant */
+    SHARES = 256,              /* of what waits for the bus: a participant has one, and seldom two have the same */
     RETRY_NS = 200000,
     HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
     LENT_LEAST = 16 << 10,    /* bytes of a message that is lent, or lands: a smaller one is copied as fast */
-    AFTER_MOST = 3 + sizeof(struct trailer),
+    AFTER_MOST = TRAILER_PADDING + TRAILER_CRC + sizeof(struct trailer),
 };
 
 /* How the payload lies in the DDS sample. */
@@ -54,9 +56,9 @@ struct outbound {
     bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
     bool held;               /* nothing is sent: another writer takes over */
     uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
-    uint32_t may_pack;       /* 1: who reads it knows packs, as far as was looked (packing.c) */
-    uint64_t retry_ns;       /* not before; 0: not blocked */
-    uint32_t taken;          /* messages in all queues */
+    uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
+    uint64_t retry_ns;            /* not before; 0: not blocked */
+    uint32_t taken;               /* messages in all queues */
     uint64_t taken_bytes;
     uint32_t depth, adjusted; /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
     uint64_t min_interval_ns;
@@ -79,6 +81,7 @@ struct source {
     bool is_node;
     bool is_joined;    /* the reader that takes over has all that is still to come from it */
     uint64_t sequence; /* of the last sample from a node; of a plain writer: its source time. 0: none yet */
+    uint64_t doubted;  /* of the last sample of a node that was refused for its number; 0: none since one was taken */
     uint64_t brought;  /* messages of a lane that keeps some */
 };
 
@@ -91,7 +94,9 @@ struct known {
 struct sample {
     struct ddsi_serdata *data;
     dds_sample_info_t info;
-    uint32_t done; /* messages of a pack that are on the bus already */
+    uint32_t done;           /* messages of a pack that are on the bus already */
+    bool is_whole, is_sound; /* its CRC is right; all of its payloads were looked at */
+    uint64_t node;           /* the DDS participant that it is from, while it waits */
 };
 
 /* Samples in the order they came: a ring that grows. */
@@ -124,11 +129,20 @@ struct inbound {
     bool is_stuck; /* the engine counts it */
     bool pausing;  /* others have been told to */
     uint64_t told_ns;
-    uint64_t received, bytes, lost, expired, malformed, no_memory, delayed, overflowed, uncopied; /* under the lock */
+    uint64_t received, bytes, lost, expired, malformed, corrupt, implausible, no_memory, delayed,
+        overflowed; /* locked */
+    uint64_t uncopied, unchecked;
 };
 
+/* A remote participant asks to send a topic no more. It counts if that participant reads the topic. */
 struct pause {
-    uint64_t topic, until_ns;
+    uint64_t topic, node, until_ns;
+    enum { UNPROVEN, PROVEN, DISPROVEN } is_reader;
+};
+
+/* What waits in backlogs. */
+struct share {
+    uint64_t count, bytes;
 };
 
 struct engine {
@@ -138,23 +152,30 @@ struct engine {
     struct outbound *outbounds;
     struct inbound *inbounds;
     struct outbound *unflushed;         /* written to last */
-    uint32_t stop, stuck;               /* stuck: inbound routes with something waiting */
+    uint32_t stop, has_ended, stuck;    /* has_ended: the sender; stuck: inbound routes with something waiting */
     uint64_t lend_most, lent;           /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
     uint32_t landings;                  /* routes whose publishers are not closed (landing.c) */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
-    pthread_mutex_t pack_lock; /* held while a pack is handed to DDS; guards the next two */
-    uint32_t heard, looked;    /* readers that came since the start; that packing was decided with knowledge of */
-    dds_entity_t readers;      /* the DDS reader that tells of them; 0: none */
+    uint32_t heard, looked; /* readers that came since the start; those that packing was decided with knowledge of */
+    uint64_t turn;          /* odd: a sample that not everybody may know is handed to DDS (packing.c). The sender's */
+    dds_entity_t readers;   /* the DDS reader that tells of them; 0: none */
     pthread_mutex_t flow_lock; /* guards the pauses */
     struct pause pauses[PAUSES];
-    uint32_t pause_count; /* read without the lock: 0 is usual */
+    uint32_t pause_count;                                  /* read without the lock: 0 is usual */
+    uint64_t flow_malformed, flow_unmatched, flow_crowded; /* what was not believed of pauses; under the flow lock */
+    uint64_t salt;                                         /* of shares: others cannot know who shares one */
+    struct share shares[SHARES], all;                      /* of the backlogs: each remote participant's; atomically */
 };
 
 /* sender.c */
 int engine_start(struct engine *);
-bool engine_stop(struct engine *); /* false: DDS holds messages yet, and the engine must not be freed */
+void engine_stop(struct engine *); /* no thread of its own from here on; routes that are open carry nothing out */
+/* Of an engine that was stopped and has no routes. false: DDS holds messages yet, and the engine must not be freed. */
+bool engine_end(struct engine *);
+void sender_forget(
+    struct engine *); /* routes that close are no longer the sender's. Where it runs, it does so itself */
 
 /* outbound.c: called by the sender, but for open and close */
 int outbound_open(struct outbound *);
@@ -177,9 +198,11 @@ void keyless_hash(const struct ddsi_serdata *, void *hash, bool force_md5);
 
 /* lent.c */
 bool lend_may(const struct outbound *, const rtmw_message *);
-/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on). The hold on the message is the
- * sample's from here on. NULL: no memory. */
-struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count);
+/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on, the last of which is the trailer;
+ * a CRC before it is filled in while the sample is sent). The hold on the message is the sample's from here on. NULL: no
+ * memory. */
+struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count,
+                          const struct trailer *);
 void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS did not take the sample */
 
 /* landing.c */
@@ -196,11 +219,12 @@ int inbound_open(struct inbound *);
 void inbound_close(struct inbound *);
 void inbound_retry(struct inbound *);
 void inbound_on_data(dds_entity_t reader, void *inbound);
-void inbound_move(struct inbound *); /* lock held, as for the next four */
+void inbound_move(struct inbound *); /* lock held, as for the next five */
 void inbound_tell_stuck(struct inbound *);
 void inbound_accept(struct inbound *, struct sample);
-bool inbound_is_next(struct inbound *, const struct sample *); /* no gap between it and what its source sent before */
-bool inbound_is_past(struct inbound *, const struct sample *); /* it is delivered already */
+struct sample inbound_sample(struct inbound *, struct ddsi_serdata *, const dds_sample_info_t *); /* as it was taken */
+bool inbound_is_next(struct inbound *, struct sample *); /* no gap between it and what its source sent before */
+bool inbound_is_past(struct inbound *, struct sample *); /* it is delivered already */
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
 
 /* sources.c: lock held, but for open */
@@ -210,6 +234,13 @@ struct source *inbound_source(struct inbound *, dds_instance_handle_t publicatio
 /* The identity of a remote publisher: one of its host's and one of its own, never that of a process here. */
 uint64_t source_publisher(const struct source *, uint64_t publisher);
 bool is_matched(dds_entity_t reader, dds_instance_handle_t publication);
+uint64_t node_of(const dds_endpoint_t *); /* what `node` is of a source: its DDS participant */
+
+/* sequence.c: lock held */
+enum turn { TURN_NEXT, TURN_PAST, TURN_REFUSED };
+enum turn sequence_turn(struct source *, const struct trailer *); /* may it be published? PAST: it was, already */
+uint64_t sequence_move(struct source *,
+                       const struct trailer *); /* it is published. Returns how many were lost before */
 
 /* known.c: lock held */
 void known_begin(struct inbound *, uint64_t publisher, uint64_t newest_ns); /* this is on the bus. Before opening */
@@ -221,10 +252,11 @@ void watch(struct inbound *);
 void unwatch(struct inbound *);
 
 /* backlog.c */
-bool backlog_add(struct backlog *, struct sample); /* false: no memory */
+/* false: no memory, or too much waits of its participant (`node`), or of all. */
+bool backlog_add(struct engine *, struct backlog *, struct sample);
 struct sample *backlog_first(struct backlog *);
-void backlog_drop_first(struct backlog *, uint32_t bytes); /* the sample itself is its taker's */
-void backlog_clear(struct backlog *);
+void backlog_drop_first(struct engine *, struct backlog *, uint32_t bytes); /* the sample itself is its taker's */
+void backlog_clear(struct engine *, struct backlog *);
 
 /* handover.c: another DDS endpoint takes the place of a route's. false: not yet, ask again */
 bool outbound_hand_over(struct outbound *, dds_entity_t writer, int64_t patience_ns);
@@ -235,7 +267,7 @@ uint64_t flow_topic(const char *topic, uint64_t type);
 int flow_open(struct engine *, dds_entity_t writer, dds_entity_t reader);
 void flow_close(struct engine *);
 void flow_tell(struct inbound *); /* lock held: pauses or resumes the topic elsewhere, as its backlog asks for */
-bool flow_is_paused(struct engine *, uint64_t topic, uint64_t now_ns);
+bool flow_is_paused(struct outbound *, uint64_t now_ns); /* the sender only */
 
 /* fit.c */
 bool library_fits(dds_entity_t writer, const void *sample,
@@ -249,17 +281,23 @@ int packing_open(struct engine *, dds_entity_t readers);
 void packing_close(struct engine *);
 uint32_t packing_heard(struct engine *);
 void packing_looked(struct engine *, uint32_t heard); /* heard before it was looked who reads which topic */
-bool packing_begin(struct outbound *);                /* false: not now */
+struct known_to_all {
+    bool packs, crcs;
+};
+struct known_to_all packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
 void packing_end(struct outbound *);
 
 /* bell.c */
+enum { BELL_KEEPS = 256 };
 struct bell {
     dds_entity_t reader;
-    int descriptor;   /* becomes readable when the reader has something */
-    uint64_t rung_ns; /* CLOCK_MONOTONIC of the first time since it was silenced; 0: it did not ring */
+    int descriptor; /* becomes readable when the reader has something */
+    pthread_mutex_t lock;
+    uint64_t rung, rung_ns[BELL_KEEPS]; /* how often since it was silenced; when, CLOCK_MONOTONIC: the last of them */
 };
 struct bell *bell_hang(dds_entity_t reader); /* NULL: that is no reader */
-uint64_t bell_silence(struct bell *);        /* for how many nanoseconds it rang */
+/* Before how many nanoseconds each sample came, the last BELL_KEEPS, oldest first; how many. */
+uint32_t bell_silence(struct bell *, uint64_t *ages_ns);
 void bell_take_down(struct bell *);
 
 uint64_t now_realtime_ns(void);

@@ -26,3 +26,8 @@ class FlowControl:
         if not engine.fits(self._writer._ref, nothing):
             raise misfit("it lays out struct ddsi_serdata differently")
         engine.flow(self._writer._ref, self._reader._ref)
+        self._engine = engine
+
+    def refusals(self) -> dict[str, int]:
+        """Notes of others that were not heeded, by cause: malformed, from who does not read the topic, too many."""
+        return {f"{_TOPIC}, {cause}": count for cause, count in self._engine.counters().items() if count}

@@ -44,7 +44,7 @@ static void take_early(struct inbound *i)
     do {
         count = dds_takecdr(i->heir, samples, BATCH, infos, DDS_ANY_STATE);
         for (dds_return_t n = 0; n < count; n++)
-            if (!backlog_add(&i->early, (struct sample){samples[n], infos[n], 0})) {
+            if (!backlog_add(i->engine, &i->early, inbound_sample(i, samples[n], &infos[n]))) {
                 count_up(&i->overflowed, 1);
                 ddsi_serdata_unref(samples[n]);
             }
@@ -54,7 +54,7 @@ static void take_early(struct inbound *i)
 static void drop_early(struct inbound *i)
 {
     struct ddsi_serdata *data = backlog_first(&i->early)->data;
-    backlog_drop_first(&i->early, ddsi_serdata_size(data));
+    backlog_drop_first(i->engine, &i->early, ddsi_serdata_size(data));
     ddsi_serdata_unref(data);
 }
 
@@ -62,7 +62,7 @@ static void drop_early(struct inbound *i)
 static void join_sources(struct inbound *i)
 {
     for (uint32_t n = 0; n < i->early.count; n++) {
-        const struct sample *sample = &i->early.ring[(i->early.first + n) & (i->early.space - 1)];
+        struct sample *sample = &i->early.ring[(i->early.first + n) & (i->early.space - 1)];
         struct source *s = inbound_source(i, sample->info.publication_handle);
         if (inbound_is_next(i, sample)) s->is_joined = true;
     }
@@ -87,16 +87,16 @@ static void take_over(struct inbound *i)
         if (inbound_is_past(i, &first)) {
             drop_early(i);
         } else {
-            backlog_drop_first(&i->early, ddsi_serdata_size(first.data));
+            backlog_drop_first(i->engine, &i->early, ddsi_serdata_size(first.data));
             inbound_accept(i, first);
         }
     }
-    backlog_clear(&i->early);
+    backlog_clear(i->engine, &i->early);
     inbound_tell_stuck(i);
 }
 
 /* Of another lane, or delivered by the old reader. */
-static bool is_needless(struct inbound *i, const struct sample *sample)
+static bool is_needless(struct inbound *i, struct sample *sample)
 {
     const struct source *s = inbound_source(i, sample->info.publication_handle);
     return (s->lane != i->lane && s->lane != LANE_UNKNOWN) || (s->is_joined && inbound_is_past(i, sample));
@@ -105,7 +105,7 @@ static bool is_needless(struct inbound *i, const struct sample *sample)
 static void expect(struct inbound *i, dds_entity_t heir)
 {
     i->heir = heir;
-    backlog_clear(&i->early);
+    backlog_clear(i->engine, &i->early);
     for (uint32_t n = 0; n < i->source_count; n++) i->sources[n].is_joined = false;
 }
 

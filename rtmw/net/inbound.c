@@ -2,72 +2,83 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc32c.h"
 #include "engine.h"
 #include "pack.h"
 
 enum { HEADER = 4 }; /* bytes before the data */
 
-/* Takes the trailer off the end. false: none is there, though a node sent it. */
-static bool read_trailer(const uint8_t *data, size_t *size, struct trailer *trailer)
-{
-    if (*size < sizeof *trailer) return false;
-    memcpy(trailer, data + *size - sizeof *trailer, sizeof *trailer);
-    if (trailer->magic != TRAILER_MAGIC || trailer->priority >= BANDS || trailer->padding > 3 ||
-        trailer->version < TRAILER_VERSION || trailer->version > TRAILER_OLD ||
-        *size < sizeof *trailer + trailer->padding)
-        return false;
-    *size -= sizeof *trailer + trailer->padding;
-    return true;
-}
+/* Does it begin as the encodings of XTypes do (7.6.3.1.2)? The DDS library reads the last bit and the version only. */
+static bool is_cdr(const uint8_t *data) { return data[0] == 0 && (data[1] <= 3 || (data[1] >= 6 && data[1] <= 11)); }
 
-/* The payload inside the sample. false: it is shorter than it says. */
-static bool unframe(enum framing framing, const uint8_t **data, size_t *size)
+/* The payload inside a sample without its trailer. A node's fills it; what a plain writer sent may have padding behind it.
+ * false: it is shorter or longer than it says. CDR does not say how long it is. */
+static bool unframe(enum framing framing, bool is_node, const uint8_t **data, size_t *size)
 {
     uint32_t length;
-    if (*size < HEADER) return false;
+    if (*size < HEADER || !is_cdr(*data)) return false;
     if (framing == FRAMING_CDR) return true;
     if (*size < OCTETS_HEADER) return false;
     memcpy(&length, *data + HEADER, sizeof length);
-    if (length > *size - OCTETS_HEADER) return false;
+    size_t room = *size - OCTETS_HEADER;
+    if (length > room || room - length > (is_node ? 0 : TRAILER_PADDING)) return false;
     *data += OCTETS_HEADER;
     *size = length;
     return true;
 }
 
-static uint32_t messages_of(const struct trailer *trailer)
+/* A counter that others may bring up by as much as they like. */
+static void count_lost(uint64_t *counter, uint64_t by)
 {
-    return trailer->version == TRAILER_PACK ? trailer->messages : 1;
+    uint64_t most = (uint64_t)INT64_MAX - load_relaxed(counter);
+    count_up(counter, by < most ? by : most);
 }
 
 /* All of it is on the bus. What a node sent between its last sample and this one never came: DDS had less room for it,
  * or the link lost it. */
 static void remember(struct inbound *i, struct source *s, const struct trailer *trailer)
 {
-    uint64_t next = s->sequence + messages_of(trailer);
-    if (s->is_node && s->sequence && trailer->sequence > next) count_up(&i->lost, trailer->sequence - next);
-    s->sequence = trailer->sequence;
+    if (s->is_node && !trailer_is_checked(trailer)) count_up(&i->unchecked, trailer_messages(trailer));
+    if (s->is_node)
+        count_lost(&i->lost, sequence_move(s, trailer));
+    else
+        s->sequence = trailer->sequence;
+}
+
+static uint64_t source_time(const struct sample *sample)
+{
+    return sample->info.source_timestamp > 0 ? (uint64_t)sample->info.source_timestamp : 0;
 }
 
 /* Of a plain writer's sample, what would say the same; such are told apart by their source time. */
 static struct trailer trailer_of(const struct source *s, const struct sample *sample)
 {
-    return (struct trailer){.version = TRAILER_VERSION,
-                            .priority = s->priority,
-                            .sequence = (uint64_t)sample->info.source_timestamp};
+    return (struct trailer){.version = TRAILER_VERSION, .priority = s->priority, .sequence = source_time(sample)};
 }
 
-static bool find_trailer(const struct sample *sample, struct trailer *trailer)
+static const uint8_t *end_of(struct iovec bytes) { return (const uint8_t *)bytes.iov_base + bytes.iov_len; }
+
+/* Has it arrived as it was sent, as far as its trailer lets that be known? */
+static bool is_whole(struct sample *sample, const struct trailer *trailer, struct iovec bytes)
+{
+    size_t before = bytes.iov_len - trailer_size(trailer);
+    if (!sample->is_whole && trailer_is_checked(trailer))
+        sample->is_whole = trailer_fits(crc32c(0, bytes.iov_base, before), end_of(bytes));
+    return sample->is_whole || !trailer_is_checked(trailer);
+}
+
+static bool find_trailer(struct sample *sample, struct trailer *trailer)
 {
     struct iovec bytes = landed_tail(sample->data);
-    if (landed_loan(sample->data)) return read_trailer(bytes.iov_base, &bytes.iov_len, trailer);
+    if (landed_loan(sample->data)) return trailer_read(end_of(bytes), &bytes.iov_len, trailer);
     size_t size = ddsi_serdata_size(sample->data);
     struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
-    bool found = read_trailer(bytes.iov_base, &size, trailer);
+    bool found = trailer_read(end_of(bytes), &size, trailer) && is_whole(sample, trailer, bytes);
     ddsi_serdata_to_ser_unref(held, &bytes);
     return found;
 }
 
-static struct trailer look_into(struct inbound *i, const struct sample *sample)
+static struct trailer look_into(struct inbound *i, struct sample *sample)
 {
     const struct source *s = inbound_source(i, sample->info.publication_handle);
     struct trailer trailer = trailer_of(s, sample), found;
@@ -116,57 +127,98 @@ static bool publish(struct inbound *i, struct source *s, uint8_t priority, const
     return true;
 }
 
-/* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
-static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
-                         struct iovec bytes)
+/* Not to be tried again. */
+static bool refuse(uint64_t *counter) { return count_up(counter, 1), true; }
+
+/* Would the DDS library take it for a sample of the type? What it has looked at was longer: by a trailer, or by the other
+ * payloads of a pack. */
+static bool is_of_type(const struct inbound *i, const uint8_t *payload, size_t size)
 {
-    struct pack pack;
+    struct iovec part = {(void *)(uintptr_t)payload, size};
+    if (i->framing == FRAMING_OCTETS) return true;
+    if (size < HEADER || !is_cdr(payload)) return false;
+    struct ddsi_serdata *made = ddsi_serdata_from_ser_iov(i->type, DDS_DATA, 1, &part, part.iov_len);
+    if (made) ddsi_serdata_unref(made);
+    return made != NULL;
+}
+
+/* Opened, if nothing in it is amiss. */
+static bool open_pack(const struct inbound *i, struct sample *sample, struct iovec bytes, uint32_t messages,
+                      struct pack *pack)
+{
+    struct packed entry;
+    const uint8_t *payload, *first = bytes.iov_base;
+    size_t before = i->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0;
+    if (!pack_open(pack, bytes.iov_base, bytes.iov_len, before, messages)) return false;
+    struct pack read = *pack;
+    for (uint32_t n = 0; !sample->is_sound && pack_next(&read, &payload, &entry); n++) {
+        size_t size = before + entry.size;
+        if (n == 0 && !unframe(i->framing, true, &first, &size)) return false;
+        if (!pack_may_be(&entry) || !is_of_type(i, payload, entry.size)) return false;
+    }
+    return sample->is_sound = true;
+}
+
+static bool open_single(const struct inbound *i, struct sample *sample, bool is_node, const uint8_t **data,
+                        size_t *size)
+{
+    if (!unframe(i->framing, is_node, data, size)) return false;
+    if (is_node && !sample->is_sound) sample->is_sound = is_of_type(i, *data, *size);
+    return sample->is_sound || !is_node;
+}
+
+/* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
+static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, uint8_t priority,
+                         struct pack *pack)
+{
     struct packed entry;
     const uint8_t *payload;
-    size_t before = i->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0;
-    if (!pack_open(&pack, bytes.iov_base, bytes.iov_len, before, trailer->messages)) {
-        count_up(&i->malformed, 1);
-        return true;
-    }
-    for (uint32_t n = 0; pack_next(&pack, &payload, &entry); n++) {
+    for (uint32_t n = 0; pack_next(pack, &payload, &entry); n++) {
         struct arrived m = {payload, entry.size, NULL, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
         if (n < sample->done) continue;
-        if (!publish(i, s, trailer->priority, &m)) return false;
+        if (!publish(i, s, priority, &m)) return false;
         sample->done = n + 1;
     }
     return true;
 }
 
-/* false: it has to wait. */
+/* Is it to be published? It is not if others have brought it, nobody wants it, or its number cannot be. */
+static bool is_wanted(struct inbound *i, struct source *s, const struct trailer *trailer)
+{
+    enum turn turn = s->is_node ? sequence_turn(s, trailer) : TURN_NEXT;
+    if (turn == TURN_REFUSED) count_up(&i->implausible, 1);
+    return turn == TURN_NEXT && (trailer->version != TRAILER_OLD || load_relaxed(&i->wants_old));
+}
+
+/* false: it has to wait. Nothing of a sample is published, and nothing remembered, before all of it was looked at. */
 static bool publish_sample(struct inbound *i, struct sample *sample, struct source *s, struct iovec bytes)
 {
     struct trailer trailer = trailer_of(s, sample);
+    struct pack pack;
     const uint8_t *data = bytes.iov_base;
     size_t size = bytes.iov_len;
-    if (s->is_node && !read_trailer(data, &size, &trailer)) return count_up(&i->malformed, 1), true;
-    if (s->is_node && s->sequence && trailer.sequence <= s->sequence) return true;   /* another reader had it */
-    if (trailer.version == TRAILER_OLD && !load_relaxed(&i->wants_old)) return true; /* and may be wanted later */
-    bool done;
-    if (trailer.version == TRAILER_PACK) {
-        done = publish_pack(i, sample, s, &trailer, (struct iovec){bytes.iov_base, size});
-    } else {
-        if (!unframe(i->framing, &data, &size)) return count_up(&i->malformed, 1), true;
-        struct arrived m = {
-            data, size, NULL, trailer.publisher, (uint64_t)sample->info.source_timestamp, trailer.lifetime_ns};
-        done = publish(i, s, trailer.priority, &m);
-    }
+    if (s->is_node && !trailer_read(end_of(bytes), &size, &trailer)) return refuse(&i->malformed);
+    if (!is_whole(sample, &trailer, bytes)) return refuse(&i->corrupt);
+    bool is_pack = trailer.version == TRAILER_PACK;
+    struct iovec body = {bytes.iov_base, size};
+    if (is_pack ? !open_pack(i, sample, body, trailer.messages, &pack)
+                : !open_single(i, sample, s->is_node, &data, &size))
+        return refuse(&i->malformed);
+    if (!is_wanted(i, s, &trailer)) return true;
+    struct arrived m = {data, size, NULL, trailer.publisher, source_time(sample), trailer.lifetime_ns};
+    bool done = is_pack ? publish_pack(i, sample, s, trailer.priority, &pack) : publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);
     return done;
 }
 
-bool inbound_is_next(struct inbound *i, const struct sample *sample)
+bool inbound_is_next(struct inbound *i, struct sample *sample)
 {
     struct source *s = inbound_source(i, sample->info.publication_handle);
     struct trailer trailer = look_into(i, sample);
-    return trailer.sequence < s->sequence + messages_of(&trailer) + s->is_node;
+    return trailer.sequence < s->sequence + trailer_messages(&trailer) + s->is_node;
 }
 
-bool inbound_is_past(struct inbound *i, const struct sample *sample)
+bool inbound_is_past(struct inbound *i, struct sample *sample)
 {
     return look_into(i, sample).sequence <= inbound_source(i, sample->info.publication_handle)->sequence;
 }
@@ -176,10 +228,10 @@ static bool publish_landed(struct inbound *i, struct sample *sample, struct sour
 {
     struct iovec tail = landed_tail(sample->data);
     struct trailer trailer;
-    if (!s->is_node || !read_trailer(tail.iov_base, &tail.iov_len, &trailer)) return count_up(&i->malformed, 1), true;
-    if (!loan->data || (s->sequence && trailer.sequence <= s->sequence)) return true; /* another reader had it */
-    struct arrived m = {
-        NULL, loan->size, loan, trailer.publisher, (uint64_t)sample->info.source_timestamp, trailer.lifetime_ns};
+    if (!s->is_node || !trailer_read(end_of(tail), &tail.iov_len, &trailer) || tail.iov_len)
+        return refuse(&i->malformed);
+    if (!loan->data || !is_wanted(i, s, &trailer)) return true; /* !data: another reader had it */
+    struct arrived m = {NULL, loan->size, loan, trailer.publisher, source_time(sample), trailer.lifetime_ns};
     bool done = publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);
     return done;
@@ -215,7 +267,7 @@ static void deliver_backlog(struct inbound *i)
     for (struct sample *s; (s = backlog_first(&i->backlog));) {
         uint32_t size = ddsi_serdata_size(s->data);
         if (!deliver(i, s)) return;
-        backlog_drop_first(&i->backlog, size);
+        backlog_drop_first(i->engine, &i->backlog, size);
     }
 }
 
@@ -226,10 +278,10 @@ static bool is_too_much(struct inbound *i, const struct sample *s)
 }
 
 /* How many of its messages are not on the bus yet. */
-static uint32_t messages_left(struct inbound *i, const struct sample *s)
+static uint32_t messages_left(struct inbound *i, struct sample *s)
 {
     struct trailer trailer = look_into(i, s);
-    uint32_t messages = messages_of(&trailer);
+    uint32_t messages = trailer_messages(&trailer);
     return messages > s->done ? messages - s->done : 1;
 }
 
@@ -237,12 +289,17 @@ void inbound_accept(struct inbound *i, struct sample s)
 {
     if (!i->backlog.count && deliver(i, &s)) return;
     uint32_t messages = messages_left(i, &s);
-    if (!is_too_much(i, &s) && backlog_add(&i->backlog, s)) {
+    if (!is_too_much(i, &s) && backlog_add(i->engine, &i->backlog, s)) {
         count_up(&i->delayed, messages);
     } else {
         count_up(&i->overflowed, messages);
         ddsi_serdata_unref(s.data);
     }
+}
+
+struct sample inbound_sample(struct inbound *i, struct ddsi_serdata *data, const dds_sample_info_t *info)
+{
+    return (struct sample){.data = data, .info = *info, .node = inbound_source(i, info->publication_handle)->node};
 }
 
 static void take_all(struct inbound *i)
@@ -252,7 +309,7 @@ static void take_all(struct inbound *i)
     dds_return_t count;
     do {
         count = dds_takecdr(i->reader, samples, BATCH, infos, DDS_ANY_STATE);
-        for (dds_return_t n = 0; n < count; n++) inbound_accept(i, (struct sample){samples[n], infos[n], 0});
+        for (dds_return_t n = 0; n < count; n++) inbound_accept(i, inbound_sample(i, samples[n], &infos[n]));
     } while (count == BATCH);
 }
 
@@ -321,8 +378,8 @@ void inbound_close(struct inbound *i)
     while (*link != i) link = &(*link)->next;
     *link = i->next;
     pthread_mutex_unlock(&i->engine->lock);
-    backlog_clear(&i->backlog);
-    backlog_clear(&i->early);
+    backlog_clear(i->engine, &i->backlog);
+    backlog_clear(i->engine, &i->early);
     inbound_tell_stuck(i);
     flow_tell(i);
     if (i->landing)

@@ -10,12 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc32c.h"
 #include "engine.h"
-
-enum {
-    TAIL_MOST = 3 + sizeof(struct trailer), /* what a node puts behind the octets */
-    TAIL_LEAST = sizeof(struct trailer),
-};
 
 struct landing {
     struct landing *next;
@@ -31,7 +27,7 @@ struct landed {
     struct landing *landing;
     rtmw_loan loan; /* data NULL: it is no longer ours */
     size_t tail_size;
-    uint8_t tail[TAIL_MOST];
+    uint8_t tail[AFTER_MOST];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the references */
@@ -87,34 +83,50 @@ static const struct ddsi_serdata_ops operations = {
 
 /* ---- out of datagrams ---- */
 
-/* Copies bytes `from` to `end` of a sample. Fragments come in order, and may overlap. false: some are missing. */
-static bool gather(const struct ddsi_rdata *part, size_t from, size_t end, void *to)
+enum { PIECE = 12 << 10 }; /* bytes that are summed, and are copied while the nearest cache has them */
+
+/* Copies bytes `from` to `end` of a sample, and adds them to a CRC; NULL: to none. Fragments come in order, and may overlap. false: some are missing. */
+static bool gather(const struct ddsi_rdata *part, size_t from, size_t end, void *to, uint32_t *crc)
 {
-    for (size_t at = from; at < end; part = part->next) {
+    for (size_t at = from; at < end;) {
         if (!part || part->begin > at) return false;
-        if (part->end <= at) continue;
+        if (part->end <= at) {
+            part = part->next;
+            continue;
+        }
         const uint8_t *bytes = (const uint8_t *)(part->message + 1) + part->payload;
         size_t count = (part->end < end ? part->end : end) - at;
+        if (crc && count > PIECE) count = PIECE;
+        if (crc) *crc = crc32c(*crc, bytes + (at - part->begin), count);
         memcpy((uint8_t *)to + (at - from), bytes + (at - part->begin), count);
         at += count;
     }
     return true;
 }
 
-/* How many octets there are, if the sample is a node's single message; 0: it is something else. */
-static size_t octets_in(const struct ddsi_rdata *parts, size_t size)
-{
-    struct {
-        uint8_t header[4];
-        uint32_t length;
-    } octets;
+struct octets {
+    uint8_t header[4];
+    uint32_t length;
+};
+
+_Static_assert(sizeof(struct octets) == OCTETS_HEADER, "as outbound.c writes it");
+
+/* What a node's single message says of itself. */
+struct heading {
+    struct octets octets;
     struct trailer trailer;
-    _Static_assert(sizeof octets == OCTETS_HEADER, "as outbound.c writes it");
-    if (!gather(parts, 0, sizeof octets, &octets) || octets.header[0] != 0 || octets.header[1] != 1) return 0;
-    if (size < OCTETS_HEADER + TAIL_LEAST || octets.length > size - OCTETS_HEADER - TAIL_LEAST) return 0;
-    if (size - OCTETS_HEADER - octets.length > TAIL_MOST) return 0;
-    if (!gather(parts, size - sizeof trailer, size, &trailer)) return 0;
-    return trailer.magic == TRAILER_MAGIC && trailer.version == TRAILER_VERSION ? octets.length : 0;
+};
+
+/* false: it is something else, or its lengths are not those of such a message. */
+static bool read_heading(const struct ddsi_rdata *parts, size_t size, struct heading *h)
+{
+    uint8_t end[TRAILER_CRC + sizeof(struct trailer)];
+    size_t left = size;
+    if (size < sizeof h->octets + sizeof end || !gather(parts, 0, sizeof h->octets, &h->octets, NULL)) return false;
+    if (h->octets.header[0] != 0 || h->octets.header[1] != 1 || !h->octets.length) return false;
+    if (!gather(parts, size - sizeof end, size, end, NULL)) return false;
+    return trailer_read(end + sizeof end, &left, &h->trailer) && h->trailer.version == TRAILER_VERSION &&
+           left == sizeof h->octets + (size_t)h->octets.length;
 }
 
 /* Referenced, if it takes messages just now; else NULL. */
@@ -129,26 +141,38 @@ static struct landing *find(const struct ddsi_sertype *type)
     return l;
 }
 
-/* Gives the reference of `l` to the sample, or back. */
-static struct ddsi_serdata *make(struct landing *l, const struct ddsi_rdata *parts, size_t size, size_t octets)
+static bool fill(struct landed *s, const struct ddsi_rdata *parts, size_t size, const struct heading *h)
+{
+    size_t octets = h->octets.length, end = OCTETS_HEADER + octets;
+    uint32_t crc = crc32c(0, &h->octets, sizeof h->octets);
+    bool is_checked = trailer_is_checked(&h->trailer);
+    if (!gather(parts, OCTETS_HEADER, end, s->loan.data, is_checked ? &crc : NULL)) return false;
+    if (!gather(parts, end, size, s->tail, NULL)) return false;
+    if (!is_checked) return true;
+    return trailer_fits(crc32c(crc, s->tail, h->trailer.padding), s->tail + s->tail_size);
+}
+
+/* Gives the reference of `l` to the sample, or back. What was damaged on the way does not land: it is counted where the
+ * library's sample of it is. */
+static struct ddsi_serdata *make(struct landing *l, const struct ddsi_rdata *parts, size_t size,
+                                 const struct heading *h)
 {
     struct landed *s = keyless_new(sizeof *s, &operations, l->type, DDS_DATA);
     if (!s) return let_go(l), NULL;
     s->landing = l;
-    s->tail_size = size - OCTETS_HEADER - octets;
-    if (rtmw_loan_take(l->publisher, octets, &s->loan) != RTMW_OK) s->loan.data = NULL;
-    if (s->loan.data && gather(parts, OCTETS_HEADER, OCTETS_HEADER + octets, s->loan.data) &&
-        gather(parts, size - s->tail_size, size, s->tail))
-        return &s->head;
+    s->tail_size = size - OCTETS_HEADER - h->octets.length;
+    if (rtmw_loan_take(l->publisher, h->octets.length, &s->loan) != RTMW_OK) s->loan.data = NULL;
+    if (s->loan.data && fill(s, parts, size, h)) return &s->head;
     give_back(&s->head);
     return NULL;
 }
 
 struct ddsi_serdata *land(const struct ddsi_sertype *type, int kind, const struct ddsi_rdata *parts, size_t size)
 {
-    size_t octets = kind == DDS_DATA && size >= LENT_LEAST ? octets_in(parts, size) : 0;
-    struct landing *l = octets ? find(type) : NULL;
-    return l ? make(l, parts, size, octets) : NULL;
+    struct heading h;
+    if (kind != DDS_DATA || size < LENT_LEAST || !read_heading(parts, size, &h)) return NULL;
+    struct landing *l = find(type);
+    return l ? make(l, parts, size, &h) : NULL;
 }
 
 /* ---- a route ---- */

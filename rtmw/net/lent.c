@@ -7,10 +7,15 @@
  *
  * The bytes of a sample are `before`, those of the message, and `after`, which do not lie together. What the library
  * asks for is nearly always within the message; else it gets a copy.
+ *
+ * The library asks for one datagram after the other, and sends it before it asks for the next. So the CRC is reckoned as
+ * far as was asked, datagram by datagram: the kernel then finds the bytes in the processor's cache. It stands behind all
+ * of them, and is there when it is asked for. Another thread may ask for what is to be sent again.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc32c.h"
 #include "engine.h"
 
 enum { NOBODYS = UINT32_MAX }; /* a descriptor that is not (or no longer) the sample's to give back */
@@ -21,6 +26,12 @@ struct lent {
     const uint8_t *data;
     size_t before_size, size, after_size;
     uint32_t descriptor;
+    uint32_t is_summed;   /* 1: the CRC is in its place, or there is none */
+    pthread_mutex_t lock; /* guards the next two, and the CRC until it is there */
+    uint32_t crc;         /* of so many bytes: */
+    size_t summed;
+    size_t crc_at; /* where its place is: all before it is summed up */
+    struct trailer trailer;
     uint8_t before[OCTETS_HEADER], after[AFTER_MOST];
 };
 
@@ -38,9 +49,47 @@ static void copy_part(uint8_t *to, size_t offset, size_t size, struct iovec part
     if (from < end) memcpy(to + (from - offset), (const uint8_t *)part.iov_base + (from - begins), end - from);
 }
 
+/* What lies in one piece from there on. */
+static struct iovec piece_at(const struct lent *l, size_t offset)
+{
+    if (offset < l->before_size)
+        return (struct iovec){(void *)(uintptr_t)(l->before + offset), l->before_size - offset};
+    offset -= l->before_size;
+    if (offset < l->size) return (struct iovec){(void *)(uintptr_t)(l->data + offset), l->size - offset};
+    offset -= l->size;
+    return (struct iovec){(void *)(uintptr_t)(l->after + offset), l->after_size - offset};
+}
+
+static void sum_until(struct lent *l, size_t end)
+{
+    while (l->summed < end) {
+        struct iovec piece = piece_at(l, l->summed);
+        size_t count = piece.iov_len < end - l->summed ? piece.iov_len : end - l->summed;
+        l->crc = crc32c(l->crc, piece.iov_base, count);
+        l->summed += count;
+    }
+}
+
+/* These bytes are about to be sent. */
+static void sum(const struct lent *asked, size_t offset, size_t size)
+{
+    struct lent *l = (struct lent *)(uintptr_t)asked;
+    if (load_acquire(&l->is_summed)) return;
+    pthread_mutex_lock(&l->lock);
+    bool is_end = offset + size > l->crc_at;
+    if (is_end || offset <= l->summed) sum_until(l, is_end ? l->crc_at : offset + size);
+    if (is_end && !l->is_summed) {
+        l->crc = trailer_crc(l->crc, &l->trailer);
+        memcpy(l->after + (l->crc_at - l->before_size - l->size), &l->crc, sizeof l->crc);
+        store_release(&l->is_summed, 1u);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
 static void to_ser(const struct ddsi_serdata *d, size_t offset, size_t size, void *to)
 {
     const struct lent *l = lent_of(d);
+    sum(l, offset, size);
     copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->before, l->before_size}, 0);
     copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->data, l->size}, l->before_size);
     copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->after, l->after_size}, l->before_size + l->size);
@@ -54,6 +103,7 @@ static bool is_within(const struct lent *l, const void *at)
 static struct ddsi_serdata *to_ser_ref(const struct ddsi_serdata *d, size_t offset, size_t size, struct iovec *part)
 {
     const struct lent *l = lent_of(d);
+    sum(l, offset, size);
     part->iov_len = size;
     if (size && offset >= l->before_size && offset + size <= l->before_size + l->size) {
         part->iov_base = (void *)(uintptr_t)(l->data + offset - l->before_size);
@@ -79,6 +129,8 @@ static struct lent *new_lent(struct engine *e, const struct ddsi_sertype *type, 
     if (!l) return NULL;
     l->engine = e;
     l->descriptor = NOBODYS;
+    l->is_summed = 1;
+    pthread_mutex_init(&l->lock, NULL);
     return l;
 }
 
@@ -99,6 +151,7 @@ static void give_back(struct ddsi_serdata *d)
         rtmw_release(e->region, l->descriptor);
         fetch_sub(&e->lent, size);
     }
+    pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
@@ -120,7 +173,8 @@ static void append(struct lent *l, struct iovec part)
     l->after_size += part.iov_len;
 }
 
-struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct iovec *parts, size_t count)
+struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct iovec *parts, size_t count,
+                          const struct trailer *trailer)
 {
     struct engine *e = o->engine;
     struct lent *l = new_lent(e, o->type, DDS_DATA);
@@ -130,6 +184,9 @@ struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct 
     l->data = parts[1].iov_base;
     l->size = parts[1].iov_len;
     for (size_t n = 2; n < count; n++) append(l, parts[n]);
+    l->trailer = *trailer;
+    l->is_summed = !trailer_is_checked(trailer);
+    l->crc_at = size_of(l) - trailer_size(trailer);
     l->descriptor = descriptor;
     fetch_add(&e->lent, (uint64_t)l->size);
     return &l->head;

@@ -203,7 +203,7 @@ class Node:
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
         told["since"], told["swept"] = self._since, self._janitor.swept
         told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge)
-        told["refusals"] = dict(self._refusals.counts)
+        told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])

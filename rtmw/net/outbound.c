@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "crc32c.h"
 #include "engine.h"
 #include "pack.h"
 
@@ -115,13 +116,28 @@ static size_t before_payload(const struct outbound *o) { return o->framing == FR
 
 static uint64_t left_of(const rtmw_message *m, uint64_t now) { return m->expires_ns ? m->expires_ns - now : 0; }
 
-/* A sample: what comes before the first payload, payloads, padding, trailer. */
+/* A sample: what comes before the first payload, payloads, padding, CRC, trailer. */
 struct framed {
     struct octets octets;
     struct trailer trailer;
-    struct iovec parts[PACK_MOST + 4];
+    uint32_t crc;
+    struct iovec parts[PACK_MOST + 5];
     size_t count, size;
 };
+
+static void append(struct framed *f, const void *bytes, size_t size)
+{
+    f->parts[f->count++] = (struct iovec){(void *)(uintptr_t)bytes, size};
+    f->size += size;
+}
+
+/* Once it is framed. */
+static void sum(struct framed *f)
+{
+    if (!trailer_is_checked(&f->trailer)) return;
+    for (size_t n = 0; n < f->count - 2; n++) f->crc = crc32c(f->crc, f->parts[n].iov_base, f->parts[n].iov_len);
+    f->crc = trailer_crc(f->crc, &f->trailer);
+}
 
 /* Payloads are `parts` from 1 to `count` - 1. */
 static void frame(const struct outbound *o, struct framed *f)
@@ -131,9 +147,9 @@ static void frame(const struct outbound *o, struct framed *f)
     f->parts[0] = (struct iovec){&f->octets, before_payload(o)};
     for (size_t n = 0; n < f->count; n++) f->size += f->parts[n].iov_len;
     f->trailer.padding = (uint8_t)(-f->size & 3);
-    f->parts[f->count++] = (struct iovec){(void *)(uintptr_t)zeros, f->trailer.padding};
-    f->parts[f->count++] = (struct iovec){&f->trailer, sizeof f->trailer};
-    f->size += f->trailer.padding + sizeof f->trailer;
+    append(f, zeros, f->trailer.padding);
+    if (trailer_is_checked(&f->trailer)) append(f, &f->crc, sizeof f->crc);
+    append(f, &f->trailer, sizeof f->trailer);
 }
 
 static struct iovec payload_of(const rtmw_message *m) { return (struct iovec){(void *)(uintptr_t)m->data, m->size}; }
@@ -142,6 +158,7 @@ static struct iovec payload_of(const rtmw_message *m) { return (struct iovec){(v
 static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t source_time_ns)
 {
     frame(o, f);
+    sum(f);
     struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(o->type, DDS_DATA, f->count, f->parts, f->size);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)source_time_ns;
@@ -151,7 +168,7 @@ static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t so
 static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)
 {
     frame(o, f);
-    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count);
+    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count, &f->trailer);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)m->source_time_ns;
     dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));
@@ -165,11 +182,13 @@ static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_messag
     return code;
 }
 
-static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now)
+static uint32_t magic(bool is_checked) { return is_checked ? TRAILER_CHECKED : TRAILER_MAGIC; }
+
+static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now, bool is_checked)
 {
     struct framed f = {.parts[1] = payload_of(m),
                        .count = 2,
-                       .trailer = {.magic = TRAILER_MAGIC,
+                       .trailer = {.magic = magic(is_checked),
                                    .version = m->is_old ? TRAILER_OLD : TRAILER_VERSION,
                                    .priority = m->priority,
                                    .publisher = m->publisher,
@@ -179,11 +198,11 @@ static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now)
 }
 
 /* The time of the sample is that of the newest message: the DDS Lifespan must not end before that of any in it. */
-static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now)
+static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now, bool is_checked)
 {
     struct packed table[PACK_MOST];
     struct framed f = {.count = count + 2,
-                       .trailer = {.magic = TRAILER_MAGIC,
+                       .trailer = {.magic = magic(is_checked),
                                    .version = TRAILER_PACK,
                                    .priority = (uint8_t)band,
                                    .messages = (uint8_t)count,
@@ -219,13 +238,15 @@ static uint32_t together(struct outbound *o, uint32_t band, uint32_t most, uint6
 static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uint64_t now, dds_return_t *code)
 {
     uint32_t count = together(o, band, most, now);
-    if (count >= PACK_MESSAGES_LEAST && packing_begin(o)) {
-        *code = write_pack(o, band, count, now);
-        packing_end(o);
-        if (*code == DDS_OK || *code == DDS_TIMEOUT) return count; /* one that DDS refuses takes no others with it */
+    struct known_to_all is = packing_begin(o);
+    if (count < PACK_MESSAGES_LEAST || !is.packs) count = 1;
+    *code = count > 1 ? write_pack(o, band, count, now, is.crcs) : write_one(o, message_at(o, band, 0), now, is.crcs);
+    if (count > 1 && *code != DDS_OK && *code != DDS_TIMEOUT) { /* one that DDS refuses takes no others with it */
+        count = 1;
+        *code = write_one(o, message_at(o, band, 0), now, is.crcs);
     }
-    *code = write_one(o, message_at(o, band, 0), now);
-    return 1;
+    packing_end(o);
+    return count;
 }
 
 /* They are no longer the route's. Returns their bytes. */
@@ -294,7 +315,10 @@ void outbound_stop(struct outbound *o)
     struct timespec pause = {.tv_nsec = 1000000};
     if (load_acquire(&o->closing) == 2) return;
     store_release(&o->closing, 1u);
-    while (load_acquire(&o->closing) != 2) nanosleep(&pause, NULL);
+    while (load_acquire(&o->closing) != 2) {
+        if (load_acquire(&o->engine->has_ended)) sender_forget(o->engine); /* nobody else does it any more */
+        nanosleep(&pause, NULL);
+    }
 }
 
 void outbound_close(struct outbound *o)

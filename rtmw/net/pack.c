@@ -17,6 +17,11 @@ bool pack_open(struct pack *p, const uint8_t *bytes, size_t size, size_t before,
     return payload == size - before - table;
 }
 
+bool pack_may_be(const struct packed *entry)
+{
+    return entry->source_time_ns <= INT64_MAX && entry->lifetime_ns <= INT64_MAX && !entry->reserved;
+}
+
 bool pack_next(struct pack *p, const uint8_t **payload, struct packed *entry)
 {
     if (!p->left) return false;

@@ -41,6 +41,8 @@ struct pack {
 /* `bytes`: the sample without its trailer and padding; `before`: where the payload of the first message begins.
  * false: the lengths contradict each other, and nothing of it is to be used. Reads nothing outside of `bytes`. */
 bool pack_open(struct pack *, const uint8_t *bytes, size_t size, size_t before, uint32_t messages);
+/* Is what it says of a message within its bounds? */
+bool pack_may_be(const struct packed *);
 /* false: that was the last one. */
 bool pack_next(struct pack *, const uint8_t **payload, struct packed *);
 

@@ -1,19 +1,29 @@
-/* May messages be packed now? Only if every reader of the topic knows packs (pack.h), and no other can come unnoticed.
+/* What may a sample be now? A pack, or one with a CRC, only if every reader of the topic knows such (pack.h, trailer.h),
+ * and no other can come unnoticed.
  *
- * Python looks ten times a second who reads which topic, and says of each route whether those know packs. A reader that
- * has come since must not find a pack: DDS tells of a reader, in the thread that received the news, before it connects
- * it to any writer. From there on nothing is packed until Python has looked again. (A reader on whose side the two are
- * connected earlier may see what is multicast to others: DDS owes it nothing before both sides are.)
+ * Python looks ten times a second who reads which topic, and says of each route what those know. A reader that has come
+ * since must not find what it does not know: DDS tells of a reader, in the thread that received the news, before it
+ * connects it to any writer. From there on nothing of the kind is sent until Python has looked again. (A reader on whose
+ * side the two are connected earlier may see what is multicast to others: DDS owes it nothing before both sides are.)
+ *
+ * The sender makes `turn` odd while it writes, and looks at `heard` afterwards; who hears of a reader counts it in
+ * `heard`, and then waits for the end of a turn that it finds begun. So nobody waits for more than one sample, nor for
+ * longer than WAIT_MOST looks, whatever the sender waits for.
  */
+#include <time.h>
+
 #include "engine.h"
+
+enum { LOOK_NS = 20000, WAIT_MOST = 10000 };
 
 static void on_reader(dds_entity_t readers, void *argument)
 {
     struct engine *e = argument;
+    struct timespec pause = {.tv_nsec = LOOK_NS};
     (void)readers;
-    pthread_mutex_lock(&e->pack_lock);
-    e->heard++;
-    pthread_mutex_unlock(&e->pack_lock);
+    fetch_add(&e->heard, 1u);
+    uint64_t turn = load_seq(&e->turn);
+    for (int looks = 0; turn & 1 && load_seq(&e->turn) == turn && looks < WAIT_MOST; looks++) nanosleep(&pause, NULL);
 }
 
 int packing_open(struct engine *e, dds_entity_t readers)
@@ -29,29 +39,22 @@ void packing_close(struct engine *e)
     e->readers = 0;
 }
 
-uint32_t packing_heard(struct engine *e)
-{
-    pthread_mutex_lock(&e->pack_lock);
-    uint32_t heard = e->heard;
-    pthread_mutex_unlock(&e->pack_lock);
-    return heard;
-}
+uint32_t packing_heard(struct engine *e) { return load_seq(&e->heard); }
 
-void packing_looked(struct engine *e, uint32_t heard)
-{
-    pthread_mutex_lock(&e->pack_lock);
-    e->looked = heard;
-    pthread_mutex_unlock(&e->pack_lock);
-}
+void packing_looked(struct engine *e, uint32_t heard) { store_seq(&e->looked, heard); }
 
-bool packing_begin(struct outbound *o)
+struct known_to_all packing_begin(struct outbound *o)
 {
     struct engine *e = o->engine;
-    if (!load_acquire(&o->may_pack)) return false;
-    pthread_mutex_lock(&e->pack_lock);
-    if (e->heard == e->looked) return true;
-    pthread_mutex_unlock(&e->pack_lock);
-    return false;
+    struct known_to_all is = {load_acquire(&o->may_pack), load_acquire(&o->may_check)};
+    if (!is.packs && !is.crcs) return is;
+    store_seq(&e->turn, e->turn + 1); /* pairs with the heard, then turn, of on_reader */
+    if (load_seq(&e->heard) == load_seq(&e->looked)) return is;
+    return (struct known_to_all){false, false};
 }
 
-void packing_end(struct outbound *o) { pthread_mutex_unlock(&o->engine->pack_lock); }
+void packing_end(struct outbound *o)
+{
+    struct engine *e = o->engine;
+    if (e->turn & 1) store_seq(&e->turn, e->turn + 1);
+}

@@ -80,7 +80,7 @@ class Rosters:
         self._heard = {key: (at, told) for key, (at, told) in self._heard.items() if now - at < SILENT_S}
         return [member for _, told in self._heard.values() for member in told]
 
-    def _on_roster(self, writer: int, roster: Any) -> None:
+    def _on_roster(self, writer: int, roster: Any, _after: int) -> None:
         told = read_roster(roster)
         others = sum(len(members) for key, (_, members) in self._heard.items() if key != writer)
         if others + len(told) > 2 * _MEMBERS_MOST or (writer not in self._heard and len(self._heard) >= PEERS_MOST):

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "engine.h"
@@ -50,6 +51,13 @@ static void forget_closing(struct engine *e)
             link = &o->next;
         }
     }
+}
+
+void sender_forget(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    forget_closing(e);
+    pthread_mutex_unlock(&e->lock);
 }
 
 /* The first route of the list goes to its end: so the topics of a band take turns. */
@@ -102,7 +110,7 @@ static void retry(struct engine *e, uint64_t now)
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
-        if (o->reliable && flow_is_paused(e, o->topic, now)) o->retry_ns = now + RETRY_NS;
+        if (o->reliable && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
         if (o->retry_ns <= now) o->retry_ns = 0;
     }
 }
@@ -156,6 +164,7 @@ static void *run(void *argument)
         if (!sent) wait_for_work(subscribers, count, at);
     }
     free(subscribers);
+    store_release(&e->has_ended, 1u);
     return NULL;
 }
 
@@ -172,19 +181,22 @@ int engine_start(struct engine *e)
     keep_large_blocks();
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->flow_lock, NULL);
-    pthread_mutex_init(&e->pack_lock, NULL);
+    if (getrandom(&e->salt, sizeof e->salt, GRND_NONBLOCK) < 0) e->salt = now_realtime_ns();
     return pthread_create(&e->sender, NULL, run, e);
 }
 
-bool engine_stop(struct engine *e)
+void engine_stop(struct engine *e)
 {
     store_release(&e->stop, 1u);
     pthread_join(e->sender, NULL);
+}
+
+bool engine_end(struct engine *e)
+{
     for (uint64_t end = now_monotonic_ns() + END_NS; load_acquire(&e->lent) || load_acquire(&e->landings);
          sleep_until(now_monotonic_ns() + RETRY_NS))
         if (now_monotonic_ns() > end) return false;
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->flow_lock);
-    pthread_mutex_destroy(&e->pack_lock);
     return true;
 }

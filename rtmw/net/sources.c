@@ -50,6 +50,8 @@ static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
     return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
+uint64_t node_of(const dds_endpoint_t *endpoint) { return mix(MIX_FIRST, endpoint->participant_key.v, 16); }
+
 /* A remote writer: what its QoS says is asked for once. */
 static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)
 {
@@ -60,7 +62,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
     if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
     uint8_t letter = endpoint->qos ? letter_of(endpoint->qos) : 0;
     s->is_node = letter != 0;
-    s->node = mix(MIX_FIRST, endpoint->participant_key.v, 16);
+    s->node = node_of(endpoint);
     s->identity = s->is_node ? identity_of(endpoint->qos, s->node) : mix(MIX_FIRST, endpoint->key.v, 16);
     if (endpoint->qos) s->lane = lane_of(endpoint->qos, letter);
     if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))

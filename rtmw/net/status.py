@@ -27,7 +27,7 @@ CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
 """Counters of what had to wait, and was not dropped."""
-HOW: Final = ("packs", "uncopied")
+HOW: Final = ("packs", "uncopied", "unchecked")
 """Counters of how messages travelled."""
 
 

@@ -1,22 +1,31 @@
 /* What a node adds to a message of the bus, behind its CDR bytes: what DDS has no place for.
  *
- *   | CDR header and data | 0 to 3 zero bytes | struct trailer |
+ *   | CDR header and data | 0 to 3 zero bytes | CRC-32C | struct trailer |          the CRC only where `magic` says so
  *
  * A plain DDS program stops reading where its type ends, and so never sees it. A node looks for it in what another
  * node's writer sent, and nowhere else: the user data of the writer says that it is one.
+ *
+ * The CRC is that of all other bytes of the sample. UDP's own sum is 16 bits wide, and is all that there is below.
+ * Versions live together so: a node says in the user data of its participant that it reads CRCs (discovery.py), and a
+ * node sends them while every reader of the topic has said so. A node that does not know them refuses such a sample,
+ * and counts it as malformed: that can come only of messages that were kept before such a node joined. What comes without
+ * a CRC is taken, and counted as unchecked. A damaged trailer never passes for one without a CRC: that has another magic.
  */
 #ifndef RTMW_NET_TRAILER_H
 #define RTMW_NET_TRAILER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#define TRAILER_MAGIC 0x776D7472u /* "rtmw" */
+#define TRAILER_MAGIC   0x776D7472u /* "rtmw" */
+#define TRAILER_CHECKED 0x9B5A3CC6u /* a CRC stands before the trailer */
 
 struct trailer { /* little endian, like the data before it */
     uint32_t magic;
     uint8_t version; /* 1: a single message; 2: a pack; 3: a single one from before anybody read */
     uint8_t priority;
-    uint8_t padding;      /* zero bytes before it: 0 to 3 */
+    uint8_t padding;      /* zero bytes before it, and before the CRC: 0 to 3 */
     uint8_t messages;     /* of a pack (pack.h); 0: it is a single message */
     uint64_t publisher;   /* identity on its own host; of a pack: 0 */
     uint64_t sequence;    /* what its node has sent of the topic, this included: a gap was lost on the way */
@@ -26,5 +35,25 @@ struct trailer { /* little endian, like the data before it */
 _Static_assert(sizeof(struct trailer) == 32, "the trailer travels");
 
 enum { TRAILER_VERSION = 1, TRAILER_PACK = 2, TRAILER_OLD = 3 };
+enum { TRAILER_CRC = sizeof(uint32_t), TRAILER_PADDING = 3 };
+
+/* Takes trailer, CRC and padding off a sample of `size` bytes that stands before `end`. false: none is there, or it
+ * contradicts itself. Whether the CRC is right is asked by trailer_fits. */
+bool trailer_read(const uint8_t *end, size_t *size, struct trailer *);
+/* Has the sample before `end`, of which `crc` is the CRC-32C of all that stands before its own, arrived as it was sent? */
+bool trailer_fits(uint32_t crc, const uint8_t *end);
+/* The CRC to be sent; `crc`: of all that stands before. */
+uint32_t trailer_crc(uint32_t crc, const struct trailer *);
+
+static inline bool trailer_is_checked(const struct trailer *t) { return t->magic == TRAILER_CHECKED; }
+static inline uint32_t trailer_messages(const struct trailer *t)
+{
+    return t->version == TRAILER_PACK ? t->messages : 1;
+}
+/* Bytes of CRC and trailer. */
+static inline size_t trailer_size(const struct trailer *t)
+{
+    return sizeof *t + (trailer_is_checked(t) ? TRAILER_CRC : 0);
+}
 
 #endif

@@ -135,38 +135,32 @@ static PyObject *Collector_channel(PyObject *self, PyObject *given)
     return PyErr_Format(PyExc_KeyError, "there is no channel %lu", number);
 }
 
-/* (source, channel or 0, cause, count) of what was not told yet. */
-static int tell(PyObject *list, struct source *s)
+/* Rows of (source, channel or 0, cause, count), as Python tells them. */
+static PyObject *list_of(const struct missed *rows, uint32_t count)
 {
-    for (int cause = 1; cause < CAUSES; cause++) {
-        uint64_t count = load_relaxed(&s->missing[cause]);
-        if (count == s->told[cause]) continue;
-        PyObject *row = Py_BuildValue("IHiK", s->number, load_relaxed(&s->channel), cause, count - s->told[cause]);
-        int failed = row ? PyList_Append(list, row) : -1;
-        Py_XDECREF(row);
-        if (failed) return -1;
-        store_relaxed(&s->told[cause], count);
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        const struct missed *m = &rows[i];
+        PyObject *row = Py_BuildValue("IHiK", m->source, m->channel, m->cause, m->count);
+        if (!row) Py_CLEAR(list);
+        if (row) PyList_SET_ITEM(list, i, row);
     }
-    return 0;
+    return list;
 }
 
-/* Making the rows with the lock held is harmless: the thread wants it for moments, and never the GIL. */
+/* No object is made while the lock is held. An allocation may collect garbage, garbage may have finalizers, and one of those
+ * lets other threads run: one that waits for the lock would wait with the interpreter held, and for ever. */
 static PyObject *Collector_missing(PyObject *self, PyObject *unused)
 {
     struct collector *core = open_core(self);
-    PyObject *list = core ? PyList_New(0) : NULL;
+    uint32_t count = 0;
     (void)unused;
-    if (!list) return NULL;
-    pthread_mutex_lock(&core->lock);
-    int failed = 0;
-    for (uint32_t i = 0; i < core->news_count && !failed; i++) {
-        struct source *s = core->sources[core->news[i]];
-        store_relaxed(&s->has_news, false);
-        failed = tell(list, s);
-    }
-    core->news_count = 0;
-    pthread_mutex_unlock(&core->lock);
-    if (failed) Py_CLEAR(list);
+    if (!core) return NULL;
+    struct missed *rows = sources_missing(core, &count);
+    if (!rows) return PyErr_NoMemory();
+    PyObject *list = list_of(rows, count);
+    if (!list) sources_untell(core, rows, count);
+    free(rows);
     return list;
 }
 

@@ -48,6 +48,14 @@ struct source {
     bool has_news;                          /* is in the list of sources with something to tell; under the lock */
 };
 
+/* Messages of a source that are not in the recording. */
+struct missed {
+    uint32_t source;
+    uint16_t channel; /* of its last message; 0: none yet */
+    int cause;
+    uint64_t count;
+};
+
 struct channel {
     uint32_t source;
     uint16_t type;
@@ -100,6 +108,9 @@ uint16_t source_channel(struct collector *, struct source *, uint16_t type);
 void source_count_missing(struct source *, enum cause, uint64_t count);
 /* What the bus dropped since the last look, and what is new to tell. */
 void source_settle(struct collector *, struct source *);
+/* What was not told yet, and is from here on; to be freed. NULL: no memory, and it is told the next time. */
+struct missed *sources_missing(struct collector *, uint32_t *count);
+void sources_untell(struct collector *, const struct missed *, uint32_t count); /* it is to be told again */
 /* A message comes; false: it came before. Those before the first one of a new topic are EARLY. */
 bool source_see(struct source *, const rtmw_message *);
 /* Go on as ADAPTIVE with another depth, from the message behind the last one; no room: the next time. */

@@ -203,6 +203,14 @@ static bool has_untold(const struct source *s)
     return false;
 }
 
+/* Lock held. */
+static void add_news(struct collector *c, struct source *s)
+{
+    if (load_relaxed(&s->has_news)) return;
+    store_relaxed(&s->has_news, true);
+    c->news[c->news_count++] = s->number;
+}
+
 void source_settle(struct collector *c, struct source *s)
 {
     rtmw_subscriber_counters bus;
@@ -213,7 +221,42 @@ void source_settle(struct collector *c, struct source *s)
     s->bus = bus;
     if (load_relaxed(&s->has_news) || !has_untold(s)) return;
     pthread_mutex_lock(&c->lock);
-    store_relaxed(&s->has_news, true);
-    c->news[c->news_count++] = s->number;
+    add_news(c, s);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Those of one source, which go to `rows`; how many. */
+static uint32_t tell(struct source *s, struct missed *rows)
+{
+    uint32_t count = 0;
+    store_relaxed(&s->has_news, false);
+    for (int cause = 1; cause < CAUSES; cause++) {
+        uint64_t missing = load_relaxed(&s->missing[cause]), untold = missing - s->told[cause];
+        if (!untold) continue;
+        rows[count++] = (struct missed){s->number, load_relaxed(&s->channel), cause, untold};
+        store_relaxed(&s->told[cause], missing);
+    }
+    return count;
+}
+
+struct missed *sources_missing(struct collector *c, uint32_t *count)
+{
+    *count = 0;
+    pthread_mutex_lock(&c->lock);
+    struct missed *rows = malloc((c->news_count * (CAUSES - 1) + 1) * sizeof *rows);
+    for (uint32_t i = 0; rows && i < c->news_count; i++) *count += tell(c->sources[c->news[i]], rows + *count);
+    if (rows) c->news_count = 0;
+    pthread_mutex_unlock(&c->lock);
+    return rows;
+}
+
+void sources_untell(struct collector *c, const struct missed *rows, uint32_t count)
+{
+    pthread_mutex_lock(&c->lock);
+    for (const struct missed *m = rows; m < rows + count; m++) {
+        struct source *s = c->sources[m->source];
+        store_relaxed(&s->told[m->cause], s->told[m->cause] - m->count);
+        add_news(c, s);
+    }
     pthread_mutex_unlock(&c->lock);
 }

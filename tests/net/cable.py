@@ -14,6 +14,7 @@ import shutil
 import struct
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +36,8 @@ class Faults:
     """The least and the most; anew for each frame, so that they overtake each other."""
     lost: float = 0.0
     twice: float = 0.0
+    damage: Callable[[bytes, random.Random], bytes] | None = None
+    """What arrives of a frame."""
 
 
 class Cable:
@@ -87,6 +90,8 @@ class Cable:
             frame = os.read(self._ends[end], _LARGEST_FRAME)
             if self._random.random() < self._faults.lost:
                 return
+            if self._faults.damage is not None:
+                frame = self._faults.damage(frame, self._random)
             for _ in range(1 + (self._random.random() < self._faults.twice)):
                 self.carried += 1
                 due = time.monotonic() + self._random.uniform(*self._faults.delay_s)

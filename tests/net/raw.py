@@ -14,7 +14,7 @@ from rtmw.net.lanes import Lane
 from rtmw.net.library import dds
 from rtmw.net.note import make_note
 from rtmw.net.wire import MARK
-from rtmw.types import resolve
+from rtmw.types import MessageType, resolve
 from tests.net.hosts import PATIENCE, wait_until
 
 OCTETS: Any = idl_class(resolve(bytes))
@@ -29,10 +29,15 @@ class _Vector(ctypes.Structure):
 
 def octets_writer(participant: DomainParticipant, topic: str, is_node: bool) -> Any:
     """A RELIABLE writer of raw bytes that the node reads. `is_node`: it says it is one."""
+    return raw_writer(participant, topic, resolve(bytes), is_node)
+
+
+def raw_writer(participant: DomainParticipant, topic: str, kind: MessageType, is_node: bool = True) -> Any:
+    """The same, of a topic of any type."""
     policies: list[Any] = [Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll]
     if is_node:
-        policies.append(Policy.Userdata(MARK + make_note(Lane(Reliability.RELIABLE, False), resolve(bytes))))
-    writer: Any = DataWriter(participant, Topic(participant, topic, OCTETS), qos=Qos(*policies))
+        policies.append(Policy.Userdata(MARK + make_note(Lane(Reliability.RELIABLE, False), kind)))
+    writer: Any = DataWriter(participant, Topic(participant, topic, idl_class(kind)), qos=Qos(*policies))
     wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "the node does not read")
     return writer
 
@@ -53,6 +58,30 @@ def write_bytes(writer: Any, sample: bytes) -> None:
 def octets(payload: bytes) -> bytes:
     """The beginning of a sample."""
     return struct.pack("<4sI", b"\0\1\0\0", len(payload)) + payload
+
+
+CHECKED = struct.pack("<I", 0x9B5A3CC6)
+"""The magic of a trailer before which a CRC stands."""
+
+
+def crc32c(data: bytes) -> int:
+    """As the definition has it, a bit at a time; of small samples."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def checked(body: bytes, version: int = 1, messages: int = 0, sequence: int = 1) -> bytes:
+    """A sample of a node with a CRC."""
+    padding = -len(body) % 4
+    return with_crc(body + bytes(padding), trailer(version, padding, messages, sequence, magic=CHECKED))
+
+
+def with_crc(body: bytes, end: bytes) -> bytes:
+    return body + struct.pack("<I", crc32c(body + end)) + end
 
 
 def trailer(version: int = 1, padding: int = 0, messages: int = 0, sequence: int = 1, magic: bytes = b"rtmw") -> bytes:

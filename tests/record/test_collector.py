@@ -11,6 +11,7 @@ import rtmw
 from rtmw.record.library import Collector
 from rtmw.recording._mcap import Chunk
 from rtmw.recording.causes import Cause
+from tests.child import Spawn
 
 LONG_S = 60.0
 CHUNK = 4096
@@ -223,3 +224,48 @@ def test_it_says_what_is_wrong(domain: rtmw.Domain, collector: Fixture) -> None:
     rtmw.Domain.unlink(domain.id)
     with pytest.raises(rtmw.RtmwError, match="cannot attach"):
         Collector(domain.id, 1, 1)
+
+
+FINALIZERS = """
+    import faulthandler, gc, threading
+    import rtmw
+    from rtmw.record.library import Collector
+
+    faulthandler.dump_traceback_later({patience}, exit=True)
+    domain = rtmw.Domain({domain})
+    core = Collector({domain}, 10**12, 1 << 20)
+    core.pause(True)
+    publishers = [rtmw.Publisher(f"t{{number}}", domain=domain) for number in range(40)]
+    for number in range(40):
+        core.add(f"t{{number}}", int(rtmw.Reliability.ADAPTIVE), 64, 0, True)
+    left = 200
+
+    class Knot:
+        def __init__(self):
+            self.knot = self
+
+        def __del__(self):
+            global left
+            left -= 1
+            if left > 0:
+                Knot()
+                look = threading.Thread(target=core.state)
+                look.start()
+                look.join()
+
+    told = set()
+    while len(told) < len(publishers) or left > 0:
+        for publisher in publishers:
+            publisher.publish(b"not recorded")
+        Knot()
+        gc.set_threshold(1, 1, 1)
+        told.update(row[0] for row in core.missing())
+        gc.set_threshold(10_000)
+    print(len(told))
+"""
+
+
+def test_finalizers_that_run_while_missing_messages_are_told_stop_nobody(domain_id: int, spawn: Spawn) -> None:
+    child = spawn(FINALIZERS.format(domain=domain_id, patience=LONG_S / 2))
+    assert child.line(LONG_S) == "40"
+    assert child.wait(LONG_S) == 0

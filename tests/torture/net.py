@@ -8,7 +8,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FILES = ["tests/net/test_namespaces.py", "tests/net/test_flow.py", "tests/net/test_overload.py"]
+FILES = [
+    "tests/net/test_namespaces.py",
+    "tests/net/test_flow.py",
+    "tests/net/test_overload.py",
+    "tests/torture/test_wire_engine.py",
+]
 ROUNDS = 3
 
 

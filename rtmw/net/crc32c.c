@@ -1,0 +1,120 @@
+/* CRC-32C by the processor's instruction where it has one (SSE4.2), else by tables, eight bytes at a step.
+ *
+ * The instruction takes 8 bytes in one cycle, and has its result after three. So of what is long, three blocks that
+ * follow each other are done side by side: their results are those of a, b and c alone, and that of abc is
+ * a · x^(bits of b and c) + b · x^(bits of c) + c. A product of polynomials is PCLMULQDQ; the instruction brings it back to 32
+ * bits, and multiplies by x^32 while it does, and reflected operands by x once more: so the factors are of 33 bits less.
+ *
+ * What another processor has written comes slowly. Blocks are so short, and lines are asked for so early, that it comes
+ * three times as fast as with blocks of 1 KiB, on which the processor does not see what will be read.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "crc32c.h"
+
+#define REFLECTED UINT32_C(0x82F63B78)
+
+static uint32_t table[8][256]; /* table[k][b]: of byte b with k zero bytes behind it */
+
+static void fill_table(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? REFLECTED : 0);
+        table[0][byte] = crc;
+    }
+    for (int k = 1; k < 8; k++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            table[k][byte] = table[k - 1][byte] >> 8 ^ table[0][table[k - 1][byte] & 255];
+}
+
+static uint64_t word_at(const uint8_t *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+static uint32_t by_table(uint32_t crc, const uint8_t *p, size_t size)
+{
+    for (; size >= 8; p += 8, size -= 8) {
+        uint64_t word = word_at(p) ^ crc;
+        crc = 0;
+        for (int k = 0; k < 8; k++) crc ^= table[7 - k][word >> 8 * k & 255];
+    }
+    for (; size; p++, size--) crc = crc >> 8 ^ table[0][(crc ^ *p) & 255];
+    return crc;
+}
+
+uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t size) { return ~by_table(~before, bytes, size); }
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <nmmintrin.h>
+#include <wmmintrin.h>
+
+enum { BLOCK = 256, LINE = 64, AHEAD = 1536, LOST_BITS = 33 };
+
+static uint32_t over_one, over_two; /* x^(bits of one block, and of two, less LOST_BITS) */
+static bool has_instruction;
+
+static uint32_t power_of_x(uint32_t exponent)
+{
+    uint32_t power = UINT32_C(1) << 31; /* x^0 */
+    while (exponent--) power = power >> 1 ^ (power & 1 ? REFLECTED : 0);
+    return power;
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint32_t times(uint32_t crc, uint32_t power)
+{
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc), _mm_cvtsi32_si128((int)power), 0);
+    return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint32_t three_blocks(uint32_t crc, const uint8_t *p)
+{
+    uint64_t a = crc, b = 0, c = 0;
+    for (const uint8_t *end = p + BLOCK; p < end; p += LINE) {
+        for (int n = 0; n < 3; n++) __builtin_prefetch(p + AHEAD + (size_t)n * BLOCK);
+        for (const uint8_t *word = p; word < p + LINE; word += 8) {
+            a = _mm_crc32_u64(a, word_at(word));
+            b = _mm_crc32_u64(b, word_at(word + BLOCK));
+            c = _mm_crc32_u64(c, word_at(word + (size_t)2 * BLOCK));
+        }
+    }
+    return times((uint32_t)a, over_two) ^ times((uint32_t)b, over_one) ^ (uint32_t)c;
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t size)
+{
+    for (; size >= (size_t)3 * BLOCK; p += (size_t)3 * BLOCK, size -= (size_t)3 * BLOCK) crc = three_blocks(crc, p);
+    for (; size >= 8; p += 8, size -= 8) crc = (uint32_t)_mm_crc32_u64(crc, word_at(p));
+    for (; size; p++, size--) crc = _mm_crc32_u8(crc, *p);
+    return crc;
+}
+
+static void look_at_processor(void)
+{
+    unsigned int a, b, c = 0, d;
+    has_instruction = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) && (c & bit_PCLMUL);
+    over_one = power_of_x(8 * BLOCK - LOST_BITS);
+    over_two = power_of_x(8 * 2 * BLOCK - LOST_BITS);
+}
+
+uint32_t crc32c(uint32_t before, const void *bytes, size_t size)
+{
+    return ~(has_instruction ? by_instruction(~before, bytes, size) : by_table(~before, bytes, size));
+}
+#else
+static void look_at_processor(void) {}
+
+uint32_t crc32c(uint32_t before, const void *bytes, size_t size) { return ~by_table(~before, bytes, size); }
+#endif
+
+/* Before any thread: nothing is written later. */
+__attribute__((constructor)) static void prepare(void)
+{
+    fill_table();
+    look_at_processor();
+}

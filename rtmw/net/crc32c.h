@@ -1,0 +1,14 @@
+/* CRC-32C (Castagnoli): polynomial 0x1EDC6F41, reflected, as in iSCSI (RFC 3720, appendix B.4). That of recordings is
+ * another one: CRC-32, which their format asks for. */
+#ifndef RTMW_NET_CRC32C_H
+#define RTMW_NET_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of `before`'s bytes followed by these; 0: of these alone. Any thread; never blocks. */
+uint32_t crc32c(uint32_t before, const void *bytes, size_t size);
+/* The same without the processor's instruction for it: what crc32c does where there is none. */
+uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t size);
+
+#endif

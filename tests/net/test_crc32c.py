@@ -1,0 +1,52 @@
+"""CRC-32C as RFC 3720 has it, by the processor's instruction and by tables."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from tests.net.raw import crc32c
+
+Crc = Callable[[int, bytes], int]
+
+VECTORS = {  # RFC 3720, appendix B.4
+    b"123456789": 0xE3069283,
+    bytes(32): 0x8A9136AA,
+    b"\xff" * 32: 0x62A8AB43,
+    bytes(range(32)): 0x46DD794E,
+    bytes(reversed(range(32))): 0x113FDB5C,
+    b"": 0,
+}
+
+
+@pytest.fixture(scope="module", params=["crc32c", "crc32c_by_table"])
+def crc(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crc:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    library = tmp_path_factory.mktemp("crc") / "crc.so"
+    source = Path(rtmw.__file__).parent / "net" / "crc32c.c"
+    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+    function = getattr(ctypes.CDLL(str(library)), request.param)
+    function.restype, function.argtypes = ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)
+    return lambda before, data: int(function(before, data, len(data)))
+
+
+@pytest.mark.parametrize("data", VECTORS, ids=lambda data: data[:4].hex() or "nothing")
+def test_it_is_that_of_the_standard(crc: Crc, data: bytes) -> None:
+    assert crc(0, data) == crc32c(data) == VECTORS[data]
+
+
+def test_it_is_the_same_whatever_the_length_and_wherever_it_is_divided(crc: Crc) -> None:
+    chance = random.Random(5)
+    for size in [*range(40), 1023, 1024, 3071, 3072, 3073, 6144, 6151, 20_000]:
+        data, at = chance.randbytes(size), chance.randint(0, size)
+        assert crc(0, data) == crc32c(data), size
+        assert crc(crc(0, data[:at]), data[at:]) == crc(0, data), (size, at)

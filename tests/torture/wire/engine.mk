@@ -1,0 +1,48 @@
+# The fuzzer of what a node makes of samples of others: see engine_fuzz.c.
+#
+#   make -f engine.mk fuzz [SEED=1] [ROUNDS=…] [SECONDS=…]        make -f engine.mk mutants: does it see what it is for?
+#   make -f engine.mk libfuzzer [SECONDS=…]                       the same with libFuzzer, where clang is
+CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC))
+NET := ../../../rtmw/net
+BUILD := build
+PARTS := inbound landing pack trailer sequence sources known backlog keyless crc32c flow watch
+HEADERS := $(wildcard $(NET)/*.h) engine_stage.h
+SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
+FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET)
+OBJECTS := $(BUILD)/engine_fuzz.o $(BUILD)/engine_stage.o $(BUILD)/engine_main.o $(PARTS:%=$(BUILD)/net_%.o)
+SEED := 1
+ROUNDS := 1000000000
+SECONDS := 60
+
+export ASAN_OPTIONS := detect_leaks=0:abort_on_error=1:handle_abort=0
+
+.PHONY: build fuzz limits libfuzzer mutants clean
+build: $(BUILD)/engine_fuzz $(BUILD)/engine_limits
+
+fuzz: $(BUILD)/engine_fuzz
+	@$< $(SEED) $(ROUNDS) $(SECONDS)
+
+limits: $(BUILD)/engine_limits
+	@$<
+
+libfuzzer:
+	@mkdir -p $(BUILD)/corpus
+	clang $(filter-out -Werror,$(FLAGS)) -fsanitize=fuzzer -o $(BUILD)/engine_libfuzzer engine_fuzz.c engine_stage.c $(PARTS:%=$(NET)/%.c)
+	$(BUILD)/engine_libfuzzer -max_total_time=$(SECONDS) -max_len=4096 $(BUILD)/corpus
+
+mutants: build
+	@./engine_mutate.sh $(NET) $(BUILD) $(CC) $(FLAGS)
+
+clean:
+	rm -rf $(BUILD)
+
+$(BUILD)/net_%.o: $(NET)/%.c $(HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(FLAGS) -c -o $@ $<
+$(BUILD)/%.o: %.c $(HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(FLAGS) -c -o $@ $<
+$(BUILD)/engine_fuzz: $(OBJECTS)
+	@$(CC) $(FLAGS) -o $@ $(OBJECTS)
+$(BUILD)/engine_limits: $(BUILD)/engine_limits.o $(filter-out %/engine_fuzz.o %/engine_main.o,$(OBJECTS))
+	@$(CC) $(FLAGS) -o $@ $^

@@ -1,0 +1,20 @@
+"""What a node makes of samples of others: a minute of the fuzzer under AddressSanitizer, limits, and mutants."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main(seconds: str = "60") -> int:
+    fuzz = "libfuzzer" if shutil.which("clang") else "fuzz"
+    command = ["make", "-s", "-C", str(HERE), "-f", "engine.mk", "build", fuzz, "limits", "mutants"]
+    return subprocess.run([*command, f"SECONDS={seconds}"], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Does the fuzzer see what it is for? Each mutant is the engine without one of its checks; some round must fail.
+#
+#   engine_mutate.sh NET BUILD COMPILER FLAGS...       with the objects of the fuzzer in BUILD
+#   ONLY=TEXT                                          those whose name contains the text
+set -u
+net=$1 build=$2
+shift 2
+mkdir -p "$build/mutants"
+survived=0
+
+# mutant PROGRAM NAME FILE SED-PROGRAM
+mutant() {
+    program=$1 name=$2 file=$3 change=$4 source=$build/mutants/$3
+    case $name in *"${ONLY:-}"*) ;; *) return ;; esac
+    shift 4
+    sed -E "$change" "$net/$file.c" >"$source.c"
+    if cmp -s "$net/$file.c" "$source.c"; then
+        echo "mutant $name: the line it changes is not in $file.c any more" >&2
+        survived=$((survived + 1))
+        return
+    fi
+    others=$(ls "$build"/net_*.o | grep -v "/net_$file\.o$")
+    case $program in
+    fuzz) others="$others $build/engine_stage.o $build/engine_fuzz.o $build/engine_main.o" ;;
+    limits) others="$others $build/engine_stage.o $build/engine_limits.o" ;;
+    esac
+    # shellcheck disable=SC2086  # lists of words
+    "$@" -Wno-error -w -I"$net" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/program" "$source.o" $others || exit 1
+    if found=$("$build/mutants/program" 1 20000 30 2>&1 >/dev/null); then
+        echo "mutant $name: SURVIVED" >&2
+        survived=$((survived + 1))
+    else
+        echo "mutant $name: found, $(echo "$found" | grep -E -m1 '^fuzz: |ERROR|runtime error' | cut -c 1-110)"
+    fi
+}
+
+mutant fuzz "a sum is not compared" trailer 's/return trailer_crc\(crc, &t\) == sent;/return true;/' "$@"
+mutant fuzz "what lands is not compared" landing 's/return trailer_fits\(crc32c\(crc, s->tail.*/return true;/' "$@"
+mutant fuzz "what lands may be of any length" landing 's/ &&$/ \&\& true;/; s/^ +left == sizeof h->octets.*$//' "$@"
+mutant fuzz "octets may be fewer than there are" inbound 's/room - length > \(is_node \? 0 : TRAILER_PADDING\)/false/' "$@"
+mutant fuzz "payloads of a pack are not looked at" inbound 's/if \(i->framing == FRAMING_OCTETS\) return true;/return true;/' "$@"
+mutant fuzz "sizes of a pack are not added up" pack 's/return payload == size - before - table;/return true;/' "$@"
+mutant fuzz "any number is believed" sequence 's/before - s->sequence <= JUMP_MOST/true/; s/s->sequence - t->sequence <= REPEATED_MOST/true/; s/ \|\| t->sequence > INT64_MAX//' "$@"
+mutant fuzz "who was refused once is refused for good" sequence 's/before == s->doubted/false/; s/    s->doubted = t->sequence;/    s->sequence = INT64_MAX;/' "$@"
+mutant fuzz "a pack is believed to be as long as it says" pack 's/ \|\| size - before < table//' "$@"
+mutant fuzz "a note may be short" flow 's/bool is_valid = bytes.iov_len == sizeof \*note;/bool is_valid = true;/' "$@"
+mutant fuzz "a note may say anything" flow 's/ && note->paused <= 1;/;/' "$@"
+mutant limits "one may have all that waits" backlog 's/!has_room\(own, COUNT_MOST, BYTES_MOST\) \|\| //' "$@"
+mutant limits "all may have anything waiting" backlog 's/ \|\| !has_room\(&e->all, ALL_COUNT_MOST, ALL_BYTES_MOST\)//' "$@"
+mutant limits "anybody pauses a topic" flow 's/is = reader && node_of\(reader\) == node;/is = true;/' "$@"
+mutant limits "one pauses all topics" flow 's/ \|\| of_node >= PAUSES_OF_ONE//' "$@"
+
+[ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
