@@ -50,7 +50,7 @@ def test_a_decoder_in_c_reads_inside_the_payload_only(part: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("part", "mutant"),
     [
-        ("types_descriptions", "any union"),
+        ("types_descriptions", "any name"),
         ("idl_texts", "constants are computed again"),
         ("columns_rows", "larger elements"),
         ("cdr_cyclone", "no sizes"),

@@ -61,7 +61,6 @@ def _always(module: Any, name: str, answer: Any) -> Callable[[], None]:
 
 
 MUTANTS: Final[dict[str, Callable[[], None]]] = {
-    "any union": _always(description, "_union_fault", None),
     "any nesting of definitions": _always(description, "fault_of", None),
     "any name": lambda: setattr(checks, "member_name", str),
     "any number": lambda: setattr(checks, "number", lambda value, *_: value),
