@@ -186,7 +186,7 @@ def test_a_spoiled_pack_is_counted_and_nothing_of_it_is_published(hosts: Pair, p
     ],
 )
 def test_packs_are_for_nodes_that_say_they_know_them(said: bytes, knows: bool) -> None:
-    assert Program.of([Policy.Userdata(said)]).knows_packs is knows
+    assert Program.of((bytes(16), said, None, None, None, None)).knows_packs is knows
 
 
 def test_topics_whose_messages_are_kept_for_late_readers_are_not_packed(pair: Pair) -> None:
