@@ -49,8 +49,8 @@ TARGETS = (
         1.15,
         over=(ours("within", "64 B, copied"), ("round_trip", "64 B, copied", SPIN)),
         summed=True,
-        limited_by="C spin hands over one line; a message is the link that the subscriber polls, the descriptor that it "
-        "names and the bit of the holder in it, which the two processors write in turn",
+        limited_by="C spin hands over one line; a message is the link that the subscriber polls, the descriptor that "
+        "it names and the bit of the holder in it, which the two processors write in turn",
     ),
     Target(
         "the same: 99 % of the round trips take at most 3 × as long as the median",
@@ -70,8 +70,8 @@ TARGETS = (
         ours("round_trip", "4 MiB, loaned"),
         1.5,
         over=(POLLING,),
-        limited_by="loaned messages of 64 B take longer than copied ones, too: a call more on each side. And a subscriber "
-        "lets go of a message with a block at once, so that its memory is free: the descriptor changes hands once more",
+        limited_by="loaned messages of 64 B take longer than copied ones, too: a call more on each side. And a "
+        "subscriber lets go of a message with a block at once, so that its memory is free",
     ),
     *(
         Target(
