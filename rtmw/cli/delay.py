@@ -7,7 +7,7 @@ import time
 
 from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
-from rtmw.cli.show import Cell, Table, duration, live, program, show_json
+from rtmw.cli.show import Cell, Table, duration, live, show_json
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
 from rtmw.latency import PERCENTILES
@@ -44,5 +44,5 @@ def delay_table(topic: TopicActivity) -> Table:
     for subscriber in topic.subscribers:
         latency = subscriber.latency
         times = [duration(latency.percentile(percent)) for percent in (*PERCENTILES, 100.0)]
-        rows.append([program(subscriber.process), subscriber.pid, latency.count, *times])
+        rows.append([observe.program(subscriber.process), subscriber.pid, latency.count, *times])
     return Table(f"{topic.topic}: from publish to take, last {topic.seconds:.3g} s", COLUMNS, rows)

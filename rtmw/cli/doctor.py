@@ -11,7 +11,7 @@ from rtmw import observe, shm
 from rtmw.cli.common import attach, look_at
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
-from rtmw.cli.show import Cell, Table, counted, program, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.errors import DomainNotFound
 from rtmw.observe import Books, Holding, TableUse
@@ -166,7 +166,7 @@ def holdings_table(holdings: Sequence[Holding]) -> Table:
 
 def _slowest(holding: Holding) -> str | None:
     slowest = holding.slowest
-    return f"{program(slowest.process)} ({slowest.pid}): {slowest.behind} behind" if slowest else None
+    return f"{observe.program(slowest.process)} ({slowest.pid}): {slowest.behind} behind" if slowest else None
 
 
 def books_table(books: Books) -> Table:

@@ -13,7 +13,7 @@ from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.node_status import find_status
 from rtmw.cli.picture import picture
-from rtmw.cli.show import program, show_json
+from rtmw.cli.show import show_json
 from rtmw.errors import LimitReached
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
@@ -106,7 +106,7 @@ def lines(graph: Graph, title: str) -> Iterator[str]:
         for edge in (*graph.edges_of(topic.name, True), *graph.edges_of(topic.name, False)):
             arrow, told = "<-" if edge.publishes else "->", "" if edge.matched else ", meets nobody"
             place = f" on {edge.process.host}" if edge.process.host else ""
-            who = f"{program(edge.process.name)} ({edge.process.pid}){place}"
+            who = f"{observe.program(edge.process.name)} ({edge.process.pid}){place}"
             yield f"  {arrow} {who}  {edge.reliability.name}{told}"
 
 
@@ -119,7 +119,7 @@ def dot(graph: Graph, title: str) -> Iterator[str]:
             yield f"  subgraph cluster_{at} {{ label={_quoted(host)}; style=dashed;"
         for process in graph.processes:
             if process.host == host:
-                label = _quoted(f"{program(process.name)}\\n{process.pid}")
+                label = _quoted(f"{observe.program(process.name)}\\n{process.pid}")
                 yield f"  {_node(process)} [shape=box, style=rounded, label={label}];"
         if host:
             yield "  }"

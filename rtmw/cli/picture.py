@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rtmw.cli.show import program
+from rtmw import observe
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
 
@@ -115,7 +115,7 @@ def _topic_card(topic: TopicView, crosses: bool) -> Card:
 def _process_card(process: Process, publishes: bool) -> Card:
     place = f" · {process.host}" if process.host else ""
     key = ("publisher" if publishes else "subscriber", process)
-    return Card(key, program(process.name), f"pid {process.pid}{place}", bool(process.host))
+    return Card(key, observe.program(process.name), f"pid {process.pid}{place}", bool(process.host))
 
 
 def _untangled(columns: list[list[Card]], links: Sequence[tuple[Card, Card, Edge]]) -> tuple[tuple[Card, ...], ...]:
@@ -149,7 +149,8 @@ def _curves(layout: Layout, hue: dict[str, str]) -> Iterator[str]:
         stroke = f' stroke="{hue[edge.topic]}"' if edge.matched else ""
         does = "publishes on" if edge.publishes else "subscribes to"
         place = f" on {edge.process.host}" if edge.process.host else ""
-        told = f"{program(edge.process.name)} ({edge.process.pid}){place} {does} {edge.topic}, {edge.reliability.name}"
+        who = f"{observe.program(edge.process.name)} ({edge.process.pid}){place}"
+        told = f"{who} {does} {edge.topic}, {edge.reliability.name}"
         told += "" if edge.matched else ": meets nobody of its type and reliability"
         path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
         yield f'<path class="edge {kind}"{stroke} d="{path}"><title>{escape(told)}</title></path>'

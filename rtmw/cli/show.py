@@ -180,19 +180,6 @@ def text(cell: Cell) -> str:
     return str(cell)
 
 
-def program(process: str) -> str:
-    """The name of a program without its interpreter and arguments: `panel.py` of `python -u panel.py --wide`.
-
-    Of `rtmw` also which command of it: `rtmw topic echo`.
-    """
-    words = process.split()
-    if words and words[0].startswith("python"):
-        words = words[next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0) :]
-    if words and words[0] == "rtmw":
-        return " ".join(words[: 3 if words[1:2] == ["topic"] else 2])
-    return words[0] if words else process
-
-
 def size(number: float) -> str:
     """A number of bytes with its unit: 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):

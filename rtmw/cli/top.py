@@ -10,7 +10,7 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import look_at
-from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, program, show_json, size
+from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
 from rtmw.observe import TopicActivity
@@ -83,7 +83,7 @@ def _row(topic: TopicActivity) -> Sequence[Cell]:
         len(topic.subscribers),
         *percentiles,
         drops(topic.dropped),
-        f"{program(behind.process)} ({behind.pid}): {behind.behind}" if behind else None,
+        f"{observe.program(behind.process)} ({behind.pid}): {behind.behind}" if behind else None,
     )
 
 

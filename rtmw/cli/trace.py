@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 
+from rtmw import observe
 from rtmw.cli.common import attach, find_topic
-from rtmw.cli.show import duration, program, show_json, size
+from rtmw.cli.show import duration, show_json, size
 from rtmw.observe import Trace, TraceEvent
 
 AT_PUBLISHER = ("published", "timed_out", "exhausted")
@@ -58,7 +59,7 @@ def line(event: TraceEvent, topic: bool = True) -> str:
         _which(event),
         f"priority {event.priority}",
         *([size(event.size)] if event.size is not None else []),
-        f"{'by' if event.what in AT_PUBLISHER else 'at'} {program(event.process)} ({event.pid})",
+        f"{'by' if event.what in AT_PUBLISHER else 'at'} {observe.program(event.process)} ({event.pid})",
         *([f"after {duration(event.latency)}"] if event.latency is not None else []),
     ]
     return "  ".join(parts)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from rtmw import observe
 from rtmw.domain import Domain
 from rtmw.net.beacon import PEERS_MOST, SILENT_S
 from rtmw.net.bridge import Bridge
@@ -148,6 +149,7 @@ def _may_cross(edge: Edge, settings: Settings) -> bool:
 
 
 def _row(edge: Edge) -> list[Any]:
+    """Of a program its name: what it was told may be a password."""
     process = edge.process
-    name = process.name[:_NAME_LONGEST]
+    name = observe.program(process.name)[:_NAME_LONGEST]
     return [process.pid, name, edge.topic, edge.publishes, edge.type_name, edge.reliability.name]

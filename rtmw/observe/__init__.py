@@ -6,6 +6,7 @@ Everything is read from counters and control blocks in the region; nobody has to
 from rtmw.observe.activity import Meter, SubscriberActivity, TopicActivity
 from rtmw.observe.books import Books, ParticipantView, examine
 from rtmw.observe.graph import Edge, Graph, Process, graph, matches
+from rtmw.observe.programs import program
 from rtmw.observe.queues import QueuedMessage, queue
 from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
@@ -32,6 +33,7 @@ __all__ = [
     "graph",
     "holdings",
     "matches",
+    "program",
     "queue",
     "tables",
     "topics",

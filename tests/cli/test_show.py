@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
-from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, counted, duration, program, size, text
+from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, counted, duration, size, text
 
 TABLE = Table("Topics", ("topic", "published"), [("cpu", 5), ("memory", 1200)])
 
@@ -76,23 +75,5 @@ def test_times_have_three_figures_and_a_unit() -> None:
     ]  # fmt: skip
 
 
-def test_a_program_is_named_without_its_interpreter_and_arguments() -> None:
-    assert [program(name) for name in ("python3 -u panel.py --wide", "pump -v", "python", "")] == [
-        "panel.py", "pump", "python", "",
-    ]  # fmt: skip
-
-
 def test_one_of_a_thing_is_no_plural() -> None:
     assert [counted(number, "topic") for number in (0, 1, 2)] == ["0 topics", "1 topic", "2 topics"]
-
-
-@pytest.mark.parametrize(
-    ("process", "named"),
-    [
-        ("python rtmw topic echo camera --json", "rtmw topic echo"),
-        ("rtmw record camera -o monday", "rtmw record"),
-        ("rtmw", "rtmw"),
-    ],
-)
-def test_of_rtmw_itself_it_is_said_which_command_it_is(process: str, named: str) -> None:
-    assert program(process) == named

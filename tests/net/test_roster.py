@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import rtmw
 from rtmw import observe
@@ -45,6 +48,24 @@ def test_programs_on_another_host_are_in_the_graph_while_they_publish_or_subscri
     subscriber.close()
     wait_for(here, both - {(elsewhere, pid, "river/a", False)})
     publisher.close()
+
+
+def test_what_a_program_was_told_does_not_leave_its_host(pair: tuple[Host, Host], tmp_path: Path) -> None:
+    here, there = pair
+    script = tmp_path / "pump.py"
+    publisher = f"rtmw.Publisher('t', domain=rtmw.Domain({here.number}))"
+    script.write_text(f"import rtmw\nwith {publisher}:\n    print(flush=True)\n    input()\n")
+    command = [sys.executable, str(script), "--password", "hunter2"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pump:
+        assert pump.stdout is not None
+        pump.stdout.readline()
+
+        def told() -> list[str]:
+            return [one["program"] for one in there.info()["elsewhere"] if one["pid"] == pump.pid]
+
+        wait_until(lambda: bool(told()), "the program is not told of")
+        assert told() == ["pump.py"]
+        pump.communicate(b"\n")
 
 
 def test_programs_of_a_node_that_dies_are_gone_from_the_graph(hosts: tuple[Host, Host]) -> None:
