@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         make_settings(None, given, _base())
         print(systemd_unit(path, given, json=arguments.json), end="")
         return 0
-    with _logging(_Lines() if arguments.json else logging.Formatter("rtmw node: %(message)s")) as log:
+    with _logging(_Lines() if arguments.json else logging.Formatter("%(asctime)s rtmw node: %(message)s")) as log:
         try:
             _serve(path, given)
         except RtmwError as error:

@@ -6,6 +6,7 @@ The measurement with the shortest way of the last minute counts.
 """
 
 import asyncio
+import logging
 import os
 import socket
 import time
@@ -20,7 +21,10 @@ from rtmw.net.discovery import printable
 from rtmw.net.library import Bell
 from rtmw.net.refusals import Refusals, Refused
 
+log = logging.getLogger("rtmw.node")
+
 _TOPIC = "rtmw/node"
+_NAMED_MOST = 16
 _KEPT = 60
 _LONGEST = 64 << 10
 """Bytes of a beacon."""
@@ -69,6 +73,16 @@ class Peer:
         return min(self.measured)[0] if self.measured else None
 
 
+def _say(what: str, peers: list[Peer]) -> None:
+    """In the log; of a crowd, which somebody may have made up, only how many they are."""
+    if len(peers) > _NAMED_MOST:
+        log.info("of %d other nodes each %s", len(peers), what)
+    else:
+        for peer in peers:
+            log.info("the node of domain %d on %s (%d) %s", peer.domain, peer.host, peer.pid, what)
+    peers.clear()
+
+
 class Beacons:
     """Sends ours, and keeps what others sent."""
 
@@ -81,12 +95,17 @@ class Beacons:
         self._bell, self._loop = Bell(self._channel.reader), loop
         loop.add_reader(self._bell.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
+        self._come, self._gone = list[Peer](), list[Peer]()
+        """Since the last beacon."""
 
     def send(self) -> None:
         """Send ours, and forget who has been silent."""
         now = time.monotonic()
-        for node in [node for node, peer in self.peers.items() if now - peer.heard > SILENT_S]:
-            del self.peers[node]
+        for peer in [peer for peer in self.peers.values() if now - peer.heard > SILENT_S]:
+            del self.peers[peer.node]
+            self._gone.append(peer)
+        _say("is heard", self._come)
+        _say(f"has said nothing for {SILENT_S:.0f} s", self._gone)
         echoes = [peer.last for peer in self.peers.values()]
         self._channel.write(Beacon(self.node, *self._own, time.time_ns(), echoes))
 
@@ -112,6 +131,7 @@ class Beacons:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
             peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last)
             self.peers[beacon.node] = peer
+            self._come.append(peer)
         peer.heard, peer.last = time.monotonic(), last
         for echo in beacon.echoes:
             if echo.node == self.node:

@@ -11,6 +11,7 @@ import select
 import threading
 
 from rtmw.domain import Domain
+from rtmw.observe import program
 
 log = logging.getLogger("rtmw.node")
 
@@ -23,8 +24,8 @@ class Janitor:
 
     def __init__(self, domain: Domain) -> None:
         self._region = domain.region
-        self._watched: dict[int, int] = {}
-        """Process id, by a descriptor that becomes readable when the process ends."""
+        self._watched: dict[int, tuple[int, str]] = {}
+        """Process id and name, by a descriptor that becomes readable when the process ends."""
         self.swept = 0
         self._events, self._end = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._events.register(self._end, select.EPOLLIN)
@@ -37,26 +38,27 @@ class Janitor:
             for descriptor, _ in self._events.poll(_LOOK_S):
                 if descriptor == self._end:
                     return
-                self._sweep(self._unwatch(descriptor))
+                self._sweep(*self._unwatch(descriptor))
 
     def _look(self) -> None:
         """Watch who has come since."""
-        for pid in self._region.names().keys() - {*self._watched.values()} - {os.getpid()}:
+        names, known = self._region.names(), {pid for pid, _ in self._watched.values()}
+        for pid in names.keys() - known - {os.getpid()}:
             try:
                 descriptor = os.pidfd_open(pid)
             except OSError:  # gone before it was seen, or of another pid namespace: the sweep can tell
-                self._sweep(pid)
+                self._sweep(pid, names[pid])
                 continue
-            self._watched[descriptor] = pid
+            self._watched[descriptor] = (pid, names[pid])
             self._events.register(descriptor, select.EPOLLIN)
 
-    def _sweep(self, pid: int) -> None:
+    def _sweep(self, pid: int, name: str) -> None:
         swept = self._region.sweep()
         self.swept += swept
         if swept:
-            log.info("process %d died; what it held has been given back", pid)
+            log.info("%s (%d) ended without closing; what it held has been given back", program(name), pid)
 
-    def _unwatch(self, descriptor: int) -> int:
+    def _unwatch(self, descriptor: int) -> tuple[int, str]:
         self._events.unregister(descriptor)
         os.close(descriptor)
         return self._watched.pop(descriptor)

@@ -21,9 +21,10 @@ def janitor(domain: rtmw.Domain) -> Iterator[Janitor]:
 
 
 def test_what_the_dead_held_is_free_again_whatever_else_the_node_does(
-    janitor: Janitor, domain: rtmw.Domain, spawn: Spawn
+    janitor: Janitor, domain: rtmw.Domain, spawn: Spawn, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing runs here that would look for the dead."""
+    caplog.set_level("INFO")
     child = spawn(f"""
         import rtmw
         loan = rtmw.Publisher("t", domain={domain.id}).loan(100)
@@ -35,6 +36,7 @@ def test_what_the_dead_held_is_free_again_whatever_else_the_node_does(
     child.kill()
     wait_until(lambda: child.pid not in domain.region.names(), "it is not swept")
     wait_until(lambda: janitor.swept == 1, "it is not counted")
+    wait_until(lambda: f"({child.pid}) ended without closing" in caplog.text, "the log does not name it")
     examine(domain)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,21 @@ def test_the_clock_of_a_peer_on_the_same_machine_is_right(pair: tuple[Host, Host
     wait_until(lambda: abs(offset() or 1e9) < 0.1e9, "the offset is wrong")
 
 
+def test_the_log_says_with_a_time_when_a_peer_is_heard_and_when_no_more(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+
+    def heard() -> int:
+        line = rf"^\d{{4}}-\d\d-\d\d [\d:,]+ rtmw node: the node of domain {there.number} on \S+ \(\d+\) is heard$"
+        return len(re.findall(line, here.said, re.MULTILINE))
+
+    wait_until(lambda: heard() == 1, "the log does not say that the peer is heard")
+    gone = f"({there.node.pid}) has said nothing for 5 s"
+    there.kill()
+    wait_until(lambda: gone in here.said, "the log does not say that the peer is silent")
+    there.start()
+    wait_until(lambda: heard() == 2, "the log does not say that the peer is back")
+
+
 def test_without_a_node_info_says_how_to_start_one(hosts: tuple[Host, Host]) -> None:
     arguments = [sys.executable, "-m", "rtmw", "node", "info", "--domain", str(hosts[0].number)]
     done = subprocess.run(arguments, capture_output=True, text=True)
@@ -138,7 +154,7 @@ def test_it_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain
     """)
     assert child.line() == "holds"
     child.kill()
-    wait_until(lambda: f"process {child.pid} died" in host.said, "the death was not noticed")
+    wait_until(lambda: f"({child.pid}) ended without closing" in host.said, "the death was not noticed")
 
 
 def test_sighup_reads_the_file_again(hosts: tuple[Host, Host], tmp_path: object) -> None:
