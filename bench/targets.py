@@ -57,8 +57,8 @@ TARGETS = (
         POLLING,
         3.0,
         percentile="p99",
-        limited_by="not known: 3.5 to 3.7 × in quieter runs; a process that is preempted counts whole. Within one process "
-        "it is 2.6 ×",
+        limited_by="not known: 3.5 to 3.7 × in quieter runs; a process that is preempted counts whole. Within one "
+        "process it is 2.6 ×",
     ),
     Target(
         "the same: at most 0.7 µs where C spin is 0.2 µs",
