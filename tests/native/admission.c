@@ -19,23 +19,6 @@ static void begin(void)
     others = attach(domain);
 }
 
-static rtmw_publisher *publish_on(const char *topic, rtmw_reliability reliability, uint8_t priority)
-{
-    rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
-    rtmw_publisher *publisher;
-    qos.reliability = reliability;
-    qos.priority = priority;
-    CHECK(rtmw_publisher_open(mine, topic, NULL, &qos, &publisher) == RTMW_OK);
-    return publisher;
-}
-
-static rtmw_subscriber *subscribe_to(const char *topic, rtmw_subscriber_qos qos)
-{
-    rtmw_subscriber *subscriber;
-    CHECK(rtmw_subscriber_open(others, topic, NULL, &qos, &subscriber) == RTMW_OK);
-    return subscriber;
-}
-
 /* Until it is refused, at most so many times; how many were published. */
 static int fill(rtmw_publisher *publisher, uint64_t size, int most, const rtmw_message_qos *qos)
 {
@@ -53,11 +36,11 @@ static void a_crowd_of_a_lower_priority_hides_nothing_that_may_go(void)
     begin();
     for (int i = 0; i < CROWD; i++) {
         snprintf(name, sizeof name, "t/%d", i);
-        CHECK(fill(publish_on(name, RTMW_ADAPTIVE, 0), 200, 1, NULL) == 1);
+        CHECK(fill(publish_on(mine, name, RTMW_ADAPTIVE, 0), 200, 1, NULL) == 1);
     }
-    rtmw_publisher *hog = publish_on("hog", RTMW_ADAPTIVE, 1), *urgent = publish_on("urgent", RTMW_RELIABLE, 7);
-    subscribe_to("hog", deep_adaptive);
-    subscribe_to("urgent", deep);
+    rtmw_publisher *hog = publish_on(mine, "hog", RTMW_ADAPTIVE, 1), *urgent = publish_on(mine, "urgent", RTMW_RELIABLE, 7);
+    subscribe_to(others, "hog", deep_adaptive);
+    subscribe_to(others, "urgent", deep);
     fill(hog, SMALL, 40000, NULL);
     int accepted = fill(urgent, SMALL, 20000, NULL);
     CHECK(accepted == 20000, "%d", accepted);
@@ -70,14 +53,14 @@ static void a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired(void)
     begin();
     for (int i = 0; i < CROWD; i++) {
         snprintf(name, sizeof name, "t/%d", i);
-        subscribe_to(name, idle);
-        CHECK(fill(publish_on(name, RTMW_ADAPTIVE, 0), 200, 5, NULL) == 5);
+        subscribe_to(others, name, idle);
+        CHECK(fill(publish_on(mine, name, RTMW_ADAPTIVE, 0), 200, 5, NULL) == 5);
     }
-    subscribe_to("needed", deep);
-    fill(publish_on("needed", RTMW_RELIABLE, 0), 4000, 12000, NULL);
-    rtmw_publisher *expired = publish_on("expired", RTMW_ADAPTIVE, 1), *other = publish_on("other", RTMW_RELIABLE, 0);
-    subscribe_to("expired", deep_adaptive);
-    subscribe_to("other", deep);
+    subscribe_to(others, "needed", deep);
+    fill(publish_on(mine, "needed", RTMW_RELIABLE, 0), 4000, 12000, NULL);
+    rtmw_publisher *expired = publish_on(mine, "expired", RTMW_ADAPTIVE, 1), *other = publish_on(mine, "other", RTMW_RELIABLE, 0);
+    subscribe_to(others, "expired", deep_adaptive);
+    subscribe_to(others, "other", deep);
     fill(expired, MIB, 8, &over_at_once);
     int accepted = fill(other, 4000, 2000, NULL);
     CHECK(accepted == 2000, "%d", accepted);
@@ -86,20 +69,20 @@ static void a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired(void)
 /* What RELIABLE subscribers need takes the rest of what all may have; then there is a topic of which 10 MiB may go. */
 static rtmw_publisher *urgent_where_10_mib_may_go(void)
 {
-    subscribe_to("needed", deep);
-    subscribe_to("may go", deep_adaptive);
-    CHECK(fill(publish_on("needed", RTMW_RELIABLE, 0), MIB, 34, NULL) == 34);
-    CHECK(fill(publish_on("may go", RTMW_ADAPTIVE, 0), MIB, 10, NULL) == 10);
-    subscribe_to("urgent", deep);
-    return publish_on("urgent", RTMW_RELIABLE, 7);
+    subscribe_to(others, "needed", deep);
+    subscribe_to(others, "may go", deep_adaptive);
+    CHECK(fill(publish_on(mine, "needed", RTMW_RELIABLE, 0), MIB, 34, NULL) == 34);
+    CHECK(fill(publish_on(mine, "may go", RTMW_ADAPTIVE, 0), MIB, 10, NULL) == 10);
+    subscribe_to(others, "urgent", deep);
+    return publish_on(mine, "urgent", RTMW_RELIABLE, 7);
 }
 
 static void a_large_last_message_that_is_held_hides_nothing_that_may_go(void)
 {
     rtmw_message held;
     begin();
-    rtmw_subscriber *viewer = subscribe_to("view", idle);
-    CHECK(fill(publish_on("view", RTMW_ADAPTIVE, 0), sizeof data, 1, NULL) == 1);
+    rtmw_subscriber *viewer = subscribe_to(others, "view", idle);
+    CHECK(fill(publish_on(mine, "view", RTMW_ADAPTIVE, 0), sizeof data, 1, NULL) == 1);
     CHECK(rtmw_take(viewer, &held) == RTMW_OK);
     int accepted = fill(urgent_where_10_mib_may_go(), MIB, 30, NULL);
     CHECK(accepted >= 8 + 9, "%d: the reserve, and what may go", accepted);
@@ -110,8 +93,8 @@ static void a_large_last_message_that_has_expired_gives_its_block_and_is_counted
     rtmw_message m;
     rtmw_subscriber_counters counters;
     begin();
-    rtmw_subscriber *viewer = subscribe_to("view", deep);
-    CHECK(fill(publish_on("view", RTMW_RELIABLE, 0), sizeof data, 1, &over_at_once) == 1);
+    rtmw_subscriber *viewer = subscribe_to(others, "view", deep);
+    CHECK(fill(publish_on(mine, "view", RTMW_RELIABLE, 0), sizeof data, 1, &over_at_once) == 1);
     int accepted = fill(urgent_where_10_mib_may_go(), MIB, 28, NULL);
     CHECK(accepted == 28, "%d: the reserve, 12 that have expired, and some of what may go", accepted);
     CHECK(rtmw_take(viewer, &m) == RTMW_EMPTY);
@@ -127,11 +110,11 @@ static void small_messages_that_stay_leave_room_for_an_eighth_whatever_their_siz
     static const uint32_t sizes[] = {600, 900, 1100, 1400};
     uint64_t state = 12;
     begin();
-    subscribe_to("small", deep);
-    rtmw_publisher *small = publish_on("small", RTMW_RELIABLE, 0);
+    subscribe_to(others, "small", deep);
+    rtmw_publisher *small = publish_on(mine, "small", RTMW_RELIABLE, 0);
     for (int i = 0; i < 14000; i++)
         CHECK(rtmw_publish(small, data, sizes[random_below(&state, 4)], NULL) == RTMW_OK, "message %d", i);
-    CHECK(rtmw_publish(publish_on("large", RTMW_ADAPTIVE, 0), data, POOL / 8, NULL) == RTMW_OK);
+    CHECK(rtmw_publish(publish_on(mine, "large", RTMW_ADAPTIVE, 0), data, POOL / 8, NULL) == RTMW_OK);
 }
 
 /* ---- depth ---- */
@@ -139,8 +122,8 @@ static void small_messages_that_stay_leave_room_for_an_eighth_whatever_their_siz
 static void a_queue_of_expired_messages_is_empty_however_many_there_are(void)
 {
     begin();
-    subscribe_to("t", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
-    int accepted = fill(publish_on("t", RTMW_RELIABLE, 0), SMALL, 2000, &over_at_once);
+    subscribe_to(others, "t", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
+    int accepted = fill(publish_on(mine, "t", RTMW_RELIABLE, 0), SMALL, 2000, &over_at_once);
     CHECK(accepted == 2000, "%d", accepted);
 }
 
@@ -148,9 +131,9 @@ static void expired_messages_fill_no_depth_behind_many_that_only_others_need(voi
 {
     rtmw_message m;
     begin();
-    subscribe_to("t", deep);
-    rtmw_subscriber *reader = subscribe_to("t", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
-    rtmw_publisher *publisher = publish_on("t", RTMW_RELIABLE, 0);
+    subscribe_to(others, "t", deep);
+    rtmw_subscriber *reader = subscribe_to(others, "t", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
+    rtmw_publisher *publisher = publish_on(mine, "t", RTMW_RELIABLE, 0);
     for (int i = 0; i < 300; i++) {
         CHECK(fill(publisher, SMALL, 1, NULL) == 1 && rtmw_take(reader, &m) == RTMW_OK);
         CHECK(rtmw_release(others, m.descriptor) == RTMW_OK);
@@ -167,12 +150,12 @@ static void a_topic_in_a_slot_that_is_used_anew_counts_only_its_own_messages(voi
     begin();
     for (uint32_t i = 0; i < mine->header->topics; i++) {
         snprintf(name, sizeof name, "old/%u", i);
-        rtmw_publisher *old = publish_on(name, RTMW_RELIABLE, 0);
+        rtmw_publisher *old = publish_on(mine, name, RTMW_RELIABLE, 0);
         CHECK(fill(old, SMALL, 20, NULL) == 20);
         rtmw_publisher_close(old);
     }
-    rtmw_subscriber *subscriber = subscribe_to("new", (rtmw_subscriber_qos){RTMW_TIMELY, 4, 0, 0, 0, 0});
-    CHECK(fill(publish_on("new", RTMW_TIMELY, 0), SMALL, 2, NULL) == 2);
+    rtmw_subscriber *subscriber = subscribe_to(others, "new", (rtmw_subscriber_qos){RTMW_TIMELY, 4, 0, 0, 0, 0});
+    CHECK(fill(publish_on(mine, "new", RTMW_TIMELY, 0), SMALL, 2, NULL) == 2);
     CHECK(rtmw_take(subscriber, &m) == RTMW_OK && rtmw_take(subscriber, &m) == RTMW_OK);
     rtmw_subscriber_count(subscriber, &counters);
     CHECK(counters.received == 2 && counters.missed == 0);

@@ -40,23 +40,6 @@ static int within(uint64_t most, int code, const char *what)
 #define TAKEN(...)     (steps = 0, within(TAKE_STEPS, (__VA_ARGS__), #__VA_ARGS__))
 #define PUBLISHED(...) (steps = 0, within(PUBLISH_STEPS, (__VA_ARGS__), #__VA_ARGS__))
 
-static rtmw_publisher *publish_on(const char *topic, rtmw_reliability reliability, uint8_t priority)
-{
-    rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
-    rtmw_publisher *publisher;
-    qos.reliability = reliability;
-    qos.priority = priority;
-    CHECK(rtmw_publisher_open(mine, topic, NULL, &qos, &publisher) == RTMW_OK);
-    return publisher;
-}
-
-static rtmw_subscriber *subscribe_to(const char *topic, rtmw_subscriber_qos qos)
-{
-    rtmw_subscriber *subscriber;
-    CHECK(rtmw_subscriber_open(others, topic, NULL, &qos, &subscriber) == RTMW_OK);
-    return subscriber;
-}
-
 static const rtmw_subscriber_qos idle = RTMW_SUBSCRIBER_QOS;
 static const rtmw_subscriber_qos deep = {RTMW_RELIABLE, 1u << 30, 0, 0, 0, 0};
 
@@ -68,8 +51,8 @@ static void crowd_in(const uint8_t *data)
     char name[32];
     for (uint32_t i = 0; i < TOPICS; i++) {
         snprintf(name, sizeof name, "t/%u", i);
-        rtmw_publisher *publisher = publish_on(name, i % 2 ? RTMW_RELIABLE : RTMW_ADAPTIVE, i % 4);
-        if (i % 2) subscribe_to(name, deep);
+        rtmw_publisher *publisher = publish_on(mine, name, i % 2 ? RTMW_RELIABLE : RTMW_ADAPTIVE, i % 4);
+        if (i % 2) subscribe_to(others, name, deep);
         for (int k = 0; k < 3; k++) rtmw_publish(publisher, data, 200, NULL);
     }
 }
@@ -79,9 +62,9 @@ static void a_refused_publish_looks_at_a_bounded_number_of_topics(void)
     static uint8_t data[60000];
     begin();
     crowd_in(data);
-    rtmw_publisher *hog = publish_on("hog", RTMW_RELIABLE, 0), *urgent = publish_on("urgent", RTMW_ADAPTIVE, 7);
-    subscribe_to("hog", deep);
-    subscribe_to("urgent", (rtmw_subscriber_qos)RTMW_SUBSCRIBER_QOS);
+    rtmw_publisher *hog = publish_on(mine, "hog", RTMW_RELIABLE, 0), *urgent = publish_on(mine, "urgent", RTMW_ADAPTIVE, 7);
+    subscribe_to(others, "hog", deep);
+    subscribe_to(others, "urgent", (rtmw_subscriber_qos)RTMW_SUBSCRIBER_QOS);
     for (uint64_t size = sizeof data; size > 0; size /= 4)
         while (PUBLISHED(rtmw_publish(hog, data, size, NULL)) == RTMW_OK) {}
     for (int i = 0; i < 200; i++) CHECK(PUBLISHED(rtmw_publish(hog, data, 4000, NULL)) == RTMW_NO_MEMORY);
@@ -96,11 +79,11 @@ static void a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_pri
     begin();
     for (uint32_t i = 0; i < 2 * TOPICS; i++) {
         snprintf(name, sizeof name, "t/%u", i % TOPICS);
-        CHECK(rtmw_publish(publish_on(name, RTMW_ADAPTIVE, 0), "x", 1, NULL) == RTMW_OK);
-        if (i < TOPICS) subscribe_to(name, idle);
+        CHECK(rtmw_publish(publish_on(mine, name, RTMW_ADAPTIVE, 0), "x", 1, NULL) == RTMW_OK);
+        if (i < TOPICS) subscribe_to(others, name, idle);
     }
-    rtmw_publisher *hog = publish_on("hog", RTMW_RELIABLE, 0);
-    subscribe_to("hog", deep);
+    rtmw_publisher *hog = publish_on(mine, "hog", RTMW_RELIABLE, 0);
+    subscribe_to(others, "hog", deep);
     while (rtmw_publish(hog, "x", 1, NULL) == RTMW_OK) {}
     for (int i = 0; i < 50; i++) {
         steps = 0;
@@ -113,9 +96,9 @@ static void an_eviction_asks_a_bounded_number_of_subscribers(void)
 {
     static uint8_t data[60000];
     begin();
-    rtmw_publisher *crowded = publish_on("crowded", RTMW_ADAPTIVE, 0), *urgent = publish_on("urgent", RTMW_ADAPTIVE, 7);
-    for (int i = 0; i < SUBSCRIBERS; i++) subscribe_to("crowded", i % 2 ? deep : idle);
-    subscribe_to("urgent", idle);
+    rtmw_publisher *crowded = publish_on(mine, "crowded", RTMW_ADAPTIVE, 0), *urgent = publish_on(mine, "urgent", RTMW_ADAPTIVE, 7);
+    for (int i = 0; i < SUBSCRIBERS; i++) subscribe_to(others, "crowded", i % 2 ? deep : idle);
+    subscribe_to(others, "urgent", idle);
     for (uint64_t size = sizeof data; size > 0; size /= 4)
         for (int i = 0; i < 300; i++) {
             PUBLISHED(rtmw_publish(crowded, data, 600, NULL));
@@ -126,8 +109,8 @@ static void an_eviction_asks_a_bounded_number_of_subscribers(void)
 static void a_publisher_that_waits_looks_at_a_bounded_number_of_full_subscribers(void)
 {
     begin();
-    rtmw_publisher *publisher = publish_on("crowded", RTMW_RELIABLE, 0);
-    for (int i = 0; i < SUBSCRIBERS; i++) subscribe_to("crowded", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
+    rtmw_publisher *publisher = publish_on(mine, "crowded", RTMW_RELIABLE, 0);
+    for (int i = 0; i < SUBSCRIBERS; i++) subscribe_to(others, "crowded", (rtmw_subscriber_qos){RTMW_RELIABLE, 5, 0, 0, 0, 0});
     while (rtmw_publish(publisher, "x", 1, NULL) == RTMW_OK) {}
     for (int i = 0; i < 50; i++) {
         steps = 0;
@@ -140,7 +123,7 @@ static void a_publisher_that_waits_looks_at_a_bounded_number_of_full_subscribers
 
 static void flood(const char *topic)
 {
-    rtmw_publisher *publisher = publish_on(topic, RTMW_ADAPTIVE, 0);
+    rtmw_publisher *publisher = publish_on(mine, topic, RTMW_ADAPTIVE, 0);
     for (int i = 0; i < FLOOD; i++) CHECK(PUBLISHED(rtmw_publish(publisher, "flooding", SMALL, NULL)) == RTMW_OK);
 }
 
@@ -155,7 +138,7 @@ static int take_again_and_again(rtmw_subscriber *subscriber, rtmw_message *m, ui
 static void a_take_steps_over_a_bounded_number_of_thinned_messages_and_the_next_one_goes_on(void)
 {
     rtmw_subscriber_qos seldom = {RTMW_ADAPTIVE, 1u << 30, 0, UINT64_C(1) << 60, 0, 0};
-    rtmw_subscriber *subscriber = subscribe_to("thinned", seldom);
+    rtmw_subscriber *subscriber = subscribe_to(others, "thinned", seldom);
     rtmw_subscriber_counters counters;
     rtmw_message m;
     uint32_t calls;
@@ -170,12 +153,12 @@ static void a_take_steps_over_a_bounded_number_of_thinned_messages_and_the_next_
 static void a_take_drops_a_bounded_number_beyond_the_depth_and_what_is_urgent_comes_first(void)
 {
     rtmw_subscriber_qos newest = {RTMW_TIMELY, 4, 0, 0, 0, 0}, all = {RTMW_ADAPTIVE, 1u << 30, 0, 0, 0, 0};
-    rtmw_subscriber *subscriber = subscribe_to("timely", newest), *keeps = subscribe_to("timely", all);
+    rtmw_subscriber *subscriber = subscribe_to(others, "timely", newest), *keeps = subscribe_to(others, "timely", all);
     rtmw_subscriber_counters counters;
     rtmw_message m;
     uint32_t calls;
     flood("timely");
-    CHECK(rtmw_publish(publish_on("timely", RTMW_ADAPTIVE, 7), "urgent", 6, NULL) == RTMW_OK);
+    CHECK(rtmw_publish(publish_on(mine, "timely", RTMW_ADAPTIVE, 7), "urgent", 6, NULL) == RTMW_OK);
     CHECK(TAKEN(rtmw_take(subscriber, &m)) == RTMW_OK && m.priority == 7);
     CHECK(take_again_and_again(subscriber, &m, &calls) == RTMW_OK && m.sequence == FLOOD - 3);
     CHECK(calls == (FLOOD - 4) / STEPS_OVER - 1, "%u calls", calls);

@@ -101,6 +101,23 @@ struct rtmw_region *attach(uint32_t domain)
     return r;
 }
 
+rtmw_publisher *publish_on(struct rtmw_region *r, const char *topic, rtmw_reliability reliability, uint8_t priority)
+{
+    rtmw_publisher_qos qos = RTMW_PUBLISHER_QOS;
+    rtmw_publisher *publisher;
+    qos.reliability = reliability;
+    qos.priority = priority;
+    CHECK(rtmw_publisher_open(r, topic, NULL, &qos, &publisher) == RTMW_OK);
+    return publisher;
+}
+
+rtmw_subscriber *subscribe_to(struct rtmw_region *r, const char *topic, rtmw_subscriber_qos qos)
+{
+    rtmw_subscriber *subscriber;
+    CHECK(rtmw_subscriber_open(r, topic, NULL, &qos, &subscriber) == RTMW_OK);
+    return subscriber;
+}
+
 void alone(void (*work)(void))
 {
     int status = 0;

@@ -20,6 +20,9 @@ __attribute__((noreturn, format(printf, 4, 5))) void fail(const char *file, int 
 /* A fresh region whose names go away when this process ends, also by a signal or after `seconds`. */
 uint32_t domain_make(uint64_t pool_bytes, uint32_t seconds);
 struct rtmw_region *attach(uint32_t domain);
+/* Publish and subscribe raw bytes; what else the publisher's QoS says is usual. */
+rtmw_publisher *publish_on(struct rtmw_region *, const char *topic, rtmw_reliability, uint8_t priority);
+rtmw_subscriber *subscribe_to(struct rtmw_region *, const char *topic, rtmw_subscriber_qos);
 /* In a process of its own, which must end well. */
 void alone(void (*work)(void));
 void *native_mmap(void *, size_t, int, int, int, off_t);
