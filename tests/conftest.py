@@ -14,10 +14,18 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from tests import required
 from tests.child import Child, Spawn
+from tests.stalls import Stalls
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts background jobs with SIGINT ignored, and so would every child be that these tests interrupt."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(required, "required")
+    config.pluginmanager.register(Stalls(), "stalls")
+
 
 NUMBERS = range(100, 233)
 """Domains that tests use; ids end at 232, and people use the low ones."""

@@ -17,9 +17,9 @@ def require(*command: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except FileNotFoundError as error:
-        pytest.skip(f"not installed here: {error.filename}")
+        pytest.skip(f"no namespaces: {error.filename} is not installed")
     if done.returncode != 0:
-        pytest.skip(f"not permitted here: {' '.join(command)}: {done.stderr.strip()}")
+        pytest.skip(f"no namespaces: not permitted here: {' '.join(command)}: {done.stderr.strip()}")
 
 
 def start(

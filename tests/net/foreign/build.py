@@ -13,8 +13,8 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 TOPICS = [ROOT / "topics" / f"{name}.idl" for name in ("airport", "river", "telemetry")]
-LONGEST_S = 90.0
-"""For all of the building: a test may take 120 seconds."""
+LONGEST_S = 240.0
+"""For all of the building."""
 KINDS, GROWING, ROS2 = (HERE / f"{name}.idl" for name in ("kinds", "growing", "ros2"))
 
 
@@ -30,7 +30,7 @@ class Builder:
         try:
             done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=left)
         except subprocess.TimeoutExpired:
-            pytest.skip(f"building took {LONGEST_S} s, at last {words[0]}: too long for a test of this machine")
+            pytest.skip(f"Fast DDS programs and classes took more than {LONGEST_S} s to build, at last {words[0]}")
         assert done.returncode == 0, f"{words[0]}: {done.stdout}{done.stderr}"
 
 

@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import free_number
-from tests.net.foreign.build import HERE, fast_program, python_modules
+from tests.net.foreign.build import HERE, LONGEST_S, fast_program, python_modules
 from tests.net.foreign.peer import Peer
 from tests.net.hosts import Host
 
 numbers = itertools.count()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first of these tests waits until all is built."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(LONGEST_S + 120))
 
 
 @pytest.fixture(scope="session")

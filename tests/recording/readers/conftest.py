@@ -12,10 +12,17 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-INSTALL_S = 60
+INSTALL_S = 240
 """For npm; then the tests that wanted it are skipped."""
 
 Reader = Callable[[Path], dict[str, Any]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first of these tests waits until all is installed."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(INSTALL_S + 120))
 
 
 @pytest.fixture(scope="session")
