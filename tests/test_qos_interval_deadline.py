@@ -16,6 +16,17 @@ from tests.bus import LONG, eventually, taken
 pytestmark = pytest.mark.usefixtures("domain")
 
 
+def due(every: rtmw.Subscriber[bytes], interval: float) -> list[bytes]:
+    """What a subscriber with this interval gets, by the stamps of all that was published."""
+    found: list[bytes] = []
+    last_ns = float("-inf")
+    for sample in every.take_many(1_000):
+        if sample.source_time_ns >= last_ns + interval * 1e9:
+            found.append(sample.value)
+            last_ns = sample.source_time_ns
+    return found
+
+
 def publish_at_once_and_later(publisher: rtmw.Publisher[bytes], interval: float) -> None:
     """Five messages in a burst, then one after the interval."""
     publisher.publish_many([b"0", b"1", b"2", b"3", b"4"])
@@ -24,11 +35,13 @@ def publish_at_once_and_later(publisher: rtmw.Publisher[bytes], interval: float)
 
 
 def test_after_a_message_nothing_is_received_until_the_interval_has_passed() -> None:
-    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.5)
+    publisher, every = rtmw.Publisher("t"), rtmw.Subscriber("t")
+    subscriber = rtmw.Subscriber("t", min_interval=0.5)
     publish_at_once_and_later(publisher, 0.51)
-    assert taken(subscriber) == [b"0", b"5"]
+    received = taken(subscriber)
+    assert received == due(every, 0.5), "on a machine that does not stand still: 0 and 5"
     stats = subscriber.stats()
-    assert (stats.received, stats.thinned, stats.missed, stats.waiting) == (2, 4, 0, 0)
+    assert (stats.received, stats.thinned, stats.missed, stats.waiting) == (len(received), 6 - len(received), 0, 0)
 
 
 @pytest.mark.parametrize("take", ["take", "take_many"])
@@ -96,12 +109,15 @@ def test_expired_messages_do_not_begin_an_interval() -> None:
 
 
 def test_a_waiting_receive_gets_the_first_message_after_the_interval() -> None:
-    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", min_interval=0.05)
+    publisher, every = rtmw.Publisher("t"), rtmw.Subscriber("t")
+    subscriber = rtmw.Subscriber("t", min_interval=0.05)
     thread = threading.Thread(target=publish_at_once_and_later, args=(publisher, 0.06))
     thread.start()
-    assert subscriber.receive(LONG).value == b"0"
-    assert subscriber.receive(LONG).value == b"5"
+    received = [subscriber.receive(LONG).value]
+    while received[-1] != b"5":
+        received.append(subscriber.receive(LONG).value)
     thread.join()
+    assert received == due(every, 0.05), "on a machine that does not stand still: 0 and 5"
 
 
 def test_the_deadline_passes_without_a_message() -> None:
@@ -113,15 +129,20 @@ def test_the_deadline_passes_without_a_message() -> None:
     assert subscriber.stats().deadlines_missed == 1
 
 
-def test_a_missed_deadline_is_told_once_and_again_after_the_next_period() -> None:
-    subscriber = rtmw.Subscriber("t", deadline=0.4)
-    with pytest.raises(rtmw.DeadlineMissed):
-        subscriber.receive()
-    with pytest.raises(TimeoutError):
-        subscriber.receive(timeout=0)
-    with pytest.raises(rtmw.DeadlineMissed):
-        subscriber.receive()
-    assert subscriber.stats().deadlines_missed == 2
+def test_a_missed_deadline_is_told_once_a_period() -> None:
+    begin = time.monotonic()
+    subscriber = rtmw.Subscriber("t", deadline=0.1)
+    told = silent = 0
+    while told < 3 and time.monotonic() < begin + LONG:
+        try:
+            subscriber.receive(timeout=0)
+        except rtmw.DeadlineMissed:
+            told += 1
+            assert told * 0.1 <= time.monotonic() - begin
+        except TimeoutError:
+            silent += 1
+    assert (told, subscriber.stats().deadlines_missed) == (3, 3)
+    assert silent > 0
 
 
 def test_a_missed_deadline_is_told_although_nobody_waited() -> None:
@@ -132,12 +153,18 @@ def test_a_missed_deadline_is_told_although_nobody_waited() -> None:
 
 
 def test_a_message_begins_the_deadline_anew() -> None:
-    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", deadline=0.5)
-    for _ in range(4):
-        time.sleep(0.2)
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", deadline=0.3)
+    begin = time.monotonic()
+    longest = received = 0.0
+    while received < 10:
+        before = time.monotonic()
+        time.sleep(0.05)
         publisher.publish(b"x")
         assert subscriber.receive().value == b"x"
-    assert subscriber.stats().deadlines_missed == 0
+        received += 1
+        longest = max(longest, time.monotonic() - before)
+    assert time.monotonic() - begin > 0.3, "it would not have passed anyway"
+    assert subscriber.stats().deadlines_missed == 0 or longest > 0.3
     with pytest.raises(rtmw.DeadlineMissed):
         subscriber.receive()
 

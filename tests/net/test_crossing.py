@@ -97,8 +97,13 @@ def test_no_message_comes_back_to_where_it_was_published(pair: Pair) -> None:
     for _, subscriber in both:
         heard = sorted(bytes(subscriber.receive(timeout=PATIENCE).data) for _ in range(100))
         assert heard == sorted(b"from %s %d" % (side, n) for side in (b"here", b"there") for n in range(50))
-        time.sleep(0.2)  # what would come back comes now
-        assert subscriber.take() is None
+    # What came back would lie before these, there and back again.
+    both[0][0].publish(b"last from here")
+    assert both[1][1].receive(timeout=PATIENCE).data == b"last from here"
+    both[1][0].publish(b"last from there")
+    assert both[0][1].receive(timeout=PATIENCE).data == b"last from here"
+    assert both[0][1].receive(timeout=PATIENCE).data == b"last from there"
+    assert both[1][1].receive(timeout=PATIENCE).data == b"last from there"
 
 
 def test_a_late_subscriber_gets_the_kept_messages(pair: Pair) -> None:
@@ -112,8 +117,9 @@ def test_a_late_subscriber_gets_the_kept_messages(pair: Pair) -> None:
 
 def test_the_node_counts_as_a_subscriber_while_somebody_far_away_reads(pair: Pair) -> None:
     here, there = pair
-    publisher = rtmw.Publisher("read", domain=here.domain)
-    time.sleep(1.0)
+    publisher, other = (rtmw.Publisher(name, domain=here.domain) for name in ("read", "read-too"))
+    with rtmw.Subscriber("read-too", domain=there.domain):
+        assert other.wait_for_subscribers(1, timeout=PATIENCE), "the node has not looked at the topics yet"
     assert publisher.stats().subscribers == 0
     subscriber = rtmw.Subscriber("read", domain=there.domain)
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
