@@ -35,7 +35,7 @@ turn = itertools.count(os.getpid() * 31)
 
 
 _claims: deque[int] = deque()
-_CLAIMS_MOST = 32
+_CLAIMS_MOST = 12
 """Sockets that claim the numbers given last: these stand for DDS domains, too, which nothing shows in /dev/shm."""
 
 
