@@ -1,0 +1,152 @@
+"""docs/api.md from the docstrings and the types of rtmw: `python -m tests.api_reference` writes it again."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import griffe
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "api.md"
+
+HEAD = """# API reference
+
+What programs use, from the docstrings. `python -m tests.api_reference` writes this page, and a test holds the two
+together. The pages beside it say how the parts work: [README](../README.md), [recording.md](recording.md),
+[spark.md](spark.md), [node.md](node.md), [realtime.md](realtime.md). For C and C++: `rtmw/shm/rtmw.h`.
+
+Times are seconds, and names that end in `_ns` are nanoseconds. Sizes are bytes. Every error is an `RtmwError`, or a
+`ValueError` or `TypeError` for an argument that cannot be.
+"""
+
+SECTIONS = {
+    "Publish and subscribe": (
+        "rtmw",
+        "Publisher Subscriber Sample Loan ANY Reliability Profile profiles PublisherStats SubscriberStats Latency",
+    ),
+    "Wait": ("rtmw", "WaitSet Listener"),
+    "Domains": ("rtmw", "Domain"),
+    "Record and replay": ("rtmw", "Recorder RecorderStats Recording Replay ReplayStats"),
+    "Real-time programs": ("rtmw", "realtime"),
+    "Spark": ("rtmw", "spark"),
+    "Look into a domain: `rtmw.observe`": ("rtmw.observe", ""),
+}
+"""A heading, the module, and the names in it; without names, all that the module exports. Errors come last."""
+
+
+WIDTH = 118
+WHOLE: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False}
+STATEMENTS = {
+    "__enter__": "`with`",
+    "__iter__": "`for`",
+    "__aiter__": "`async for`",
+    "__aenter__": "`async with`",
+    "__len__": "`len`",
+    "__getitem__": "`[]`",
+    "__buffer__": "`memoryview`",
+}
+
+
+def resolved(found: griffe.Object | griffe.Alias) -> griffe.Object:
+    return found.final_target if isinstance(found, griffe.Alias) else found
+
+
+def page() -> str:
+    """The whole page."""
+    package = griffe.load("rtmw", search_paths=[str(ROOT)], resolve_aliases=True)
+    lines = [HEAD]
+    told: set[str] = set()
+    for heading, (module, names) in SECTIONS.items():
+        lines.append(f"## {heading}\n")
+        home = resolved(package if module == "rtmw" else package[module.removeprefix("rtmw.")])
+        for name in names.split() or [str(name) for name in home.exports or ()]:
+            found = resolved(home[name])
+            if found.is_module and not names and name in found.members:
+                found = resolved(found[name])  # a function in the file that has its name
+            lines += entry(f"{module}.{name}", found)
+            told.add(name)
+    lines.append("## Errors\n")
+    for name, error in package["errors"].members.items():
+        if error.is_class and not name.startswith("_"):
+            bases = ", ".join(f"`{base}`" for base in resolved(error).bases)
+            lines.append(bullet(f"`{name}` ({bases}): {one_line(error)}"))
+            told.add(name)
+    missing = {str(name) for name in package.exports or ()} - told - {"__version__"}
+    if missing:
+        raise SystemExit(f"Say in SECTIONS of {Path(__file__).name} where these belong: {', '.join(sorted(missing))}")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def entry(name: str, found: griffe.Object) -> Iterator[str]:
+    """What is said of one public name."""
+    yield f"### `{name}`\n"
+    made = found.all_members.get("__init__") if found.is_class else found if found.is_function else None
+    if made is not None and is_called(found):
+        text = f"{name.removeprefix('rtmw.')}{signature(resolved(made))}"
+        yield f"```python\n{textwrap.fill(text, WIDTH, subsequent_indent='    ', **WHOLE)}\n```\n"
+    yield docstring(found) + "\n"
+    if found.is_class or found.is_module:
+        uses = [word for method, word in STATEMENTS.items() if method in found.all_members]
+        if uses:
+            yield f"Works with {', '.join(uses)}.\n"
+        yield from members(found)
+
+
+def is_called(found: griffe.Object) -> bool:
+    """Not for what rtmw makes: rows of numbers, whose fields are listed, and what says who makes it."""
+    rows = any("dataclass" in str(one.value) for one in getattr(found, "decorators", ()))
+    return not rows and "Made by" not in docstring(found)
+
+
+def members(home: griffe.Object) -> Iterator[str]:
+    """A line for each public member that a class or a module makes itself or inherits from ours."""
+    for name, member in home.all_members.items():
+        if name.startswith("_") or (home.is_module and not is_exported(home, name, member)):
+            continue
+        target = resolved(member)
+        text = one_line(target)
+        if target.is_function:
+            name += signature(target)
+        elif target.is_attribute and getattr(target, "annotation", None):
+            name += f": {target.annotation}"
+        yield bullet(f"`{name}`" + (f" · {text}" if text else ""))
+    yield ""
+
+
+def bullet(text: str) -> str:
+    return textwrap.fill(f"- {text}", WIDTH, subsequent_indent="  ", **WHOLE)
+
+
+def is_exported(module: griffe.Object, name: str, member: griffe.Object | griffe.Alias) -> bool:
+    return name in [str(one) for one in module.exports] if module.exports else not member.is_alias
+
+
+def signature(function: griffe.Object) -> str:
+    """Parameters and result, without the name."""
+    assert isinstance(function, griffe.Function)
+    text = function.signature().removeprefix(function.name).replace("(/, ", "(").replace("(/)", "()")
+    return text.removesuffix(" -> None") if function.name == "__init__" else text
+
+
+def docstring(found: griffe.Object) -> str:
+    """From the source; of what is written in C, from the built module."""
+    if found.docstring is not None:
+        return found.docstring.value.strip()
+    if ".shm._core." not in found.path:
+        return ""
+    value: object = importlib.import_module("rtmw.shm._core")
+    for name in found.path.rpartition("._core.")[2].split("."):
+        value = getattr(value, name)
+    return "\n".join(line.strip() for line in (getattr(value, "__doc__", None) or "").strip().splitlines())
+
+
+def one_line(found: griffe.Object | griffe.Alias) -> str:
+    return " ".join(docstring(resolved(found)).split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
