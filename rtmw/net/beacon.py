@@ -60,6 +60,8 @@ class Peer:
     heard: float
     """CLOCK_MONOTONIC, seconds."""
     last: Any
+    writer: int
+    """The DDS writer of its beacons, by its handle."""
     measured: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """Way there and back, and how far its clock is ahead, in nanoseconds."""
 
@@ -80,7 +82,6 @@ def _say(what: str, peers: list[Peer]) -> None:
     else:
         for peer in peers:
             log.info("the node of domain %d on %s (%d) %s", peer.domain, peer.host, peer.pid, what)
-    peers.clear()
 
 
 class Beacons:
@@ -95,17 +96,21 @@ class Beacons:
         self._bell, self._loop = Bell(self._channel.reader), loop
         loop.add_reader(self._bell.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
-        self._come, self._gone = list[Peer](), list[Peer]()
+        self._come = list[Peer]()
         """Since the last beacon."""
 
     def send(self) -> None:
-        """Send ours, and forget who has been silent."""
+        """Send ours, and forget who has left or been silent."""
         now = time.monotonic()
-        for peer in [peer for peer in self.peers.values() if now - peer.heard > SILENT_S]:
+        writers = self._channel.writers()
+        gone = [peer for peer in self.peers.values() if peer.writer not in writers]
+        silent = [peer for peer in self.peers.values() if now - peer.heard > SILENT_S and peer.writer in writers]
+        for peer in gone + silent:
             del self.peers[peer.node]
-            self._gone.append(peer)
         _say("is heard", self._come)
-        _say(f"has said nothing for {SILENT_S:.0f} s", self._gone)
+        self._come.clear()
+        _say("has left", gone)
+        _say(f"has said nothing for {SILENT_S:.0f} s", silent)
         echoes = [peer.last for peer in self.peers.values()]
         self._channel.write(Beacon(self.node, *self._own, time.time_ns(), echoes))
 
@@ -117,9 +122,11 @@ class Beacons:
     def _receive(self) -> None:
         now_ns, ages_ns = time.time_ns(), self._bell.silence()
         arrived_ns = [now_ns - age for age in ages_ns]  # of the newest that the reader keeps
-        self._channel.read(lambda _, beacon, after: self._on_beacon(beacon, arrived_ns[-1 - after]), len(arrived_ns))
+        self._channel.read(
+            lambda writer, beacon, after: self._on_beacon(writer, beacon, arrived_ns[-1 - after]), len(arrived_ns)
+        )
 
-    def _on_beacon(self, beacon: Any, received_ns: int) -> None:
+    def _on_beacon(self, writer: int, beacon: Any, received_ns: int) -> None:
         if beacon.node == self.node:
             return
         if len(beacon.host) > _NAME_LONGEST:
@@ -129,10 +136,10 @@ class Beacons:
         if peer is None:
             if len(self.peers) >= PEERS_MOST:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
-            peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last)
+            peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last, writer)
             self.peers[beacon.node] = peer
             self._come.append(peer)
-        peer.heard, peer.last = time.monotonic(), last
+        peer.heard, peer.last, peer.writer = time.monotonic(), last, writer
         for echo in beacon.echoes:
             if echo.node == self.node:
                 way = (received_ns - echo.sent_ns) - (beacon.sent_ns - echo.received_ns)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, take_payloads
+from rtmw.net.library import matched
 from rtmw.net.refusals import Refusals, Refused
 from rtmw.types import resolve
 
@@ -32,6 +33,10 @@ class Channel:
     def reader(self) -> int:
         """The DDS entity that has news."""
         return int(self._reader._ref)
+
+    def writers(self) -> set[int]:
+        """The handles of those that DDS takes to be alive."""
+        return {*matched(self.reader, False)}
 
     def write(self, value: Any) -> None:
         self._writer.write(value)

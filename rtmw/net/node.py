@@ -30,6 +30,7 @@ from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
 from rtmw.net.peers import addresses
+from rtmw.net.predecessor import Farewells, dead_predecessors
 from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
@@ -113,6 +114,7 @@ class Node:
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
         spread_types()
+        self._farewells = Farewells(dead_predecessors(domain, self.settings))
         described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
         try:
             kept, participant = wire.join(replace(self.settings, peers=addresses(self.settings.peers)), described)
@@ -121,6 +123,7 @@ class Node:
                 f"DDS domain {self.settings.wire_domain} cannot be joined: {error}; the DDS library has said why: an "
                 "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
             ) from error
+        self._guid = participant.guid.hex
         self._interfaces = interfaces.used(self.settings)
         self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
         self._flow = FlowControl(self._engine, participant)
@@ -131,7 +134,6 @@ class Node:
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
-        notify("READY=1")
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
             try:
                 await self._steps(domain, status)
@@ -153,11 +155,12 @@ class Node:
     async def _steps(self, domain: Domain, status: Publisher[bytes]) -> None:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
-        told = 0.0
+        told, is_ready = 0.0, False  # ready: it has said how it is, by which the next node knows it again
         while not self._stopping.is_set():
             topics, barrier = neighbours.look(domain), self._refusals.barrier
             with barrier("step"):
                 self._bridge.step(topics)
+                self._farewells.tell(self._bridge.discovery.participants, again=False)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
                 self._see_region(domain.id)
@@ -165,9 +168,11 @@ class Node:
                     self._bridge.tell_missed()
                     self._beacons.send()
                     self._rosters.tell(domain, self.settings)
+                    self._farewells.tell(self._bridge.discovery.participants, again=True)
                 with barrier("status"):
                     status.publish(json.dumps(self._tell(topics)).encode())
-                notify("WATCHDOG=1")
+                notify("WATCHDOG=1" if is_ready else "READY=1")
+                is_ready = True
             try:
                 await asyncio.wait_for(self._stopping.wait(), _STEP_S)
             except TimeoutError:
@@ -201,7 +206,7 @@ class Node:
     def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
         """How the node is, for everybody who asks."""
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
-        told["since"], told["swept"] = self._since, self._janitor.swept
+        told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge)
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address

@@ -77,8 +77,10 @@ class Rosters:
     def members(self) -> list[Member]:
         """Of all nodes that are heard."""
         self._channel.read(self._on_roster)
-        now = time.monotonic()
-        self._heard = {key: (at, told) for key, (at, told) in self._heard.items() if now - at < SILENT_S}
+        now, writers = time.monotonic(), self._channel.writers()
+        self._heard = {
+            key: (at, told) for key, (at, told) in self._heard.items() if now - at < SILENT_S and key in writers
+        }
         return [member for _, told in self._heard.values() for member in told]
 
     def _on_roster(self, writer: int, roster: Any, _after: int) -> None:

@@ -15,7 +15,7 @@ MS = 1_000_000
 
 
 def peer(ahead_ms: int, way_ms: int = 0) -> Peer:
-    return Peer(1, "far", 5, 3, 0.0, None, deque([(way_ms * MS, ahead_ms * MS)]))
+    return Peer(1, "far", 5, 3, 0.0, None, 1, deque([(way_ms * MS, ahead_ms * MS)]))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_warning_says_which_clock_is_off_by_how_much_and_what_it_spoils() ->
 
 
 def test_a_clock_that_has_not_been_measured_is_not_accused() -> None:
-    assert disagreement(Peer(1, "far", 5, 3, 0.0, None), 1) is None
+    assert disagreement(Peer(1, "far", 5, 3, 0.0, None, 1), 1) is None
 
 
 SHIFTED = """
