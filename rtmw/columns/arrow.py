@@ -23,18 +23,24 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 }
 
 
-def type_of(column: Column) -> pa.DataType:
-    """The Arrow type of a column."""
+def type_of(column: Column, nullable: bool | None = None) -> pa.DataType:
+    """The Arrow type of a column. `nullable`: may its rows be null; None: as the type of the messages says."""
     if column.kind == "list":
         return pa.list_(field_of(column.parts[0]))
     if column.kind == "struct":
-        return pa.struct([field_of(part) for part in column.parts])
+        may_be_null = column.nullable if nullable is None else nullable
+        return pa.struct([field_of(part, may_be_null) for part in column.parts])
     return _TYPES[column.kind]
 
 
-def field_of(column: Column) -> pa.Field:
-    """The Arrow field of a column: not nullable where the type says that something is always there."""
-    return pa.field(column.name, type_of(column), nullable=column.nullable)
+def field_of(column: Column, nullable: bool = False) -> pa.Field:
+    """The Arrow field of a column: not nullable where the type says that a value is always there.
+
+    `nullable`: the field is nullable in any case. The members of a struct that may be null are nullable, too: where
+    the struct is null, its members are null, and writers of Parquet refuse nulls in a field that is declared otherwise.
+    """
+    may_be_null = nullable or column.nullable
+    return pa.field(column.name, type_of(column, may_be_null), nullable=may_be_null)
 
 
 _MEMORY: Final = {"struct": (0,), "list": (0, 1), "text": (0, 1, 2), "binary": (0, 1, 2)}
@@ -50,10 +56,13 @@ class Layout(NamedTuple):
     parts: tuple[Layout, ...]
 
 
-def layout_of(column: Column) -> Layout:
-    """The type and the memory of a column."""
+def layout_of(column: Column, nullable: bool = False) -> Layout:
+    """The type and the memory of a column, for the field that `field_of` gives."""
+    may_be_null = nullable or column.nullable
+    inside = may_be_null and column.kind == "struct"
     memory = _MEMORY.get(column.kind, (0, 2))
-    return Layout(type_of(column), column.op, memory, tuple(layout_of(part) for part in column.parts))
+    parts = tuple(layout_of(part, inside) for part in column.parts)
+    return Layout(type_of(column, may_be_null), column.op, memory, parts)
 
 
 def array_of(layout: Layout, built: list[_Parts]) -> pa.Array:

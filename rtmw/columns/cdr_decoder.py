@@ -22,13 +22,12 @@ class CdrDecoder:
         ops, self._columns = compile_columns(schema, unsigned)
         self._name = schema.name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
-        self._layouts = [layout_of(column) for column in self._columns]
-        fields = [field_of(column) for column in self._columns]
-        self._schema = pa.schema(fields)
-        self._permissive = pa.schema([field.with_nullable(True) for field in fields])
+        hows = (False, True)
+        self._layouts = [[layout_of(column, permissive) for column in self._columns] for permissive in hows]
+        self._schemas = [pa.schema([field_of(column, permissive) for column in self._columns]) for permissive in hows]
 
     def schema(self, permissive: bool) -> pa.Schema:
-        return self._permissive if permissive else self._schema
+        return self._schemas[permissive]
 
     def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Any]]:
         """See `Decoder`."""
@@ -43,7 +42,7 @@ class CdrDecoder:
         yield self._batch(built, len(rows), permissive), _nulls(built[0][1], len(rows)) if damaged else None
 
     def _batch(self, built: list[Any], count: int, permissive: bool) -> pa.RecordBatch:
-        arrays = [array_of(layout, built) for layout in self._layouts]
+        arrays = [array_of(layout, built) for layout in self._layouts[permissive]]
         schema = self.schema(permissive)
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 from urllib.parse import quote
 
 import numpy as np
@@ -27,7 +27,9 @@ from rtmw.recording.tools.cut import Section
 from rtmw.recording.tools.export import export_lines, export_parquet
 from rtmw.recording.tools.parquet import ParquetFolder
 from rtmw.types import resolve
+from tests.columns.payloads import expected_row
 from tests.recordings import BEGIN_NS, SECOND, Maker, numbered
+from tests.types.messages import Various
 
 ALL = Section()
 
@@ -56,6 +58,13 @@ class Later(IdlStruct, typename="plant.Report"):
 class Odd(IdlStruct, typename="plant.Odd"):
     topic: str
     level: types.float64
+
+
+@dataclass
+class Inspection(IdlStruct, typename="plant.Inspection"):
+    number: types.int32
+    site: Optional[Place]  # noqa: UP045 (cyclonedds knows no other way)
+    last: Optional[Report]  # noqa: UP045
 
 
 def encoded(value: Any) -> bytes:
@@ -99,6 +108,27 @@ def test_parquet_has_a_column_for_each_member_and_what_the_recording_says(path: 
     assert (row["expires"] - row["log_time"]).total_seconds() == 1.0
     assert (row["sequence_"], row["name"], row["levels"]) == (7, "pump 7", [1.5])
     assert row["place"] == {"x": 3.5, "y": -1.0}
+
+
+def test_parquet_has_null_where_an_optional_struct_is_absent(tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        channel = maker.channel("plant/inspection", Inspection)
+        maker.write(channel, 0, encoded(Inspection(0, None, None)))
+        maker.write(channel, 1, encoded(Inspection(1, Place(1.5, 2.5), report(1))))
+    export_parquet([maker.path], tmp_path / "out", ALL)
+    first, second = read(tmp_path / "out", "plant/inspection")
+    assert (first["site"], first["last"]) == (None, None)
+    assert second["site"] == {"x": 1.5, "y": 2.5}
+    assert second["last"]["place"] == {"x": 0.5, "y": -1.0}
+
+
+def test_parquet_has_null_for_the_branch_of_a_union_that_was_not_taken(tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.channel("various", Various), 0, encoded(Various.example()))
+    export_parquet([maker.path], tmp_path / "out", ALL)
+    (row,) = read(tmp_path / "out", "various")
+    assert row.items() >= expected_row(Various, Various.example()).items()
+    assert [part["rest"] is None for part in row["parts"]] == [True, True, False]
 
 
 def test_parquet_is_partitioned_by_topic_and_hour(path: Path, tmp_path: Path) -> None:
