@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from rtmw.columns.cdr_encoder import CdrEncoder
     from rtmw.columns.program import Unsigned
     from rtmw.columns.rows import Rows
+    from rtmw.columns.versions import Versions
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
     Payloads = tuple[Buffer, Integers, Integers]
     """Memory, and in it the position and the size of each payload."""
 
-__all__ = ["Decoder", "arrow_schema", "decode", "decoder", "described_decoder", "encode", "payload_array"]
+__all__ = [
+    "Decoder", "arrow_schema", "decode", "decoder", "described_decoder", "encode", "merged_versions", "payload_array",
+]  # fmt: skip
 
 
 class Decoder(Protocol):
@@ -70,6 +73,17 @@ def described_decoder(description: bytes, unsigned: Unsigned = "keep") -> Decode
 
         return NumpyDecoder(document["name"], dtype_from_document(document), unsigned)
     raise UnsupportedType(f"messages of {document['name']} have no members; read them as payloads")
+
+
+@lru_cache(maxsize=64)
+def merged_versions(descriptions: tuple[bytes, ...], unsigned: Unsigned = "keep") -> Versions:
+    """The columns of several versions of a type, merged by name. `descriptions`: of each version, the oldest first.
+
+    Raises UnsupportedType for a version, or a member, that no columns can hold.
+    """
+    from rtmw.columns.versions import Versions
+
+    return Versions(descriptions, unsigned)
 
 
 def arrow_schema(kind: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:

@@ -24,7 +24,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.position)
 
-    def __getitem__(self, part: slice) -> Rows:
+    def __getitem__(self, part: slice | np.ndarray[Any, np.dtype[np.intp]]) -> Rows:
+        """Some of the rows: a slice, or those of these numbers."""
         return Rows(self.data, self.position[part], self.size[part])
 
     def lent(self) -> tuple[Buffer, Buffer, Buffer]:
