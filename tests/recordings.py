@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cyclonedds.idl import IdlStruct, types
 
 from rtmw.recording import RecordingWriter
 from rtmw.recording.schemas import schema_of
@@ -15,6 +18,20 @@ BEGIN_NS = 1_700_000_000 * 10**9
 """When they begin: some day in 2023."""
 MS = 10**6
 SECOND = 10**9
+
+
+@dataclass
+class Old(IdlStruct, typename="plant.Level"):
+    """A version of a type."""
+
+    metres: types.float32
+
+
+@dataclass
+class New(IdlStruct, typename="plant.Level"):
+    """The next version of it."""
+
+    metres: types.float64
 
 
 class Maker:

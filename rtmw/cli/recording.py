@@ -173,7 +173,7 @@ def _show_info(facts: RecordingInfo) -> None:
     messages = counted(facts.messages, "message")
     ratio = f", {facts.uncompressed / facts.size:.1f} : 1" if facts.size and facts.uncompressed else ""
     lines = [
-        f"{facts.path}: {size(facts.size)}, {messages}, {counted(len(facts.topics), 'topic')}",
+        f"{facts.path}: {size(facts.size)}, {messages}, {counted(facts.topic_count, 'topic')}",
         f"recorded by {facts.library or 'nobody knows what'}" + (f" on {facts.host}" if facts.host else ""),
         f"from {began}, for {duration(facts.seconds)}" if facts.messages else "without a message",
         f"{counted(facts.chunks, 'chunk')}, {facts.compression}{ratio}",
@@ -182,13 +182,20 @@ def _show_info(facts: RecordingInfo) -> None:
         lines.append(f"its recorder was ended by the disk: {facts.failed}")
     if not facts.complete:
         lines.append(f"not complete: {facts.incomplete_because}")
+    if facts.unknown_missing:
+        where = f"{counted(facts.unknown_missing, 'chunk')} whose side record is damaged"
+        lines.append(f"what was missed before {where} is not known")
     if facts.attachments:
         lines.append(f"{counted(facts.attachments, 'attachment')}")
-    rows: list[list[Cell]] = [[t.topic, t.type, t.messages, t.rate, _missing(t)] for t in facts.topics]
+    rows: list[list[Cell]] = [[t.topic, _type(t), t.messages, t.rate, _missing(t)] for t in facts.topics]
     show(Table("\n".join(lines), TOPIC_COLUMNS, rows))
     for topic in facts.topics:
         if topic.problem:
             print(f"{topic.topic}: {topic.problem}")
+
+
+def _type(topic: TopicInfo) -> str:
+    return f"{topic.type}, version {topic.version} of {topic.versions}" if topic.versions > 1 else topic.type
 
 
 def _missing(topic: TopicInfo) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from rtmw.errors import RecordingDamaged, UnsupportedType
 from rtmw.recording.batch import Batch, batch_of
 from rtmw.recording.chunk_reader import check_facts, scan_chunk
-from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Schema
+from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Missed, Schema
 from rtmw.recording.extras import read_attachment, read_metadata
 from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
@@ -242,6 +242,10 @@ class Recording:
         scanned = scan_chunk(self._file, chunk)
         check_facts(self._file, chunk, scanned, self.header.is_ours)
         return batch_of(chunk, scanned, side)
+
+    def missed(self, chunk: Chunk) -> tuple[Missed, ...]:
+        """What the recorder did not get since the chunk before; no message is read. Raises RecordingDamaged."""
+        return read_side(self._file, chunk, chunk.message_count, self.header.is_ours).missed
 
     def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:
         """Messages of these topics with start_ns <= log time < end_ns, chunk by chunk, in the order of the file."""

@@ -14,6 +14,8 @@ from rtmw.types import resolve
 
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 BOOLEANS: Final = {"true": True, "false": False}
+LATEST: Final = 0
+"""The version of a type that came last."""
 MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 
 
@@ -27,6 +29,8 @@ class ReadOptions:
     """Names, or patterns with * ? []; none: all topics."""
     type: str | None = None
     """Only messages of the type of this name."""
+    type_version: int | None = None
+    """Only messages of this version of the type, from 1; LATEST; None: all, with columns that are merged by name."""
     columns: tuple[str, ...] = ()
     """Only these columns, in this order; none: those that are usual."""
     typed: bool = True
@@ -54,6 +58,7 @@ class ReadKeywords(TypedDict, total=False):
 
     topic: str | Sequence[str]
     type: str | type
+    type_version: int | str
     columns: str | Sequence[str]
     start: datetime | str | int
     end: datetime | str | int
@@ -102,9 +107,18 @@ def _bytes(text: str) -> int:
     return int(number) * SIZES[unit]
 
 
+def _version(text: str) -> int:
+    if text.lower() == "latest":
+        return LATEST
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError("the number of a version, from 1, or latest")
+    return int(text)
+
+
 _READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "topic": ("topics", _words),
     "type": ("type", str),
+    "type_version": ("type_version", _version),
     "columns": ("columns", _words),
     "typed": ("typed", _boolean),
     "mode": ("mode", _one_of(*MODES)),

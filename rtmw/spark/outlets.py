@@ -63,19 +63,20 @@ class Outlets(Closing):
         if path not in self._recordings:
             self._recordings[path] = Recording(path)
         recording = self._recordings[path]
-        topics, found = recording.topics(), dict[str, MessageType]()
+        topics, found = recording.topics(), dict[int, MessageType]()
         others = () if source.type is None else recording.channels.values()  # a topic that got another name
         for channel in topics.get(source.recorded or "") or topics.get(source.topic) or others:
             kind = recording.message_type(channel) or resolve(bytes)
-            found[kind.name] = kind
-        if source.type in found:
-            return found[source.type]
-        if len(found) != 1:
+            found[kind.identity] = kind
+        kinds = [kind for kind in found.values() if kind.name == source.type] or [*found.values()]
+        if len(kinds) != 1:
+            names = [*dict.fromkeys(kind.name for kind in kinds)]
+            what = f"{len(kinds)} {'versions of one type' if len(names) == 1 else 'types'}"
             raise UnsupportedType(
-                f"{path} has {len(found)} types for topic {source.topic!r}"
-                f"{': ' + ', '.join(found) if found else ''}; name one with the option type='package.module:Class'"
+                f"{path} has {what} for topic {source.topic!r}{': ' if names else ''}{', '.join(names)}; "
+                "name one with the option type='package.module:Class'"
             )
-        return next(iter(found.values()))
+        return kinds[0]
 
     def of(self, source: Source) -> Publisher[Any]:
         """The publisher for a source's messages. RtmwError: subscribers were asked for, and have not come in time."""

@@ -35,8 +35,8 @@ class Scan:
     columns: tuple[Column, ...]
     schema: pa.Schema
     """As Spark wants it; of `columns`."""
-    description: bytes | None
-    """Of the type of all messages, if its members are columns."""
+    descriptions: tuple[bytes, ...]
+    """Of the versions of the type of all messages, if its members are columns."""
     selection: Selection = field(default_factory=Selection)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -83,15 +83,26 @@ class Scan:
             yield made
 
     def _members(self, batch: Batch, run: Run) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
-        if self.description is None or all(column.member is None for column in self.columns):
+        if not self.descriptions or all(column.member is None for column in self.columns):
             yield None, None
             return
-        decoder = columns.described_decoder(self.description, unsigned_of(self.options))
+        versions = columns.merged_versions(self.descriptions, unsigned_of(self.options))
+        rows, permissive = Rows(batch.data, batch.position, batch.size), self.options.mode != "FAILFAST"
         try:
-            yield from decoder.decode(Rows(batch.data, batch.position, batch.size), self.options.mode != "FAILFAST")
+            yield from versions.decode(rows, self._version(batch, run), permissive)
         except ValueMismatch as error:
             where = f"{run.path}, chunk at byte {batch.chunk.position}"
             raise ValueMismatch(DAMAGED.format(where=where, error=error)) from None
+
+    def _version(self, batch: Batch, run: Run) -> Rowset | int:
+        """Which of the descriptions describes the rows, or each row."""
+        if len(self.descriptions) == 1:
+            return 0
+        table = np.zeros(1 << 16, np.int64)
+        for number, stream in run.streams.items():
+            if stream.description in self.descriptions:  # else it has no messages
+                table[number] = self.descriptions.index(stream.description)
+        return table[batch.channel]
 
     def _assembled(self, batch: Batch, first: int, run: Run, members: pa.RecordBatch | None) -> pa.RecordBatch:
         if members is not None and self._are_all(members):

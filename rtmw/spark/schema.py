@@ -10,10 +10,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rtmw import columns
-from rtmw.errors import UnsupportedType
 from rtmw.recording import arrow
 from rtmw.spark.options import ReadOptions
-from rtmw.types import MessageType, from_description
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -77,12 +75,12 @@ def unsigned_of(options: ReadOptions) -> Unsigned:
     return "long" if options.unsigned == "long" else "widen"
 
 
-def layout_of(description: bytes | None, options: ReadOptions) -> Layout:
-    """The columns for messages of a type; None: of different types. Raises UnsupportedType."""
-    if description is None:
+def layout_of(descriptions: tuple[bytes, ...], options: ReadOptions) -> Layout:
+    """The columns for messages of a type, by its versions; none: of different types. Raises UnsupportedType."""
+    if not descriptions:
         found = {name: Column(name, None, field) for name, field in METADATA.items()}
         return Layout(found, tuple(found))
-    members = member_fields(from_description(description), options)
+    members = columns.merged_versions(descriptions, unsigned_of(options)).schema(options.mode != "FAILFAST")
     found = {name: Column(name, None, field) for name, field in METADATA.items()}
     usual = [name for name in METADATA if name not in UNTYPED]
     for place, field in enumerate(members):
@@ -90,13 +88,6 @@ def layout_of(description: bytes | None, options: ReadOptions) -> Layout:
         found[name] = Column(name, place, pa.field(name, field.type, field.nullable))
         usual.append(name)
     return Layout(found, tuple(usual))
-
-
-def member_fields(kind: MessageType, options: ReadOptions) -> list[pa.Field]:
-    try:
-        return [*columns.decoder(kind, unsigned_of(options)).schema(options.mode != "FAILFAST")]
-    except UnsupportedType as error:
-        raise UnsupportedType(f'{error}: .option("typed", "false")') from None
 
 
 def free_name(name: str, taken: dict[str, Column]) -> str:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from rtmw.errors import UnsupportedType
 from rtmw.spark.filters import Selection, pushed
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, partitions_of
 from rtmw.spark.scan import Scan
-from rtmw.spark.schema import METADATA, arrow_schema, columns_for, layout_of, spark_schema
-from rtmw.spark.survey import Surveyed, survey, type_of
+from rtmw.spark.schema import METADATA, Layout, arrow_schema, columns_for, layout_of, spark_schema
+from rtmw.spark.survey import Surveyed, merged_of, remedy, survey, versions_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,20 +26,23 @@ ALWAYS = frozenset(name for name, field in METADATA.items() if not field.nullabl
 
 def schema_of(options: ReadOptions, surveyed: list[Surveyed]) -> StructType:
     """The columns of a read. Raises UnsupportedType, ValueError."""
-    layout = layout_of(_common_type(surveyed, options), options)
+    layout = _layout(merged_of(surveyed, options), surveyed, options)
     return spark_schema(layout.chosen(options.columns))
 
 
-def _common_type(surveyed: list[Surveyed], options: ReadOptions) -> bytes | None:
-    return type_of((stream for one in surveyed for stream in one.streams.values()), options)
+def _layout(descriptions: tuple[bytes, ...], surveyed: list[Surveyed], options: ReadOptions) -> Layout:
+    try:
+        return layout_of(descriptions, options)
+    except UnsupportedType as error:
+        raise UnsupportedType(f"{error}; {remedy(versions_in(surveyed))}") from None
 
 
 def scan_of(options: ReadOptions, surveyed: list[Surveyed], schema: StructType) -> Scan:
     """How the chunks of surveyed recordings become rows of a schema."""
-    description = _common_type(surveyed, options)
-    columns = columns_for(layout_of(description, options), schema)
+    descriptions = merged_of(surveyed, options)
+    columns = columns_for(_layout(descriptions, surveyed, options), schema)
     selection = Selection(options.start_ns, options.end_ns)
-    return Scan(options, columns, arrow_schema(schema), description, selection)
+    return Scan(options, columns, arrow_schema(schema), descriptions, selection)
 
 
 class RecordingReader(DataSourceReader):

@@ -132,13 +132,16 @@ class RecordingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         there = {number for chunk in chunks for number in chunk.counts}
         found = {n: stream_of(recording, recording.channels[n], self._options) for n in sorted(there)}
         wanted = {number: stream for number, stream in found.items() if stream is not None}
+        if self._options.type_version is not None:
+            known = self._scan.descriptions
+            return {number: stream for number, stream in wanted.items() if stream.description in known}
         self._check_types(recording.path, wanted)
         return wanted
 
     def _check_types(self, path: Path, streams: Mapping[int, Stream]) -> None:
         """RecordingError: columns are those of one type, and a message that came later is of another."""
         for stream in streams.values():
-            if self._scan.description not in (None, stream.description):
+            if self._scan.descriptions and stream.description not in self._scan.descriptions:
                 raise RecordingError(
                     f"{path}: messages of topic {stream.topic!r} are now of another type, {stream.type_name!r}; a new "
                     "query has the new columns, or takes payloads with .option('typed', 'false')"

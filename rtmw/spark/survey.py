@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtmw.errors import RecordingError
 from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.topics import is_meant
+from rtmw.recording.versions import Sighting, Version, dds_name, seen_in, some, versions_of
 from rtmw.spark.files import recordings_of
-from rtmw.spark.options import ReadOptions
+from rtmw.spark.options import LATEST, ReadOptions
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def survey(options: ReadOptions) -> list[Surveyed]:
     """The recordings of a read. Raises RecordingError, and ValueError when no topic is as it was asked for."""
     found = [look_into(path, options) for path in recordings_of(options.paths)]
     check_found(found, options)
-    return [surveyed for surveyed, _ in found]
+    surveyed = [surveyed for surveyed, _ in found]
+    return surveyed if options.type_version is None else of_version(surveyed, options)
 
 
 def look_into(path: Path, options: ReadOptions) -> tuple[Surveyed, set[str]]:
@@ -65,7 +67,7 @@ def stream_of(recording: Recording, channel: Channel, options: ReadOptions) -> S
     stream = Stream(channel.topic, type_name(recording, channel), None)
     if not is_wanted(stream, options):
         return None
-    if not options.typed or not (options.topics or options.type):
+    if not has_columns(options) and options.type_version is None:
         return stream
     kind = recording.message_type(channel)
     if kind is None:
@@ -87,11 +89,6 @@ def is_wanted(stream: Stream, options: ReadOptions) -> bool:
     return not options.topics or any(is_meant(stream.topic, pattern) for pattern in options.topics)
 
 
-def dds_name(name: str) -> str:
-    """`plant.Speed`, `plant::Speed` and `plant/Speed` are one name."""
-    return name.replace("::", ".").replace("/", ".")
-
-
 def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) -> None:
     """What was asked for by name has to be somewhere."""
     topics = sorted({topic for _, there in found for topic in there})
@@ -104,30 +101,74 @@ def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) ->
         raise ValueError(f"no messages of type {options.type!r} in {len(found)} recording(s)")
 
 
-def some(names: list[str], most: int = 20) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "none"
+# ---- of which type the columns are ----
 
 
-def type_of(streams: Iterable[Stream], options: ReadOptions) -> bytes | None:
-    """The description of the type whose members become columns; None: payloads. Raises ValueError.
+def versions_in(surveyed: Iterable[Surveyed]) -> list[Version]:
+    """The versions of all types whose messages are wanted."""
+    return versions_of(sighting for one in surveyed for sighting in _sightings(one))
 
-    One topic, or a type, asked for by name has to have one type; several topics, or a pattern, get columns if they do.
-    """
-    if not options.typed or not (options.topics or options.type):
-        return None
-    kinds = {(stream.type_name, stream.description, stream.problem) for stream in streams}
-    if len(kinds) == 1:
-        name, description, problem = kinds.pop()
-        if problem and is_named(options):
-            raise ValueError(f'{problem}; .option("typed", "false") gives payloads of {name}')
-        return description
-    if kinds and is_named(options):
-        names = some(sorted({name for name, _, _ in kinds}))
+
+def _sightings(one: Surveyed) -> Iterator[Sighting]:
+    seen = seen_in(one.chunks)
+    for number, stream in one.streams.items():
+        about = (stream.type_name, stream.description, stream.problem, stream.topic)
+        yield Sighting(*about, *seen.get(number, (0, 0)))
+
+
+def of_version(surveyed: list[Surveyed], options: ReadOptions) -> list[Surveyed]:
+    """What is of the version that is asked for. Raises ValueError where there is none."""
+    versions = versions_in(surveyed)
+    names = sorted({dds_name(version.type_name) for version in versions})
+    if len(names) != 1:
         raise ValueError(
-            f"messages of {len(kinds)} types are meant, {names}, and columns can be those of one: "
-            'choose with .option("type", …), or take payloads with .option("typed", "false")'
+            f"type_version chooses among the versions of one type, and {len(names)} are meant: {some(names)}"
         )
-    return None
+    number = len(versions) if options.type_version == LATEST else options.type_version
+    chosen = [version for version in versions if version.number == number]
+    if not chosen:
+        raise ValueError(f"there is no version {number}; there are {some(versions)}")
+    return [_only(one, chosen[0]) for one in surveyed]
+
+
+def _only(one: Surveyed, version: Version) -> Surveyed:
+    found = {n: s for n, s in one.streams.items() if version.has(s.type_name, s.description, s.problem)}
+    return replace(one, streams=found)
+
+
+def merged_of(surveyed: Iterable[Surveyed], options: ReadOptions) -> tuple[bytes, ...]:
+    """The type whose members become columns: descriptions of its versions, the oldest first; none: payloads.
+
+    Raises ValueError where one topic, or a type, is asked for by name, and has several types, or one that cannot be
+    read; several topics, or a pattern, get columns if their messages are of one type.
+    """
+    versions = versions_in(surveyed) if has_columns(options) else []
+    names = {dds_name(version.type_name) for version in versions}
+    problems = [version.problem for version in versions if version.problem]
+    if is_named(options) and len(names) > 1:
+        raise ValueError(
+            f"messages of {len(names)} types are meant, and columns can be those of one; there are {some(versions)}. "
+            'Choose with .option("type", …), or take payloads with .option("typed", "false")'
+        )
+    if is_named(options) and problems:
+        raise ValueError(f"{problems[0]}; {remedy(versions)}")
+    if len(names) != 1 or problems:
+        return ()
+    return tuple(version.description for version in versions if version.description is not None)
+
+
+def remedy(versions: Sequence[Version]) -> str:
+    """What to do where the versions of a type have no columns in common."""
+    if len(versions) == 1:
+        return f'.option("typed", "false") gives payloads of {versions[0].type_name}'
+    numbers = ", ".join(str(version.number) for version in versions if not version.problem)
+    choice = f'choose one with .option("type_version", …), of {numbers}, or ' if numbers else ""
+    return f'there are {some(versions)}; {choice}take payloads with .option("typed", "false")'
+
+
+def has_columns(options: ReadOptions) -> bool:
+    """May members become columns? Otherwise types are not looked up."""
+    return options.typed and bool(options.topics or options.type)
 
 
 def is_named(options: ReadOptions) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.cli import main
-from tests.recordings import Maker, numbered
+from tests.recordings import Maker, New, Old, numbered
 
 ROOT = Path(__file__).parents[2]
 Told = tuple[int, str, str]
@@ -36,6 +36,18 @@ def test_info_shows_topics_and_numbers(path: Path, capsys: pytest.CaptureFixture
     ]
     facts = json.loads(run(capsys, "info", path, "--json")[1])
     assert (facts["messages"], facts["complete"], facts["topics"][0]["topic"]) == (10, True, "a")
+
+
+def test_info_counts_topics_and_names_versions_of_a_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        for kind in (Old, New):
+            maker.write(maker.channel("level", kind), 0, bytes(8))
+    _, out, _ = run(capsys, "info", maker.path)
+    assert "2 messages, 1 topic\n" in out
+    assert [line.split("  ")[1] for line in out.splitlines()[-2:]] == [
+        "plant::Level, version 1 of 2",
+        "plant::Level, version 2 of 2",
+    ]
 
 
 def test_info_shows_that_the_disk_of_its_recorder_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

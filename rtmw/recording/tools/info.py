@@ -1,21 +1,29 @@
-"""What is in a recording, from its index: no message is read."""
+"""What is in a recording, from its index and its side records: no message is read."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rtmw.errors import RecordingDamaged
+from rtmw.recording.causes import Cause
 from rtmw.recording.recording import Recording
+from rtmw.recording.versions import Sighting, numbered, seen_in
 
 if TYPE_CHECKING:
     from rtmw.recording.contents import Channel
 
 
+_CAUSES: Final = {cause.value: cause.name.lower() for cause in Cause}
+
+
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic of one type."""
+    """A topic with messages of one structure: one version of one type."""
 
     topic: str
     type: str
@@ -24,9 +32,13 @@ class TopicInfo:
     rate: float | None
     """Messages a second, over the whole recording; None: it has no length."""
     missing: dict[str, int]
-    """Messages that were not recorded, by cause."""
+    """Messages that are missing in this file, by cause."""
     problem: str | None
     """Why its payloads cannot be decoded; None: they can."""
+    version: int = 1
+    """Of the type on this topic, in the order of their first messages in this file."""
+    versions: int = 1
+    """How many of them there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +60,18 @@ class RecordingInfo:
     uncompressed: int
     """Bytes of all chunks."""
     topics: tuple[TopicInfo, ...]
+    """Several of one name where its type changed."""
     attachments: int
     host: str
     """Where it was recorded; "" if nobody says."""
     failed: str
     """How the disk failed, as its recorder says; "" if it does not."""
+    unknown_missing: int
+    """Chunks whose side record is damaged: what was missing before them is not counted."""
+
+    @property
+    def topic_count(self) -> int:
+        return len({topic.topic for topic in self.topics})
 
     @property
     def seconds(self) -> float:
@@ -63,7 +82,7 @@ def info(path: Path) -> RecordingInfo:
     """Raises RecordingError, OSError."""
     with Recording(path) as recording:
         about = _recorder(recording)
-        seconds = (recording.end_ns - recording.start_ns) / 1e9
+        missing, unknown = _missing(recording, about)
         return RecordingInfo(
             path,
             path.stat().st_size,
@@ -76,10 +95,11 @@ def info(path: Path) -> RecordingInfo:
             len(recording.chunks),
             ", ".join(sorted({chunk.compression or "none" for chunk in recording.chunks})) or "none",
             sum(chunk.uncompressed_size for chunk in recording.chunks),
-            tuple(_topic(recording, channel, seconds, about) for channel in _by_topic(recording)),
+            tuple(_topics(recording, missing)),
             len(recording.attachments),
             about.get("host", ""),
             about.get("failed", ""),
+            unknown,
         )
 
 
@@ -91,28 +111,49 @@ def _recorder(recording: Recording) -> dict[str, str]:
     return {}
 
 
-def _by_topic(recording: Recording) -> list[Channel]:
-    return sorted(recording.channels.values(), key=lambda channel: (channel.topic, channel.id))
+def _missing(recording: Recording, about: dict[str, str]) -> tuple[Counter[tuple[int, str]], int]:
+    """By channel and cause, from the side records: the recorder's own totals are of all its files until then.
+
+    Only what the disk did not take is in no side record; the recorder ended there, so its total is of this file. And
+    how many side records could not be read.
+    """
+    found, unknown = Counter[tuple[int, str]](), 0
+    for chunk in recording.chunks:
+        try:
+            for missed in recording.missed(chunk):
+                found[missed.channel, _CAUSES.get(missed.cause, f"cause {missed.cause}")] += missed.count
+        except RecordingDamaged:
+            unknown += 1
+    for topic, channels in recording.topics().items():
+        if unwritten := _unwritten(about, topic):
+            found[channels[-1].id, "unwritten"] += unwritten
+    return found, unknown
 
 
-def _topic(recording: Recording, channel: Channel, seconds: float, about: dict[str, str]) -> TopicInfo:
-    messages = sum(chunk.counts.get(channel.id, 0) for chunk in recording.chunks)
-    schema, kind = recording.schemas.get(channel.schema_id), recording.message_type(channel)
-    named = kind.name if kind is not None else schema.name if schema is not None else channel.message_encoding
-    return TopicInfo(
-        channel.topic,
-        named,
-        messages,
-        messages / seconds if seconds else None,
-        _missing(about, channel.topic),
-        recording.type_problem(channel),
-    )
-
-
-def _missing(about: dict[str, str], topic: str) -> dict[str, int]:
-    """As the recorder counted it at the end of the file."""
+def _unwritten(about: dict[str, str], topic: str) -> int:
     try:
-        counted = json.loads(about.get("topics", "{}")).get(topic, {})
-        return {str(cause): int(count) for cause, count in counted.items() if cause != "messages" and count}
+        return int(json.loads(about.get("topics", "{}")).get(topic, {}).get("unwritten", 0))
     except (ValueError, AttributeError, TypeError):
-        return {}
+        return 0
+
+
+def _topics(recording: Recording, missing: Counter[tuple[int, str]]) -> Iterator[TopicInfo]:
+    """By name; a topic whose type changed once for each structure that its messages have."""
+    counts, seconds = seen_in(recording.chunks), (recording.end_ns - recording.start_ns) / 1e9
+    for topic, channels in sorted(recording.topics().items()):
+        seen = {channel.id: _sighting(recording, channel, counts.get(channel.id, (0, 0))) for channel in channels}
+        for version in numbered(seen.values()):
+            alike = {number for number, one in seen.items() if version.has(one.type_name, one.description, one.problem)}
+            causes = Counter[str]()
+            for (number, cause), count in missing.items():
+                causes[cause] += count if number in alike else 0
+            rate = version.messages / seconds if seconds else None
+            about = (topic, version.type_name, version.messages, rate, dict(+causes), version.problem or None)
+            yield TopicInfo(*about, version.number, version.of)
+
+
+def _sighting(recording: Recording, channel: Channel, seen: tuple[int, int]) -> Sighting:
+    kind, schema = recording.message_type(channel), recording.schemas.get(channel.schema_id)
+    name = kind.name if kind is not None else schema.name if schema is not None else channel.message_encoding
+    description = kind.description if kind is not None else None
+    return Sighting(name, description, recording.type_problem(channel) or "", channel.topic, *seen)

@@ -10,11 +10,12 @@ import pytest
 
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording import Recording
+from rtmw.recording.causes import Cause
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.cut import Section, cut
 from rtmw.recording.tools.info import info
 from rtmw.recording.tools.merge import merge
-from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
+from tests.recordings import BEGIN_NS, MS, SECOND, Maker, New, Old, numbered
 
 
 def numbers(path: Path) -> list[tuple[str, int]]:
@@ -35,13 +36,31 @@ def test_info_says_what_is_in_a_recording_without_reading_a_message(tmp_path: Pa
     ]
 
 
-def test_info_says_what_is_missing_as_the_recorder_told(tmp_path: Path) -> None:
-    told = {"t": {"messages": 1, "missed": 4, "expired": 0}}
+def test_info_says_what_is_missing_in_this_file_and_not_what_its_recorder_has_missed_in_all(tmp_path: Path) -> None:
+    told = {"t": {"messages": 1, "missed": 40, "expired": 0}}
     with Maker(tmp_path / "a.mcap") as maker:
-        maker.write(maker.channel("t"), 0, b"x")
+        channel = maker.channel("t")
+        maker.write(channel, 0, b"x")
+        maker.writer.missed(channel, Cause.MISSED, 3)
+        maker.writer.flush()
+        maker.write(channel, 1, b"y")
+        maker.writer.missed(channel, Cause.MISSED, 1)
+        maker.writer.missed(channel, Cause.EARLY, 5)
         maker.writer.metadata("rtmw.recorder", {"topics": json.dumps(told), "host": "pump-7"})
     facts = info(maker.path)
-    assert (facts.topics[0].missing, facts.host) == ({"missed": 4}, "pump-7")
+    assert (facts.topics[0].missing, facts.host) == ({"missed": 4, "early": 5}, "pump-7")
+
+
+def test_info_counts_a_topic_once_and_shows_each_version_of_its_type(tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        old, new, again = maker.channel("t", Old), maker.channel("t", New), maker.channel("t", New, history=2)
+        for at, channel in enumerate((old, old, new, again)):
+            maker.write(channel, at * SECOND, bytes(8))
+        maker.writer.missed(again, Cause.MISSED, 6)
+    facts = info(maker.path)
+    assert facts.topic_count == 1
+    found = [(t.topic, t.messages, t.version, t.versions, t.missing) for t in facts.topics]
+    assert found == [("t", 2, 1, 2, {}), ("t", 2, 2, 2, {"missed": 6})]
 
 
 def test_info_says_how_the_disk_failed_as_the_recorder_told(tmp_path: Path) -> None:
