@@ -43,11 +43,19 @@ def dead_predecessors(domain: Domain, settings: Settings) -> list[bytes]:
     found: list[bytes] = []
     with Subscriber(STATUS_TOPIC, history=_LOOKED_AT, domain=domain) as subscriber:
         for sample in subscriber.take_many(_LOOKED_AT):
-            status = json.loads(bytes(sample.data))
-            is_same = (status["domain"], status["dds_domain"]) == (settings.domain, settings.wire_domain)
-            if is_same and sample.publisher not in alive and "guid" in status:
-                found.append(bytes.fromhex(status["guid"]))
+            if sample.publisher not in alive:
+                with suppress(ValueError, KeyError, TypeError):  # any program may publish there, and an older node
+                    status = json.loads(bytes(sample.data))
+                    if (status["domain"], status["dds_domain"]) == (settings.domain, settings.wire_domain):
+                        found.append(_guid(status["guid"]))
     return [*dict.fromkeys(found)]
+
+
+def _guid(text: str) -> bytes:
+    guid = bytes.fromhex(text)
+    if len(guid) != 16:
+        raise ValueError(text)
+    return guid
 
 
 def farewell(guid: bytes) -> bytes:

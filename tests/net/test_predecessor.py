@@ -5,7 +5,7 @@ from __future__ import annotations
 import rtmw
 from rtmw import Reliability
 from rtmw.net.predecessor import dead_predecessors
-from rtmw.net.settings import Settings
+from rtmw.net.settings import STATUS_TOPIC, Settings
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 LASTING = ("--lease", str(20 * PATIENCE))
@@ -54,5 +54,13 @@ def test_a_node_that_lives_is_nobodys_predecessor(hosts: tuple[Host, Host]) -> N
     guid = bytes.fromhex(host.info()["guid"])
     assert dead_predecessors(host.domain, settings) == []
     host.kill()
+    with rtmw.Publisher(STATUS_TOPIC, history=1, domain=host.domain) as stranger:
+        for text in (
+            b"{",
+            b"[]",
+            b"{}",
+            b'{"domain": %d, "dds_domain": %d, "guid": "ab"}' % (host.number, host.dds_domain),
+        ):
+            stranger.publish(text)
     assert dead_predecessors(host.domain, settings) == [guid]
     assert dead_predecessors(host.domain, Settings(domain=host.number, dds_domain=other.number)) == []
