@@ -39,10 +39,23 @@ _CLAIMS_MOST = 12
 """Sockets that claim the numbers given last: these stand for DDS domains, too, which nothing shows in /dev/shm."""
 
 
+def has_ports(number: int) -> bool:
+    """Whether the two ports are free that a DDS domain of this number has: the kernel gives them to others, too."""
+    for port in range(2):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            try:
+                taken.bind(("", 7400 + 250 * number + port))
+            except OSError:
+                return False
+    return True
+
+
 def free_number() -> int:
     """A domain that nobody has created, and no other test run has been given lately."""
     for _ in NUMBERS:
         number = NUMBERS[next(turn) % len(NUMBERS)]
+        if not has_ports(number):
+            continue
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claim:
             try:
                 claim.bind(f"\0rtmw-test-{number}")

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(900)
+"""The first of them waits until all is built."""
+
 NATIVE = Path(__file__).parent / "native"
 UNSEEN = 77
 """Exit status of `quiet` where the machine does not let it be seen."""
@@ -20,7 +23,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (shutil.which("gcc") and shutil.which("make")):
         pytest.skip("needs gcc and make")
     out = tmp_path_factory.mktemp("native")
-    run("make", "-s", "-C", str(NATIVE), f"BUILD={out}", "plain")
+    run("make", "-s", "-j2", "-C", str(NATIVE), f"BUILD={out}", "plain")
     return out
 
 
