@@ -33,9 +33,9 @@ def replay(arguments: argparse.Namespace) -> int:
             print(f"rtmw: {ends}, before --start: only what was valid then is published.", file=sys.stderr)
         _await_subscribers(playing, arguments)
         began = time.monotonic()
-        if not arguments.paused:
-            playing.play()
-        try:
+        try:  # from here on something is published, and said
+            if not arguments.paused:
+                playing.play()
             _follow(playing)
         finally:
             stats = playing.stats()
