@@ -7,7 +7,7 @@
     rtmw.Recorder("pump/*", "monday/")      # rtmw.Recording reads what it wrote, rtmw.Replay plays it again
 
 Layers, each importing only from those before it:
-    errors qos profiles latency realtime  ·  shm types  ·  columns recording
+    errors qos profiles latency realtime units patterns  ·  shm types  ·  columns recording
     domain publisher subscriber waitset listener aio observe  ·  net record replay  ·  spark  ·  cli demo
 """
 

@@ -13,7 +13,17 @@ import rtmw
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
-    ("rtmw.errors", "rtmw.qos", "rtmw.profiles", "rtmw.closing", "rtmw.latency", "rtmw.realtime", "rtmw.strict_json"),
+    (
+        "rtmw.errors",
+        "rtmw.qos",
+        "rtmw.profiles",
+        "rtmw.closing",
+        "rtmw.latency",
+        "rtmw.realtime",
+        "rtmw.strict_json",
+        "rtmw.units",
+        "rtmw.patterns",
+    ),
     ("rtmw.shm", "rtmw.types"),
     ("rtmw.columns", "rtmw.recording"),
     (

@@ -29,8 +29,8 @@ from rtmw.cli import (
     trace,
 )
 from rtmw.cli.filters import Filter
+from rtmw.cli.quantities import count, domain_number, natural, positive, seconds
 from rtmw.cli.values import load_type
-from rtmw.domain import LARGEST_ID
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]
@@ -81,7 +81,7 @@ def _add_demo(commands: Commands) -> None:
         "demo", help="show this machine's telemetry flowing between processes"
     )
     parser.set_defaults(run=_run_demo)
-    parser.add_argument("--seconds", type=positive, default=10.0, help="how long to show it (default 10)")
+    parser.add_argument("--seconds", type=seconds, default=10.0, help="how long to show it (default 10)")
     parser.add_argument("--no-spark", action="store_true", help="read and replay the recording without Spark")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="for the recording and the plot (default rtmw-demo)")
 
@@ -106,12 +106,12 @@ def _add_watching(commands: Commands) -> None:
     parser.add_argument("topics", nargs="+", metavar="topic")
     parser.add_argument("--count", type=count, help="events to print (default: until Ctrl-C)")
     parser.add_argument(
-        "--for", type=positive, dest="seconds", metavar="SECONDS", help="how long (default: until Ctrl-C)"
+        "--for", type=seconds, dest="seconds", metavar="SECONDS", help="how long (default: until Ctrl-C)"
     )
 
 
 def _add_windows(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", type=positive, default=1.0, help="seconds to measure over (default 1)")
+    parser.add_argument("--window", type=seconds, default=1.0, help="seconds to measure over (default 1)")
     parser.add_argument("--count", type=count, help="windows to show (default: until q or Ctrl-C)")
 
 
@@ -142,7 +142,7 @@ def _add_echo(commands: Commands) -> None:
     parser.add_argument("topic")
     parser.add_argument("--count", type=count, help="messages to print (default: until Ctrl-C)")
     parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
-    parser.add_argument("--timeout", type=positive, help="give up after so many seconds without a message to print")
+    parser.add_argument("--timeout", type=seconds, help="give up after so many seconds without a message to print")
     parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
     parser.add_argument(
         "--filter",
@@ -165,11 +165,11 @@ def _add_publish(commands: Commands) -> None:
     parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")
     parser.add_argument("--count", type=count, default=1, help="messages to publish (default 1)")
     parser.add_argument("--priority", type=int, choices=range(PRIORITIES), default=0)
-    parser.add_argument("--lifetime", type=positive, help="seconds after which a message is no longer delivered")
+    parser.add_argument("--lifetime", type=seconds, help="seconds after which a message is no longer delivered")
     parser.add_argument("--reliability", choices=[item.name for item in Reliability], default=Reliability.ADAPTIVE.name)
     parser.add_argument("--history", type=natural, default=1, help="messages kept for late subscribers (default 1)")
     parser.add_argument("--wait", type=count, metavar="N", help="first wait for N subscribers")
-    parser.add_argument("--timeout", type=positive, help="seconds to wait for them (default: for ever)")
+    parser.add_argument("--timeout", type=seconds, help="seconds to wait for them (default: for ever)")
 
 
 def _add_node(commands: Commands) -> None:
@@ -184,7 +184,7 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--topics-out", nargs="+", metavar="PATTERN", help="topics that may leave (default: all)")
     parser.add_argument("--topics-in", nargs="+", metavar="PATTERN", help="topics that may come in (default: all)")
     parser.add_argument("--max-rate", metavar="BYTES", help="bytes a second that may leave, such as 10M")
-    parser.add_argument("--lease", type=positive, metavar="SECONDS", help="silence after which a peer is gone (10)")
+    parser.add_argument("--lease", type=seconds, metavar="SECONDS", help="silence after which a peer is gone (10)")
     parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
     parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics, and /health")
     parser.add_argument(
@@ -212,44 +212,3 @@ def _add_upkeep(commands: Commands) -> None:
     parser = _add(commands, "clean", clean.clean, "remove the shared memory of the domain", json=False)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--force", action="store_true", help="also while living programs are attached")
-
-
-def domain_number(text: str) -> int:
-    """The number of a domain."""
-    if not text.isdecimal() or int(text) > LARGEST_ID:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a domain; domains have numbers from 0 to {LARGEST_ID}")
-    return int(text)
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number") from None
-
-
-def natural(text: str) -> int:
-    """A whole number, 0 or more."""
-    number = _whole(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return number
-
-
-def count(text: str) -> int:
-    """A whole number, 1 or more."""
-    number = _whole(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
-
-
-def positive(text: str) -> float:
-    """A finite number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is not a number") from None
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
-    return number

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from rtmw.cli.quantities import seconds, size
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Record; see rtmw/cli/record.py."""
@@ -20,33 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--append", action="store_true", help="the folder may hold recordings already")
     parser.add_argument("--compression", metavar="NAME", help="lz4 (default), zstd or none")
     parser.add_argument("--split-size", type=size, dest="split_bytes", metavar="SIZE", help="next file, as 1G")
-    parser.add_argument("--split-every", type=seconds, metavar="SECONDS", help="next file after so long")
+    parser.add_argument("--split-every", type=seconds, metavar="TIME", help="next file after so long")
     parser.add_argument("--keep", type=int, metavar="N", help="remove the oldest of more than N files")
-    parser.add_argument("--snapshot", type=seconds, metavar="SECONDS", help="keep so long in memory until SIGUSR1")
+    parser.add_argument("--snapshot", type=seconds, metavar="TIME", help="keep so long in memory until SIGUSR1")
     parser.add_argument("--reliable", action="store_true", help="RELIABLE publishers wait for the recorder")
     parser.add_argument("--buffer", type=size, dest="buffer_bytes", metavar="SIZE", help="memory (default 256M)")
     parser.add_argument("--chunk", type=size, dest="chunk_bytes", metavar="SIZE", help="of chunks (default 1M)")
-    parser.add_argument("--sync-every", type=seconds, metavar="SECONDS", help="to the disk itself (default 5)")
+    parser.add_argument("--sync-every", type=seconds, metavar="TIME", help="to the disk itself (default 5)")
     parser.add_argument("--ros2", action="store_true", help="schemas and QoS for the tools of ROS 2")
-    parser.add_argument("--for", type=seconds, dest="seconds", metavar="SECONDS", help="how long (until SIGINT)")
+    parser.add_argument("--for", type=seconds, dest="seconds", metavar="TIME", help="how long (until SIGINT)")
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
-
-
-def size(text: str) -> int:
-    """Bytes, with K, M, G or T: 1024 times, and so on."""
-    units = {"K": 10, "M": 20, "G": 30, "T": 40}
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in units else (text, "")
-    if not number.isdecimal() or int(number) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write bytes, or as 512K, 64M, 1G")
-    return int(number) << units.get(unit, 0)
-
-
-def seconds(text: str) -> float:
-    """A time above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return number

@@ -6,6 +6,7 @@ import argparse
 from datetime import datetime
 from typing import Any
 
+from rtmw.cli.quantities import seconds
 from rtmw.qos import PRIORITIES, Reliability
 
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-blocking", type=float, metavar="SECONDS", help="for full RELIABLE subscribers")
     parser.add_argument("--spin", type=float, metavar="SECONDS", help="awake before each message; 0: none (learned)")
     parser.add_argument("--wait", type=int, metavar="N", help="first wait until each topic has N subscribers")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="to wait for them (default: for ever)")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
     parser.add_argument("--paused", action="store_true", help="wait for a key")
 
 

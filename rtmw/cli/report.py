@@ -14,11 +14,23 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.quantities import argument
+from rtmw.units import some_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _at_least_a_millisecond(text: str) -> float:
+    seconds = some_seconds(text)
+    if seconds < 0.001:
+        raise ValueError(f"{text!r} is shorter than a millisecond")
+    return seconds
+
+
+_every: Final = argument(_at_least_a_millisecond)
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,8 +43,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(run=_run)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders of them, or patterns")
     parser.add_argument("-o", "--output", default="report.html", metavar="FILE", help="default: report.html")
-    parser.add_argument("--every", type=_seconds, metavar="SECONDS", help="of a point in the plots")
-    parser.add_argument("--deadline", type=_seconds, metavar="SECONDS", help="also count what came later than this")
+    parser.add_argument("--every", type=_every, metavar="SECONDS", help="of a point in the plots")
+    parser.add_argument("--deadline", type=_every, metavar="SECONDS", help="also count what came later than this")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -110,13 +122,3 @@ def _kill_children() -> None:
         with suppress(psutil.NoSuchProcess):
             child.kill()
     psutil.wait_procs(children)
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0.001 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.001 on")
-    return number

@@ -10,6 +10,7 @@ from rtmw.cli.rates import Meter, Rate
 from rtmw.cli.show import Table, as_rich, on_terminal
 from rtmw.demo.crew import Crew
 from rtmw.domain import Domain
+from rtmw.patterns import is_own
 
 LIVE_S, PLAIN_S = 0.25, 1.0
 """How often the table is drawn on a terminal, and a line printed elsewhere."""
@@ -45,7 +46,7 @@ def _watch_lines(here: Domain, there: Domain, seconds: float) -> None:
 
 def crossed(there: Domain) -> int:
     """Messages that have come to the other host so far."""
-    return sum(view.published for view in observe.topics(there) if not view.name.startswith("rtmw/"))
+    return sum(view.published for view in observe.topics(there) if not is_own(view.name))
 
 
 def _turns(seconds: float, pause: float) -> Iterator[float]:

@@ -13,7 +13,8 @@ from rtmw.net.lanes import lane_of
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.note import kind_in
-from rtmw.net.settings import OWN_PREFIX, Settings
+from rtmw.net.settings import Settings
+from rtmw.patterns import is_own
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType
 
@@ -34,7 +35,7 @@ def find_apart(topics: dict[str, LocalTopic], bridge: Bridge, names: Names) -> l
     """All of them. `topics`: as the bus of this host shows them."""
     found: list[Apart] = []
     for name, topic in topics.items():
-        if name.startswith(OWN_PREFIX):
+        if is_own(name):
             continue
         if topic.publishers:
             found += (Apart(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))

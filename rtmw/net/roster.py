@@ -23,8 +23,9 @@ from rtmw.net.discovery import Endpoint, printable
 from rtmw.net.idl_class import OCTETS_NAME
 from rtmw.net.names import Names
 from rtmw.net.refusals import Refusals, Refused
-from rtmw.net.settings import OWN_PREFIX, Settings
+from rtmw.net.settings import Settings
 from rtmw.observe import Edge, graph, topics
+from rtmw.patterns import is_own
 from rtmw.qos import Reliability
 
 _TOPIC = "rtmw/roster"
@@ -132,7 +133,7 @@ def plain_members(bridge: Bridge, names: Names) -> list[Member]:
     for kept, publishes in ((bridge.discovery.writers, True), (bridge.discovery.readers, False)):
         for endpoint in kept:
             topic = names.local(endpoint.topic)
-            if topic is not None and not topic.startswith(OWN_PREFIX) and endpoint.note is None:
+            if topic is not None and not is_own(topic) and endpoint.note is None:
                 found.append(_plain(endpoint, bridge, topic, publishes, names))
     return found
 
@@ -145,7 +146,7 @@ def _plain(endpoint: Endpoint, bridge: Bridge, topic: str, publishes: bool, name
 
 
 def _may_cross(edge: Edge, settings: Settings) -> bool:
-    if edge.process.pid == os.getpid() or edge.topic.startswith(OWN_PREFIX):
+    if edge.process.pid == os.getpid() or is_own(edge.topic):
         return False
     return settings.leaves(edge.topic) if edge.publishes else settings.enters(edge.topic)
 

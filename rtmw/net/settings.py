@@ -22,17 +22,17 @@ import socket
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
+from rtmw.patterns import OWN_PREFIX, is_among, is_own
 from rtmw.shm import parse_size
+from rtmw.units import seconds_of, some_bytes
 
 LOOPBACK: Final = "lo"
-OWN_PREFIX: Final = "rtmw/"
 """Topics of rtmw itself: they stay where they are."""
 STATUS_TOPIC: Final = OWN_PREFIX + "node"
 """Where a node says once a second how it is: JSON, kept for late subscribers."""
@@ -73,11 +73,11 @@ class Settings:
 
     def leaves(self, topic: str) -> bool:
         """May it be carried to other hosts?"""
-        return not topic.startswith(OWN_PREFIX) and any(fnmatchcase(topic, pattern) for pattern in self.topics_out)
+        return not is_own(topic) and is_among(topic, self.topics_out)
 
     def enters(self, topic: str) -> bool:
         """May it be brought here from other hosts?"""
-        return not topic.startswith(OWN_PREFIX) and any(fnmatchcase(topic, pattern) for pattern in self.topics_in)
+        return not is_own(topic) and is_among(topic, self.topics_in)
 
 
 _DEFAULTS: Final = Settings()
@@ -110,17 +110,18 @@ def _interface(value: Any) -> str:
 
 
 def parse_rate(value: Any) -> int:
-    """Bytes a second from a number, or from a text with K, M or G (of 1024). Raises ValueError."""
-    match = re.fullmatch(r"(\d+)\s*([KMG]?)", str(value))
-    if match is None or int(match[1]) == 0:
-        raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'")
-    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+    """Bytes a second from a number, or from a text such as `10M`. Raises ValueError."""
+    try:
+        return some_bytes(value)
+    except ValueError:
+        raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'") from None
 
 
 def _seconds(value: Any) -> float:
-    if type(value) not in (int, float) or not 0.1 <= value <= 3600:
+    seconds = seconds_of(value)
+    if not 0.1 <= seconds <= 3600:
         raise ValueError(f"it is {value!r}; it must be from 0.1 to 3600 seconds")
-    return float(value)
+    return seconds
 
 
 def _flag(value: Any) -> bool:

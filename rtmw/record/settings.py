@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
+from rtmw.patterns import is_among, is_own, is_pattern
 from rtmw.recording.compression import COMPRESSIONS
-from rtmw.recording.topics import is_meant
 from rtmw.recording.writer import CHUNK_BYTES
 
-__all__ = ["OWN_PREFIX", "Settings", "Topics"]
-
-OWN_PREFIX: Final = "rtmw/"
-"""Topics that services of rtmw talk on: recorded only if they are asked for by name."""
-
 LEAST_CHUNKS, MOST_CHUNKS = 4, 1024
-WILD: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True)
@@ -29,7 +22,7 @@ class Topics:
     @property
     def names(self) -> tuple[str, ...]:
         """Those that are wanted by name, whether they exist or not."""
-        return tuple(name for name in self.wanted if not WILD & set(name))
+        return tuple(name for name in self.wanted if not is_pattern(name))
 
     @property
     def are_open(self) -> bool:
@@ -39,11 +32,7 @@ class Topics:
     def take(self, topic: str) -> bool:
         if topic in self.names:
             return True
-        return (
-            not topic.startswith(OWN_PREFIX)
-            and any(is_meant(topic, pattern) for pattern in self.wanted)
-            and not any(is_meant(topic, pattern) for pattern in self.unwanted)
-        )
+        return not is_own(topic) and is_among(topic, self.wanted) and not is_among(topic, self.unwanted)
 
 
 @dataclass(frozen=True)

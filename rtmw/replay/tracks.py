@@ -11,9 +11,9 @@ import numpy as np
 
 from rtmw import shm
 from rtmw.errors import RtmwError
+from rtmw.patterns import is_among, is_meant, is_own
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import Selection
-from rtmw.recording.topics import is_meant
 from rtmw.replay.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.types import MessageType
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rtmw.recording.contents import Channel
     from rtmw.recording.recording import Recording
 
-OWN_PREFIX: Final = "rtmw/"
-"""Topics of rtmw itself: what a node said of itself then is not true now."""
 NONE: Final = -1
 
 
@@ -54,8 +52,8 @@ class Choice:
 
     def takes(self, topic: str) -> bool:
         if self.topics is None:
-            return not topic.startswith(OWN_PREFIX)
-        return any(is_meant(topic, pattern) for pattern in self.topics)
+            return not is_own(topic)  # what a node said of itself then is not true now
+        return is_among(topic, self.topics)
 
     def quality(self, topic: str, recorded: TrackQos) -> TrackQos:
         qos = replace(recorded, reliability=Reliability.RELIABLE) if self.reliable else recorded

@@ -17,6 +17,7 @@ import posix_ipc
 
 from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
 from rtmw.shm import _core
+from rtmw.units import size_of
 
 SHM = "/dev/shm"
 """Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
@@ -25,11 +26,7 @@ _NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
 
 def parse_size(size: int | str) -> int:
     """Bytes of `"64M"`, `"512K"`, `"1G"` or a plain number, rounded up to whole pages."""
-    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    match = re.fullmatch(r"(\d+)\s*([KMG]?)(?:i?B)?", str(size).strip(), re.IGNORECASE)
-    if match is None:
-        raise ValueError(f"{size!r} is not a size; write bytes as a number, or as '512K', '64M', '2G'")
-    number = int(match[1]) * units[match[2].upper()]
+    number = size_of(size)
     least, most = _core.SMALLEST_POOL, _core.LARGEST_POOL
     if not least <= number <= most:
         raise ValueError(f"a pool of {size!r} is not possible; it must have {least} bytes to {most}")

@@ -11,8 +11,8 @@ from typing import Any, Final, TypedDict
 from rtmw.recording.times import nanoseconds
 from rtmw.spark.files import is_there
 from rtmw.types import resolve
+from rtmw.units import some_bytes
 
-SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 BOOLEANS: Final = {"true": True, "false": False}
 LATEST: Final = 0
 """The version of a type that came last."""
@@ -101,10 +101,10 @@ def _time(text: str) -> int:
 
 
 def _bytes(text: str) -> int:
-    number, unit = text.rstrip("KMGBkmgbi"), text.strip("0123456789").upper().replace("IB", "").replace("B", "")
-    if not number.isdigit() or unit not in SIZES or int(number) == 0:
-        raise ValueError("a number of bytes, such as 32M")
-    return int(number) * SIZES[unit]
+    try:
+        return some_bytes(text)
+    except ValueError:
+        raise ValueError("a number of bytes, such as 32M") from None
 
 
 def _version(text: str) -> int:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtmw.errors import RecordingError
+from rtmw.patterns import is_among, is_meant
 from rtmw.recording import Channel, Chunk, Recording
-from rtmw.recording.topics import is_meant
 from rtmw.recording.versions import Sighting, Version, dds_name, seen_in, some, versions_of
 from rtmw.spark.files import recordings_of
 from rtmw.spark.options import LATEST, ReadOptions
@@ -86,7 +86,7 @@ def type_name(recording: Recording, channel: Channel) -> str:
 def is_wanted(stream: Stream, options: ReadOptions) -> bool:
     if options.type is not None and dds_name(stream.type_name) != dds_name(options.type):
         return False
-    return not options.topics or any(is_meant(stream.topic, pattern) for pattern in options.topics)
+    return not options.topics or is_among(stream.topic, options.topics)
 
 
 def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) -> None:

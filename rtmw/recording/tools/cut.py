@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rtmw.errors import RecordingError
+from rtmw.patterns import is_among, is_meant
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.latched import latched
 from rtmw.recording.tools.whole import written_whole
-from rtmw.recording.topics import is_meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Section:
         for pattern in self.topics:
             if not any(is_meant(name, pattern) for name in known):
                 raise RecordingError(f"{recording.path} has no topic {pattern}; it has {', '.join(known) or 'none'}")
-        return [name for name in known if any(is_meant(name, pattern) for pattern in self.topics)]
+        return [name for name in known if is_among(name, self.topics)]
 
     def span(self, recording: Recording) -> tuple[int | None, int | None]:
         """In nanoseconds, of its log times. Raises RecordingError where it ends before it begins."""
