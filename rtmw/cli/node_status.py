@@ -48,6 +48,8 @@ def info(arguments: argparse.Namespace) -> int:
         print(f"Metrics: http://{f'[{address}]' if ':' in address else address}:{found['metrics_port']}/metrics")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
+    for words in without_trailer(found):
+        print(words)
     for title, way in (("Out, before", "out"), ("In, before", "in")):
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
@@ -67,6 +69,20 @@ def crossing_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """Topics of one direction with all that is counted of them."""
     columns = list(dict.fromkeys(name for row in rows for name in row)) or ["topic", "type"]
     return Table(title, columns, [tuple(row.get(name) for name in columns) for row in rows])
+
+
+def without_trailer(found: dict[str, Any]) -> list[str]:
+    """What is not known of messages that cross with plain programs, if any do."""
+    from rtmw.net.settings import WITH_PLAIN
+
+    topics = sorted({row["topic"] for row in found["out"] + found["in"] if row["with"] == WITH_PLAIN})
+    if not topics:
+        return []
+    return [
+        f"With plain DDS programs ({', '.join(topics)}) messages travel without what nodes add: no checksum but that "
+        "of UDP, no count of what is lost on the way, one priority and one Lifespan for all messages of a writer, and "
+        "no identity of the publisher behind it."
+    ]
 
 
 def apart_table(found: dict[str, Any]) -> Table:

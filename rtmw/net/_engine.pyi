@@ -1,11 +1,11 @@
 """The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_shown.c)."""
 
-EndpointRow = tuple[
-    bytes, bytes, bytes | None, bytes | None, bytes | None, bytes | None, int, int, int, int, int, int, int
-]
-"""GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), kind of reliability, kind of
-durability, messages kept, TransportPriority, and nanoseconds of Deadline, TimeBasedFilter and Lifespan.
-None: there is none, or it is too long to be told."""
+Text = bytes | None
+Partitions = tuple[Text, ...] | None
+EndpointRow = tuple[bytes, bytes, Text, Text, Text, Text, Partitions, int, int, int, int, int, int, int]
+"""GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), partitions, kind of
+reliability, kind of durability, messages kept, TransportPriority, and nanoseconds of Deadline, TimeBasedFilter and
+Lifespan. None: there is none, or it is too long to be told."""
 ParticipantRow = tuple[bytes, bytes | None, bytes | None, bytes | None, bytes | None, bytes | None]
 """GUID, user data, and the properties __Hostname, __Pid, __ProcessName and __NetworkAddresses."""
 
@@ -36,12 +36,14 @@ class Engine:
         min_interval_ns: int,
         lease_ns: int,
         may_lend: bool,
+        is_plain: bool,
         sent: int,
     ) -> Route:
         """Carry to a DDS writer what publishers of just this reliability publish.
 
         `octets`: the payload is the one member of rtmw::Octets. `may_lend`: DDS keeps none of it for later readers, and
-        its type has no key. `sent`: messages that other routes have given to the writer before, and count as sent.
+        its type has no key. `is_plain`: samples have no trailer, and so no pack and no CRC. `sent`: messages that other
+        routes have given to the writer before, and count as sent.
         """
 
     def inbound(

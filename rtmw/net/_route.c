@@ -30,20 +30,20 @@ static PyObject *failed(Route *route, void *core, PyObject *nothing)
 
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic",           "type",     "writer",   "octets", "reliability", "depth", "history",
-                            "min_interval_ns", "lease_ns", "may_lend", "sent",   NULL};
+    static char *names[] = {"topic",           "type",     "writer",   "octets",   "reliability", "depth", "history",
+                            "min_interval_ns", "lease_ns", "may_lend", "is_plain", "sent",        NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
-    int writer, octets, reliability, may_lend;
+    int writer, octets, reliability, may_lend, is_plain;
     unsigned int depth, history;
     unsigned long long min_interval_ns, lease_ns, sent;
     struct engine *core = open_engine(self);
-    if (!core ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKpK", names, &topic, &given, &writer, &octets,
-                                     &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend, &sent))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKppK", names, &topic, &given, &writer, &octets,
+                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend,
+                                              &is_plain, &sent))
         return NULL;
     Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
     if (!route) return NULL;
@@ -57,6 +57,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
     out->may_lend = may_lend;
+    out->is_plain = is_plain;
     out->depth = out->depth_now = depth;
     out->min_interval_ns = min_interval_ns;
     out->writer = writer;

@@ -6,6 +6,7 @@ enum {
     SHOWN_MOST = 256,      /* samples in one call */
     TEXT_MOST = 4096,      /* bytes of a name; what is longer is not told */
     BYTES_MOST = 64 << 10, /* of user data, the same */
+    PARTITIONS_MOST = 128, /* partitions of an endpoint; of more, none is told */
     MATCHED_FIRST = 16,
 };
 
@@ -33,6 +34,25 @@ static PyObject *property(const dds_qos_t *qos, const char *name)
     char *value = NULL;
     PyObject *row = qos && dds_qget_prop(qos, name, &value) ? text_of(value) : none();
     dds_free(value);
+    return row;
+}
+
+/* A tuple of names; NULL: an exception is set. */
+static PyObject *partitions(const dds_qos_t *qos)
+{
+    uint32_t count = 0;
+    char **names = NULL;
+    bool told = qos && dds_qget_partition(qos, &count, &names);
+    PyObject *row = count > PARTITIONS_MOST ? none() : PyTuple_New(told ? count : 0);
+    for (uint32_t n = 0; told && n < count; n++) {
+        PyObject *name = row && row != Py_None ? text_of(names[n]) : NULL;
+        if (name)
+            PyTuple_SET_ITEM(row, n, name);
+        else if (row != Py_None)
+            Py_CLEAR(row);
+        dds_free(names[n]);
+    }
+    dds_free(names);
     return row;
 }
 
@@ -65,10 +85,10 @@ static PyObject *endpoint_row(dds_endpoint_t *e)
             history != DDS_KEEP_LAST)
             depth = 1;
     }
-    return Py_BuildValue("(y#y#NNNNiiiiLLL)", e->key.v, (Py_ssize_t)16, e->participant_key.v, (Py_ssize_t)16,
-                         text_of(e->topic_name), text_of(e->type_name), user_data(e->qos), type_id(e), reliability,
-                         durability, (int)depth, (int)priority, (long long)deadline_ns, (long long)interval_ns,
-                         (long long)lifespan_ns);
+    return Py_BuildValue("(y#y#NNNNNiiiiLLL)", e->key.v, (Py_ssize_t)16, e->participant_key.v, (Py_ssize_t)16,
+                         text_of(e->topic_name), text_of(e->type_name), user_data(e->qos), type_id(e),
+                         partitions(e->qos), reliability, durability, (int)depth, (int)priority, (long long)deadline_ns,
+                         (long long)interval_ns, (long long)lifespan_ns);
 }
 
 /* See Program of discovery.py. */

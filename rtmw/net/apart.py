@@ -50,7 +50,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
     if not settings.leaves(name):
         yield "pattern", f"topics_out allows {', '.join(settings.topics_out) or 'nothing'}"
         return
-    readers = bridge.discovery.readers.of(names.topic(name))
+    readers = [one for one in bridge.discovery.readers.of(names.topic(name)) if not one.is_for_plain]
     if not readers:
         yield "nobody", "nobody elsewhere reads it"
     routes = [route for (topic, *_), route in bridge.outgoing.items() if topic == name]
@@ -82,7 +82,7 @@ def _inbound(
     if not settings.enters(name):
         yield "pattern", f"topics_in allows {', '.join(settings.topics_in) or 'nothing'}"
         return
-    writers = bridge.discovery.writers.of(names.topic(name))
+    writers = [one for one in bridge.discovery.writers.of(names.topic(name)) if not one.is_for_plain]
     if not writers:
         yield "nobody", "nobody elsewhere publishes it"
     routes = [route for (topic, *_), route in bridge.incoming.items() if topic == name]

@@ -18,16 +18,18 @@ from rtmw.net.lookup import Lookup
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.note import kind_in
+from rtmw.net.partitions import DEFAULT, NODES, meet
 from rtmw.net.refusals import Refusals
 from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
-from rtmw.net.wire import Offer, Request
+from rtmw.net.wire import Endpoints, Offer, Request
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, resolve
 
 log = logging.getLogger("rtmw.node")
 
-OutKey = tuple[str, int, Reliability]
+OutKey = tuple[str, int, Reliability, bool]
+"""A topic, the identity of the type of its messages, the reliability, and whether it is for plain programs."""
 InKey = tuple[str, int, Lane]
 """A topic, the identity of the type of its messages, and the lane."""
 
@@ -38,7 +40,8 @@ class Bridge:
     def __init__(
         self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain, refusals: Refusals
     ) -> None:
-        self._engine, self._participant, self._domain, self._refusals = engine, participant, domain, refusals
+        self._engine, self._domain, self._refusals = engine, domain, refusals
+        self._endpoints = Endpoints(participant)
         self._names = Names(settings.ros2)
         self.settings = settings
         self.discovery = Discovery(participant, refusals)
@@ -90,8 +93,9 @@ class Bridge:
         wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
         for name, topic in topics.items():
             for publisher in topic.publishers if self.settings.leaves(name) else ():
-                key = (name, publisher.kind.identity, publisher.reliability)
-                wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
+                for is_plain in self._audiences(name):
+                    key = (name, publisher.kind.identity, publisher.reliability, is_plain)
+                    wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
         for key in [*self.outgoing.keys() - wanted.keys()]:
             self._try(key[0], "closed", self._leave_outgoing, key)
         for key, (kind, publishers) in wanted.items():
@@ -99,13 +103,19 @@ class Bridge:
         for (name, *_), route in self.outgoing.items():
             self._try(name, "brought to its readers", self._refresh, name, route, is_news)
 
+    def _audiences(self, topic: str) -> tuple[bool, ...]:
+        """For whom it is written: always for nodes, by which DDS programs also see that there is such a topic; and for
+        plain programs while one reads it that does not read among nodes."""
+        is_read = any(not meet(reader.partitions, (NODES,)) for reader in self._readers(topic, True))
+        return (False, True) if is_read else (False,)
+
     def _leave_outgoing(self, key: OutKey) -> None:
         if self.outgoing[key].may_close():
             self._end_outgoing(key)
 
     def _see_outgoing(self, key: OutKey, kind: MessageType, publishers: list[Publishing]) -> None:
         before = self.outgoing.get(key)
-        offer = self._offer(key[0], publishers, before.offer if before else None)
+        offer = self._offer(self._readers(key[0], key[3]), publishers, before.offer if before else None)
         if before is None:
             self._open_outgoing(key, kind, offer)
         else:
@@ -113,13 +123,14 @@ class Bridge:
             before.change(offer)
 
     def _refresh(self, topic: str, route: Outgoing, is_news: bool) -> None:
-        readers = self._readers(topic)
+        readers = self._readers(topic, route.is_plain)
         knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
-        route.refresh(all(map(self._knows_packs, readers)), knows_crcs, is_news)
+        may_pack = not route.is_plain and all(map(self._knows_packs, readers))
+        route.refresh(may_pack, knows_crcs and not route.is_plain, is_news)
 
-    def _offer(self, topic: str, publishers: list[Publishing], before: Offer | None) -> Offer:
+    def _offer(self, readers: list[Endpoint], publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""
-        asked = [reader.deadline_ns for reader in self._readers(topic) if reader.deadline_ns]
+        asked = [reader.deadline_ns for reader in readers if reader.deadline_ns]
         now = Offer(
             next(one.reliability for one in publishers),
             max(one.priority for one in publishers),
@@ -146,8 +157,9 @@ class Bridge:
 
     def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
         self.outgoing[key] = Outgoing(
-            self._engine, self._participant, self._names, key[0], kind, offer, self.settings.lease, origin(self._domain)
-        )
+            self._engine, self._endpoints, self._names, key[0], kind, key[3], offer, self.settings.lease,
+            origin(self._domain),
+        )  # fmt: skip
 
     def _end_outgoing(self, key: OutKey) -> None:
         self._count("out", key[0], self.outgoing.pop(key).close())
@@ -177,7 +189,7 @@ class Bridge:
 
     def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
         self.incoming[key] = Incoming(
-            self._engine, self._participant, self._names, key[0], kind, key[2], request, offered,
+            self._engine, self._endpoints, self._names, key[0], kind, key[2], request, offered,
             self._known.get(key, b""), self._on_bus(key),
         )  # fmt: skip
 
@@ -191,8 +203,11 @@ class Bridge:
             self._known[key] = route.known()
         self._count("in", key[0], route.close())
 
-    def _readers(self, topic: str) -> list[Endpoint]:
-        return self.discovery.readers.of(self._names.topic(topic))
+    def _readers(self, topic: str, is_plain: bool) -> list[Endpoint]:
+        """Who reads it, but for what nodes have for plain programs: in the default partition, or in that of nodes."""
+        partition = DEFAULT if is_plain else NODES
+        readers = self.discovery.readers.of(self._names.topic(topic))
+        return [one for one in readers if not one.is_for_plain and meet(one.partitions, (partition,))]
 
     def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
         """The writers of a topic elsewhere, by the identity of their type and their lane."""
@@ -204,6 +219,8 @@ class Bridge:
                 found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
 
         for writer in self.discovery.writers.of(self._names.topic(name)):
+            if writer.is_for_plain:
+                continue
             what = f"received as {writer.type_name} of {self.discovery.program(writer)}"
             self._try(name, what, sort, writer)
         return found

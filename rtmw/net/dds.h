@@ -151,6 +151,7 @@ bool dds_qget_durability_service(const dds_qos_t *, int64_t *cleanup_ns, int *hi
                                  int32_t *instances, int32_t *samples_per_instance);
 bool dds_qget_userdata(const dds_qos_t *, void **bytes, size_t *count);
 bool dds_qget_entity_name(const dds_qos_t *, char **name);
+bool dds_qget_partition(const dds_qos_t *, uint32_t *count, char ***names); /* names: each, and all, dds_free */
 bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);
 bool dds_qget_reliability(const dds_qos_t *, int *kind, int64_t *max_blocking_ns);
 bool dds_qget_durability(const dds_qos_t *, int *kind);

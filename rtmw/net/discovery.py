@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rtmw.net.cyclone import DomainParticipant, builtin
 from rtmw.net.library import shown
 from rtmw.net.refusals import Refusals, Refused
-from rtmw.net.wire import FOR_EVER_NS, MARK
+from rtmw.net.wire import FOR_EVER_NS, FOR_PLAIN, MARK
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _RELIABLE = 1
 _TRANSIENT_LOCAL = 1
 """DDS' numbers of these kinds."""
 _NOTE_MOST = 1 + DESCRIPTION_LIMIT
+_PARTITION_MOST = 256
+"""Bytes of the name of a partition."""
 _BATCHES = 16
 """Of news that are taken at a time, so that a flood of it keeps nothing else waiting."""
 PACKS = 1
@@ -39,7 +41,11 @@ class Endpoint:
     type_id: bytes | None
     """Its complete TypeIdentifier of XTypes, in XCDR2; None where the other side does not tell its types."""
     note: bytes | None
-    """What a node's endpoint says of itself (note.py); None for plain DDS programs."""
+    """What a node's endpoint says of itself (note.py); None for plain DDS programs, and what is there for them."""
+    is_for_plain: bool
+    """A node's endpoint that is there for plain DDS programs, and for no other node."""
+    partitions: tuple[str, ...]
+    """Names and patterns (partitions.py); none: the default one."""
     is_reliable: bool
     keeps: bool
     """TRANSIENT_LOCAL: a writer keeps messages for late readers, a reader asks for them."""
@@ -54,7 +60,9 @@ class Endpoint:
 
 def endpoint_of(row: EndpointRow) -> Endpoint:
     """Raises Refused."""
-    guid, participant, topic, type_name, data, type_id, reliability, durability, kept, priority, *times = row
+    guid, participant, topic, type_name, data, type_id, partitions, reliability, durability, kept, priority, *times = (
+        row
+    )
     keeps = durability == _TRANSIENT_LOCAL
     return Endpoint(
         guid.hex(),
@@ -63,6 +71,8 @@ def endpoint_of(row: EndpointRow) -> Endpoint:
         _text(type_name, "its type's name"),
         type_id,
         _note(data),
+        data == FOR_PLAIN,
+        _partitions(partitions),
         reliability == _RELIABLE,
         keeps,
         max(kept, 1) if keeps else 0,
@@ -86,6 +96,13 @@ def _note(data: bytes | None) -> bytes | None:
     if len(data) > len(MARK) + _NOTE_MOST:
         raise Refused(f"an endpoint: it describes its type in {len(data)} bytes; at most {DESCRIPTION_LIMIT} are read")
     return data[len(MARK) :]
+
+
+def _partitions(given: tuple[bytes | None, ...] | None) -> tuple[str, ...]:
+    """What is not UTF-8 meets no partition of ours, and is kept to be shown."""
+    if given is None or any(name is None or len(name) > _PARTITION_MOST for name in given):
+        raise Refused("an endpoint: it has too many partitions, or one with too long a name")
+    return tuple((name or b"").decode(errors="replace") for name in given)
 
 
 class Endpoints:

@@ -42,8 +42,9 @@ enum {
 enum framing { FRAMING_CDR = 0, FRAMING_OCTETS = 1 }; /* as it is · as the one member of rtmw::Octets */
 enum { OCTETS_HEADER = 8 };                           /* bytes before the octets: CDR header and length */
 
-/* Of an inbound route, and of a remote writer: its rtmw_reliability, and LANE_KEEPS where it keeps messages. */
-enum lane { LANE_KEEPS = 4, LANE_UNKNOWN = 255 };
+/* Of an inbound route, and of a remote writer: its rtmw_reliability, LANE_KEEPS where it keeps messages, and LANE_NODES in
+ * the partition of nodes (partitions.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
+enum lane { LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
 
 struct outbound {
     struct engine *engine;
@@ -52,6 +53,7 @@ struct outbound {
     dds_entity_t writer;
     const struct ddsi_sertype *type;
     enum framing framing;
+    bool is_plain;           /* for plain programs: without trailers */
     uint64_t topic;          /* what flow.c calls it */
     bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
     bool held;               /* nothing is sent: another writer takes over */
@@ -198,9 +200,9 @@ void keyless_hash(const struct ddsi_serdata *, void *hash, bool force_md5);
 
 /* lent.c */
 bool lend_may(const struct outbound *, const rtmw_message *);
-/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on, the last of which is the trailer;
- * a CRC before it is filled in while the sample is sent). The hold on the message is the sample's from here on. NULL: no
- * memory. */
+/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on, the last of which is the trailer,
+ * if there is one; a CRC before it is filled in while the sample is sent). The hold on the message is the sample's from
+ * here on. `trailer` NULL: the sample has none. NULL: no memory. */
 struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count,
                           const struct trailer *);
 void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS did not take the sample */

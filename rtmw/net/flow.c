@@ -116,7 +116,7 @@ static bool first_of(struct engine *e, uint64_t topic, uint64_t now, struct paus
 /* ---- the sender ---- */
 
 /* Asks the DDS library, and so holds no lock of ours: who hears pauses may be within it. */
-static bool is_read_by(const struct outbound *o, uint64_t node)
+static bool is_writer_read_by(const struct outbound *o, uint64_t node)
 {
     dds_instance_handle_t readers[READERS_LOOKED_AT];
     dds_return_t count = dds_get_matched_subscriptions(o->writer, readers, READERS_LOOKED_AT);
@@ -126,6 +126,15 @@ static bool is_read_by(const struct outbound *o, uint64_t node)
         is = reader && node_of(reader) == node;
         if (reader) dds_builtintopic_free_endpoint(reader);
     }
+    return is;
+}
+
+/* A topic has a writer for nodes and one for plain programs: who reads one of the two pauses both. */
+static bool is_read_by(const struct outbound *o, uint64_t node)
+{
+    bool is = is_writer_read_by(o, node);
+    for (const struct outbound *other = o->engine->outbounds; other && !is; other = other->next)
+        is = other != o && other->topic == o->topic && is_writer_read_by(other, node);
     return is;
 }
 

@@ -184,9 +184,9 @@ struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct 
     l->data = parts[1].iov_base;
     l->size = parts[1].iov_len;
     for (size_t n = 2; n < count; n++) append(l, parts[n]);
-    l->trailer = *trailer;
-    l->is_summed = !trailer_is_checked(trailer);
-    l->crc_at = size_of(l) - trailer_size(trailer);
+    if (trailer) l->trailer = *trailer;
+    l->is_summed = !trailer || !trailer_is_checked(trailer);
+    l->crc_at = size_of(l) - (trailer ? trailer_size(trailer) : 0);
     l->descriptor = descriptor;
     fetch_add(&e->lent, (uint64_t)l->size);
     return &l->head;

@@ -9,12 +9,18 @@ from functools import lru_cache
 
 from rtmw.errors import RegionDamaged, RtmwError
 from rtmw.net.lanes import Lane
+from rtmw.net.wire import FOR_PLAIN, MARK
 from rtmw.types import MessageType, carried_type
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 
 def make_note(lane: Lane, kind: MessageType) -> bytes:
     return lane.letter + kind.description
+
+
+def user_data(lane: Lane, kind: MessageType) -> bytes:
+    """Of a node's endpoint in this lane. One that is there for plain programs says so, and no more."""
+    return FOR_PLAIN if lane.is_plain else MARK + make_note(lane, kind)
 
 
 def kind_in(note: bytes) -> MessageType:

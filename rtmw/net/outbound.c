@@ -116,13 +116,16 @@ static size_t before_payload(const struct outbound *o) { return o->framing == FR
 
 static uint64_t left_of(const rtmw_message *m, uint64_t now) { return m->expires_ns ? m->expires_ns - now : 0; }
 
-/* A sample: what comes before the first payload, payloads, padding, CRC, trailer. */
+/* A sample: what comes before the first payload, payloads, padding, CRC, trailer. Of a route for plain programs, no more
+ * than its type says and the padding: a reader may have a pool of samples of just that size (Fast DDS of a type whose
+ * size is bounded), and refuses what is larger. */
 struct framed {
     struct octets octets;
     struct trailer trailer;
     uint32_t crc;
     struct iovec parts[PACK_MOST + 5];
     size_t count, size;
+    bool is_plain; /* neither CRC nor trailer */
 };
 
 static void append(struct framed *f, const void *bytes, size_t size)
@@ -134,7 +137,7 @@ static void append(struct framed *f, const void *bytes, size_t size)
 /* Once it is framed. */
 static void sum(struct framed *f)
 {
-    if (!trailer_is_checked(&f->trailer)) return;
+    if (f->is_plain || !trailer_is_checked(&f->trailer)) return;
     for (size_t n = 0; n < f->count - 2; n++) f->crc = crc32c(f->crc, f->parts[n].iov_base, f->parts[n].iov_len);
     f->crc = trailer_crc(f->crc, &f->trailer);
 }
@@ -148,6 +151,8 @@ static void frame(const struct outbound *o, struct framed *f)
     for (size_t n = 0; n < f->count; n++) f->size += f->parts[n].iov_len;
     f->trailer.padding = (uint8_t)(-f->size & 3);
     append(f, zeros, f->trailer.padding);
+    f->is_plain = o->is_plain;
+    if (f->is_plain) return;
     if (trailer_is_checked(&f->trailer)) append(f, &f->crc, sizeof f->crc);
     append(f, &f->trailer, sizeof f->trailer);
 }
@@ -168,7 +173,7 @@ static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t so
 static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)
 {
     frame(o, f);
-    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count, &f->trailer);
+    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count, f->is_plain ? NULL : &f->trailer);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)m->source_time_ns;
     dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));

@@ -133,9 +133,13 @@ def plain_members(bridge: Bridge, names: Names) -> list[Member]:
     for kept, publishes in ((bridge.discovery.writers, True), (bridge.discovery.readers, False)):
         for endpoint in kept:
             topic = names.local(endpoint.topic)
-            if topic is not None and not is_own(topic) and endpoint.note is None:
+            if topic is not None and not is_own(topic) and _is_plain(endpoint):
                 found.append(_plain(endpoint, bridge, topic, publishes, names))
     return found
+
+
+def _is_plain(endpoint: Endpoint) -> bool:
+    return endpoint.note is None and not endpoint.is_for_plain
 
 
 def _plain(endpoint: Endpoint, bridge: Bridge, topic: str, publishes: bool, names: Names) -> Member:

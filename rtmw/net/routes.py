@@ -8,15 +8,15 @@ from collections import Counter
 from typing import Any
 
 from rtmw.errors import RtmwError
-from rtmw.net.cyclone import DataReader, DDSException, DomainParticipant, Topic
+from rtmw.net.cyclone import DDSException, DomainParticipant, Topic
 from rtmw.net.discovery import Endpoint, endpoint_of
 from rtmw.net.idl_class import idl_class, is_opaque
 from rtmw.net.lanes import Lane, lane_of
 from rtmw.net.library import KNOWS_DATAGRAMS, Engine, Route, matched, matched_endpoint
 from rtmw.net.names import Names
-from rtmw.net.note import make_note
+from rtmw.net.note import user_data
 from rtmw.net.refusals import Refused
-from rtmw.net.wire import BatchingWriter, Offer, Request
+from rtmw.net.wire import FOR_PLAIN, Endpoints, Offer, Request
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.types import MessageType
@@ -35,15 +35,16 @@ def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: M
 
 
 class Outgoing:
-    """A lane of a topic that has publishers here. The engine takes its messages while somebody far away reads them."""
+    """A lane of a topic that has publishers here, for nodes or for plain programs. The engine takes its messages while
+    such read them."""
 
     def __init__(
-        self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
-        offer: Offer, lease: float, origin: str,
+        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
+        is_plain: bool, offer: Offer, lease: float, origin: str,
     ) -> None:  # fmt: skip
-        self.topic, self.kind, self.offer, self._origin = topic, kind, offer, origin
-        self._engine, self._participant, self._lease = engine, participant, lease
-        self._entity = _dds_topic(participant, names, topic, kind)
+        self.topic, self.kind, self.is_plain, self.offer, self._origin = topic, kind, is_plain, offer, origin
+        self._engine, self._endpoints, self._lease = engine, endpoints, lease
+        self._entity = _dds_topic(endpoints.participant, names, topic, kind)
         self._writer = self._make_writer(offer)
         self._heir: tuple[Offer, Any] | None = None
         """The writer that is to take over, and what it offers."""
@@ -60,8 +61,11 @@ class Outgoing:
         self._close_by = 0.0
 
     def _make_writer(self, offer: Offer) -> Any:
-        note = make_note(Lane(offer.reliability, offer.history > 0), self.kind)
-        return BatchingWriter(self._participant, self._entity, qos=offer.qos(note, self._origin))
+        says = user_data(self._lane(offer), self.kind)
+        return self._endpoints.writer(self._entity, offer.qos(says, self._origin), self.is_plain)
+
+    def _lane(self, offer: Offer) -> Lane:
+        return Lane(offer.reliability, offer.history > 0, self.is_plain)
 
     def change(self, offer: Offer) -> None:
         """Offer something else, if it is; where DDS needs another writer for it, nothing is lost meanwhile."""
@@ -104,14 +108,17 @@ class Outgoing:
         self._keeping = [(until, writer) for until, writer in self._keeping if sent < until]
 
     def _readers_of(self, writer: Any, offer: Offer) -> tuple[Endpoint, ...]:
-        """But for those by which nodes read another lane: DDS matches best-effort readers with every writer."""
-        lane, handles = Lane(offer.reliability, offer.history > 0), matched(writer._ref, True)
+        """But for those by which nodes read another lane: DDS matches best-effort readers with every writer, and what
+        nodes read of plain programs with what others write for such."""
+        lane, handles = self._lane(offer), matched(writer._ref, True)
         before, readers = self._matched.get(writer._ref, ((), ()))
         if before != handles:
             shown = (_shown(writer, handle) for handle in handles)
             readers = tuple(reader for reader in shown if reader is not None)
             self._matched[writer._ref] = (handles, readers)
-        return tuple(reader for reader in readers if reader.note is None or lane_of(reader) == lane)
+        return tuple(
+            reader for reader in readers if not reader.is_for_plain and (reader.note is None or lane_of(reader) == lane)
+        )
 
     def _hand_over(self, offer: Offer, heir: Any) -> None:
         """Once everybody who reads it reads the heir too. A node may read that through another reader."""
@@ -156,6 +163,7 @@ class Outgoing:
             min_interval_ns=min_interval_ns,
             lease_ns=int(self._lease * 1e9) if self.offer.reliability is Reliability.RELIABLE else 0,
             may_lend=self._may_lend(self.offer),
+            is_plain=self.is_plain,
             sent=self._before.pop("sent", 0),
         )
 
@@ -211,17 +219,17 @@ class Incoming:
     """A lane of a topic that has subscribers here and writers far away."""
 
     def __init__(
-        self, engine: Engine, participant: DomainParticipant, names: Names, topic: str, kind: MessageType,
+        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
         lane: Lane, request: Request, offered: Offer, known: bytes, on_bus: dict[int, int],
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
-        self._participant = participant
-        self._entity = _dds_topic(participant, names, topic, kind)
+        self._endpoints = endpoints
+        self._entity = _dds_topic(endpoints.participant, names, topic, kind)
         self._reader = self._make_reader(request)
         self._heir: tuple[Request, Any] | None = None
         """The reader that is to take over, and what it asks for."""
         self._guids: dict[int, str] = {}
-        """Of the writers that it hears, by their handles."""
+        """Of the writers that it hears, by their handles; empty: of one that repeats for plain programs."""
         self._route = engine.inbound(
             topic=topic,
             type=wire_type(kind),
@@ -239,7 +247,8 @@ class Incoming:
         )
 
     def _make_reader(self, request: Request) -> Any:
-        reader = DataReader(self._participant, self._entity, qos=request.qos(make_note(self.lane, self.kind)))
+        qos = request.qos(user_data(self.lane, self.kind))
+        reader = self._endpoints.reader(self._entity, qos, self.lane.is_plain)
         if request.min_interval_ns:
             reader.set_qos(request.changeable())
         return reader
@@ -272,9 +281,9 @@ class Incoming:
         for handle in handles - self._guids.keys():
             row = matched_endpoint(self._reader._ref, False, handle)
             if row is not None:
-                self._guids[handle] = row[0].hex()
+                self._guids[handle] = "" if row[4] == FOR_PLAIN else row[0].hex()
         self._guids = {handle: guid for handle, guid in self._guids.items() if handle in handles}
-        return {*self._guids.values()}
+        return {*self._guids.values()} - {""}
 
     def counters(self) -> dict[str, int]:
         return self._route.counters()

@@ -36,6 +36,10 @@ LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
 STATUS_TOPIC: Final = OWN_PREFIX + "node"
 """Where a node says once a second how it is: JSON, kept for late subscribers."""
+WITH_NODES: Final = "nodes"
+WITH_PLAIN: Final = "plain programs"
+"""With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are
+plain programs here."""
 
 
 class SettingsError(RtmwError):

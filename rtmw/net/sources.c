@@ -8,8 +8,11 @@
 enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
 #define MIX_FIRST UINT64_C(14695981039346656037)
 
-static const char mark[] = "rtmw";        /* begins the user data of a node's writer */
-static const char origin[] = "rtmw bus "; /* begins its name, which is that of its host's region (wire.py) */
+/* As wire.py has them. */
+static const char mark[] = "rtmw";            /* begins the user data of a node's writer */
+static const char for_plain[] = "plain rtmw"; /* is the user data of one that repeats for plain programs */
+static const char nodes[] = "rtmw nodes";     /* the partition of nodes */
+static const char origin[] = "rtmw bus ";     /* begins its name, which is that of its host's region */
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
 {
@@ -17,16 +20,29 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
-/* The letter that a node's writer has in its user data (lanes.py); 0: it is none of a node. */
-static uint8_t letter_of(const dds_qos_t *qos)
+/* What a writer's user data says: of a node's, the letter of its lane (lanes.py), else 0. */
+static uint8_t letter_of(const dds_qos_t *qos, bool *repeats)
 {
     void *bytes = NULL;
     size_t count = 0;
     uint8_t letter = 0;
-    if (dds_qget_userdata(qos, &bytes, &count) && count > sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0)
+    bool told = dds_qget_userdata(qos, &bytes, &count) && bytes;
+    if (told && count > sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0)
         letter = ((const uint8_t *)bytes)[sizeof mark - 1];
+    *repeats = told && count == sizeof for_plain - 1 && memcmp(bytes, for_plain, count) == 0;
     dds_free(bytes);
     return letter;
+}
+
+/* Does it write in the partition of nodes, and no other? */
+static bool is_among_nodes(const dds_qos_t *qos)
+{
+    uint32_t count = 0;
+    char **names = NULL;
+    bool told = dds_qget_partition(qos, &count, &names), is = told && count == 1 && strcmp(names[0], nodes) == 0;
+    for (uint32_t n = 0; told && n < count; n++) dds_free(names[n]);
+    dds_free(names);
+    return is;
 }
 
 /* Of a node's publishers: the region in which they are, and where that is not told, the node. */
@@ -47,6 +63,7 @@ static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
     dds_qget_durability(qos, &durability);
     uint8_t plain = reliability == DDS_RELIABLE ? 'r' : 't', said = letter ? letter | LOWER_CASE : plain;
     uint8_t lane = said == 'r' ? RTMW_RELIABLE : said == 'a' ? RTMW_ADAPTIVE : RTMW_TIMELY;
+    if (is_among_nodes(qos)) lane |= LANE_NODES;
     return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
@@ -60,11 +77,12 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
     int32_t priority = 0;
     *s = (struct source){.publication = publication, .identity = publication, .lane = LANE_UNKNOWN};
     if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
-    uint8_t letter = endpoint->qos ? letter_of(endpoint->qos) : 0;
+    bool repeats = false;
+    uint8_t letter = endpoint->qos ? letter_of(endpoint->qos, &repeats) : 0;
     s->is_node = letter != 0;
     s->node = node_of(endpoint);
     s->identity = s->is_node ? identity_of(endpoint->qos, s->node) : mix(MIX_FIRST, endpoint->key.v, 16);
-    if (endpoint->qos) s->lane = lane_of(endpoint->qos, letter);
+    if (endpoint->qos) s->lane = repeats ? LANE_REPEATS : lane_of(endpoint->qos, letter);
     if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
         s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
     if (s->is_node || !endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) ||

@@ -18,7 +18,7 @@ from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.roster import Member, Rosters, plain_members
 from rtmw.net.routes import Incoming, Outgoing
-from rtmw.net.settings import Settings
+from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
 
 _TOLD_MOST: Final = 1000
@@ -53,11 +53,11 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic],
         "participants": len(programs),
         "shortest_lifetime_ns": shortest,
         "out": [
-            {**_names(topic, route, lane), "readers": len(route.readers), **route.counters()}
-            for (topic, _, lane), route in bridge.outgoing.items()
+            {**_names(topic, route, reliability, is_plain), "readers": len(route.readers), **route.counters()}
+            for (topic, _, reliability, is_plain), route in bridge.outgoing.items()
         ],
         "in": [
-            {**_names(topic, route, lane.reliability), "writers": len(route.heard()), **route.counters()}
+            {**_names(topic, route, lane.reliability, lane.is_plain), "writers": len(route.heard()), **route.counters()}
             for (topic, _, lane), route in bridge.incoming.items()
         ],
         "ended": {
@@ -69,8 +69,9 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic],
     }
 
 
-def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability) -> dict[str, Any]:
-    return {"topic": topic, "type": route.kind.name, "reliability": reliability.name}
+def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool) -> dict[str, Any]:
+    audience = WITH_PLAIN if is_plain else WITH_NODES
+    return {"topic": topic, "type": route.kind.name, "reliability": reliability.name, "with": audience}
 
 
 def members(rosters: Rosters, bridge: Bridge) -> tuple[list[dict[str, Any]], int]:

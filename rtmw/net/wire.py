@@ -21,14 +21,26 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from rtmw.net.cyclone import DataWriter, DdsDomain, DomainParticipant, Policy, Qos
+from rtmw.net.cyclone import (
+    DataReader,
+    DataWriter,
+    DdsDomain,
+    DdsPublisher,
+    DdsSubscriber,
+    DomainParticipant,
+    Policy,
+    Qos,
+)  # fmt: skip
 from rtmw.net.interfaces import are_named_by_experts
 from rtmw.net.library import dds
+from rtmw.net.partitions import NODES
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
 
 MARK = b"rtmw"
 """Begins the user data of a node's participant and endpoints."""
+FOR_PLAIN = b"plain rtmw"
+"""The user data of a node's endpoints for plain programs: other nodes pass over them (partitions.py)."""
 FOR_EVER_NS = (1 << 63) - 1
 
 dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
@@ -75,6 +87,22 @@ BatchingWriter: Any = type("BatchingWriter", (DataWriter,), {"_create_writer": _
 """A writer whose messages share datagrams until they are flushed; cyclonedds has no policy class for that."""
 
 
+class Endpoints:
+    """Makes the DDS writers and readers of a node's routes, each in its partition (partitions.py)."""
+
+    def __init__(self, participant: DomainParticipant) -> None:
+        among_nodes = Qos(Policy.Partition([NODES]))
+        self.participant = participant
+        self._publisher: Any = DdsPublisher(participant, among_nodes)
+        self._subscriber: Any = DdsSubscriber(participant, among_nodes)
+
+    def writer(self, topic: Any, qos: Any, is_plain: bool) -> Any:
+        return BatchingWriter(self.participant if is_plain else self._publisher, topic, qos=qos)
+
+    def reader(self, topic: Any, qos: Any, is_plain: bool) -> Any:
+        return DataReader(self.participant if is_plain else self._subscriber, topic, qos=qos)
+
+
 @dataclass(frozen=True)
 class Offer:
     """What the writer of a topic offers: the most that any of its publishers here does."""
@@ -97,14 +125,14 @@ class Offer:
         """What DDS can change of it."""
         return Qos(Policy.TransportPriority(self.priority), Policy.Lifespan(self.lifetime_ns or FOR_EVER_NS))
 
-    def qos(self, note: bytes, origin: str) -> Any:
-        """Of the DDS writer. `note`: what a node's endpoint says of itself. `origin`: the region of its publishers, by
-        which others know them again when another node serves it."""
+    def qos(self, says: bytes, origin: str) -> Any:
+        """Of the DDS writer. `says`: its user data. `origin`: the region of its publishers, by which others know them
+        again when another node serves it."""
         keeping = self.history and self.reliability is Reliability.TIMELY  # kept messages need a reliable writer
         policies = [
             *_reliability(Reliability.ADAPTIVE if keeping else self.reliability, self.depth),
             Policy.TransportPriority(self.priority),
-            Policy.Userdata(MARK + note),
+            Policy.Userdata(says),
             Policy.EntityName(origin),
             *_COMMON,
         ]
@@ -137,10 +165,11 @@ class Request:
         """What DDS can change of it. It may not be longer than the deadline."""
         return Qos(Policy.TimeBasedFilter(min(self.min_interval_ns, self.deadline_ns or FOR_EVER_NS)))
 
-    def qos(self, note: bytes) -> Any:
-        """Of the DDS reader, but for what can be changed: of that, the library would take the first for good."""
+    def qos(self, says: bytes) -> Any:
+        """Of the DDS reader, but for what can be changed: of that, the library would take the first for good.
+        `says`: its user data."""
         asked = Reliability.RELIABLE if self.reliable else Reliability.TIMELY
-        policies = [*_reliability(asked, self.depth), Policy.Userdata(MARK + note), *_COMMON]
+        policies = [*_reliability(asked, self.depth), Policy.Userdata(says), *_COMMON]
         if self.history:
             policies.append(Policy.Durability.TransientLocal)
         if self.deadline_ns:

@@ -86,9 +86,10 @@ class Host:
         with rtmw.Subscriber(STATUS_TOPIC, history=1, domain=self.domain) as status:
             return json.loads(status.receive(timeout=PATIENCE).value)
 
-    def crossed(self, way: str, topic: str) -> Counter[str]:
-        """The counters of a topic with one type, `out` or `in`; empty where it has no route."""
-        rows = [row for row in self.info()[way] if row["topic"] == topic]
+    def crossed(self, way: str, topic: str, audience: str = "") -> Counter[str]:
+        """The counters of a topic with one type, `out` or `in`; empty where it has no route. `audience`: for nodes or
+        plain programs only, where it crosses with both."""
+        rows = [row for row in self.info()[way] if row["topic"] == topic and audience in row["with"]]
         assert len(rows) <= 1
         return Counter({name: value for row in rows for name, value in row.items() if isinstance(value, int)})
 

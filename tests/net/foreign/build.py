@@ -16,6 +16,8 @@ TOPICS = [ROOT / "topics" / f"{name}.idl" for name in ("airport", "river", "tele
 LONGEST_S = 240.0
 """For all of the building."""
 KINDS, GROWING, ROS2 = (HERE / f"{name}.idl" for name in ("kinds", "growing", "ros2"))
+ROS2_MODULES = ("std_msgs.msg.dds_", "geometry_msgs.msg.dds_")
+"""Python modules of the types in ROS2."""
 
 
 class Builder:
@@ -47,8 +49,9 @@ def fast_program(folder: Path) -> Path:
     missing += [] if Path("/usr/include/fastrtps").is_dir() else ["libfastrtps-dev"]
     if missing:
         pytest.skip(f"Fast DDS is not installed: apt-get install {' '.join(missing)}")
-    idls, builder = (*TOPICS, KINDS), Builder(folder)
+    idls, builder = (*TOPICS, KINDS, ROS2), Builder(folder)
     builder.run("fastddsgen", "-cs", "-replace", *idls)
-    builder.run(sys.executable, HERE / "each.py", *(idl.stem for idl in idls))
+    modules = {idl.stem: idl.stem for idl in idls} | {ROS2.stem: ",".join(ROS2_MODULES)}
+    builder.run(sys.executable, HERE / "each.py", *(f"{stem}={names}" for stem, names in modules.items()))
     builder.run("g++", "-std=c++17", "-I.", "-o", "fast", HERE / "fast.cpp", "-lfastrtps", "-lfastcdr")
     return folder / "fast"

@@ -1,6 +1,7 @@
 """Writes each.h, which fast.cpp includes: the types that fastddsgen made, and what their members are called.
 
-python each.py MODULE..., from the folder with the Python modules that cyclonedds' IDL compiler made of the same IDL.
+python each.py FILE=MODULE[,MODULE]..., from the folder with the Python modules that cyclonedds' IDL compiler made of
+FILE.idl.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any, get_type_hints
 from cyclonedds.idl import IdlStruct, IdlUnion
 
 HEAD = """#include <type_traits>
-#define dummy dummy_{module}
-#include "{module}.cxx"
-#include "{module}PubSubTypes.cxx"
+#define dummy dummy_{file}
+#include "{file}.cxx"
+#include "{file}PubSubTypes.cxx"
 #undef dummy
 """
 
@@ -40,17 +41,22 @@ def of_union(name: str, kind: Any) -> Iterator[str]:
     yield "}"
 
 
-def each(modules: list[str]) -> Iterator[str]:
+def of_module(module: str, registered: list[str]) -> Iterator[str]:
+    made, scope = importlib.import_module(module), module.replace(".", "::")
+    for short, kind in ((short, getattr(made, short)) for short in made.__all__):
+        if issubclass(kind, IdlStruct):
+            yield from of_struct(f"{scope}::{short}", kind)
+            registered.append(f"    add_kind<{scope}::{short}, {scope}::{short}PubSubType>();")
+        elif issubclass(kind, IdlUnion):
+            yield from of_union(f"{scope}::{short}", kind)
+
+
+def each(files: list[str]) -> Iterator[str]:
     registered: list[str] = []
-    for module in modules:
-        yield HEAD.format(module=module)
-        made = importlib.import_module(module)
-        for short, kind in ((short, getattr(made, short)) for short in made.__all__):
-            if issubclass(kind, IdlStruct):
-                yield from of_struct(f"{module}::{short}", kind)
-                registered.append(f"    add_kind<{module}::{short}, {module}::{short}PubSubType>();")
-            elif issubclass(kind, IdlUnion):
-                yield from of_union(f"{module}::{short}", kind)
+    for file, _, modules in (given.partition("=") for given in files):
+        yield HEAD.format(file=file)
+        for module in modules.split(","):
+            yield from of_module(module, registered)
     yield "template <class T, class Support> void add_kind();\nstatic void add_kinds()\n{"
     yield from registered
     yield "}"

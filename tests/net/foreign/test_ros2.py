@@ -1,9 +1,9 @@
-"""`ros2 = true`: topics and types are called as ROS 2 calls them, so that its programs are peers."""
+"""`ros2 = true`: topics and types are called as ROS 2 calls them, so that its programs are peers. Plain programs of
+cyclonedds and Fast DDS, with which ROS 2 is delivered, stand for such."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from cyclonedds.idl.types import float64
 import rtmw
 from rtmw import Reliability
 from tests.conftest import free_number
-from tests.net.foreign.build import HERE
 from tests.net.foreign.peer import Peer
 from tests.net.hosts import PATIENCE, Host
 
@@ -55,15 +54,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     alone.end()
 
 
-@pytest.fixture(scope="module")
-def peer(host: Host, compiled: Path) -> Iterator[Peer]:
-    """A plain cyclonedds program, which stands for one of ROS 2."""
-    command = [sys.executable, str(HERE / "plain.py"), str(host.dds_domain)]
-    program = Peer("cyclonedds", command, compiled, host.log.with_name("plain.log"))
-    yield program
-    program.end()
-
-
 def as_ros2(message: Any, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The same message of the type that ROS 2 would have."""
     monkeypatch.syspath_prepend(str(compiled))
@@ -91,6 +81,8 @@ def test_it_reads_what_is_published_here(
 def test_what_it_writes_is_received_here(
     host: Host, peer: Peer, topic: str, message: Any, known: bool, compiled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if peer.vendor == "fastdds" and not known:
+        pytest.skip("Fast DDS 2.9 does not describe its types")
     theirs = as_ros2(message, compiled, monkeypatch)
     peer.open("writer", f"rt/{topic}", type(theirs))
     kind: Any = type(message) if known else rtmw.ANY

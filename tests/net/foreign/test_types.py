@@ -47,7 +47,26 @@ def everything() -> Any:
     )  # fmt: skip
 
 
-@pytest.fixture(params=[*MESSAGES, everything], ids=lambda given: getattr(given, "__name__", type(given).__name__))
+def fixed_size() -> Any:
+    kinds: Any = importlib.import_module("kinds")
+    return kinds.Measured(7, -0.5, [1, 2, 3])
+
+
+def lone() -> Any:
+    kinds: Any = importlib.import_module("kinds")
+    return kinds.Lone(255)
+
+
+def bounded() -> Any:
+    """As long as its bounds let it be."""
+    kinds: Any = importlib.import_module("kinds")
+    return kinds.Bounded("twelve chars", [1, 2, 3, 4, 5], True)
+
+
+@pytest.fixture(
+    params=[*MESSAGES, everything, fixed_size, lone, bounded],
+    ids=lambda given: getattr(given, "__name__", type(given).__name__),
+)
 def message(request: pytest.FixtureRequest, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(compiled))
     return request.param() if callable(request.param) else request.param

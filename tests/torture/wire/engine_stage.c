@@ -213,6 +213,13 @@ bool dds_qget_userdata(const dds_qos_t *qos, void **bytes, size_t *count)
     return true;
 }
 bool dds_qget_entity_name(const dds_qos_t *qos, char **name) { return (void)qos, *name = NULL, false; }
+bool dds_qget_partition(const dds_qos_t *qos, uint32_t *count, char ***names)
+{
+    (void)qos;
+    *count = 0;
+    *names = NULL;
+    return true;
+}
 bool dds_qget_transport_priority(const dds_qos_t *qos, int32_t *priority) { return (void)qos, *priority = 0, true; }
 bool dds_qget_reliability(const dds_qos_t *qos, int *kind, int64_t *ns) { return (void)qos, *ns = 0, *kind = 1, true; }
 bool dds_qget_durability(const dds_qos_t *qos, int *kind) { return (void)qos, *kind = 0, true; }
