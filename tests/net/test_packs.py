@@ -41,11 +41,11 @@ def publish_until_packed(host: Host, publisher: rtmw.Publisher[bytes], subscribe
         for _ in range(20):
             assert subscriber.receive(timeout=PATIENCE).value == b"before"
         sent += 20
-        wait_until(lambda: host.crossed("out", "many")["sent"] == sent, "it says another number")
-        return host.crossed("out", "many")["packs"] > 0
+        wait_until(lambda: host.crossed("out", "many", "nodes")["sent"] == sent, "it says another number")
+        return host.crossed("out", "many", "nodes")["packs"] > 0
 
     wait_until(is_packed, "nothing is packed")
-    return host.crossed("out", "many")["packs"]
+    return host.crossed("out", "many", "nodes")["packs"]
 
 
 def test_what_waits_travels_together_with_all_that_each_message_is(pair: Pair) -> None:
