@@ -41,7 +41,7 @@ class SubscriberStats:
     waiting: int
     """Messages in the queues that it has not come to yet."""
     missed: int
-    """Evicted before it came to them: beyond the depth, or the pool was full."""
+    """Evicted before it came to them: beyond the depth, or the pool was full; RELIABLE: lost between hosts, too."""
     expired: int
     """Passed over because their lifetime was over."""
     thinned: int

@@ -3,16 +3,27 @@
 
 static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"domain", "bytes_per_second", "lend_most", NULL};
-    unsigned int domain;
+    static char *names[] = {"domain", "bytes_per_second", "lend_most", "carried", "wire_domain", NULL};
+    unsigned int domain, wire_domain = 0;
+    const char *carried = NULL;
     unsigned long long limit = 0, lend_most = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|KK", names, &domain, &limit, &lend_most)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|KKzI", names, &domain, &limit, &lend_most, &carried,
+                                     &wire_domain))
+        return NULL;
     Engine *self = (Engine *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     self->core->bytes_per_second = limit;
     self->core->lend_most = lend_most;
+    self->core->wire_domain = wire_domain;
+    if (carried && !carried_open(self->core, carried)) {
+        free(self->core);
+        self->core = NULL;
+        self->is_closed = true;
+        Py_DECREF(self);
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried);
+    }
     int code = rtmw_attach(domain, &self->core->region);
     int failed = errno;
     if (code == RTMW_OK && (failed = engine_start(self->core))) {
@@ -21,6 +32,7 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     }
     self->holders = 1;
     if (code == RTMW_OK) return (PyObject *)self;
+    carried_close(self->core);
     free(self->core);
     self->core = NULL;
     self->is_closed = true;
@@ -111,6 +123,7 @@ void engine_let_go(PyObject *object)
     Py_BEGIN_ALLOW_THREADS
     if (engine_end(core)) {
         rtmw_detach(core->region);
+        carried_close(core);
         free(core);
     }
     Py_END_ALLOW_THREADS

@@ -21,8 +21,17 @@ def matched_endpoint(entity: int, writes: bool, handle: int, /) -> EndpointRow |
 class Engine:
     """Attached to a domain, with a thread that sends."""
 
-    def __new__(cls, domain: int, bytes_per_second: int = 0, lend_most: int = 0) -> Engine:
-        """`lend_most`: bytes of messages that DDS may hold where they lie, at a time (lent.c)."""
+    def __new__(
+        cls,
+        domain: int,
+        bytes_per_second: int = 0,
+        lend_most: int = 0,
+        carried: str | None = None,
+        wire_domain: int = 0,
+    ) -> Engine:
+        """`lend_most`: bytes of messages that DDS may hold where they lie, at a time (lent.c). `carried`: the file in
+        which nodes of the region leave to the next one how far lanes were carried (carried.c), of this DDS domain.
+        Raises OSError if it cannot be made."""
 
     def outbound(
         self,

@@ -29,6 +29,7 @@ enum {
     BURST_BYTES = 64 << 10,    /* the same, in bytes */
     BATCH = 32,                /* samples taken from a reader in one call */
     KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
+    CARRIED = 4096,            /* lanes of which is known how far they were carried, over restarts */
     PAUSES = 512,              /* pauses of others that may be in force at a time */
     PAUSES_OF_ONE = 128,       /* the same, of one DDS participant */
     SHARES = 256,              /* of what waits for the bus: a participant has one, and seldom two have the same */
@@ -45,6 +46,24 @@ enum { OCTETS_HEADER = 8 };                           /* bytes before the octets
 /* Of an inbound route, and of a remote writer: its rtmw_reliability, LANE_KEEPS where it keeps messages, and LANE_NODES in
  * the partition of nodes (partitions.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
 enum lane { LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
+
+/* How far a RELIABLE lane was carried, in memory that outlives the node: see carried.c. */
+struct carried {
+    uint64_t key;      /* of topic, type, DDS domain and direction; inbound of the origin, too. 0: nobody's. By CAS */
+    uint64_t sequence; /* of the last sample, as its trailer said. This and the rest: the route that has the key */
+    uint64_t at_ns;    /* CLOCK_MONOTONIC of it */
+    uint32_t bands;    /* outbound. Bit a band of which messages have left: */
+    uint32_t number[BANDS]; /* rtmw_message.number of the last that left, or was dropped for its age */
+    uint8_t pad[4];
+};
+
+_Static_assert(sizeof(struct carried) == 64, "nodes of other versions read it");
+
+/* An entry of that table, as long as it has the key: it may have given way to another lane. */
+struct carried_place {
+    struct carried *entry; /* NULL: there is none */
+    uint64_t key;
+};
 
 struct outbound {
     struct engine *engine;
@@ -71,6 +90,11 @@ struct outbound {
         rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
     } queue[BANDS];
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
+    struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
+    uint64_t ahead;  /* messages that were lost before they were sent: a trailer's number counts them, too */
+    uint64_t missed; /* those of them that the bus could not keep for this route */
+    uint32_t met;    /* bit a band of which it has taken something */
+    bool resumes;    /* it is the first of its lane in this node: it goes on where another node ended */
 };
 
 struct source {
@@ -83,8 +107,10 @@ struct source {
     bool is_node;
     bool is_joined;    /* the reader that takes over has all that is still to come from it */
     uint64_t sequence; /* of the last sample from a node; of a plain writer: its source time. 0: none yet */
+    uint64_t passed;   /* of the last sample of a node that nobody wanted, before there was another one */
     uint64_t doubted;  /* of the last sample of a node that was refused for its number; 0: none since one was taken */
     uint64_t brought;  /* messages of a lane that keeps some */
+    struct carried_place carried; /* how far its lane was carried, by whichever node */
 };
 
 /* A publisher elsewhere, the source time of the newest message of it that routes of a lane have brought, and the node that
@@ -98,6 +124,7 @@ struct sample {
     dds_sample_info_t info;
     uint32_t done;           /* messages of a pack that are on the bus already */
     bool is_whole, is_sound; /* its CRC is right; all of its payloads were looked at */
+    bool is_counted;         /* what was lost before it */
     uint64_t node;           /* the DDS participant that it is from, while it waits */
 };
 
@@ -149,14 +176,16 @@ struct share {
 
 struct engine {
     rtmw_region *region;
+    struct carried *carried; /* CARRIED of them, mapped; NULL: there are none */
+    uint32_t wire_domain;    /* the DDS domain */
     pthread_t sender;
     pthread_mutex_t lock; /* guards the lists; the sender holds it while it sends */
     struct outbound *outbounds;
     struct inbound *inbounds;
-    struct outbound *unflushed;         /* written to last */
-    uint32_t stop, has_ended, stuck;    /* has_ended: the sender; stuck: inbound routes with something waiting */
-    uint64_t lend_most, lent;           /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
-    uint32_t landings;                  /* routes whose publishers are not closed (landing.c) */
+    struct outbound *unflushed;      /* written to last */
+    uint32_t stop, has_ended, stuck; /* has_ended: the sender; stuck: inbound routes with something waiting */
+    uint64_t lend_most, lent;        /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
+    uint32_t landings;               /* routes whose publishers are not closed (landing.c) */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
@@ -240,9 +269,22 @@ uint64_t node_of(const dds_endpoint_t *); /* what `node` is of a source: its DDS
 
 /* sequence.c: lock held */
 enum turn { TURN_NEXT, TURN_PAST, TURN_REFUSED };
-enum turn sequence_turn(struct source *, const struct trailer *); /* may it be published? PAST: it was, already */
-uint64_t sequence_move(struct source *,
-                       const struct trailer *); /* it is published. Returns how many were lost before */
+enum turn sequence_turn(struct source *, const struct trailer *);     /* may it be published? PAST: it was, already */
+uint64_t sequence_gap(const struct source *, const struct trailer *); /* how many were lost before it */
+void sequence_move(struct source *, const struct trailer *);          /* it is published */
+
+/* carried.c */
+bool carried_open(struct engine *, const char *path); /* makes the file, if it is not there. false: errno says why */
+void carried_close(struct engine *);
+struct carried_place carried_find(struct engine *, uint64_t topic, uint64_t origin); /* origin 0: outbound */
+struct carried *carried_at(const struct carried_place *);                            /* NULL: there is none */
+void carried_begin(struct outbound *);                                               /* as it opens */
+void carried_take(struct outbound *, rtmw_message *);       /* it is in its queue; these three: the sender only */
+void carried_pass(struct outbound *, const rtmw_message *); /* it has left, or nobody is to get it */
+void carried_sent(struct outbound *);                       /* `sent` or `ahead` has changed */
+/* Lock held, before it is published: counts what was lost before it, and tells who has missed it. */
+void carried_gap(struct inbound *, const struct source *, struct sample *, const struct trailer *);
+void carried_received(struct source *); /* route's lock held: its sequence has moved */
 
 /* known.c: lock held */
 void known_begin(struct inbound *, uint64_t publisher, uint64_t newest_ns); /* this is on the bus. Before opening */

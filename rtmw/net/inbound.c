@@ -27,20 +27,12 @@ static bool unframe(enum framing framing, bool is_node, const uint8_t **data, si
     return true;
 }
 
-/* A counter that others may bring up by as much as they like. */
-static void count_lost(uint64_t *counter, uint64_t by)
-{
-    uint64_t most = (uint64_t)INT64_MAX - load_relaxed(counter);
-    count_up(counter, by < most ? by : most);
-}
-
-/* All of it is on the bus. What a node sent between its last sample and this one never came: DDS had less room for it,
- * or the link lost it. */
+/* All of it is on the bus. */
 static void remember(struct inbound *i, struct source *s, const struct trailer *trailer)
 {
     if (s->is_node && !trailer_is_checked(trailer)) count_up(&i->unchecked, trailer_messages(trailer));
     if (s->is_node)
-        count_lost(&i->lost, sequence_move(s, trailer));
+        sequence_move(s, trailer);
     else
         s->sequence = trailer->sequence;
 }
@@ -183,11 +175,15 @@ static bool publish_pack(struct inbound *i, struct sample *sample, struct source
 }
 
 /* Is it to be published? It is not if others have brought it, nobody wants it, or its number cannot be. */
-static bool is_wanted(struct inbound *i, struct source *s, const struct trailer *trailer)
+static bool is_wanted(struct inbound *i, struct source *s, struct sample *sample, const struct trailer *trailer)
 {
     enum turn turn = s->is_node ? sequence_turn(s, trailer) : TURN_NEXT;
     if (turn == TURN_REFUSED) count_up(&i->implausible, 1);
-    return turn == TURN_NEXT && (trailer->version != TRAILER_OLD || load_relaxed(&i->wants_old));
+    if (turn == TURN_NEXT) carried_gap(i, s, sample, trailer);
+    bool wants_it = trailer->version != TRAILER_OLD || load_relaxed(&i->wants_old);
+    if (turn == TURN_NEXT && !wants_it)
+        s->passed = trailer->sequence; /* who reads is too late for it: nothing is lost */
+    return turn == TURN_NEXT && wants_it;
 }
 
 /* false: it has to wait. Nothing of a sample is published, and nothing remembered, before all of it was looked at. */
@@ -204,7 +200,7 @@ static bool publish_sample(struct inbound *i, struct sample *sample, struct sour
     if (is_pack ? !open_pack(i, sample, body, trailer.messages, &pack)
                 : !open_single(i, sample, s->is_node, &data, &size))
         return refuse(&i->malformed);
-    if (!is_wanted(i, s, &trailer)) return true;
+    if (!is_wanted(i, s, sample, &trailer)) return true;
     struct arrived m = {data, size, NULL, trailer.publisher, source_time(sample), trailer.lifetime_ns};
     bool done = is_pack ? publish_pack(i, sample, s, trailer.priority, &pack) : publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);
@@ -230,7 +226,7 @@ static bool publish_landed(struct inbound *i, struct sample *sample, struct sour
     struct trailer trailer;
     if (!s->is_node || !trailer_read(end_of(tail), &tail.iov_len, &trailer) || tail.iov_len)
         return refuse(&i->malformed);
-    if (!loan->data || !is_wanted(i, s, &trailer)) return true; /* !data: another reader had it */
+    if (!loan->data || !is_wanted(i, s, sample, &trailer)) return true; /* !data: another reader had it */
     struct arrived m = {NULL, loan->size, loan, trailer.publisher, source_time(sample), trailer.lifetime_ns};
     bool done = publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);

@@ -37,7 +37,7 @@ from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import make_status, members
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
-from rtmw.shm import region_of
+from rtmw.shm import beside, region_of
 
 log = logging.getLogger("rtmw.node")
 
@@ -91,7 +91,10 @@ class Node:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         with _claim(self.settings), self._measured(), Domain(self.settings.domain, pool=self.settings.pool) as domain:
             self._region = region_of(domain.id)
-            self._engine = Engine(self.settings.domain, self.settings.max_rate, domain.pool // _LENT)
+            self._engine = Engine(
+                self.settings.domain, self.settings.max_rate, domain.pool // _LENT,
+                beside(domain.id, domain.region.nonce, "carried"), self.settings.wire_domain,
+            )  # fmt: skip
             try:
                 await self._serve(domain, loop)
             finally:

@@ -82,9 +82,11 @@ void outbound_gather(struct outbound *o)
         if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) return;
         if (is_from_afar(&m)) {
+            if (!o->queue[m.priority].count) carried_pass(o, &m);
             rtmw_release(o->engine->region, m.descriptor);
             continue;
         }
+        carried_take(o, &m);
         m.expires_ns = on_monotonic(m.expires_ns);
         uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
         o->queue[m.priority].message[at] = m;
@@ -197,7 +199,7 @@ static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now,
                                    .version = m->is_old ? TRAILER_OLD : TRAILER_VERSION,
                                    .priority = m->priority,
                                    .publisher = m->publisher,
-                                   .sequence = o->sent + 1,
+                                   .sequence = o->sent + o->ahead + 1,
                                    .lifetime_ns = left_of(m, now)}};
     return lend_may(o, m) ? write_lent(o, &f, m) : write_copy(o, &f, m->source_time_ns);
 }
@@ -211,7 +213,7 @@ static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count
                                    .version = TRAILER_PACK,
                                    .priority = (uint8_t)band,
                                    .messages = (uint8_t)count,
-                                   .sequence = o->sent + count}};
+                                   .sequence = o->sent + o->ahead + count}};
     uint64_t newest = 0;
     for (uint32_t n = 0; n < count; n++) {
         const rtmw_message *m = message_at(o, band, n);
@@ -260,9 +262,12 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
     uint64_t bytes = 0;
     for (uint32_t n = 0; n < count; n++) {
         bytes += message_at(o, band, 0)->size;
+        carried_pass(o, message_at(o, band, 0));
         drop_first(o, band);
     }
     count_up(code == DDS_OK ? &o->sent : &o->refused, count);
+    if (code != DDS_OK) o->ahead += count;
+    carried_sent(o);
     if (code == DDS_OK) count_up(&o->bytes, bytes);
     return code == DDS_OK ? bytes : 0;
 }
@@ -274,6 +279,7 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most)
     for (uint32_t n = 0; n < most && bytes < BURST_BYTES && o->queue[band].count;) {
         if (is_expired(message_at(o, band, 0), now)) {
             count_up(&o->expired, 1);
+            carried_pass(o, message_at(o, band, 0));
             drop_first(o, band);
             n++;
             continue;
@@ -300,6 +306,7 @@ int outbound_open(struct outbound *o)
 {
     dds_return_t code = dds_get_entity_sertype(o->writer, &o->type);
     if (code != DDS_OK) return code;
+    carried_begin(o);
     pthread_mutex_lock(&o->engine->lock);
     o->next = o->engine->outbounds;
     o->engine->outbounds = o;

@@ -4,7 +4,7 @@
  * JUMP_MOST at most: the difference was lost on the way; (3) less, by REPEATED_MOST at most: another reader of the lane
  * had it; (4) anything else: it is refused, and counted, and the source stays where it is. A sample that follows the one
  * that was refused is taken again (as in RFC 3550, appendix A.1), so that no number mutes a source for good. A node that is
- * started again has other DDS writers, and so other sources.
+ * started again has other DDS writers, and so other sources; its numbers go on where those of the last node ended (carried.c).
  */
 #include "engine.h"
 
@@ -22,11 +22,19 @@ enum turn sequence_turn(struct source *s, const struct trailer *t)
     return TURN_REFUSED;
 }
 
-uint64_t sequence_move(struct source *s, const struct trailer *t)
+uint64_t sequence_gap(const struct source *s, const struct trailer *t)
 {
-    uint64_t before = t->sequence - trailer_messages(t), lost = before > s->sequence ? before - s->sequence : 0;
-    if (!s->sequence || lost > JUMP_MOST) lost = 0;
+    uint64_t last = s->sequence, before = t->sequence - trailer_messages(t);
+    const struct carried *carried = last ? NULL : carried_at(&s->carried);
+    if (carried) last = load_relaxed(&carried->sequence);
+    if (last && last < s->passed) last = s->passed;
+    uint64_t lost = last && before > last ? before - last : 0;
+    return lost > JUMP_MOST ? 0 : lost;
+}
+
+void sequence_move(struct source *s, const struct trailer *t)
+{
     s->sequence = t->sequence;
     s->doubted = 0;
-    return lost;
+    carried_received(s);
 }

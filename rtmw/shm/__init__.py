@@ -15,6 +15,7 @@ from rtmw.shm._core import (
 )
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
+    beside,
     create,
     domain_bytes,
     domains,
@@ -38,6 +39,7 @@ __all__ = [
     "Region",
     "Sample",
     "Subscriber",
+    "beside",
     "create",
     "domain_bytes",
     "domains",

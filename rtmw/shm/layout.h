@@ -43,7 +43,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 5u
+#define RTMW_LAYOUT_VERSION 6u
 
 enum {
     LINE = 64,
@@ -276,8 +276,11 @@ struct publisher_block {
 struct subscriber_block {
     uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
     uint32_t type, depth, history;
-    uint8_t reliability, exact, pad0[26]; /* exact: 1 is matched with publishers of this reliability alone */
-    uint64_t cursor[BANDS];               /* the message it took last: held, unless the index is NIL. The owner only */
+    uint8_t reliability, exact, pad0[2]; /* exact: 1 is matched with publishers of this reliability alone */
+    uint64_t opened_ns;                  /* CLOCK_MONOTONIC. The owner, before ACTIVE */
+    uint64_t missed_afar; /* messages for it that were lost between hosts: publishers, by fetch_add; the owner: 0 */
+    uint8_t pad1[8];
+    uint64_t cursor[BANDS]; /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types;  /* the owner only: messages of types it does not take */
     uint64_t stall;        /* see stall_make: publishers, by CAS, while they wait for it; the owner: 0 */
@@ -382,6 +385,7 @@ RTMW_PIN(offsetof(struct topic, name) == 128);
 RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
 RTMW_PIN(offsetof(struct publisher_block, lifetime_ns) == 24);
 RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
+RTMW_PIN(offsetof(struct subscriber_block, opened_ns) == 40);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
 RTMW_PIN(offsetof(struct subscriber_block, taken) == 216 && offsetof(struct subscriber_block, accepted_ns) == 248);

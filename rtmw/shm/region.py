@@ -106,8 +106,8 @@ def unlink(domain: int) -> list[str]:
     control, _ = _core.names(domain, 0)
     if not os.path.exists(SHM + control):
         raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")
-    blocks = _objects(rf"rtmw\.{domain}\.blocks\.[0-9a-f]+")
-    used = [control, *(f"/{name}" for name in blocks if not _is_being_made(name) or _is_named(name))]
+    beside = _objects(rf"rtmw\.{domain}\.(blocks|carried)\.[0-9a-f]+")
+    used = [control, *(f"/{name}" for name in beside if not _is_being_made(name) or _is_named(name))]
     names = [*used, *(name for name in leftovers(domain) if name not in used)]
     try:
         for name in names:
@@ -126,6 +126,11 @@ def region_of(domain: int) -> int | None:
         return None
 
 
+def beside(domain: int, nonce: int, what: str) -> str:
+    """The path of a file that belongs to a region, and is removed with it."""
+    return f"{SHM}/rtmw.{domain}.{what}.{nonce:016x}"
+
+
 def domains() -> list[int]:
     """Numbers of the domains that exist on this host."""
     return sorted(int(name.split(".")[1]) for name in _objects(r"rtmw\.\d+\.control"))
@@ -137,7 +142,7 @@ def _objects(pattern: str) -> list[str]:
 
 
 def leftovers(domain: int | None = None) -> list[str]:
-    """Objects of creators that died before their region had a name, and blocks that no region names any more."""
+    """Objects of creators that died before their region had a name, and what belonged to a region that is gone."""
     of = r"\d+" if domain is None else str(domain)
     return [f"/{name}" for name in _objects(rf"rtmw\.{of}\..*") if _is_left_over(name)]
 
@@ -153,8 +158,8 @@ def remove_leftovers(domain: int | None = None) -> list[str]:
 def _is_left_over(name: str) -> bool:
     if re.fullmatch(r"rtmw\.\d+\.new\.\d+\.[0-9a-f]+", name):
         return not _creator_lives(name)
-    is_blocks = re.fullmatch(r"rtmw\.\d+\.blocks\.[0-9a-f]+", name)
-    return is_blocks is not None and not _is_being_made(name) and not _is_named(name)
+    is_beside = re.fullmatch(r"rtmw\.\d+\.(blocks|carried)\.[0-9a-f]+", name)
+    return is_beside is not None and not _is_being_made(name) and not _is_named(name)
 
 
 def _creator_lives(new: str) -> bool:
@@ -171,15 +176,15 @@ def _creator_lives(new: str) -> bool:
     return False
 
 
-def _is_being_made(blocks: str) -> bool:
+def _is_being_made(beside: str) -> bool:
     """Is their creator still at work? To be asked before `_is_named`: a creator names them first and is done then."""
-    halves = _objects(rf"rtmw\.\d+\.new\.\d+\.{blocks.rpartition('.')[2]}")
+    halves = _objects(rf"rtmw\.\d+\.new\.\d+\.{beside.rpartition('.')[2]}")
     return any(_creator_lives(name) for name in halves)
 
 
-def _is_named(blocks: str) -> bool:
-    """Does the control object of their domain name these blocks?"""
-    _, domain, _, nonce = blocks.split(".")
+def _is_named(beside: str) -> bool:
+    """Does the control object of their domain name these blocks, or the blocks that this lies beside?"""
+    _, domain, _, nonce = beside.split(".")
     control, _ = _core.names(int(domain), 0)
     try:
         with open(SHM + control, "rb") as file:

@@ -158,7 +158,8 @@ typedef struct {
     uint32_t descriptor;
     uint16_t type;
     uint8_t priority;
-    bool is_old; /* published before the subscriber came */
+    bool is_old;     /* published before the subscriber came */
+    uint32_t number; /* messages within topic and priority, up to it, that are offered to the subscriber, modulo 2^32 */
 } rtmw_message;
 
 #define RTMW_RESERVE 128u /* an eighth: what Python programs ask for */
@@ -204,6 +205,9 @@ RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
 /* Refused, a loan stays lent: publish it again, or drop it. What was published or dropped is RTMW_BAD_LOAN ever after. */
 RTMW_API int rtmw_loan_publish(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);
 RTMW_API int rtmw_loan_drop(rtmw_publisher *, rtmw_loan *);
+/* For who passes on what another has published: so many messages never came, the first of them after `since_ns`
+ * (CLOCK_MONOTONIC). The RELIABLE subscribers that were open by then count them as missed. Nothing, unless RELIABLE. */
+RTMW_API void rtmw_publisher_lost(rtmw_publisher *, uint64_t messages, uint64_t since_ns);
 /* After RTMW_FULL or RTMW_NO_MEMORY: wait until it is worth trying again. RTMW_OK, RTMW_TIMEOUT, RTMW_INTERRUPTED.
  * UINT64_MAX: no limit. Another publisher may be quicker, so that the next try is refused again. */
 RTMW_API int rtmw_publisher_wait(rtmw_publisher *, uint64_t timeout_ns);

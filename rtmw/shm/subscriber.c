@@ -85,7 +85,7 @@ static void clear_counters(struct subscriber_block *block)
 {
     uint64_t *counters[] = {&block->received,    &block->bytes,     &block->missed,           &block->expired,
                             &block->thinned,     &block->unmatched, &block->deadlines_missed, &block->lapses,
-                            &block->other_types, &block->stall};
+                            &block->other_types, &block->stall,     &block->missed_afar};
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) store_relaxed(counters[i], 0);
 }
 
@@ -141,6 +141,7 @@ static void fill_block(rtmw_subscriber *s)
     struct subscriber_block *block = s->block;
     clear_counters(block);
     store_relaxed(&block->accepted_ns, 0);
+    store_relaxed(&block->opened_ns, monotonic_ns());
     store_relaxed(&block->armed, 0u);
     store_relaxed(&block->own_socket, 0u);
     store_relaxed(&block->type, s->type);
@@ -281,7 +282,8 @@ void rtmw_subscriber_alive(rtmw_subscriber *s)
 void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counters)
 {
     const struct subscriber_block *block = s->block;
-    *counters = (rtmw_subscriber_counters){load_relaxed(&block->received), load_relaxed(&block->missed),
+    *counters = (rtmw_subscriber_counters){load_relaxed(&block->received),
+                                           load_relaxed(&block->missed) + load_relaxed(&block->missed_afar),
                                            load_relaxed(&block->expired), load_relaxed(&block->thinned),
                                            load_relaxed(&block->lapses)};
 }

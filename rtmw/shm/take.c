@@ -178,8 +178,9 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     outcome_taken(s, band, d, size);
     uint64_t expires = expires_realtime_ns(s->region, d, now);
     *message = (rtmw_message){
-        data,         size,           s->sequence[band], d->source_time_ns, expires,
-        d->publisher, s->index[band], d->type,           (uint8_t)band,     s->sequence[band] <= s->began[band]};
+        data,          size,           s->sequence[band], d->source_time_ns, expires,
+        d->publisher,  s->index[band], d->type,           (uint8_t)band,     s->sequence[band] <= s->began[band],
+        s->taken[band]};
     if (is_large(s->region, d)) rest(s, band);
     return RTMW_OK;
 }
