@@ -50,6 +50,14 @@ static PyObject *Engine_limit(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Engine_pace(PyObject *self, PyObject *given)
+{
+    struct engine *core = open_engine(self);
+    long descriptor = core ? PyLong_AsLong(given) : -1;
+    if (!core || PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(pacing_open(core, (int)descriptor));
+}
+
 static PyObject *Engine_flow(PyObject *self, PyObject *args)
 {
     int writer, reader;
@@ -124,6 +132,7 @@ void engine_let_go(PyObject *object)
     if (engine_end(core)) {
         rtmw_detach(core->region);
         carried_close(core);
+        pacing_close(core);
         free(core);
     }
     Py_END_ALLOW_THREADS
@@ -157,6 +166,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"inbound", (PyCFunction)(void (*)(void))Engine_inbound,
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
+                                       {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
                                        {"spread", Engine_spread, METH_O | METH_STATIC, NULL},

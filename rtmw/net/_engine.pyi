@@ -81,6 +81,10 @@ class Engine:
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""
 
+    def pace(self, descriptor: int, /) -> bool:
+        """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).
+        False: no more of them are looked at."""
+
     def flow(self, writer: int, reader: int, /) -> None:
         """Tell other nodes what to pause, and hear it of them, through these DDS entities (flow.py)."""
 

@@ -30,6 +30,7 @@ enum {
     BATCH = 32,                /* samples taken from a reader in one call */
     KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
     CARRIED = 4096,            /* lanes of which is known how far they were carried, over restarts */
+    SOCKETS_MOST = 8,          /* that are looked at, to pace what is sent */
     PAUSES = 512,              /* pauses of others that may be in force at a time */
     PAUSES_OF_ONE = 128,       /* the same, of one DDS participant */
     SHARES = 256,              /* of what waits for the bus: a participant has one, and seldom two have the same */
@@ -174,6 +175,15 @@ struct share {
     uint64_t count, bytes;
 };
 
+/* How much of what was sent has not left this host: see pacing.c. The sender's, as it holds the lock. */
+struct pacing {
+    int socket[SOCKETS_MOST]; /* those that DDS sends with */
+    uint32_t count, band;     /* band: the one whose code point they have; BANDS: none yet */
+    uint64_t rate;            /* bytes a second, as the kernel counts them; 0: not known */
+    uint64_t queued, looked_ns;
+    bool has_waited; /* nothing was sent since that look */
+};
+
 struct engine {
     rtmw_region *region;
     struct carried *carried; /* CARRIED of them, mapped; NULL: there are none */
@@ -186,6 +196,9 @@ struct engine {
     uint32_t stop, has_ended, stuck; /* has_ended: the sender; stuck: inbound routes with something waiting */
     uint64_t lend_most, lent;        /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
     uint32_t landings;               /* routes whose publishers are not closed (landing.c) */
+    struct pacing pacing;
+    uint64_t paced_ns; /* when it may be sent again, as far as the line is concerned; 0: at once */
+    uint32_t unflushed_band;
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
@@ -216,9 +229,16 @@ bool outbound_is_delivered(struct outbound *);
 bool outbound_may_take(const struct outbound *);
 void outbound_gather(struct outbound *);
 void outbound_adjust(struct outbound *, uint32_t depth, uint64_t min_interval_ns);
-/* Sends from one band until `most` messages have left, or the route is blocked. Returns the bytes sent. */
-uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most);
+/* Sends from one band until `most` messages or `most_bytes` have left, or the route is blocked. Returns the bytes sent. */
+uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most, uint64_t most_bytes);
 void outbound_forget(struct outbound *);
+
+/* pacing.c: lock held, but for open and close */
+bool pacing_open(struct engine *, int descriptor); /* of a socket that DDS sends with. false: there are too many */
+void pacing_close(struct engine *);
+uint64_t pacing_wait(struct engine *, uint64_t now); /* 0: something may be sent. Else when to ask again */
+uint64_t pacing_burst(const struct engine *);        /* bytes that may be sent before it is asked again */
+void pacing_mark(struct engine *, uint32_t band);    /* datagrams of this band follow */
 
 /* keyless.c */
 /* A sample of our own, `bytes` long with its head; zeros behind it. NULL: no memory. */

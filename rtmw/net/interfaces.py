@@ -51,8 +51,18 @@ _CHOSEN = (
 )
 
 
+def sending() -> list[int]:
+    """Descriptors of the sockets that DDS sends with."""
+    return [descriptor for descriptor, _, _ in _sockets()]
+
+
 def _bound() -> Iterator[tuple[str, str]]:
     """Addresses that datagram sockets of this process are bound to, each with the name of its interface."""
+    return ((address, name) for _, address, name in _sockets())
+
+
+def _sockets() -> Iterator[tuple[int, str, str]]:
+    """Datagram sockets of this process that are bound to an address of an interface: descriptor, address and name."""
     names = {entry.address.partition("%")[0]: name for name, of in psutil.net_if_addrs().items() for entry in of}
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # closed meanwhile, or no socket
@@ -66,4 +76,4 @@ def _bound() -> Iterator[tuple[str, str]]:
                 is_datagram = one.type == socket.SOCK_DGRAM and one.family in (socket.AF_INET, socket.AF_INET6)
                 address: str = one.getsockname()[0].partition("%")[0] if is_datagram else ""
             if address in names:
-                yield address, names[address]
+                yield int(descriptor.name), address, names[address]

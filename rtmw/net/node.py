@@ -128,6 +128,8 @@ class Node:
             ) from error
         self._guid = participant.guid.hex
         self._interfaces = interfaces.used(self.settings)
+        for descriptor in interfaces.sending():
+            self._engine.pace(descriptor)
         self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
         self._flow = FlowControl(self._engine, participant)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)

@@ -228,23 +228,25 @@ static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count
 }
 
 /* How many of the waiting messages of a band may leave in one sample, from the first one on: 1 at least. */
-static uint32_t together(struct outbound *o, uint32_t band, uint32_t most, uint64_t now)
+static uint32_t together(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes, uint64_t now)
 {
     uint32_t count = 1;
     uint64_t bytes = message_at(o, band, 0)->size;
     if (most > PACK_MOST) most = PACK_MOST;
     if (most > o->queue[band].count) most = o->queue[band].count;
+    if (most_bytes > PACK_BYTES) most_bytes = PACK_BYTES;
     for (; count < most; count++) {
         const rtmw_message *m = message_at(o, band, count);
-        if (is_expired(m, now) || (bytes += m->size) > PACK_BYTES) break;
+        if (is_expired(m, now) || (bytes += m->size) > most_bytes) break;
     }
     return count;
 }
 
 /* Some of the first messages of a band, none of which has expired; how many, which is 1 at least. */
-static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uint64_t now, dds_return_t *code)
+static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes, uint64_t now,
+                           dds_return_t *code)
 {
-    uint32_t count = together(o, band, most, now);
+    uint32_t count = together(o, band, most, most_bytes, now);
     struct known_to_all is = packing_begin(o);
     if (count < PACK_MESSAGES_LEAST || !is.packs) count = 1;
     *code = count > 1 ? write_pack(o, band, count, now, is.crcs) : write_one(o, message_at(o, band, 0), now, is.crcs);
@@ -272,11 +274,11 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
     return code == DDS_OK ? bytes : 0;
 }
 
-uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most)
+uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes)
 {
     uint64_t bytes = 0, now = now_monotonic_ns();
     dds_return_t code;
-    for (uint32_t n = 0; n < most && bytes < BURST_BYTES && o->queue[band].count;) {
+    for (uint32_t n = 0; n < most && bytes < most_bytes && o->queue[band].count;) {
         if (is_expired(message_at(o, band, 0), now)) {
             count_up(&o->expired, 1);
             carried_pass(o, message_at(o, band, 0));
@@ -284,7 +286,7 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most)
             n++;
             continue;
         }
-        uint32_t count = write_some(o, band, most - n, now, &code);
+        uint32_t count = write_some(o, band, most - n, most_bytes - bytes, now, &code);
         if (code == DDS_TIMEOUT) {
             count_up(&o->blocked, 1);
             o->retry_ns = now_monotonic_ns() + RETRY_NS;

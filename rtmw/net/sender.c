@@ -2,7 +2,8 @@
  *
  * DDS advertises a priority and does not act on it, so the order is made here: what is handed to DDS next is always of
  * the highest band that any topic has, the topics of a band in turn. After BURST messages or BURST_BYTES it is looked
- * again at what has come, so an urgent message waits for that much at most.
+ * again at what has come, so an urgent message waits for that much at most; and for what the kernel has of earlier ones,
+ * which pacing.c keeps small.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -82,10 +83,14 @@ static bool send_from_band(struct engine *e, uint32_t band)
 {
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (!o->queue[band].count || o->retry_ns || o->held) continue;
-        if (e->unflushed != o) flush(e);
+        if (e->unflushed != o || e->unflushed_band != band) flush(e);
         uint32_t before = o->taken;
         e->unflushed = o;
-        occupy_link(e, outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST));
+        e->unflushed_band = band;
+        pacing_mark(e, band);
+        uint64_t most = pacing_burst(e);
+        occupy_link(e, outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST, most));
+        if (most < BURST_BYTES) flush(e); /* or it is not seen how much waits */
         if (o->taken != before) return true;
     }
     return false;
@@ -95,6 +100,7 @@ static bool send_from_band(struct engine *e, uint32_t band)
 static bool send_burst(struct engine *e, uint64_t now)
 {
     if (e->free_ns > now && load_relaxed(&e->bytes_per_second)) return false;
+    if ((e->paced_ns = pacing_wait(e, now))) return false;
     for (uint32_t band = BANDS; band-- > 0;)
         if (send_from_band(e, band)) {
             rotate(e);
@@ -120,6 +126,7 @@ static uint64_t next_try(const struct engine *e, uint64_t now)
 {
     uint64_t at = load_relaxed(&e->stuck) ? now + RETRY_NS : UINT64_MAX;
     if (e->free_ns > now && e->free_ns < at) at = e->free_ns;
+    if (e->paced_ns && e->paced_ns < at) at = e->paced_ns;
     for (const struct outbound *o = e->outbounds; o; o = o->next)
         if (o->retry_ns && o->retry_ns < at) at = o->retry_ns;
     return at;

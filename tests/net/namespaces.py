@@ -17,10 +17,14 @@ from tests.net.hosts import Place
 INTERFACE = "eth0"
 
 
-def run_ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
+def run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
     if done.returncode:
-        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def run_ip(*words: str) -> None:
+    run("ip", *words)
 
 
 class Network:
@@ -94,6 +98,14 @@ class Network:
     def unmute(self, host: int, to: int) -> None:
         run_ip("-n", self._name(str(host)), "route", "del", "blackhole", f"{self.address(to)}/32")
 
+    def narrow(self, host: int, bits_per_second: int) -> None:
+        """What a host sends leaves no faster than this; more waits on the host itself."""
+        burst = max(1600, bits_per_second // 8000)  # bytes: what a millisecond takes, a datagram at least
+        limits = ["rate", f"{bits_per_second}bit", "burst", str(burst), "limit", "10000000"]
+        run(
+            "ip", "netns", "exec", self._name(str(host)), "tc", "qdisc", "add", "dev", INTERFACE, "root", "tbf", *limits
+        )
+
     def close(self) -> None:
         while self._made:
             with suppress(OSError):
@@ -109,4 +121,17 @@ def obstacle() -> str | None:
         Network(1).close()
     except OSError as error:
         return f"network namespaces cannot be made here: {error}"
+    return None
+
+
+@lru_cache
+def obstacle_to_narrowing() -> str | None:
+    """Why no line can be made slow on this machine, if there are namespaces; None: it can."""
+    network = Network(1)
+    try:
+        network.narrow(0, 1_000_000)
+    except OSError as error:
+        return f"slow lines need `tc` (Debian: iproute2) and a kernel with its tbf: {error}"
+    finally:
+        network.close()
     return None

@@ -12,6 +12,7 @@ FILES = [
     "tests/net/test_namespaces.py",
     "tests/net/test_flow.py",
     "tests/net/test_overload.py",
+    "tests/net/test_pacing.py",
     "tests/torture/test_wire_engine.py",
 ]
 ROUNDS = 3
