@@ -50,6 +50,15 @@ static PyObject *Engine_limit(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Engine_finish(PyObject *self, PyObject *unused)
+{
+    struct engine *core = open_engine(self);
+    (void)unused;
+    if (!core) return NULL;
+    store_relaxed(&core->last_ns, now_realtime_ns());
+    Py_RETURN_NONE;
+}
+
 static PyObject *Engine_pace(PyObject *self, PyObject *given)
 {
     struct engine *core = open_engine(self);
@@ -166,6 +175,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"inbound", (PyCFunction)(void (*)(void))Engine_inbound,
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
+                                       {"finish", Engine_finish, METH_NOARGS, NULL},
                                        {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},

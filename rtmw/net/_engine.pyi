@@ -81,6 +81,9 @@ class Engine:
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""
 
+    def finish(self) -> None:
+        """Of each topic and priority, take no more than what is published by now, and one message."""
+
     def pace(self, descriptor: int, /) -> bool:
         """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).
         False: no more of them are looked at."""

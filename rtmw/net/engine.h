@@ -77,6 +77,7 @@ struct outbound {
     uint64_t topic;          /* what flow.c calls it */
     bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
     bool held;               /* nothing is sent: another writer takes over */
+    uint32_t has_last;       /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
     uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
     uint64_t retry_ns;            /* not before; 0: not blocked */
@@ -199,6 +200,7 @@ struct engine {
     struct pacing pacing;
     uint64_t paced_ns; /* when it may be sent again, as far as the line is concerned; 0: at once */
     uint32_t unflushed_band;
+    uint64_t last_ns; /* CLOCK_REALTIME: what is published from then on is left to the next node; 0: never */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;

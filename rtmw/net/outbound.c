@@ -62,7 +62,7 @@ void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_n
 
 bool outbound_may_take(const struct outbound *o)
 {
-    return o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+    return !load_relaxed(&o->has_last) && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 
 /* While it waits here, a message expires as it does on the bus: not by a wall clock that is set. 0: never. */
@@ -87,6 +87,8 @@ void outbound_gather(struct outbound *o)
             continue;
         }
         carried_take(o, &m);
+        uint64_t last_ns = load_relaxed(&o->engine->last_ns);
+        if (last_ns && m.source_time_ns > last_ns) store_relaxed(&o->has_last, 1u);
         m.expires_ns = on_monotonic(m.expires_ns);
         uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
         o->queue[m.priority].message[at] = m;
@@ -300,7 +302,9 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
 
 bool outbound_is_delivered(struct outbound *o)
 {
-    if (load_relaxed(&o->taken) || rtmw_wait(o->subscriber, 0, 0) == RTMW_OK || load_relaxed(&o->taken)) return false;
+    if (load_relaxed(&o->taken)) return false;
+    if (!load_relaxed(&o->has_last) && rtmw_wait(o->subscriber, 0, 0) == RTMW_OK) return false;
+    if (load_relaxed(&o->taken)) return false;
     return dds_wait_for_acks(o->writer, 0) == DDS_OK;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -63,6 +64,31 @@ def test_a_node_that_ends_in_order_hands_over_what_it_has(hosts: tuple[Host, Hos
     publish_all(publisher)
     assert here.stop() == 0
     hears_all(subscriber)
+
+
+def test_a_node_that_ends_in_order_is_not_kept_by_publishers_that_go_on(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    here.start("--max-rate", "100K")
+    there.start()
+    subscriber = rtmw.Subscriber("last/words", domain=there.domain, reliability=Reliability.RELIABLE, depth=COUNT)
+    publisher = reliable(here)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    ends = threading.Event()
+
+    def go_on() -> None:
+        while not ends.is_set():
+            publisher.publish(bytes(100))
+            subscriber.take_many(1000)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        wait_until(lambda: subscriber.stats().received > COUNT, "no stream")
+        assert here.stop() == 0
+        assert "not delivered" not in here.said
+    finally:
+        ends.set()
+        thread.join()
 
 
 def test_a_stream_goes_on_whole_when_another_subscriber_joins(pair: tuple[Host, Host]) -> None:
