@@ -179,7 +179,11 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
     parser.add_argument("--pool", metavar="BYTES", help="memory of the domain, if the node is the first there (64M)")
     parser.add_argument("--dds-domain", type=domain_number, metavar="N", help="DDS domain (default: the domain)")
-    parser.add_argument("--interface", metavar="NAME", help="network interface (default: loopback: this host only)")
+    parser.add_argument(
+        "--interface",
+        metavar="NAME",
+        help="network interface, or several with commas (default: loopback: this host only)",
+    )
     parser.add_argument("--peers", nargs="+", metavar="HOST", help="hosts to look for, where multicast does not reach")
     parser.add_argument("--topics-out", nargs="+", metavar="PATTERN", help="topics that may leave (default: all)")
     parser.add_argument("--topics-in", nargs="+", metavar="PATTERN", help="topics that may come in (default: all)")

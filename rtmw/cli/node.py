@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rtmw.cli.common import CommandError
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
 from rtmw.net.settings import Settings, make_settings
 from rtmw.net.unit import systemd_unit
+
+STDERR = 2
 
 
 class _Lines(logging.Formatter):
@@ -67,8 +70,22 @@ def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
     import uvloop
 
+    from rtmw.net.network import NetworkChanged
     from rtmw.net.node import Node
 
     base = _base()
     node = Node(make_settings(path, given, base), (lambda: make_settings(path, given, base)) if path else None)
-    uvloop.run(node.run())
+    try:
+        uvloop.run(node.run())
+    except NetworkChanged as change:
+        logging.getLogger("rtmw.node").warning("%s; the node begins anew", change)
+        _begin_anew()
+
+
+def _begin_anew() -> NoReturn:
+    """As the same process, with what it was started with. Nothing stays of what DDS has opened."""
+    for descriptor in os.listdir("/proc/self/fd"):
+        if int(descriptor) > STDERR:
+            with suppress(OSError):  # the one of the list itself
+                os.set_inheritable(int(descriptor), False)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

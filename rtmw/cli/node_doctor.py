@@ -44,6 +44,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield receive_buffer()
         return
     yield node(status)
+    if status.get("cut_off"):
+        yield Check("network", status["cut_off"], "give the interface an address; the node goes on by itself")
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()

@@ -80,7 +80,7 @@ struct carried *carried_at(const struct carried_place *place)
 
 void carried_begin(struct outbound *o)
 {
-    if (!o->reliable) return;
+    if (!o->reliable || o->is_plain) return;
     o->resumes = o->sent == 0;
     o->carried = carried_find(o->engine, o->topic, 0);
     const struct carried *c = carried_at(&o->carried);

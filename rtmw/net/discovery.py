@@ -157,8 +157,8 @@ class Program:
     def of(cls, row: ParticipantRow) -> Program:
         """What is not understood is left out: a program need not say anything of itself."""
         data, (host, pid, name, places) = row[1], (_shown(text) for text in row[2:])
-        udp = [place for place in places.split(",") if place.startswith("udp/")]
-        address = udp[-1].removeprefix("udp/").partition("@")[0] if udp else ""
+        udp = [place for place in places.split(",") if place.startswith(("udp/", "udp6/"))]
+        address = udp[-1].partition("/")[2].partition("@")[0] if udp else ""
         node = _read(data[len(MARK) :]) if data is not None and data.startswith(MARK) else {}
         domain = node.get("domain")
         return cls(

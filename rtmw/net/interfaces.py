@@ -31,17 +31,19 @@ def are_named_by_experts() -> bool:
     return any("<NetworkInterface" in text for text in texts)
 
 
-def used(settings: Settings) -> Used:
+def used_by(settings: Settings) -> Used:
     """To be asked once the DDS domain is joined."""
-    bound = dict(_bound())
-    names = ", ".join(dict.fromkeys(bound.values()))
+    used = dict(bound())
+    names = ", ".join(dict.fromkeys(used.values()))
     if are_named_by_experts():
-        return Used(names or (settings.wire_interface or ""), "CYCLONEDDS_URI names it")
+        return Used(names or (", ".join(settings.wire_interfaces)), "CYCLONEDDS_URI names it")
     if settings.interface is not None:
-        return Used(settings.interface, "it was named")
+        missing = [name for name in settings.wire_interfaces if names and name not in used.values()]
+        without = f", but {' and '.join(missing)} without an address" if missing else ""
+        return Used(names or settings.interface, f"it was named{without}")
     if not settings.peers:
-        return Used(names or (settings.wire_interface or ""), _LOOPBACK)
-    return Used(names, f"{', '.join(bound)}; {_CHOSEN}")
+        return Used(names or (", ".join(settings.wire_interfaces)), _LOOPBACK)
+    return Used(names, f"{', '.join(used)}; {_CHOSEN}")
 
 
 _LOOPBACK = "neither interface nor peers are named: it reaches this host only"
@@ -56,7 +58,7 @@ def sending() -> list[int]:
     return [descriptor for descriptor, _, _ in _sockets()]
 
 
-def _bound() -> Iterator[tuple[str, str]]:
+def bound() -> Iterator[tuple[str, str]]:
     """Addresses that datagram sockets of this process are bound to, each with the name of its interface."""
     return ((address, name) for _, address, name in _sockets())
 

@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -29,12 +29,13 @@ from rtmw.net.flow import FlowControl
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
+from rtmw.net.network import Line, Network, NetworkChanged, choose, why_none
 from rtmw.net.peers import addresses
 from rtmw.net.predecessor import Farewells, dead_predecessors
 from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
-from rtmw.net.status import make_status, members
+from rtmw.net.status import make_status, make_waiting, members
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
 from rtmw.shm import beside, region_of
@@ -76,6 +77,8 @@ class Node:
         self._since = time.time()
         self._metrics: Metrics | None = None
         self._refusals = Refusals()
+        self._cut_off: str | None = None
+        """Which address is gone."""
         self._warned: dict[int, str] = {}
         """Nodes whose clock was said to be wrong, and of which host each is."""
 
@@ -119,15 +122,21 @@ class Node:
         spread_types()
         self._farewells = Farewells(dead_predecessors(domain, self.settings))
         described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
+        network = Network(self.settings)
+        line = await self._find_line(domain)
+        if line is None:
+            return
+        peers = addresses(self.settings.peers, line.is_ipv6)
         try:
-            kept, participant = wire.join(replace(self.settings, peers=addresses(self.settings.peers)), described)
+            kept, participant = wire.join(replace(self.settings, peers=peers), described, line)
         except DDSException as error:
             raise NodeError(
                 f"DDS domain {self.settings.wire_domain} cannot be joined: {error}; the DDS library has said why: an "
                 "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
             ) from error
         self._guid = participant.guid.hex
-        self._interfaces = interfaces.used(self.settings)
+        network.joined()
+        self._interfaces = interfaces.used_by(self.settings)
         for descriptor in interfaces.sending():
             self._engine.pace(descriptor)
         self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
@@ -140,11 +149,17 @@ class Node:
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
+            is_cut_off = False
             try:
-                await self._steps(domain, status)
+                await self._steps(domain, status, network)
+            except NetworkChanged:
+                is_cut_off = True
+                raise
             finally:
-                notify("STOPPING=1")
-                await self._hand_over()
+                if not is_cut_off:  # else nobody can be handed anything, and the node is back at once
+                    notify("STOPPING=1")
+                    await self._hand_over()
+                network.close()
                 self._janitor.close()
                 self._bridge.close()
                 self._beacons.close()
@@ -161,11 +176,41 @@ class Node:
                 return
             await asyncio.sleep(0.01)
 
-    async def _steps(self, domain: Domain, status: Publisher[bytes]) -> None:
+    async def _find_line(self, domain: Domain) -> Line | None:
+        """Wait until there is an interface to use. None: the node is to end."""
+        assert self._stopping is not None
+        line = choose(self.settings)
+        if line is not None:
+            return line
+        log.warning("%s", why_none(self.settings))
+        with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
+            while line is None and not self._stopping.is_set():
+                told = make_waiting(self.settings, why_none(self.settings), self._since)
+                status.publish(json.dumps(told).encode())
+                notify("READY=1")
+                notify("WATCHDOG=1")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), _STEP_S)
+                line = choose(self.settings)
+        return line
+
+    def _see_network(self, network: Network) -> None:
+        """Of addresses that are gone it is said once; where there are others, the node begins anew."""
+        if not network.has_news():
+            return
+        lost = network.lost()
+        if network.wants_restart():
+            raise NetworkChanged(f"{f'{lost}: there is' if lost else 'there is another interface to use'}")
+        if lost and lost != self._cut_off:
+            log.warning("%s", lost)
+        self._cut_off = lost
+
+    async def _steps(self, domain: Domain, status: Publisher[bytes], network: Network) -> None:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
         told, is_ready = 0.0, False  # ready: it has said how it is, by which the next node knows it again
         while not self._stopping.is_set():
+            self._see_network(network)
             topics, barrier = neighbours.look(domain), self._refusals.barrier
             with barrier("step"):
                 self._bridge.step(topics)
@@ -216,6 +261,7 @@ class Node:
         """How the node is, for everybody who asks."""
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
+        told["cut_off"] = self._cut_off
         told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge)
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address

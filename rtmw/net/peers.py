@@ -13,21 +13,38 @@ from rtmw.errors import RtmwError
 _PORTS = range(1, 65536)
 
 
-def addresses(peers: tuple[str, ...]) -> tuple[str, ...]:
-    """The IPv4 address of each peer, with its port if one was given. Raises RtmwError."""
-    return tuple(map(_address, peers))
+_IPV6 = re.compile(r"(?:\[([0-9a-fA-F:.]*:[0-9a-fA-F:.]+)\](?::(\d+))?|([0-9a-fA-F:.]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*))")
+_NAME = re.compile(r"([^:\s\[\]]+)(?::(\d+))?")
 
 
-def _address(peer: str) -> str:
-    match = re.fullmatch(r"([^:\s]+)(?::(\d+))?", peer)
-    if match is None or (match[2] and int(match[2]) not in _PORTS):
-        raise RtmwError(f"peers: {peer!r} is no host; it must be a name or an IPv4 address, such as 10.0.0.7")
+def are_ipv6(peers: tuple[str, ...]) -> bool:
+    """Is one of them an IPv6 address? Then all are looked for by IPv6."""
+    return any(_IPV6.fullmatch(peer) for peer in peers)
+
+
+def addresses(peers: tuple[str, ...], is_ipv6: bool = False) -> tuple[str, ...]:
+    """The address of each peer, of IPv4 or IPv6, with its port if one was given, as DDS takes it. Raises RtmwError."""
+    return tuple(_address(peer, is_ipv6) for peer in peers)
+
+
+def _address(peer: str, is_ipv6: bool) -> str:
+    host, port = _parts(peer)
+    version = "IPv6" if is_ipv6 else "IPv4"
     try:
-        found = socket.getaddrinfo(match[1], None, socket.AF_INET, socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(host, None, socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise RtmwError(
-            f"peers: the host {match[1]!r} cannot be found: {why}; name its IPv4 address instead"
+            f"peers: the host {host!r} cannot be found: {why}; name its {version} address instead"
         ) from error
-    address = str(found[0][4][0])
-    return f"{address}:{match[2]}" if match[2] else address
+    address = f"[{found[0][4][0]}]" if is_ipv6 else str(found[0][4][0])
+    return f"{address}:{port}" if port else address
+
+
+def _parts(peer: str) -> tuple[str, str | None]:
+    """Host and port."""
+    match, name = _IPV6.fullmatch(peer), _NAME.fullmatch(peer)
+    host, port = (match[1] or match[3], match[2]) if match else (name[1], name[2]) if name else ("", None)
+    if not host or (port and int(port) not in _PORTS):
+        raise RtmwError(f"peers: {peer!r} is no host; it must be a name or an address, such as 10.0.0.7 or fd00::7")
+    return host, port

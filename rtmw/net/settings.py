@@ -3,7 +3,7 @@
 domain = 0
 pool = "256M"             # of the domain, if the node is the first there; default: 64M
 dds_domain = 0            # default: the domain
-interface = "eth0"        # default: loopback, which reaches this host only
+interface = "eth0"        # or several, "eth0, eth1"; default: loopback, which reaches this host only
 peers = ["10.0.0.7"]      # hosts to look for where multicast does not reach
 topics_out = ["river/*"]  # patterns of topics that leave; default: all
 topics_in = ["*"]         # patterns of topics that may come in; default: all
@@ -71,9 +71,10 @@ class Settings:
         return self.domain if self.dds_domain is None else self.dds_domain
 
     @property
-    def wire_interface(self) -> str | None:
-        """The network interface by name; None: the one that leads to the peers, as the DDS library finds it."""
-        return self.interface or (None if self.peers else LOOPBACK)
+    def wire_interfaces(self) -> tuple[str, ...]:
+        """The network interfaces by name; none: the one that leads to the peers, as the DDS library finds it."""
+        named = self.interface or ("" if self.peers else LOOPBACK)
+        return tuple(part.strip() for part in named.split(",") if part.strip())
 
     def leaves(self, topic: str) -> bool:
         """May it be carried to other hosts?"""
@@ -108,8 +109,9 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _interface(value: Any) -> str:
     names = [name for _, name in socket.if_nameindex()]
-    if _text(value) not in names:
-        raise ValueError(f"there is no interface {value!r} on this machine; it has {', '.join(names)}")
+    for one in _text(value).split(","):
+        if one.strip() not in names:
+            raise ValueError(f"there is no interface {one.strip()!r} on this machine; it has {', '.join(names)}")
     return str(value)
 
 

@@ -69,6 +69,28 @@ def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic],
     }
 
 
+def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
+    """The whole document of a node that waits for a network."""
+    return {
+        "pid": os.getpid(),
+        "guid": "",
+        "host": socket.gethostname(),
+        "domain": settings.domain,
+        "dds_domain": settings.wire_domain,
+        "interface": None,
+        "interface_why": why,
+        "cut_off": why,
+        "multicast": not settings.peers,
+        **{key: [] for key in ("peers", "out", "in", "apart", "elsewhere")},
+        **dict.fromkeys(("participants", "swept", "elsewhere_untold"), 0),
+        **{key: {} for key in ("refused", "refusals")},
+        **dict.fromkeys(("shortest_lifetime_ns", "metrics_port"), None),
+        "ended": {"out": [], "in": []},
+        "since": since,
+        "metrics_address": settings.metrics_address,
+    }
+
+
 def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool) -> dict[str, Any]:
     audience = WITH_PLAIN if is_plain else WITH_NODES
     return {"topic": topic, "type": route.kind.name, "reliability": reliability.name, "with": audience}

@@ -31,8 +31,8 @@ from rtmw.net.cyclone import (
     Policy,
     Qos,
 )  # fmt: skip
-from rtmw.net.interfaces import are_named_by_experts
 from rtmw.net.library import dds
+from rtmw.net.network import Line, choose
 from rtmw.net.partitions import NODES
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
@@ -46,14 +46,14 @@ FOR_EVER_NS = (1 << 63) - 1
 dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
 
-def configuration(settings: Settings) -> str:
+def configuration(settings: Settings, line: Line) -> str:
     """Cyclone DDS' settings. Datagrams are as large as UDP allows: fewer of them is what makes a loopback or a link
     with jumbo frames fast, and IP divides them where it must. What is not acknowledged yet fits, with one large
     message more, a receive buffer of 4 MiB, of which the kernel makes 8: what does not is lost, and sent anew."""
-    name, interfaces = settings.wire_interface, ""
-    if name is not None and not are_named_by_experts():
-        multicast = "true" if name == LOOPBACK else "default"  # Linux does not say of its loopback that it can
-        interfaces = f'<Interfaces><NetworkInterface name={quoteattr(name)} multicast="{multicast}"/></Interfaces>'
+    named = "".join(map(_interface, line.names))
+    interfaces = f"<Interfaces>{named}</Interfaces>" if named else ""
+    interfaces += "<RedundantNetworking>true</RedundantNetworking>" if len(line.names) > 1 else ""
+    interfaces += "<Transport>udp6</Transport>" if line.is_ipv6 else ""
     unicast = "<AllowMulticast>false</AllowMulticast>" if settings.peers else ""
     peers = "".join(f"<Peer Address={quoteattr(peer)}/>" for peer in settings.peers)
     return (
@@ -69,10 +69,18 @@ def configuration(settings: Settings) -> str:
     )
 
 
-def join(settings: Settings, description: bytes) -> tuple[Any, DomainParticipant]:
-    """A participant in the DDS domain of the settings, and the domain, which has to be kept. Raises DDSException."""
+def _interface(name: str) -> str:
+    multicast = "true" if name == LOOPBACK else "default"  # Linux does not say of its loopback that it can
+    return f'<NetworkInterface name={quoteattr(name)} multicast="{multicast}"/>'
+
+
+def join(settings: Settings, description: bytes, line: Line | None = None) -> tuple[Any, DomainParticipant]:
+    """A participant in the DDS domain of the settings, and the domain, which has to be kept. Raises DDSException.
+
+    `line`: what DDS is to use, if it was chosen before.
+    """
     experts = os.environ.get("CYCLONEDDS_URI")  # merged by the library: what comes later wins
-    own = configuration(settings)
+    own = configuration(settings, line or choose(settings) or Line(settings.wire_interfaces))
     domain = DdsDomain(settings.wire_domain, f"{own},{experts}" if experts else own)
     mark = Qos(Policy.Userdata(MARK + description), Policy.EntityName("rtmw node"))
     return domain, DomainParticipant(settings.wire_domain, mark)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from tests.net.hosts import Place
 
-INTERFACE = "eth0"
+INTERFACE, SECOND = "eth0", "eth1"
 
 
 def run(*words: str) -> None:
@@ -73,6 +73,21 @@ class Network:
         run_ip("-n", inside, "link", "set", "lo", "up")
         run_ip("-n", inside, "addr", "add", f"{self.address(host)}/24", "dev", INTERFACE)
         run_ip("-n", inside, "link", "set", INTERFACE, "up")
+
+    def plug_second(self, host: int) -> None:
+        """A second interface, at a second bridge."""
+        inside, bridge = self._name(str(host)), self._name("bridge")
+        with suppress(OSError):  # it is there for the first of the hosts already
+            run_ip("-n", bridge, "link", "add", "second", "type", "bridge", "mcast_snooping", "0")
+        run_ip("-n", bridge, "link", "set", "second", "up")
+        run_ip("-n", inside, "link", "add", SECOND, "type", "veth", "peer", "name", f"other{host}", "netns", bridge)
+        run_ip("-n", bridge, "link", "set", f"other{host}", "master", "second", "up")
+        run_ip("-n", inside, "addr", "add", f"10.78.0.{host + 1}/24", "dev", SECOND)
+        run_ip("-n", inside, "link", "set", SECOND, "up")
+
+    def ip(self, host: int, *words: str) -> None:
+        """The command `ip`, as a host."""
+        run_ip("-n", self._name(str(host)), *words)
 
     @staticmethod
     def address(host: int) -> str:

@@ -18,11 +18,11 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_without_settings_the_node_stays_on_loopback() -> None:
-    assert make_settings(None, {}).wire_interface == "lo"
+    assert make_settings(None, {}).wire_interfaces == ("lo",)
 
 
 def test_peers_without_an_interface_leave_its_choice_to_the_routes() -> None:
-    assert make_settings(None, {"peers": ["192.0.2.1"]}).wire_interface is None
+    assert make_settings(None, {"peers": ["192.0.2.1"]}).wire_interfaces == ()
 
 
 def test_a_file_has_the_same_keys_as_the_settings(tmp_path: Path) -> None:

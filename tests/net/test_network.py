@@ -1,0 +1,146 @@
+"""The network under a node changes, and the node follows, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from rtmw.cli.node_doctor import checks
+from rtmw.cli.node_status import find_status
+from tests.conftest import free_number
+from tests.net.hosts import Host, wait_until
+from tests.net.namespaces import INTERFACE, SECOND, Network, obstacle
+
+pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+
+TOPIC = "followed"
+
+
+class Two:
+    """Two hosts at one bridge."""
+
+    def __init__(self, dds_domain: int, folder: Path) -> None:
+        self.network = Network(2)
+        self.hosts = [Host(free_number(), dds_domain, folder, self.network.place(at)) for at in (0, 1)]
+        self.sent, self.got = 0, list[int]()
+
+    def start(self, *arguments: str) -> None:
+        for host in self.hosts:
+            host.start(*arguments)
+
+    def stream(self) -> None:
+        """A RELIABLE topic from the first to the second, which nothing has come on yet."""
+        here, there = (host.domain for host in self.hosts)
+        self.subscriber = rtmw.Subscriber(TOPIC, domain=there, reliability=Reliability.RELIABLE)
+        self.publisher = rtmw.Publisher(TOPIC, domain=here, reliability=Reliability.RELIABLE, max_blocking=0)
+
+    def has_come(self) -> bool:
+        """Has one come since it was asked for the first time? Another one is sent each time."""
+        self.sent += self.publisher.publish(b"%d" % self.sent)
+        new = [int(sample.value) for sample in self.subscriber.take_many(1000)]
+        self.got += new
+        return bool(new)
+
+    def flows(self) -> None:
+        mark = self.sent
+        wait_until(lambda: self.has_come() and self.got[-1] >= mark, "no stream")
+
+    def lost(self) -> int:
+        return self.got[-1] - self.got[0] + 1 - len(self.got)
+
+    def ip(self, host: int, *words: str) -> None:
+        self.network.ip(host, *words)
+
+    def close(self) -> None:
+        for host in self.hosts:
+            host.end()
+        self.network.close()
+
+
+@pytest.fixture
+def two(dds_domain: int, tmp_path: Path) -> Iterator[Two]:
+    made = Two(dds_domain, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("moves", [0, 1])
+def test_a_node_follows_to_a_new_address_and_what_is_lost_is_told(two: Two, moves: int) -> None:
+    two.start("--lease", "2")
+    two.stream()
+    two.flows()
+    host = two.hosts[moves]
+    two.ip(moves, "addr", "del", f"{Network.address(moves)}/24", "dev", INTERFACE)
+    wait_until(lambda: "is gone" in host.said, "the log does not say it")
+    wait_until(lambda: "is gone" in (host.info()["cut_off"] or ""), "info does not say it")
+    assert "network" in [check.name for check in checks(host.number, find_status(host.number)) if check.advice]
+    two.ip(moves, "addr", "add", f"{Network.address(10)}/24", "dev", INTERFACE)
+    wait_until(lambda: host.said.count("is carried on") == 2, "the node does not begin anew")
+    two.flows()
+    assert two.subscriber.stats().missed == two.lost()
+
+
+def test_a_node_follows_when_the_same_address_comes_back(two: Two) -> None:
+    two.start("--lease", "2")
+    two.stream()
+    two.flows()
+    for change in ("del", "add"):
+        two.ip(0, "addr", change, f"{Network.address(0)}/24", "dev", INTERFACE)
+    wait_until(lambda: two.hosts[0].said.count("is carried on") == 2, "the node does not begin anew")
+    two.flows()
+
+
+@pytest.mark.parametrize("why", ["down", "without an address"])
+def test_an_interface_that_cannot_be_used_yet_is_waited_for(two: Two, why: str) -> None:
+    if why == "down":
+        two.ip(0, "link", "set", INTERFACE, "down")
+    else:
+        two.ip(0, "addr", "del", f"{Network.address(0)}/24", "dev", INTERFACE)
+    two.start()
+    two.stream()
+    first = two.hosts[0]
+    assert f"{INTERFACE}: down, or without an address" in first.said
+    assert "network" in [check.name for check in checks(first.number, find_status(first.number)) if check.advice]
+    assert not two.has_come()
+    if why == "down":
+        two.ip(0, "link", "set", INTERFACE, "up")
+    else:
+        two.ip(0, "addr", "add", f"{Network.address(0)}/24", "dev", INTERFACE)
+    two.flows()
+
+
+@pytest.mark.parametrize("unicast", [False, True])
+def test_a_network_that_has_ipv6_only_carries_topics(two: Two, unicast: bool) -> None:
+    peers = [("--peers", f"fd77::{2 - at}") if unicast else () for at in (0, 1)]
+    for at, host in enumerate(two.hosts):
+        two.ip(at, "addr", "del", f"{Network.address(at)}/24", "dev", INTERFACE)
+        two.ip(at, "addr", "add", f"fd77::{at + 1}/64", "dev", INTERFACE, "nodad")
+        host.start(*peers[at])
+    two.stream()
+    two.flows()
+    wait_until(lambda: bool(two.hosts[0].info()["peers"]), "the nodes do not hear each other")
+    assert two.hosts[0].info()["peers"][0]["address"].startswith("[")
+
+
+def test_of_two_interfaces_the_one_that_is_there_carries_and_both_do_when_both_are_there(two: Two) -> None:
+    for at in (0, 1):
+        two.network.plug_second(at)
+    two.ip(0, "link", "set", SECOND, "down")
+    two.start("--interface", f"{INTERFACE}, {SECOND}", "--lease", "2")
+    two.stream()
+    two.flows()
+    first = two.hosts[0]
+    assert (first.info()["interface"], f"{SECOND} without an address" in first.info()["interface_why"]) == (
+        INTERFACE,
+        True,
+    )
+    two.ip(0, "link", "set", SECOND, "up")
+    wait_until(lambda: first.said.count("is carried on") == 2, "the node does not take the second one")
+    two.flows()
+    wait_until(lambda: first.info()["interface"] == f"{INTERFACE}, {SECOND}", "info does not name both")
+    two.network.cut(0)
+    two.flows()
