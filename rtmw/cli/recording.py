@@ -172,11 +172,12 @@ def _show_info(facts: RecordingInfo) -> None:
     began = datetime.fromtimestamp(facts.start_ns / 1e9, UTC).isoformat(sep=" ", timespec="milliseconds")
     messages = counted(facts.messages, "message")
     ratio = f", {facts.uncompressed / facts.size:.1f} : 1" if facts.size and facts.uncompressed else ""
+    each = ", and each message by itself: zstd" if facts.compresses_messages else ""
     lines = [
         f"{facts.path}: {size(facts.size)}, {messages}, {counted(facts.topic_count, 'topic')}",
         f"recorded by {facts.library or 'nobody knows what'}" + (f" on {facts.host}" if facts.host else ""),
         f"from {began}, for {duration(facts.seconds)}" if facts.messages else "without a message",
-        f"{counted(facts.chunks, 'chunk')}, {facts.compression}{ratio}",
+        f"{counted(facts.chunks, 'chunk')}, {facts.compression}{ratio}{each}",
     ]
     if facts.failed:
         lines.append(f"its recorder was ended by the disk: {facts.failed}")

@@ -91,10 +91,10 @@ class Batch:
             return Batch(self.chunk, self.data, partial(getattr, self), self.missed, np.arange(len(self))[mask])
         return Batch(self.chunk, self.data, self.make, self.missed, self.rows[mask])
 
-    def having(self, **columns: Column) -> Batch:
-        """The same rows, with other columns instead of some."""
+    def having(self, data: bytes | memoryview | None = None, **columns: Column) -> Batch:
+        """The same rows, with other columns instead of some. `data`: in which the payloads lie then; None: as now."""
         made: dict[str, Column] = {name: getattr(self, name) for name in COLUMNS} | columns
-        return Batch(self.chunk, self.data, made.__getitem__, self.missed)
+        return Batch(self.chunk, self.data if data is None else data, made.__getitem__, self.missed)
 
     def payload(self, row: int) -> memoryview:
         """The payload of a row, without a copy."""

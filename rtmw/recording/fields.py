@@ -60,9 +60,9 @@ class Fields:
             self.wrong(f"the time {time} lies after the year 2262")
         return time
 
-    def part(self, what: str) -> Fields:
-        """A field with a length of four bytes, as fields of its own."""
-        size = self.number(4)
+    def part(self, what: str, length_bytes: int = 4) -> Fields:
+        """A field with a length of so many bytes before it, as fields of its own."""
+        size = self.number(length_bytes)
         begin = self._position + self._at
         return Fields(self._path, self.bytes(size), begin, what)
 

@@ -20,7 +20,8 @@ from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
-from rtmw.recording.schemas import message_type_of, no_type
+from rtmw.recording.message_compression import compressed_rows, decompressed
+from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
 from rtmw.recording.side import read_side
 from rtmw.recording.walk import Walk
 from rtmw.types import MessageType
@@ -236,7 +237,33 @@ class Recording:
         return bool(chunk.counts) and (wanted is None or not wanted.isdisjoint(chunk.counts))
 
     def read(self, chunk: Chunk) -> Batch:
-        """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
+        """All messages of a chunk, after every check that is possible. Raises RecordingDamaged.
+
+        Payloads that a recorder has compressed one by one (bags of ROS 2) are given as they were published.
+        """
+        return self.as_published(self.read_stored(chunk))
+
+    def as_published(self, batch: Batch) -> Batch:
+        """What `read_stored` gave, with payloads that were compressed one by one decompressed."""
+        channels = self._perhaps_compressed
+        return decompressed(self.path, batch, channels) if channels else batch
+
+    @property
+    def compresses_messages(self) -> bool:
+        """Has a recorder compressed the messages one by one? Reads the first chunk that could tell, if there is one."""
+        channels = self._perhaps_compressed
+        chunk = next((chunk for chunk in self.chunks if not channels.isdisjoint(chunk.counts)), None)
+        return chunk is not None and len(compressed_rows(self.read_stored(chunk), channels)) > 0
+
+    @property
+    def _perhaps_compressed(self) -> set[int]:
+        """Channels that may have such messages: rtmw compresses none, but copies them when it recovers a bag."""
+        if self.header.is_ours and self.header.profile != ROS2:
+            return set()
+        return {channel.id for channel in self.channels.values() if channel.message_encoding == CDR}
+
+    def read_stored(self, chunk: Chunk) -> Batch:
+        """As `read`, with payloads as they lie in the file."""
         # The messages last: who looks at them next finds them in the processor's cache.
         side = read_side(self._file, chunk, chunk.message_count, self.header.is_ours)
         scanned = scan_chunk(self._file, chunk)

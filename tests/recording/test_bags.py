@@ -7,31 +7,18 @@ from typing import Any
 
 import cyclonedds.idl.types as t
 import pytest
+import zstandard
 from cyclonedds.idl import make_idl_struct
 from mcap.writer import Writer
-from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
-from rosbags.rosbag2 import Writer as BagWriter
+from rosbags.rosbag2 import CompressionMode
 
-from rtmw.errors import ValueMismatch
+from rtmw.errors import RecordingDamaged
 from rtmw.recording import Recording
-from rtmw.recording.tools.cut import Section
+from rtmw.recording.tools.check import check
+from rtmw.recording.tools.cut import Section, cut
+from rtmw.recording.tools.info import info
+from tests.recording.bags import NAMES, START, ZSTD, write_bag
 from tests.recording.ros2_values import STORE, plain, sample
-
-NAMES = ("sensor_msgs/msg/Imu", "std_msgs/msg/String", "nav_msgs/msg/Odometry", "sensor_msgs/msg/PointCloud2")
-START = 1_700_000_000_000_000_000
-
-
-def write_bag(folder: Path, compression: CompressionMode = CompressionMode.NONE) -> Path:
-    """A bag of ROS 2 with three messages of each type; its MCAP file."""
-    writer = BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
-    writer.set_compression(compression, CompressionFormat.ZSTD)
-    with writer as bag:
-        for at, name in enumerate(NAMES):
-            connection = bag.add_connection(f"/topic{at}", name, typestore=STORE)
-            for number in range(3):
-                bag.write(connection, START + number, STORE.serialize_cdr(sample(name, number), name))
-    (path,) = folder.glob("*.mcap")
-    return path
 
 
 def test_a_bag_of_ros_2_is_decoded_by_the_types_that_lie_in_it(tmp_path: Path) -> None:
@@ -45,14 +32,56 @@ def test_a_bag_of_ros_2_is_decoded_by_the_types_that_lie_in_it(tmp_path: Path) -
     assert found == {f"/topic{at}": [plain(sample(name, n)) for n in range(3)] for at, name in enumerate(NAMES)}
 
 
-def test_messages_that_a_bag_has_compressed_one_by_one_are_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_messages_that_a_bag_has_compressed_one_by_one_are_read_as_they_were_published(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "bag", CompressionMode.MESSAGE)
+    with Recording(path) as recording, Recording(write_bag(tmp_path / "plain")) as plainly:
+        stored = [batch for chunk in recording.chunks if len(batch := recording.read_stored(chunk))]
+        assert all(bytes(batch.payload(row)[:4]) == ZSTD for batch in stored for row in range(len(batch)))
+        rows, expected = [*recording.messages()], [*plainly.messages()]
+        assert [(m.channel.topic, m.log_time, m.payload) for m in rows] == [
+            (m.channel.topic, m.log_time, m.payload) for m in expected
+        ]
+    assert check(path).problems == []
+    assert (info(path).compresses_messages, info(tmp_path / "plain" / "plain.mcap").compresses_messages) == (
+        True,
+        False,
+    )
+
+
+def test_what_is_cut_from_such_a_bag_is_a_plain_recording(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "bag", CompressionMode.MESSAGE)
+    cut(path, tmp_path / "cut.mcap", Section(("/topic1",)))
+    assert not info(tmp_path / "cut.mcap").compresses_messages
+    with Recording(tmp_path / "cut.mcap") as recording:
+        expected = [bytes(STORE.serialize_cdr(sample(NAMES[1], number), NAMES[1])) for number in range(3)]
+        assert [m.payload for m in recording.messages()] == expected
+
+
+def test_such_a_bag_is_exported_with_its_members(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     from rtmw.recording.tools.tables import tables
 
     with Recording(write_bag(tmp_path / "bag", CompressionMode.MESSAGE)) as recording:
-        found = tables(recording, Section(("/topic0",)))
-        with pytest.raises(ValueMismatch, match=r"compressed by itself, .* without \(ros2 bag convert\)"):
-            next(found)
+        (found,) = tables(recording, Section(("/topic1",)))
+    assert found.table.column("data").to_pylist() == [sample(NAMES[1], number).data for number in range(3)]
+
+
+@pytest.mark.parametrize("change", ["cut", "turned", "bomb"])
+def test_a_damaged_message_of_such_a_bag_is_named(tmp_path: Path, change: str) -> None:
+    """In a recording without a CRC: others write such."""
+    packed = {
+        "cut": lambda: zstandard.compress(b"\0\1\0\0" + b"x" * 99)[:-3],
+        "turned": lambda: ZSTD + b"\xff" * 40,
+        "bomb": lambda: zstandard.compress(bytes(1 << 20))[:20],
+    }[change]()
+    path = write_mcap(tmp_path / "a.mcap", "struct Text { string data; };", [packed])
+    with (
+        Recording(path) as recording,
+        pytest.raises(RecordingDamaged, match=r"message 0 of a chunk is compressed by its"),
+    ):
+        next(recording.messages())
+    (problem,) = check(path).problems
+    assert "is compressed by itself, and cannot be read" in problem
 
 
 def write_mcap(path: Path, idl: str, payloads: list[bytes], encoding: str = "omgidl") -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.recording import Channel, Recording, Schema
+from rtmw.recording.tools.check import check
 from tests.recording.variants import CONTENTS, PAYLOAD, Content, Variant, name_of, variants
 
 EXAMPLE = Schema(1, "Example", "c", b"\4\5\6")
@@ -35,6 +36,15 @@ def test_every_variant_is_read(tmp_path: Path, name: str) -> None:
         path = tmp_path / f"{name_of(name, features)}.mcap"
         path.write_bytes(Variant(content, features).make())
         read(path, content)
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_every_variant_is_whole(tmp_path: Path, name: str) -> None:
+    content = CONTENTS[name]
+    for features in variants(content):
+        path = tmp_path / f"{name_of(name, features)}.mcap"
+        path.write_bytes(Variant(content, features).make())
+        assert check(path).problems == []
 
 
 def test_a_channel_keeps_its_metadata(tmp_path: Path) -> None:

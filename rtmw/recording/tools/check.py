@@ -72,8 +72,9 @@ def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
     sequences = _Sequences(recording)
     for done, chunk in enumerate(recording.chunks, 1):
         try:
-            batch = recording.read(chunk)
-            _check_indexes(recording, chunk, batch)
+            stored = recording.read_stored(chunk)
+            _check_indexes(recording, chunk, stored)
+            batch = recording.as_published(stored)
         except RecordingError as error:
             checked.problems.append(str(error))
             sequences.forget()
@@ -99,9 +100,11 @@ def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:
     while fields.left():
         if fields.number(1) != Opcode.MESSAGE_INDEX:
             fields.wrong("here should be a message index")
-        fields.number(8)
-        channel = fields.number(2)
-        found[channel] = np.frombuffer(fields.bytes(fields.number(4)), _ENTRY)
+        record = fields.part("message index", 8)
+        channel = record.number(2)
+        found[channel] = np.frombuffer(record.bytes(record.number(4)), _ENTRY)
+        if recording.header.is_ours and record.left():
+            record.wrong(f"{record.left()} bytes too many")
     for channel in chunk.counts if found else ():
         rows = batch.channel == channel
         entries = found.get(channel, np.zeros(0, _ENTRY))

@@ -57,6 +57,8 @@ class RecordingInfo:
     end_ns: int
     chunks: int
     compression: str
+    compresses_messages: bool
+    """Each message is compressed by itself, as in bags of ROS 2 with `compression_mode: message`."""
     uncompressed: int
     """Bytes of all chunks."""
     topics: tuple[TopicInfo, ...]
@@ -94,6 +96,7 @@ def info(path: Path) -> RecordingInfo:
             recording.end_ns,
             len(recording.chunks),
             ", ".join(sorted({chunk.compression or "none" for chunk in recording.chunks})) or "none",
+            recording.compresses_messages,
             sum(chunk.uncompressed_size for chunk in recording.chunks),
             tuple(_topics(recording, missing)),
             len(recording.attachments),
