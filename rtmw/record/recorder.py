@@ -224,6 +224,7 @@ class Recorder(Closing):
             "started_ns": str(self._started_ns),
             "ended_ns": str(time.time_ns()),
             "topics": json.dumps({t.name: {"messages": t.messages, **_named(t.missing)} for t in topics}),
+            "known": json.dumps(self._sources.known),
             "missing": json.dumps(_named(self.stats().missing)),
             "settings": json.dumps(asdict(self.settings)),
         }

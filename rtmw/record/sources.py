@@ -51,6 +51,8 @@ class Sources:
         self._channels: dict[tuple[str, int], int] = {}
         """By topic and type."""
         self._names: list[str] = []
+        self.known: tuple[str, ...] = ()
+        """Topics that were there when the recorder began, or were named."""
         self._known: set[str] = set()
         self._skipped: dict[str, str] = {}
         self._asked: dict[str, tuple[int, Reliability]] = {}
@@ -80,6 +82,7 @@ class Sources:
         for name in (*self._topics.names, *by_topic):
             if self._topics.take(name):
                 self._add(name, by_topic.get(name, []), is_new=False)
+        self.known = tuple(self._names)
         self._remember_publishers()
 
     def watch(self, stopping: threading.Event) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import rtmw.spark
 from rtmw.recording import Recording
@@ -23,6 +24,14 @@ STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 3
 """Seconds of an interval that people find even."""
 
 
+class Ends(TypedDict):
+    """When the recorders began and ended, where they say so, and the topics that they knew from the beginning."""
+
+    since: int | None
+    until: int | None
+    known: list[str]
+
+
 @dataclass(frozen=True)
 class Contents:
     """What the indexes of the recordings say, before anything is read."""
@@ -33,6 +42,7 @@ class Contents:
     messages: int
     start_ns: int
     end_ns: int
+    ends: Ends
 
     @property
     def seconds(self) -> float:
@@ -71,7 +81,7 @@ def report(
         messages = (
             _read(session, contents).select("topic", "log_time", "expires", "publish_time_ns", "log_time_ns").cache()
         )
-        _traffic(page, messages, every or even(contents.seconds / POINTS), deadline)
+        _traffic(page, messages, every or even(contents.seconds / POINTS), deadline, contents.ends)
         _fields(page, session, contents)
         messages.unpersist()
     took = time.monotonic() - begin
@@ -86,6 +96,9 @@ def even(seconds: float) -> float:
 
 def _contents(paths: Sequence[Path]) -> Contents:
     types: dict[str, str] = {}
+    known: dict[str, None] = {}
+    began: list[int] = []
+    ended: list[int] = []
     messages, start_ns, end_ns = 0, 2**63 - 1, 0
     for path in paths:
         with Recording(path) as recording:
@@ -95,7 +108,13 @@ def _contents(paths: Sequence[Path]) -> Contents:
             for channel in recording.channels.values():
                 kind = recording.message_type(channel)
                 types[channel.topic] = kind.name if kind is not None else channel.message_encoding
-    return Contents(tuple(paths), types, messages, start_ns, end_ns)
+            for _, about in (found for found in recording.metadata if found[0] == "rtmw.recorder"):
+                known |= dict.fromkeys(json.loads(about.get("known", "[]")))
+                began.append(int(about.get("started_ns", start_ns)))
+                ended.append(int(about.get("ended_ns", end_ns)))
+    until = max(ended) if len(ended) == len(paths) else None
+    ends = Ends(since=min(began, default=None), until=until, known=[*known])
+    return Contents(tuple(paths), types, messages, start_ns, end_ns, ends)
 
 
 def _subtitle(contents: Contents) -> str:
@@ -129,7 +148,7 @@ def _show(page: Page, result: DataFrame, most: int | None = None) -> list[Any]:
     return rows
 
 
-def _traffic(page: Page, messages: DataFrame, every: float, deadline: float | None) -> None:
+def _traffic(page: Page, messages: DataFrame, every: float, deadline: float | None, ends: Ends) -> None:
     from rtmw.spark import analyse
 
     page.heading("Topics", "Rates, the gaps from message to message, and how far gaps are from their median (jitter).")
@@ -137,18 +156,21 @@ def _traffic(page: Page, messages: DataFrame, every: float, deadline: float | No
     busiest = [row.topic for row in sorted(rates, key=lambda row: -row.messages)[:MOST_TOPICS]]
     few = messages.where(messages.topic.isin(busiest))
     about = f"The {len(busiest)} busiest topics, in intervals of {every:g} s." if len(rates) > len(busiest) else ""
-    over_time = analyse.rates_over_time(few, every)
-    page.heading("Messages a second", about)
-    page.picture(analyse.lines(over_time, "time", "hz", unit="messages/s"))
+    over_time = analyse.rates_over_time(few, every, since=ends["since"], until=ends["until"])
+    page.heading("Messages a second", f"{about} Circles: intervals in which the recording began or ended.".strip())
+    page.picture(analyse.lines(over_time, "time", "hz", unit="messages/s", hollow="partial"))
     page.heading("Latency", "Microseconds from publishing until the recorder had the message.")
     _show(page, analyse.latency(messages))
     slow = analyse.latency_over_time(few, every)
-    page.picture(analyse.lines(slow, "time", "p99_us", title="99 % are faster than", unit="µs"))
+    page.picture(analyse.lines(slow, "time", "p99_us", title="99 % are faster than", unit="µs", apart=1.5 * every))
     if deadline is not None:
-        page.heading("Deadline", f"A message is expected {deadline:g} s after the one before.")
-        _show(page, analyse.deadline_misses(messages, deadline))
-        page.heading("The longest silences")
-        _show(page, analyse.silences(messages, deadline), MOST_ROWS)
+        about = "until the recording's end. Topics that were there from the beginning count from there."
+        page.heading("Deadline", f"A message is expected {deadline:g} s after the one before, {about}")
+        _show(page, analyse.deadline_misses(messages, deadline, **ends))
+        page.heading(
+            "The longest silences", "Between two messages, or at an end of the recording: behind the last one."
+        )
+        _show(page, analyse.silences(messages, deadline, **ends), MOST_ROWS)
     if not messages.where("expires IS NOT NULL").isEmpty():
         page.heading("Lifetimes", "Messages that have one, and those whose was over before they were recorded.")
         _show(page, analyse.lifetime_misses(messages))

@@ -189,6 +189,7 @@ def test_the_end_of_the_file_tells_what_there_was(domain: rtmw.Domain, tmp_path:
     about = table_of(recorder.paths[0], "rtmw.recorder")
     assert (about["domain"], about["began"]) == (str(domain.id), "start")
     assert (about["topics"], about["missing"]) == ({"a": {"messages": 1}}, {})
+    assert about["known"] == ["a"]
     assert str(identity) in table_of(recorder.paths[0], "rtmw.publishers")
 
 

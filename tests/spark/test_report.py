@@ -16,7 +16,7 @@ import pytest
 
 from rtmw.cli import main
 from rtmw.spark.page import Page, heading, shown
-from tests.recordings import numbered
+from tests.recordings import Maker, numbered
 from tests.spark import fields
 from tests.spark.analyse.rows import time_of
 
@@ -58,6 +58,20 @@ def test_a_report_is_one_page_with_all_that_is_known(spark: SparkSession, tmp_pa
     assert found["Alarms of the river"][1] == ["S0", "ph", *ends, "600", "10", "9.5", "9", "ph <b>above</b> 9"]
     hours = found["Water quality, by the hour"][1:]
     assert sum(int(row[3]) for row in hours) == fields.ROUNDS - 20
+
+
+def test_a_report_counts_from_when_the_recorder_began_until_it_ended(tmp_path: Path) -> None:
+    from rtmw.spark.report import _contents
+
+    paths = [numbered(tmp_path / "a.mcap", ["t"], 3)]
+    assert _contents(paths).ends == {"since": None, "until": None, "known": []}
+    for name, began, ended in (("b", 5, 9), ("c", 7, 8)):
+        with Maker(tmp_path / f"{name}.mcap") as maker:
+            told = {"started_ns": str(began), "ended_ns": str(ended), "known": f'["t", "{name}"]'}
+            maker.writer.metadata("rtmw.recorder", told)
+        paths.append(maker.path)
+    assert _contents(paths[1:]).ends == {"since": 5, "until": 9, "known": ["t", "b", "c"]}
+    assert _contents(paths).ends == {"since": 5, "until": None, "known": ["t", "b", "c"]}  # a may be longer
 
 
 def test_values_are_shown_for_people() -> None:

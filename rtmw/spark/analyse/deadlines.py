@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rtmw.spark.analyse.rates import MS, with_gaps
+from rtmw.spark.analyse.span import Moment, Span
 from rtmw.spark.analyse.times import NS, PUBLISHED, nanoseconds
 
 
-def deadline_misses(messages: DataFrame, deadline: float | Mapping[str, float], *, time: str = PUBLISHED) -> DataFrame:
-    """One row a topic: how often a message came later than so many seconds after the one before.
+def deadline_misses(
+    messages: DataFrame,
+    deadline: float | Mapping[str, float],
+    *,
+    time: str = PUBLISHED,
+    since: Moment = None,
+    until: Moment = None,
+    known: Sequence[str] = (),
+) -> DataFrame:
+    """One row a topic: how often a message came later than so many seconds after the one before, or not at all.
 
     `deadline` is for all topics, or by topic; topics without one are left out. `topic`, `messages`, `deadline_s`,
-    `misses`, `longest_s` between two messages, `over_s`: all the time by which deadlines were overrun.
+    `misses`, `longest_s` without a message, `over_s`: all the time by which deadlines were overrun. The time behind the
+    last message counts, until the recording's end, and of the topics in `known`, which were there when it began, the
+    time before the first. `since`, `until`: when that was; None: the first and last message of any topic.
     """
-    gaps = with_gaps(messages, time).withColumn("deadline_ns", _deadlines(deadline)).where("deadline_ns IS NOT NULL")
-    found = gaps.withColumn("over_ns", F.expr("greatest(gap_ns - deadline_ns, 0L)")).groupBy("topic", "deadline_ns")
+    gaps = with_gaps(messages, time).selectExpr("topic", "gap_ns", "1L AS message")
+    ends = Span(since, until, known).open_gaps(messages, time).selectExpr("topic", "end_ns - begin_ns", "0L")
+    limited = gaps.unionAll(ends).withColumn("deadline_ns", _deadlines(deadline)).where("deadline_ns IS NOT NULL")
+    found = limited.withColumn("over_ns", F.expr("greatest(gap_ns - deadline_ns, 0L)")).groupBy("topic", "deadline_ns")
     return (
         found.agg(
-            F.count("*").alias("messages"),
+            F.sum("message").alias("messages"),
             F.expr("count_if(over_ns > 0) AS misses"),
             F.expr(f"max(gap_ns) / {NS}D AS longest_s"),
             F.expr(f"coalesce(sum(over_ns), 0L) / {NS}D AS over_s"),

@@ -52,8 +52,76 @@ def test_rates_over_time(messages: DataFrame) -> None:
     from rtmw.spark import analyse
 
     at = groups(ROWS, lambda row: (row.topic, row.publish_time_ns // (250 * MS) * 250 * MS))
-    expected = [(topic, time_of(ns), len(rows), len(rows) / 0.25) for (topic, ns), rows in at.items()]
+    step, times = 250 * MS, [row.publish_time_ns for row in ROWS]
+    expected: list[tuple[Any, ...]] = []
+    for topic in TOPICS:
+        for ns in range(min(times) // step * step, max(times) + 1, step):
+            count = len(at.get((topic, ns), ()))
+            expected.append((topic, time_of(ns), count, count / 0.25, ns < min(times) or ns + step > max(times)))
+    assert {row[2] for row in expected} > {0}
     assert collected(analyse.rates_over_time(messages, 0.25)) == expected
+
+
+def sent(topic: str, *seconds: float) -> list[Sent]:
+    """Messages so many seconds after BEGIN."""
+    at = [BEGIN + round(second * 1e9) for second in seconds]
+    return [Sent(topic, time_of(ns), None, ns, ns) for ns in at]
+
+
+OUTAGE = [
+    *sent("steady", *range(10)),
+    *sent("broken", 0, 1, 2, 7, 8, 9),
+    *sent("dead", 0, 1, 2, 3),
+    *sent("late", 6, 9),
+]
+
+
+def test_an_interval_without_a_message_has_rate_0_and_those_at_the_ends_are_marked(spark: SparkSession) -> None:
+    from rtmw.spark import analyse
+
+    found = collected(analyse.rates_over_time(frame(spark, OUTAGE), 1.0, until=BEGIN + 10_500 * MS))
+    hz = {topic: [row[3] for row in rows] for topic, rows in groups(found, lambda row: row[0]).items()}
+    assert hz == {
+        "broken": [1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0],
+        "dead": [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0],
+        "late": [0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0],
+        "steady": [1] * 10 + [0],
+    }
+    assert [row[4] for row in found if row[0] == "steady"] == [False] * 10 + [True]
+
+
+def seconds_of(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(row[0], (row[1] - time_of(BEGIN)).total_seconds(), *row[3:]) for row in rows]
+
+
+def test_a_topic_that_dies_is_silent_until_the_end_of_the_recording(spark: SparkSession) -> None:
+    from rtmw.spark import analyse
+
+    rows = frame(spark, OUTAGE)
+    middle = [("broken", 2.0, 5.0, "between"), ("late", 6.0, 3.0, "between")]
+    assert seconds_of(collected(analyse.silences(rows, 3.0))) == [("dead", 3.0, 6.0, "end"), *middle]
+    known = ["late", "steady", "never"]
+    found = seconds_of(collected(analyse.silences(rows, 3.0, until=time_of(BEGIN + 13_000 * MS), known=known)))
+    ends = [("broken", 9.0, 4.0, "end"), ("late", 9.0, 4.0, "end"), ("steady", 9.0, 4.0, "end")]
+    whole = [("never", 0.0, 13.0, "all"), ("dead", 3.0, 10.0, "end"), ("late", 0.0, 6.0, "begin")]
+    assert found == [*whole, middle[0], *ends, middle[1]]
+
+
+def test_a_topic_that_dies_misses_its_deadline(spark: SparkSession) -> None:
+    from rtmw.spark import analyse
+
+    rows = frame(spark, OUTAGE)
+    found = collected(analyse.deadline_misses(rows, 2.0, known=["never", "late"]))
+    assert found == [
+        ("broken", 6, 2.0, 1, 5.0, 3.0),
+        ("dead", 4, 2.0, 1, 6.0, 4.0),
+        ("late", 2, 2.0, 2, 6.0, 5.0),
+        ("never", 0, 2.0, 1, 9.0, 7.0),
+        ("steady", 10, 2.0, 0, 1.0, 0.0),
+    ]
+
+
+LAST = max(row.publish_time_ns for row in ROWS)
 
 
 def test_silences_are_the_long_gaps(messages: DataFrame) -> None:
@@ -64,7 +132,9 @@ def test_silences_are_the_long_gaps(messages: DataFrame) -> None:
         times = sorted(row.publish_time_ns for row in rows)
         for begin, end in pairwise(times):
             if end - begin >= 100 * MS:
-                expected.append((topic, time_of(begin), time_of(end), (end - begin) / 1e9))
+                expected.append((topic, time_of(begin), time_of(end), (end - begin) / 1e9, "between"))
+        if LAST - times[-1] >= 100 * MS:
+            expected.append((topic, time_of(times[-1]), time_of(LAST), (LAST - times[-1]) / 1e9, "end"))
     expected.sort(key=lambda row: (-row[3], row[0], row[1]))
     assert expected
     assert collected(analyse.silences(messages, 0.1)) == expected
@@ -93,7 +163,7 @@ def test_deadline_misses(messages: DataFrame, deadline: Any) -> None:
     for topic, rows in TOPICS.items():
         limit_s = deadline.get(topic) if isinstance(deadline, dict) else deadline
         if limit_s is not None:
-            limit, between = round(limit_s * 1e9), gaps(rows)
+            limit, between = round(limit_s * 1e9), [*gaps(rows), LAST - max(row.publish_time_ns for row in rows)]
             over = [gap - limit for gap in between if gap > limit]
             expected.append((topic, len(rows), limit_s, len(over), max(between) / 1e9, sum(over) / 1e9))
     assert collected(analyse.deadline_misses(messages, deadline)) == expected
@@ -182,6 +252,9 @@ def test_results_are_drawn(messages: DataFrame) -> None:
     figure = analyse.lines(analyse.rates_over_time(messages, 0.5), "time", "hz", title="Rates")
     (axes,) = figure.axes
     assert [line.get_label() for line in axes.get_lines()] == ["a", "b", "c/d"]
+    dotted = analyse.lines(analyse.rates_over_time(messages, 0.5), "time", "hz", hollow="partial", apart=0.1)
+    circles = [line for line in dotted.axes[0].get_lines() if line.get_markerfacecolor() == "none"]
+    assert [len(line.get_xdata()) for line in circles] == [1] * 6
     figure = analyse.bars(analyse.rates(messages), "topic", "messages")
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a", "b", "c/d"]
     assert [bar.get_width() for bar in figure.axes[0].patches] == [300, 300, 300]
