@@ -40,8 +40,8 @@ def info(arguments: argparse.Namespace) -> int:
         for path in found(arguments.paths):
             try:
                 facts = info_of(path)
-            except RecordingError as error:
-                print(f"rtmw: {error}", file=sys.stderr)
+            except (RecordingError, FileNotFoundError) as error:
+                print(f"rtmw: {_sentence(error) if isinstance(error, OSError) else error}", file=sys.stderr)
                 status = 1
                 continue
             if arguments.json:

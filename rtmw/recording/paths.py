@@ -19,15 +19,30 @@ Source = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A file, a folder, a pattern such as `day-*.mcap`, or several of these."""
 
 
-def find_recordings(source: Source) -> list[Path]:
-    """The files, each once, in the order of their names within a folder or pattern. Raises FileNotFoundError.
+def find_recordings(source: Source, *, growing: bool = False) -> list[Path]:
+    """The files that are meant, each once, whatever names and links lead to it. Raises FileNotFoundError.
 
-    There, a recovered recording stands for the damaged one beside it.
+    A folder stands for all recordings in it, however deep, in the order of their names, as a pattern does. There, a
+    recovered recording stands for the damaged one beside it; with `growing` the other way round, for who followed that
+    as it grew, and goes on.
     """
     given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if not given:
         raise FileNotFoundError("no recording was named")
-    return list(dict.fromkeys(path for item in given for path in _find(Path(item))))
+    found: dict[object, Path] = {}
+    for item in given:
+        for path in _find(Path(item), growing):
+            found.setdefault(_file_of(path), path)
+    return list(found.values())
+
+
+def _file_of(path: Path) -> object:
+    """The file itself, under whatever name; of a link to nothing the name."""
+    try:
+        about = path.stat()
+    except OSError:
+        return path
+    return about.st_dev, about.st_ino
 
 
 def find_recording(source: str | os.PathLike[str]) -> Path:
@@ -59,25 +74,36 @@ def without_damaged(paths: Iterable[Path]) -> list[Path]:
 
 
 def _is_older(path: Path, other: Path) -> bool:
-    return path.stat().st_mtime_ns <= other.stat().st_mtime_ns
+    return path.exists() and other.exists() and path.stat().st_mtime_ns <= other.stat().st_mtime_ns
 
 
-def _find(path: Path) -> list[Path]:
+def _without_recovered(paths: Iterable[Path]) -> list[Path]:
+    found = list(paths)
+    recovered = {recovered_of(path) for path in found}
+    return [path for path in found if path not in recovered]
+
+
+def _find(path: Path, growing: bool) -> list[Path]:
     if path.is_dir():
-        found = [item for item in path.iterdir() if item.suffix == SUFFIX]
+        found = _in_folder(path)
         if not found:
             raise FileNotFoundError(f"the folder {path} has no recording: {_what_is_in(path)}")
-        return without_damaged(by_name(found))
-    if path.exists():
+    elif path.exists():
         return [path]
-    found = [Path(name) for name in glob(os.fspath(path))]
-    if not found:
-        raise FileNotFoundError(f"there is no recording {path}")
-    return without_damaged(by_name(found))
+    else:
+        matches = [Path(name) for name in glob(os.fspath(path), recursive=True)]
+        found = [file for match in matches for file in (_in_folder(match) if match.is_dir() else [match])]
+        if not found:
+            raise FileNotFoundError(f"there is no recording {path}")
+    return (_without_recovered if growing else without_damaged)(by_name(found))
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return [item for item in folder.rglob(f"*{SUFFIX}") if not item.is_dir()]
 
 
 def _what_is_in(folder: Path) -> str:
-    packed = sorted(item.name for item in folder.iterdir() if f"{SUFFIX}." in item.name)
+    packed = sorted(item.name for item in folder.rglob(f"*{SUFFIX}.*"))
     if packed:
         return f"{packed[0]} is compressed as a whole; decompress it first"
     return f"no file whose name ends in {SUFFIX}"

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from glob import glob
 from pathlib import Path
 
-from rtmw.recording.paths import SUFFIX, by_name, recovered_of, without_damaged
+from rtmw.recording.paths import find_recordings
 
 
 def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:
-    """The recordings that paths stand for, each once, by name; a folder stands for those in it, however deep.
-
-    A recovered recording stands for the damaged one beside it; not for who followed that as it grew, and goes on.
-    Raises FileNotFoundError for a path that stands for none.
-    """
-    found: dict[Path, None] = {}
-    for path in paths:
-        files = by_name(_files_of(_local(path)))
-        files = _without_recovered(files) if growing else without_damaged(files)
-        if not files:
-            raise FileNotFoundError(f"no recording: {path!r} is no file, no folder of {SUFFIX} files, and matches none")
-        found |= dict.fromkeys(files)
-    return [*found]
+    """As `find_recordings`, by names that are the same in each task. Raises FileNotFoundError."""
+    return [path.absolute() for path in find_recordings(map(local, paths), growing=growing)]
 
 
 def is_there(path: str) -> bool:
-    """Does it stand for a recording as it is? Then its commas are of a name, and not between several paths."""
-    return any(_files_of(_local(path)))
+    """Does it stand for a file or folder as it is? Then its commas are of a name, and not between several paths."""
+    return os.path.exists(local(path)) or bool(glob(local(path), recursive=True))
 
 
-def _without_recovered(files: list[Path]) -> list[Path]:
-    recovered = {recovered_of(file) for file in files}
-    return [file for file in files if file not in recovered]
-
-
-def _local(path: str) -> str:
+def local(path: str) -> str:
     """Without the `file:` that Spark's users may write."""
     return path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
-
-
-def _files_of(path: str) -> Iterator[Path]:
-    matches = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
-    for match in map(Path, matches):
-        if match.is_dir():
-            yield from (file.absolute() for file in match.rglob(f"*{SUFFIX}") if file.is_file())
-        else:
-            yield match.absolute()

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rtmw.errors import RecordingError
+from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.patterns import is_among, is_meant
 from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.versions import Sighting, Version, dds_name, seen_in, some, versions_of
-from rtmw.spark.files import recordings_of
+from rtmw.spark.files import local, recordings_of
 from rtmw.spark.options import LATEST, ReadOptions
 
 
@@ -38,10 +38,25 @@ class Surveyed:
 
 def survey(options: ReadOptions) -> list[Surveyed]:
     """The recordings of a read. Raises RecordingError, and ValueError when no topic is as it was asked for."""
-    found = [look_into(path, options) for path in recordings_of(options.paths)]
+    found = [*_found(recordings_of(options.paths), options)]
     check_found(found, options)
     surveyed = [surveyed for surveyed, _ in found]
     return surveyed if options.type_version is None else of_version(surveyed, options)
+
+
+def _found(paths: list[Path], options: ReadOptions) -> Iterator[tuple[Surveyed, set[str]]]:
+    """What in a folder, or of a pattern, is no recording at all is left out, unless incomplete ones are refused."""
+    named = {Path(local(path)).absolute() for path in options.paths}
+    for path in paths:
+        try:
+            yield look_into(path, options)
+        except RecordingDamaged:
+            raise
+        except (RecordingError, FileNotFoundError) as error:
+            if path in named or options.incomplete == "fail" or len(paths) == 1:
+                raise
+            if options.incomplete == "warn":
+                warnings.warn(f"{error}; it is left out", stacklevel=2)
 
 
 def look_into(path: Path, options: ReadOptions) -> tuple[Surveyed, set[str]]:

@@ -10,7 +10,9 @@ import pytest
 from rtmw.errors import RecordingError
 from rtmw.recording import Recording
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
+from rtmw.recording.tools.check import check
 from rtmw.recording.tools.recover import recover
+from rtmw.spark.files import recordings_of
 from tests.recordings import numbered
 
 
@@ -26,6 +28,32 @@ def test_a_folder_stands_for_its_recordings_and_each_is_meant_once(folder: Path)
     assert find_recordings(folder) == [one, two]
     assert find_recordings([two, folder, folder / "?.mcap"]) == [two, one]
     assert find_recordings(folder / "notes.txt") == [folder / "notes.txt"]
+
+
+def test_a_folder_stands_for_what_lies_deeper_too(folder: Path) -> None:
+    (folder / "sub" / "deeper").mkdir(parents=True)
+    deep = [numbered(folder / name, ["t"], 1) for name in ("sub/a.mcap", "sub/deeper/c.mcap")]
+    assert find_recordings(folder) == [folder / "b.mcap", *deep]
+    assert find_recordings(folder / "**" / "?.mcap") == [folder / "b.mcap", *deep]
+    assert find_recordings(folder / "s*") == deep
+    assert recordings_of([str(folder)]) == find_recordings(folder)
+
+
+def test_a_file_with_several_names_is_meant_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "b.mcap"
+    (folder / "link.mcap").symlink_to(file)
+    os.link(file, folder / "other.mcap")
+    assert find_recordings(folder) == [file]
+    assert find_recordings([folder / "link.mcap", file, folder]) == [folder / "link.mcap"]
+    monkeypatch.chdir(folder)
+    assert find_recordings(["b.mcap", "./b.mcap", file]) == [Path("b.mcap")]
+    assert recordings_of(["b.mcap", str(file), f"file://{file}"]) == [file]
+
+
+def test_a_link_to_nothing_is_named_and_does_not_hide_the_others(folder: Path) -> None:
+    (folder / "gone.mcap").symlink_to(folder / "nowhere")
+    assert find_recordings(folder) == [folder / "b.mcap", folder / "gone.mcap"]
+    assert check(folder / "gone.mcap").problems == [f"{folder / 'gone.mcap'} is a link to a file that is not there"]
 
 
 def test_files_of_a_folder_come_by_their_numbers(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_recording_that_grows_has_more_rows_for_the_next_call(spark: SparkSess
 def test_what_is_wrong_is_said_at_once_and_by_its_own_error(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(ValueError, match=r"no topic 'pump' in 2 recording\(s\); there are pump/1/speed"):
         rtmw.spark.read(folder, topic="pump")
-    with pytest.raises(FileNotFoundError, match="no recording: 'nowhere'"):
+    with pytest.raises(FileNotFoundError, match="there is no recording nowhere"):
         rtmw.spark.read("nowhere")
     with pytest.raises(RecordingError, match="is no recording"):
         rtmw.spark.read(__file__)

@@ -238,7 +238,7 @@ def test_a_recording_is_read_once_however_often_it_is_named(folder: Path) -> Non
 
 
 WRONG: list[tuple[str, dict[str, str], str]] = [
-    ("nowhere", {}, "no recording: '.*nowhere' is no file"),
+    ("nowhere", {}, "there is no recording .*nowhere"),
     ("", {"topic": "pump"}, r"no topic 'pump' in 2 recording\(s\); there are pump/1/speed, pump/2/speed, raw, report"),
     ("", {"topic": "raw", "type": "plant.Speed"}, "no topic 'raw' with messages of plant.Speed"),
     ("", {"type": "plant.Motor"}, "no messages of type 'plant.Motor'"),
@@ -257,6 +257,25 @@ def test_what_cannot_be_read_is_refused_in_plain_words(
 ) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         Query(folder / path, **options)
+
+
+def test_what_is_no_recording_in_a_folder_is_named_and_left_out(tmp_path: Path) -> None:
+    numbered(tmp_path / "b.mcap", ["t"], 5)
+    (tmp_path / "stray.mcap").write_bytes(b"abc")
+    (tmp_path / "link.mcap").symlink_to(tmp_path / "nowhere")
+    with pytest.warns(UserWarning, match="; it is left out") as warned:
+        assert len(Query(tmp_path).rows()) == 5
+    told = {str(one.message) for one in warned}
+    assert {name for name in ("stray.mcap", "link.mcap") if any(name in text for text in told)} == {
+        "stray.mcap",
+        "link.mcap",
+    }
+    assert all(text.endswith("; it is left out") for text in told)
+    assert len(Query(tmp_path, incomplete="read").rows()) == 5
+    with pytest.raises((RecordingError, FileNotFoundError), match=r"link\.mcap|stray\.mcap"):
+        Query(tmp_path, incomplete="fail")
+    with pytest.raises(RecordingError, match=r"stray\.mcap is no recording"):
+        Query(f"{tmp_path}/b.mcap, {tmp_path}/stray.mcap", incomplete="read")
 
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:

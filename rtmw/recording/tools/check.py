@@ -61,6 +61,8 @@ def check(path: Path, progress: Progress = no_progress) -> Checked:
     try:
         with Recording(path) as recording:
             _check(recording, checked, progress)
+    except FileNotFoundError:
+        checked.problems.append(f"{path} is a link to a file that is not there")
     except RecordingError as error:
         checked.problems.append(str(error))
     return checked
