@@ -44,9 +44,10 @@ class Chunk:
 
 def scan(
     data: Buffer, expected: int, /
-) -> tuple[bytearray, bytearray, int, int, int | None, list[tuple[int, int, int]]]:
+) -> tuple[bytearray, bytearray, int, int, int | None, list[tuple[int, int, int]], bool]:
     """The records of a chunk: position i8 and size i8 of each payload, the earliest and latest log time, the channel
-    of all messages (None: of several), and (opcode, position, length) of schemas and channels.
+    of all messages (None: of several), (opcode, position, length) of schemas and channels, and whether a log or publish
+    time is 2^63 or more.
 
     `expected`: how many messages there should be; if there are others, it only takes longer.
     """

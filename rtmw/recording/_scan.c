@@ -74,8 +74,9 @@ PyObject *scan(PyObject *module, PyObject *arguments)
     PyObject *others = PyList_New(0), *made = NULL;
     mcap_scan_begin(&state, view.buf, (size_t)view.len);
     if (columns[0] && columns[1] && others && scan_all(columns, others, &state, expected > 0 ? (size_t)expected : 0))
-        made = Py_BuildValue("OOKKNO", columns[0], columns[1], state.facts.messages ? state.facts.start_ns : 0,
-                             state.facts.end_ns, only_channel(&state.facts), others);
+        made = Py_BuildValue("OOKKNON", columns[0], columns[1], state.facts.messages ? state.facts.start_ns : 0,
+                             state.facts.end_ns, only_channel(&state.facts), others,
+                             PyBool_FromLong(state.facts.late & 0x80));
     Py_XDECREF(columns[0]);
     Py_XDECREF(columns[1]);
     Py_XDECREF(others);

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from rtmw.recording.times import UNSET_NS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -16,26 +18,28 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 METADATA: Final = {
     field.name: field
     for field in (
-        pa.field("log_time", _TIME, False),
-        pa.field("publish_time", _TIME, False),
+        pa.field("log_time", _TIME, True),
+        pa.field("publish_time", _TIME, True),
         pa.field("sequence", pa.int64(), False),
         pa.field("priority", pa.int8(), False),
         pa.field("publisher", pa.int64(), False),
         pa.field("expires", _TIME, True),
-        pa.field("log_time_ns", pa.int64(), False),
-        pa.field("publish_time_ns", pa.int64(), False),
+        pa.field("log_time_ns", pa.int64(), True),
+        pa.field("publish_time_ns", pa.int64(), True),
     )
 }
-"""Times to the microsecond, which every reader knows, and to the nanosecond as numbers."""
+"""Times to the microsecond, which every reader knows, and to the nanosecond as numbers; null: nobody set the time."""
 
 
 def metadata(name: str, batch: Batch) -> pa.Array:
     """One of these columns."""
     match name:
         case "log_time" | "publish_time":
-            return _times(getattr(batch, name))
+            stamps = getattr(batch, name)
+            return _times(stamps, _unset(stamps))
         case "log_time_ns" | "publish_time_ns":
-            return pa.array(getattr(batch, name.removesuffix("_ns")))
+            stamps = getattr(batch, name.removesuffix("_ns"))
+            return pa.array(stamps, mask=_unset(stamps))
         case "expires":
             return _times(batch.expires, batch.expires == 0)
         case "sequence" | "publisher":
@@ -44,6 +48,12 @@ def metadata(name: str, batch: Batch) -> pa.Array:
             return pa.array(batch.priority.astype(np.int8))
         case _:
             raise KeyError(name)
+
+
+def _unset(stamps: NDArray[Any]) -> NDArray[Any] | None:
+    """Where nobody has set the time; None: nowhere."""
+    mask = stamps == UNSET_NS
+    return mask if mask.any() else None
 
 
 def _times(stamps: NDArray[Any], missing: NDArray[Any] | None = None) -> pa.Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rtmw.recording.contents import Chunk, Missed
+from rtmw.recording.times import UNSET_NS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,9 +47,9 @@ class Batch:
     sequence = _Made()
     """u8, dense within topic and priority; in recordings of others the 32 bits that they have"""
     log_time = _Made()
-    """i8, nanoseconds"""
+    """i8, nanoseconds; UNSET_NS: nobody set it"""
     publish_time = _Made()
-    """i8, nanoseconds"""
+    """i8, nanoseconds; UNSET_NS: nobody set it"""
     position = _Made()
     """i8, of the payload in `data`"""
     size = _Made()
@@ -100,6 +101,38 @@ class Batch:
         """The payload of a row, without a copy."""
         begin = int(self.position[row])
         return memoryview(self.data)[begin : begin + int(self.size[row])]
+
+
+def within(batch: Batch, start_ns: int | None, end_ns: int | None) -> list[NDArray[np.bool_]]:
+    """Masks that together leave the rows with start_ns <= log time < end_ns; none where the index says that all are so.
+
+    A row without a log time lies in no time at all.
+    """
+    masks: list[NDArray[np.bool_]] = []
+    if start_ns is not None and batch.chunk.start_ns < start_ns:
+        masks.append(batch.log_time >= start_ns)
+    if end_ns is not None and batch.chunk.end_ns >= end_ns:
+        masks.append(batch.log_time < end_ns)
+    if start_ns is not None and batch.chunk.end_ns == UNSET_NS:
+        masks.append(batch.log_time != UNSET_NS)
+    return masks
+
+
+def placed(batch: Batch, before_ns: int) -> Batch:
+    """The batch with times in each row, for who writes or publishes them.
+
+    A row without a log time gets that of the row before it; `before_ns`: what the first rows get, if no row has one. A
+    row without a publish time gets its log time.
+    """
+    log_time, publish_time = batch.log_time, batch.publish_time
+    no_log, no_publish = log_time == UNSET_NS, publish_time == UNSET_NS
+    if not no_log.any() and not no_publish.any():
+        return batch
+    row = np.where(no_log, -1, np.arange(len(batch)))
+    before = np.maximum.accumulate(row)
+    first = before_ns if no_log.all() else int(log_time.min())
+    log_time = np.where(before < 0, first, log_time[before])
+    return batch.having(log_time=log_time, publish_time=np.where(no_publish, log_time, publish_time))
 
 
 def batch_of(chunk: Chunk, scanned: Scanned, side: Side) -> Batch:

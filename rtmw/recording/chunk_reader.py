@@ -16,6 +16,7 @@ from rtmw.recording.decompression import check_claim, decompress
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
 from rtmw.recording.records import Opcode
+from rtmw.recording.times import UNSET_NS, known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,11 +40,13 @@ class Scanned:
     start_ns: int
     """Earliest log time, 0 if there is no message."""
     end_ns: int
-    """Latest log time."""
+    """Latest log time; UNSET_NS if a message has none."""
     channel: int | None
     """Of all messages; None: of several."""
     definitions: list[tuple[int, int, int]]
     """Opcode, position and length in `data`."""
+    has_unset: bool = False
+    """A message has a time that nobody set."""
 
     def __len__(self) -> int:
         return len(self.position)
@@ -57,18 +60,18 @@ class Scanned:
         return {number: int(found[number]) for number in np.flatnonzero(found).tolist()}
 
     def field(self, name: str) -> NDArray[Any]:
-        """The column `channel`, `sequence`, `log_time` or `publish_time`."""
+        """The column `channel`, `sequence`, `log_time` or `publish_time`; a time that nobody set is UNSET_NS."""
         before, kind = _FIELDS[name]
         position: Any = self.position
-        return np.frombuffer(_mcap.field(self.data, position, before, int(kind[1])), kind)
+        column = np.frombuffer(_mcap.field(self.data, position, before, int(kind[1])), kind)
+        return np.where(column < 0, UNSET_NS, column) if self.has_unset and kind == "i8" else column
 
 
 def parse_head(file: File, position: int, length: int, content: Fields) -> tuple[Chunk, int]:
     """A chunk by its header, without counts, and its CRC. `content` begins behind opcode and length."""
     start_ns, end_ns, uncompressed_size, crc = content.numbers(_CHUNK)
-    content.require_time(start_ns | end_ns)
     compression, size = content.text(), content.number(8)
-    return Chunk(0, position, length, start_ns, end_ns, {}, compression, size, uncompressed_size), crc
+    return Chunk(0, position, length, known(start_ns), known(end_ns), {}, compression, size, uncompressed_size), crc
 
 
 def scan_chunk(file: File, chunk: Chunk) -> Scanned:
@@ -112,9 +115,9 @@ def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> Scanned:
         where = chunk.position + offset if chunk.is_run else chunk.position
         inside = "" if chunk.is_run else f" (at byte {offset} of the uncompressed chunk)"
         raise damaged(file.path, where, f"{reason}{inside}") from None
-    position, size, start_ns, end_ns, channel, definitions = found
+    position, size, start_ns, end_ns, channel, definitions, has_unset = found
     places = np.frombuffer(position, np.int64), np.frombuffer(size, np.int64)
-    return Scanned(data, *places, start_ns, end_ns, channel, definitions)
+    return Scanned(data, *places, known(start_ns), known(end_ns), channel, definitions, has_unset)
 
 
 def check_facts(file: File, chunk: Chunk, scanned: Scanned, is_ours: bool) -> None:
@@ -127,5 +130,7 @@ def check_facts(file: File, chunk: Chunk, scanned: Scanned, is_ours: bool) -> No
     if not covers or (is_ours and claimed != real):
         what = f"log times {real[0]} to {real[1]} in a chunk of {claimed[0]} to {claimed[1]}"
         raise damaged(file.path, chunk.position, what)
+    if is_ours and scanned.has_unset:
+        raise damaged(file.path, chunk.position, "a message has a time after the year 2262")
     if scanned.counts != chunk.counts:
         raise damaged(file.path, chunk.position, "the messages of a chunk are not those that the index counts")

@@ -46,7 +46,7 @@ class Chunk:
     start_ns: int
     """Earliest log time, 0 if there is no message. Chunks may overlap in time."""
     end_ns: int
-    """Latest log time."""
+    """Latest log time; UNSET_NS if a message has none."""
     counts: Mapping[int, int]
     """Messages by channel id."""
     compression: str

@@ -14,6 +14,7 @@ from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
 from rtmw.recording.index import Index
 from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.times import known
 
 _HEAD: Final = 9
 _FOOTER: Final = _HEAD + 20
@@ -115,7 +116,7 @@ def _attachment(fields: Fields) -> Attachment:
 
 def _enter_chunk(summary: Summary, fields: Fields) -> None:
     start_ns, end_ns, position, length = fields.numbers(_CHUNK_INDEX)
-    fields.require_time(start_ns | end_ns)
+    start_ns, end_ns = known(start_ns), known(end_ns)
     offsets, index_length = fields.number_map(), fields.number(8)
     behind = position + length + index_length
     counts = counts_of(offsets, behind)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rtmw.recording.batch import CARRIED
+from rtmw.recording.batch import CARRIED, placed, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,10 +84,8 @@ class Selection:
     def rows(self, recording: int, batch: Batch) -> Batch:
         """Those of a batch."""
         mask = np.isin(batch.channel, list(self.channels[recording]))
-        if self.start_ns is not None:
-            mask &= batch.log_time >= self.start_ns
-        if self.end_ns is not None:
-            mask &= batch.log_time < self.end_ns
+        for inside in within(batch, self.start_ns, self.end_ns):
+            mask &= inside
         return batch.where(mask)
 
 
@@ -115,8 +113,11 @@ def in_order(recordings: Sequence[Recording], selection: Selection) -> Iterator[
     ]
     chunks.sort(key=lambda item: item[1].start_ns)
     waiting: list[Part] = []
+    latest_ns = min((recording.start_ns for recording in recordings), default=0)
     for at, (number, chunk) in enumerate(chunks):
-        batch = selection.rows(number, recordings[number].read(chunk))
+        batch = placed(recordings[number].read(chunk), latest_ns)
+        latest_ns = max(latest_ns, int(batch.log_time.max()) if len(batch) else 0)
+        batch = selection.rows(number, batch)
         if len(batch):
             waiting.append(Part(number, _sorted_by_time(batch)))
         until = chunks[at + 1][1].start_ns if at + 1 < len(chunks) else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from rtmw.errors import RecordingDamaged, UnsupportedType
-from rtmw.recording.batch import Batch, batch_of
+from rtmw.recording.batch import Batch, batch_of, within
 from rtmw.recording.chunk_reader import check_facts, scan_chunk
 from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Missed, Schema
 from rtmw.recording.extras import read_attachment, read_metadata
@@ -23,6 +23,7 @@ from rtmw.recording.index import Index
 from rtmw.recording.message_compression import compressed_rows, decompressed
 from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
 from rtmw.recording.side import read_side
+from rtmw.recording.times import UNSET_NS
 from rtmw.recording.walk import Walk
 from rtmw.types import MessageType
 
@@ -141,13 +142,17 @@ class Recording:
 
     @property
     def start_ns(self) -> int:
-        """Earliest log time; 0 without messages."""
-        return min((chunk.start_ns for chunk in self._index.chunks if chunk.counts), default=0)
+        """Earliest log time; 0 without messages that have one."""
+        return min(self._times(), default=0)
 
     @property
     def end_ns(self) -> int:
-        """Latest log time."""
-        return max((chunk.end_ns for chunk in self._index.chunks if chunk.counts), default=0)
+        """Latest log time. Of a chunk with messages that have none, the earliest one counts: the index has no other."""
+        return max(self._times(), default=0)
+
+    def _times(self) -> Iterator[int]:
+        times = ((chunk.start_ns, chunk.end_ns) for chunk in self._index.chunks if chunk.counts)
+        return (time for both in times for time in both if time != UNSET_NS)
 
     @property
     def bytes_read(self) -> int:
@@ -314,8 +319,5 @@ def chosen(batch: Batch, wanted: set[int] | None, start_ns: int | None, end_ns: 
         is_wanted = np.zeros(1 << 16, bool)
         is_wanted[list(wanted)] = True
         masks.append(is_wanted[batch.channel])
-    if start_ns is not None and batch.chunk.start_ns < start_ns:
-        masks.append(batch.log_time >= start_ns)
-    if end_ns is not None and batch.chunk.end_ns >= end_ns:
-        masks.append(batch.log_time < end_ns)
+    masks += within(batch, start_ns, end_ns)
     return batch.where(np.logical_and.reduce(masks)) if masks else batch

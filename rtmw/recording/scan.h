@@ -53,6 +53,7 @@ struct mcap_facts {
     size_t messages;
     uint64_t start_ns, end_ns; /* earliest and latest log time; UINT64_MAX and 0 without messages */
     uint16_t some, each;       /* bits that a channel's number has, and that each has: the same if there is one only */
+    uint8_t late;              /* bit 7: a log or publish time has its highest bit; no clock shows such a time */
 };
 
 enum { MCAP_AT_ONCE = 64 };

@@ -24,6 +24,7 @@ from rtmw.recording.file import File
 from rtmw.recording.index import Index
 from rtmw.recording.records import Opcode
 from rtmw.recording.side import read_side
+from rtmw.recording.times import known
 
 _SMALL: Final = 16 << 10
 _LARGE: Final = 1 << 20
@@ -112,7 +113,7 @@ class Walk:
             self._enter(opcode, position, length)
             if opcode == Opcode.MESSAGE_INDEX and self._unit and count:
                 self._unit.counts[channel] = count
-                self._unit.times += first, last
+                self._unit.times += known(first), known(last)
         if end == End.WRONG:
             raise damaged(self._file.path, at, str(wrong))
         return at, max(needed, _LARGE if opcode == Opcode.MESSAGE else _SMALL), End(end)

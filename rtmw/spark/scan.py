@@ -14,7 +14,7 @@ from rtmw.columns import payload_array
 from rtmw.columns.rows import Rows
 from rtmw.errors import ValueMismatch
 from rtmw.recording import Batch, Recording, arrow
-from rtmw.recording.batch import CARRIED
+from rtmw.recording.batch import CARRIED, within
 from rtmw.spark.filters import Selection
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, Run
@@ -61,11 +61,7 @@ class Scan:
         masks: list[Rowset] = []
         if not run.streams.keys() >= batch.chunk.counts.keys():
             masks.append(np.isin(batch.channel, [*run.streams]))
-        start_ns, end_ns = self.selection.start_ns, self.selection.end_ns
-        if start_ns is not None and batch.chunk.start_ns < start_ns:
-            masks.append(batch.log_time >= start_ns)
-        if end_ns is not None and batch.chunk.end_ns >= end_ns:
-            masks.append(batch.log_time < end_ns)
+        masks += within(batch, self.selection.start_ns, self.selection.end_ns)
         if not self.options.carried and np.count_nonzero(batch.flags):
             masks.append(batch.flags & CARRIED == 0)
         return np.logical_and.reduce(masks) if masks else None

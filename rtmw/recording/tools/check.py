@@ -17,6 +17,7 @@ from rtmw.recording.fields import Fields
 from rtmw.recording.footer import is_finished
 from rtmw.recording.recording import Recording
 from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:
         entries = found.get(channel, np.zeros(0, _ENTRY))
         entries = entries[np.argsort(entries["position"], kind="stable")]
         positions = batch.position[rows] - _BEFORE_PAYLOAD
-        same = np.array_equal(entries["position"], positions) and np.array_equal(entries["time"], batch.log_time[rows])
+        times = np.where(entries["time"] < 0, UNSET_NS, entries["time"])
+        same = np.array_equal(entries["position"], positions) and np.array_equal(times, batch.log_time[rows])
         if not same:
             raise damaged(recording.path, begin, f"the message index of channel {channel} does not fit its messages")
 

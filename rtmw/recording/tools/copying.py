@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtmw.recording.batch import Batch
+from rtmw.recording.batch import Batch, placed
 from rtmw.recording.contents import Attachment, Channel, Schema
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.writer import RecordingWriter
@@ -40,6 +40,8 @@ class Copier:
 
     def __init__(self, writer: RecordingWriter) -> None:
         self.writer = writer
+        self._latest_ns = 0
+        """Log time of what was written."""
         self.messages = self.attachments = self.attachments_left_out = self.carried = 0
 
     def written(self) -> Written:
@@ -57,8 +59,9 @@ class Copier:
 
     def add(self, batch: Batch, numbers: Mapping[int, int]) -> None:
         """Messages, and what the recorder missed before them, of channels that have a number."""
-        rows: Any = batch
         if len(batch):
+            rows: Any = placed(batch, self._latest_ns)
+            self._latest_ns = max(self._latest_ns, int(rows.log_time.max()))
             self.writer.write_batch(rows, numbers)
             self.messages += len(batch)
         for missed in batch.missed:

@@ -13,10 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rtmw.recording.times import UNSET_NS
+
 if TYPE_CHECKING:
     from rtmw.recording.tools.tables import TopicTable
 
 _HOUR_NS: Final = 3600 * 10**9
+_NO_HOUR: Final = -1
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""As readers of such folders know a partition whose value is null."""
 _BUFFERED: Final = 64 << 20
 """Bytes of all partitions that wait to be written; then those with most are."""
 _GROUP: Final = 1 << 17
@@ -44,7 +49,7 @@ class ParquetFolder:
     def add(self, found: TopicTable) -> None:
         """Takes rows; they are written when there are many."""
         self.messages[found.topic] = self.messages.get(found.topic, 0) + found.table.num_rows
-        hours = found.log_time_ns // _HOUR_NS
+        hours = np.where(found.log_time_ns == UNSET_NS, _NO_HOUR, found.log_time_ns // _HOUR_NS)
         for hour in np.unique(hours).tolist():
             rows = found.table if (hours == hour).all() else found.table.filter(pa.array(hours == hour))
             key = (found.topic, hour, str(found.table.schema))
@@ -67,7 +72,7 @@ class ParquetFolder:
 
     def _begin(self, key: _Key, schema: pa.Schema) -> Any:
         topic, hour, _ = key
-        named = datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H")
+        named = _NULL if hour == _NO_HOUR else datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H")
         folder = self._folder / f"topic={quote(topic, safe='')}" / f"hour={named}"
         folder.mkdir(parents=True, exist_ok=True)
         number = self._parts[topic, hour]
