@@ -9,12 +9,12 @@ import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.quantities import argument
+from rtmw.spark.folders import own_folder
 from rtmw.units import some_seconds
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def _spark_ends_at_once() -> Generator[Callable[[], SparkSession]]:
             if handler != signal.SIG_IGN:
                 signal.signal(number, end)
 
-    with TemporaryDirectory(prefix="rtmw-report-", ignore_cleanup_errors=True) as folder:
+    with own_folder("rtmw-report-") as folder:
         try:
             listen()
-            yield lambda: _session(folder, listen)
+            yield lambda: _session(str(folder), listen)
         except Exception:
             if came:  # py4j met it and made something else of it
                 _raise(came[0])

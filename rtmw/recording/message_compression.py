@@ -42,7 +42,8 @@ def decompressed(path: Path, batch: Batch, channels: Collection[int]) -> Batch:
         return batch
     payloads: list[bytes | memoryview] = [batch.payload(row) for row in range(len(batch))]
     left = LARGEST
-    for row in rows.tolist():
+    numbers: list[int] = rows.tolist()
+    for row in numbers:
         try:
             payloads[row] = _payload(payloads[row], left)
         except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 class RtmwDataSource(DataSource):
     """Each method imports what it needs: who reads knows nothing of the bus, who writes nothing of files."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._load = uuid4().hex
 
     @classmethod
     def name(cls) -> str:
@@ -35,7 +40,7 @@ class RtmwDataSource(DataSource):
         from rtmw.spark.options import read_options
         from rtmw.spark.source import reader_of
 
-        return reader_of(read_options(self.options), schema)
+        return reader_of(read_options(self.options), schema, self._load)
 
     def streamReader(self, schema: StructType) -> RecordingStream:
         from rtmw.spark.stream import RecordingStream, following, stream_options

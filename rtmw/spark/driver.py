@@ -8,13 +8,13 @@ import site
 import sys
 import sysconfig
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from rtmw.errors import NotInstalled
+from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def worker_settings() -> dict[str, str]:
 @cache
 def sockets_folder() -> str | None:
     """Of this program alone, and gone with it; None where names in it would be too long for a socket."""
-    folder = TemporaryDirectory(prefix="rtmw-spark-", ignore_cleanup_errors=True)
-    if len(os.path.join(folder.name, SOCKET)) > LONGEST_SOCKET:
-        folder.cleanup()
-        return None
-    atexit.register(folder.cleanup)
-    return folder.name
+    with ExitStack() as opened:
+        folder = opened.enter_context(own_folder("rtmw-spark-"))
+        if len(str(folder / SOCKET)) > LONGEST_SOCKET:
+            return None
+        atexit.register(opened.pop_all().close)
+    return str(folder)
 
 
 def worker_sockets() -> dict[str, str]:

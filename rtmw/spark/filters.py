@@ -75,6 +75,8 @@ def _narrowed(selection: Selection, condition: Filter, always: frozenset[str]) -
     column = column_of(condition)
     if isinstance(condition, IsNotNull) and column in always:
         return selection
+    if isinstance(condition, IsNotNull) and column in TIMES:
+        return selection.narrowed(0, None)  # a message without a time lies in no time at all
     if column == "topic" and _is_about_text(condition):
         return replace(selection, topics=(*selection.topics, condition))
     if column in TIMES:

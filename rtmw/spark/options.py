@@ -16,6 +16,9 @@ from rtmw.units import some_bytes
 BOOLEANS: Final = {"true": True, "false": False}
 LATEST: Final = 0
 """The version of a type that came last."""
+PATHS: Final = frozenset({"path", "paths"})
+OF_TABLES: Final = frozenset({"location", "provider"})
+"""What Spark's catalog says of a table among its options."""
 MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 
 
@@ -58,8 +61,8 @@ class ReadKeywords(TypedDict, total=False):
 
     topic: str | Sequence[str]
     type: str | type
-    type_version: int | str
     columns: str | Sequence[str]
+    type_version: int | str
     start: datetime | str | int
     end: datetime | str | int
     typed: bool
@@ -136,10 +139,15 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 def read_options(options: Mapping[str, str], known: frozenset[str] = frozenset()) -> ReadOptions:
     """The options of a `load`. `known`: other names, of whoever asks. Raises ValueError."""
     values: dict[str, Any] = {}
+    if OF_TABLES & {name.lower() for name in options}:
+        raise ValueError(
+            "Spark keeps no options of a table whose source is written in Python, so nothing could be read from it. "
+            "CREATE TEMPORARY VIEW … USING rtmw OPTIONS (…) makes a view that can"
+        )
     for name, text in options.items():
         if name.lower() in _READERS:
             values |= _value(name, text)
-        elif name.lower() not in known | {"path", "paths"}:
+        elif name.lower() not in known | PATHS:
             names = ", ".join(sorted({*_READERS, *known}))
             raise ValueError(f"rtmw has no option {name!r} for reading; there are {names}")
     return ReadOptions(_paths(options), **values)

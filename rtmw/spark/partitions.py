@@ -15,6 +15,8 @@ from rtmw.spark.survey import Stream, Surveyed
 
 SMALLEST, LARGEST = 4 << 20, 64 << 20
 """Bytes of a partition that is not said how large to be."""
+OPENING = 64 << 10
+"""Bytes that a task reads in the time that it takes to open another file."""
 WAVES = 4
 """Tasks a processor, so that an early one does not wait for a late one for long."""
 
@@ -61,10 +63,26 @@ class Partition(InputPartition):
 def partitions_of(surveyed: list[Surveyed], selection: Selection, target: int | None) -> list[Partition]:
     """At least one partition. `target`: bytes of messages in each."""
     chosen = [(one, [*wanted_chunks(one, selection)]) for one in surveyed]
-    total = sum(chunk.uncompressed_size for _, found in chosen for chunk, _ in found)
-    runs = [run for one, found in chosen for run in runs_of(one, found, selection, target or sensible(total))]
+    total = sum(OPENING * bool(found) + sum(c.uncompressed_size for c, _ in found) for _, found in chosen)
+    size = target or sensible(total)
+    runs = [run for one, found in chosen for run in runs_of(one, found, selection, size)]
     skipped = extent_of(chunk for one, found in chosen for chunk in _others(one, found))
-    return [Partition(tuple(runs[:1]), skipped), *(Partition((run,)) for run in runs[1:])]
+    first, *others = [*packed(runs, size)] or [()]
+    return [Partition(first, skipped), *map(Partition, others)]
+
+
+def packed(runs: Iterable[Run], target: int) -> Iterator[tuple[Run, ...]]:
+    """Runs in their order, together until they have about `target` bytes: many small files are few tasks."""
+    group, size = list[Run](), 0
+    for run in runs:
+        more = OPENING + sum(chunk.uncompressed_size for chunk, _ in run.chunks)
+        if group and size + more > target:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(run)
+        size += more
+    if group:
+        yield tuple(group)
 
 
 def sensible(total: int) -> int:

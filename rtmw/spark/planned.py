@@ -41,7 +41,7 @@ class Scanned:
         share = self.read.bytes / size if size else 0.0
         return (
             f"{self.read.chunks} of {chunks} chunks, {self.read.bytes} of {size} bytes ({share:.1%}), "
-            f"in {self.partitions} partitions"
+            f"in {self.partitions} partition{'' if self.partitions == 1 else 's'}"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from rtmw.errors import UnsupportedType
+from rtmw.spark.asked import OneQuery, check_conditions
 from rtmw.spark.filters import Selection, pushed
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, partitions_of
@@ -68,15 +69,30 @@ class PushdownReader(RecordingReader):
     """Answers conditions of the query from the index.
 
     Spark (4.1 to 4.3) keeps what was planned last for a DataFrame and all that are derived from it: the next query of
-    any of them that has no conditions, or two of them in one query, would get these rows. So it has to be asked for.
+    any of them that has no conditions, or two of them in one query, would get these rows. So it has to be asked for,
+    and these queries are refused.
     """
+
+    def __init__(self, options: ReadOptions, schema: StructType, load: str) -> None:
+        super().__init__(options, schema)
+        self._load = load
+        self._query: OneQuery | None = None
+        """None: nothing was chosen for the query, and others may have the same rows."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:
         """Conditions on topic and time of logging are met here, to the nanosecond; the others are Spark's."""
+        check_conditions(self._load, sorted(map(repr, filters)))
         selection, left = pushed(filters, self._scan.selection, ALWAYS)
+        self._query = OneQuery() if selection != self._scan.selection else None
         self._scan = replace(self._scan, selection=selection)
         return left
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self._query is not None:
+            self._query.check()
+        return super().read(partition)
 
-def reader_of(options: ReadOptions, schema: StructType) -> RecordingReader:
-    return (PushdownReader if options.pushdown else RecordingReader)(options, schema)
+
+def reader_of(options: ReadOptions, schema: StructType, load: str) -> RecordingReader:
+    """`load`: names the call of `load`, which may be planned several times."""
+    return PushdownReader(options, schema, load) if options.pushdown else RecordingReader(options, schema)

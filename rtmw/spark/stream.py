@@ -22,7 +22,7 @@ from rtmw.errors import RecordingError
 from rtmw.recording import Chunk, Recording
 from rtmw.spark.follow import Budget, Follower, Position, from_json, to_json
 from rtmw.spark.options import ReadOptions, read_options
-from rtmw.spark.partitions import Partition, runs_of, sensible
+from rtmw.spark.partitions import Partition, Run, packed, runs_of, sensible
 from rtmw.spark.source import scan_of
 from rtmw.spark.survey import Stream, Surveyed, stream_of, survey
 
@@ -116,7 +116,7 @@ class RecordingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         steps = self._follower.between(from_json(start), from_json(end))
         target = self._options.partition_bytes or sensible(sum(step.chunk.uncompressed_size for step in steps))
-        found: list[InputPartition] = []
+        found: list[Run] = []
         for path, of_file in groupby(steps, lambda step: step.path):
             chunks = [step.chunk for step in of_file]
             recording = self._follower.recording(path, False)
@@ -124,8 +124,8 @@ class RecordingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             surveyed = Surveyed(path, recording.chunks, self._streams(recording, chunks))
             firsts = [0, *accumulate(chunk.message_count for chunk in recording.chunks)]
             wanted = [(each, firsts[each.number]) for each in chunks if each.counts.keys() & surveyed.streams.keys()]
-            found += [Partition((run,)) for run in runs_of(surveyed, wanted, self._scan.selection, target)]
-        return found
+            found += runs_of(surveyed, wanted, self._scan.selection, target)
+        return [Partition(runs) for runs in packed(found, target)]
 
     def _streams(self, recording: Recording, chunks: list[Chunk]) -> dict[int, Stream]:
         """What is wanted of some chunks of a recording."""

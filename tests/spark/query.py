@@ -20,7 +20,7 @@ class Query:
     def __init__(self, path: Path | str, schema: StructType | None = None, **options: str) -> None:
         self.options = read_options({"path": str(path), **options})
         self.schema = schema if schema is not None else schema_of(self.options, survey(self.options))
-        self.reader = reader_of(self.options, self.schema)
+        self.reader = reader_of(self.options, self.schema, "load")
         self.partitions: list[Any] = [*self.reader.partitions()]
 
     def batches(self) -> list[pa.RecordBatch]:

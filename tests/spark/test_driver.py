@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,8 +49,9 @@ def test_rows_come_through_sockets_in_a_folder_of_this_program_alone(spark: Spar
     folder = Path(str(spark.conf.get("spark.python.unix.domain.socket.dir")))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert spark.range(1).mapInArrow(where_workers_are, "python string, rtmw string").count() == 1
-    assert all(stat.S_ISSOCK(path.stat().st_mode) for path in folder.iterdir())
-    assert len([*folder.iterdir()]) > 1  # where accumulators are told, and where workers are asked for
+    sockets = [path for path in folder.iterdir() if path.name != "owner"]
+    assert all(stat.S_ISSOCK(path.stat().st_mode) for path in sockets)
+    assert len(sockets) > 1  # where accumulators are told, and where workers are asked for
 
 
 def test_the_folder_of_sockets_is_gone_with_the_program() -> None:
@@ -55,6 +59,30 @@ def test_the_folder_of_sockets_is_gone_with_the_program() -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True)
     assert "rtmw-spark-" in done.stdout
     assert not Path(done.stdout.strip()).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_folder_of_a_program_that_was_killed_is_removed_by_the_next_one(number: signal.Signals) -> None:
+    source = "from rtmw.spark import driver; print(driver.sockets_folder(), flush=True); input()"
+    with TemporaryDirectory(prefix="t", dir="/tmp") as short:  # or there would be no folder of sockets
+        own = {**os.environ, "TMPDIR": short}
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": own}
+        with ExitStack() as started:
+            programs, folders = list[subprocess.Popen[str]](), list[Path]()
+            for _ in range(3):
+                program = started.enter_context(subprocess.Popen([sys.executable, "-c", source], **pipes))
+                started.callback(program.kill)
+                folders.append(Path(program.stdout.readline().strip()))
+                if not programs:
+                    assert folders[0].exists()
+                    program.send_signal(number)
+                    program.wait(60)
+                    assert folders[0].exists()
+                programs.append(program)
+            assert [folder.exists() for folder in folders] == [False, True, True]
+            for program in programs[1:]:
+                program.communicate("\n", timeout=60)
+        assert [*Path(short).iterdir()] == []
 
 
 def test_where_paths_are_too_long_for_sockets_there_are_none(tmp_path: Path) -> None:

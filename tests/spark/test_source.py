@@ -156,6 +156,16 @@ def test_many_partitions_have_the_same_rows(folder: Path) -> None:
     assert sum(part.skipped.chunks > 0 for part in query.partitions) <= 1
 
 
+def test_small_files_are_packed_into_few_partitions(tmp_path: Path) -> None:
+    for number in range(200):
+        numbered(tmp_path / f"run_{number}.mcap", ["t"], 3)
+    query = Query(tmp_path)
+    assert 1 < len(query.partitions) <= 16
+    assert len(query.rows()) == 600
+    assert [row["file"] for row in query.rows()[::3]] == [str(tmp_path / f"run_{number}.mcap") for number in range(200)]
+    assert len(Query(tmp_path, partition_bytes="1K").partitions) == 200
+
+
 def damaged(folder: Path) -> Path:
     plant = Plant(folder / "bad.mcap")
     plant.put("speed", range(100))

@@ -63,10 +63,31 @@ def test_conditions_are_pushed_down_where_that_was_asked_for(spark: SparkSession
     assert sorted(row.sequence for row in frame.select("sequence").collect()) == [*range(1000, 1100, 2)]
     found = scanned(frame)
     assert found.read.bytes < 0.1 * found.skipped.bytes
-    assert str(found).endswith("in 2 partitions")
+    assert str(found).endswith("in 1 partition")
     plan = frame._jdf.queryExecution().optimizedPlan().toString().splitlines()[0]
     assert "rpm" in plan
     assert "log_time" not in plan
+
+
+def test_another_query_of_a_load_with_pushdown_is_refused_or_right(spark: SparkSession, folder: Path) -> None:
+    frame = read(spark, folder / "a.mcap", topic="pump/1/speed", pushdown="true")
+    early = frame.where(f.col("log_time") < at(100))
+    assert [early.count(), early.count()] == [50, 50]
+    for other in (frame, frame.where(f.col("log_time") < at(200)), early.union(frame.where(f.col("log_time") < at(7)))):
+        with pytest.raises(PySparkException, match="call load once for each query, or leave the option out"):
+            other.count()
+    whole = read(spark, folder / "a.mcap", topic="pump/1/speed", pushdown="true")
+    assert [whole.count(), whole.count()] == [1500, 1500]
+
+
+def test_a_table_is_refused_with_what_to_do_and_a_view_is_made(spark: SparkSession, folder: Path) -> None:
+    what = f"USING rtmw OPTIONS (path '{folder}', topic 'pump/1/speed')"
+    with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW … USING rtmw OPTIONS"):
+        spark.sql(f"CREATE TABLE speeds {what}")
+    with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW … USING rtmw OPTIONS"):
+        spark.sql(f"CREATE TABLE speeds USING rtmw LOCATION '{folder}'")
+    spark.sql(f"CREATE TEMPORARY VIEW speeds {what}")
+    assert spark.sql("SELECT count(*), max(rpm) FROM speeds").first() == (4500, 5999 / 7)
 
 
 def test_a_frame_that_reads_no_recording_has_not_scanned(spark: SparkSession) -> None:

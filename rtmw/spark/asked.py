@@ -1,0 +1,65 @@
+"""One query for each `load` with `pushdown`: others would get the rows of the first, and are refused.
+
+Spark keeps what it planned last for a Python data source in an object that all DataFrames of one `load` share, and does
+not plan a query without conditions again. So each plan has a name, under which its tasks note on their host for which
+query they run; and each `load` has one, under which the first plan notes its conditions.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from pyspark import TaskContext
+
+from rtmw.errors import RtmwError
+from rtmw.spark.ledger import ledgers
+
+_KEPT_S: Final = 86400
+_ADVICE: Final = 'with .option("pushdown", "true") call load once for each query, or leave the option out'
+_QUERY: Final = ("spark.sql.execution.root.id", "spark.sql.execution.id")
+
+
+def check_conditions(load: str, conditions: object) -> None:
+    """RtmwError: another query of this `load` was planned with other conditions."""
+    if _noted(load, str(conditions)) != str(conditions):
+        raise RtmwError(f"another query of the same load was planned with other conditions; {_ADVICE}")
+
+
+class OneQuery:
+    """Goes to the tasks with what was planned."""
+
+    def __init__(self) -> None:
+        self._plan = uuid4().hex
+
+    def check(self) -> None:
+        """In a task. RtmwError: another query runs with what was planned for one that had its own conditions."""
+        task = TaskContext.get()
+        query = next(filter(None, map(task.getLocalProperty, _QUERY)), None) if task is not None else None
+        if query is not None and _noted(self._plan, query) != query:
+            raise RtmwError(f"another query of the same load would get the rows that the first one chose; {_ADVICE}")
+
+
+def _noted(name: str, text: str) -> str:
+    """What stands under a name on this host; `text`, if nothing did."""
+    folder = ledgers() / "asked"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path, new = folder / name, folder / f"{name}.{uuid4().hex}"
+    if not path.exists():
+        _remove_old(folder)
+        new.write_text(text)
+        with suppress(FileExistsError):
+            os.link(new, path)  # it appears with its content, and once
+        new.unlink()
+    return path.read_text()
+
+
+def _remove_old(folder: Path) -> None:
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another task has removed it
+            if path.stat().st_mtime < time.time() - _KEPT_S:
+                path.unlink()
