@@ -1,4 +1,4 @@
-"""Topics are meant by name or by pattern, wherever recordings are made, cut and played."""
+"""Topics are meant by name or by pattern, wherever recordings are made, cut and played, and by nodes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.net.settings import Settings
+from rtmw.patterns import is_meant
 from rtmw.record.settings import topics_of
 from rtmw.recording.tools.cut import Section, cut
-from rtmw.recording.topics import is_meant
 from rtmw.recording.writer import RecordingWriter
 
 
@@ -27,6 +28,7 @@ from rtmw.recording.writer import RecordingWriter
 def test_a_topic_is_meant_by_its_name_and_by_patterns(topic: str, wanted: str, answer: bool) -> None:
     assert is_meant(topic, wanted) is answer
     assert topics_of(wanted, ()).take(topic) is answer
+    assert Settings(topics_out=(wanted,)).leaves(topic) is answer
 
 
 @pytest.mark.usefixtures("domain")
