@@ -1,0 +1,110 @@
+"""Which rules the recovery of a log needs, tried on a model of every power cut; rtmw/log/recover.c has these rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.log.recovery_model import RULES, Damage, Disk, Log, Record, Steps
+
+BATCHES = (1, 2, 2, 1)
+"""The second fills a segment, the third needs another one."""
+AGAIN = (1, 2)
+
+
+class Wrong(Exception):
+    """A record is lost or invented, or a good log refused."""
+
+
+def run(steps: Steps) -> Iterator[tuple[Disk, int]]:
+    """Each disk on the way, and the last one."""
+    while True:
+        try:
+            yield next(steps)
+        except StopIteration:
+            return
+
+
+def ends(disk: Disk) -> Iterator[Disk]:
+    """The process ends here, or the power is cut."""
+    yield disk
+    yield from disk.cuts()
+
+
+def recovered(disk: Disk, life: int, without: str) -> Log:
+    log = Log(disk, life, without)
+    try:
+        for _ in run(log.recover()):
+            pass
+    except Damage as error:
+        raise Wrong(f"refused: {error}") from error
+    return log
+
+
+def check(log: Log, appended: list[Record], answered: int) -> None:
+    found = log.records()
+    if found != appended[: len(found)]:
+        raise Wrong(f"{found} was never appended in this order")
+    if len(found) < answered:
+        raise Wrong(f"answered up to {answered}, and there is {len(found)}")
+    if found and found[-1].more:
+        raise Wrong(f"half a batch: {found[-1]}")
+
+
+def second_life(disk: Disk, before: list[Record], answered: int, without: str) -> Iterator[tuple[Disk, list[Record], int]]:
+    """What a second writer does with a disk, step by step: its disk, what was appended in all, what was answered."""
+    log = Log(disk, 2, without)
+    try:
+        for now, shown in run(log.recover()):
+            yield now, before, max(answered, shown)
+    except Damage as error:
+        raise Wrong(f"refused: {error}") from error
+    check(log, before, answered)
+    kept = log.records()
+    for count in AGAIN:
+        for now, shown in run(log.append(count)):
+            yield now, kept + log.appended, shown
+
+
+def try_all(without: str = "") -> int:
+    """The number of disks that were recovered. Raises Wrong."""
+    log = Log(Disk(), 1, without)
+    log.create()
+    seen: set[tuple[Disk, int]] = set()
+    final: set[tuple[Disk, int, int]] = set()
+    for count in BATCHES:
+        for disk, answered in run(log.append(count)):
+            for first in ends(disk):
+                if (first, answered) in seen:
+                    continue
+                seen.add((first, answered))
+                for now, appended, shown in second_life(first, list(log.appended), answered, without):
+                    for second in ends(now):
+                        state = (second, shown, hash(tuple(appended)))
+                        if state not in final:
+                            final.add(state)
+                            check(recovered(second, 3, without), appended, shown)
+    return len(seen) + len(final)
+
+
+def test_no_power_cut_and_no_end_of_a_process_loses_or_invents_a_record() -> None:
+    assert try_all() > 1000
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_without_any_one_of_the_rules_a_cut_does_harm(rule: str) -> None:
+    with pytest.raises(Wrong):
+        try_all(without=rule)
+
+
+def test_a_bad_record_below_the_watermark_is_damage_and_no_torn_tail() -> None:
+    log = Log(Disk(), 1)
+    log.create()
+    for _ in run(log.append(1)):
+        pass
+    for _ in run(log.append(1)):
+        pass
+    rotten = log.disk.write((0, "cell", 0), "torn").sync(0)
+    with pytest.raises(Damage, match="bad record at 0, durable up to 1"):
+        list(run(Log(rotten, 2).recover()))
