@@ -26,6 +26,7 @@ RULES = (
     "zero behind a cut",
     "sync what was found",
     "mark only behind the sync",
+    "a clean mark is taken back before a write",
 )
 
 
@@ -43,6 +44,8 @@ class Mark:
     number: int
     durable: int
     sealed: bool = False
+    clean: bool = False
+    """Nothing was written behind it."""
 
 
 Value = Record | Mark | str | None
@@ -111,10 +114,10 @@ class Log:
         assert rule in RULES
         return rule != self.without
 
-    def _mark(self, durable: int, sealed: bool = False) -> None:
+    def _mark(self, durable: int, sealed: bool = False, clean: bool = False) -> None:
         self.number += 1
         slot = self.number % len(self._slots())
-        self.disk = self.disk.write((self.base, "mark", slot), Mark(self.number, durable, sealed))
+        self.disk = self.disk.write((self.base, "mark", slot), Mark(self.number, durable, sealed, clean))
 
     def _slots(self) -> range:
         return range(2 if self.keeps("two slots of the watermark") else 1)
@@ -174,7 +177,7 @@ class Log:
                 whole = lsn + 1
         return whole
 
-    def recover(self) -> Steps:
+    def recover(self, to_write: bool = True) -> Steps:
         """Raises Damage. Until it ends it shows nothing to readers: -1."""
         view, bases = self.disk.view()
         unsealed: list[tuple[int, int]] = []
@@ -192,14 +195,21 @@ class Log:
         self.end = self._scan(self.base, view)
         if self.end < newest.durable:
             raise Damage(f"bad record at {self.end}, durable up to {newest.durable}")
+        self.number = newest.number
+        if newest.clean and newest.durable == self.end:
+            if to_write and self.keeps("a clean mark is taken back before a write"):
+                self._mark(self.end)
+                yield self.disk, -1
+                self.disk = self.disk.sync(self.base)
+            yield self.disk, self.end
+            return self.disk, self.end
         yield from self._settle(view, newest.durable)
         for base, number in unsealed:
             successor = min(other for other in bases if other > base)
             mark = Mark(number + 1, successor, sealed=True)
             self.disk = self.disk.write((base, "mark", mark.number % len(self._slots())), mark).sync(base)
             yield self.disk, -1
-        self.number = newest.number
-        self._mark(self.end)
+        self._mark(self.end, clean=not to_write)
         yield self.disk, -1
         if self.keeps("sync what was found"):
             self.disk = self.disk.sync(self.base)

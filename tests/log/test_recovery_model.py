@@ -8,7 +8,7 @@ import pytest
 
 from tests.log.recovery_model import RULES, Damage, Disk, Log, Record, Steps
 
-BATCHES = (1, 2, 2, 1)
+BATCHES = (2, 1, 2, 1)
 """The second fills a segment, the third needs another one."""
 AGAIN = (1, 2)
 
@@ -56,8 +56,10 @@ def second_life(disk: Disk, before: list[Record], answered: int, without: str) -
     """What a second writer does with a disk, step by step: its disk, what was appended in all, what was answered."""
     log = Log(disk, 2, without)
     try:
-        for now, shown in run(log.recover()):
-            yield now, before, max(answered, shown)
+        for to_write in (False, True):  # somebody reads, then somebody writes
+            for now, shown in run(log.recover(to_write)):
+                answered = max(answered, shown)
+                yield now, before, answered
     except Damage as error:
         raise Wrong(f"refused: {error}") from error
     check(log, before, answered)
@@ -71,6 +73,9 @@ def try_all(without: str = "") -> int:
     """The number of disks that were recovered. Raises Wrong."""
     log = Log(Disk(), 1, without)
     log.create()
+    for to_write in (False, True):
+        for _ in run(log.recover(to_write)):
+            pass
     seen: set[tuple[Disk, int]] = set()
     final: set[tuple[Disk, int, int]] = set()
     for count in BATCHES:

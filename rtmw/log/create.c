@@ -1,0 +1,153 @@
+/* A log comes into being, and says which one it is.
+ *
+ *   0       8         12    16     32           40      44            48
+ *   | magic | version | crc | uuid | created_ns | epoch | description | its bytes … |
+ *
+ * The first segment is made before the file `log`: where that file is, both are durable. A folder with segments and
+ * without that file is one in which somebody was killed before that, or one that has lost it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../net/crc32c.h"
+#include "spare.h"
+#include "window.h"
+
+static const char MAGIC[8] = "RTMWLOG", NAME[] = "log", UNNAMED[] = "log.new";
+
+enum { CRC_FROM = 16, DESCRIPTION_MOST = 1 << 16 };
+
+struct identity {
+    char magic[8];
+    uint32_t version, crc;
+    uint8_t uuid[16];
+    uint64_t created_ns;
+    uint32_t epoch, description;
+};
+_Static_assert(sizeof(struct identity) == 48, "as in docs/log-format.md");
+
+int log_fail(struct log_fault *fault, int code, const char *what, const char *file, int error)
+{
+    fault->error = error;
+    fault->what = what;
+    strncpy(fault->file, file, sizeof fault->file - 1);
+    fault->file[sizeof fault->file - 1] = 0;
+    return code;
+}
+
+int log_damaged(struct log_fault *fault, const char *what, const char *file, uint64_t from, uint64_t to)
+{
+    fault->from = from;
+    fault->to = to;
+    return log_fail(fault, LOG_DAMAGED, what, file, 0);
+}
+
+/* Nothing of what lies in the folder may be somebody's records: LOG_OK, and the empty segments are gone. */
+static int clear_unfinished(const struct log_folder *folder, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    uint64_t *bases;
+    size_t count;
+    char name[SEGMENT_NAME];
+    int code = segment_list(folder, &bases, &count, fault);
+    if (!code && count > 1) code = log_damaged(fault, "segments are there, and the file `log` is missing", NAME, 0, bases[count - 1]);
+    if (!code && count) {
+        uint8_t first[RECORD_HEAD] = {0};
+        segment_name(bases[0], name);
+        int file = io->open(io->disk, folder->folder, name, O_RDONLY);
+        int64_t got = file < 0 ? file : io_read_all(io, file, first, sizeof first, SEGMENT_DATA);
+        if (file >= 0) io->close(io->disk, file);
+        if (got < 0) code = log_fail(fault, LOG_FAILED, "read", name, (int)-got);
+        for (size_t n = 0; !code && n < sizeof first; n++)
+            if (first[n]) code = log_damaged(fault, "records are there, and the file `log` is missing", NAME, bases[0], bases[0]);
+        int error = code ? 0 : io->unlink(io->disk, folder->folder, name);
+        if (error) code = log_fail(fault, LOG_FAILED, "unlink", name, -error);
+    }
+    free(bases);
+    return code;
+}
+
+static int first_segment(const struct log_folder *folder, uint64_t segment, struct log_fault *fault)
+{
+    struct segment first = {.file = -1};
+    int code = spare_make(folder, segment, &first.file, NULL, fault);
+    first.size = segment;
+    if (!code) code = spare_name(folder, &first, 0, fault);
+    if (!code || first.file >= 0) segment_close(folder, &first);
+    return code;
+}
+
+static int write_identity(const struct log_folder *folder, int file, const void *description, uint32_t size)
+{
+    struct identity identity = {.version = LOG_VERSION, .epoch = LOG_EPOCH, .description = size};
+    uint8_t *bytes = malloc(sizeof identity + size);
+    if (!bytes) return -ENOMEM;
+    memcpy(identity.magic, MAGIC, sizeof identity.magic);
+    memcpy(identity.uuid, folder->uuid, sizeof identity.uuid);
+    identity.created_ns = folder->io->now_ns(folder->io->disk, LOG_CLOCK_WALL);
+    memcpy(bytes + sizeof identity, description, size);
+    memcpy(bytes, &identity, sizeof identity);
+    identity.crc = crc32c(0, bytes + CRC_FROM, sizeof identity + size - CRC_FROM);
+    memcpy(bytes, &identity, sizeof identity);
+    int error = io_write_all(folder->io, file, bytes, sizeof identity + size, 0);
+    free(bytes);
+    return error;
+}
+
+int log_create(const struct log_folder *folder, uint64_t segment, const void *description, uint32_t size,
+               struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    int code = clear_unfinished(folder, fault);
+    if (!code) code = first_segment(folder, segment, fault);
+    if (code) return code;
+    int file = io->open(io->disk, folder->folder, UNNAMED, O_RDWR | O_CREAT | O_TRUNC);
+    if (file < 0) return log_fail(fault, LOG_FAILED, "open", UNNAMED, -file);
+    int error = write_identity(folder, file, description, size);
+    if (!error) error = io->sync(io->disk, file);
+    io->close(io->disk, file);
+    if (!error) error = io->rename(io->disk, folder->folder, UNNAMED, NAME);
+    if (!error) error = io->sync_folder(io->disk, folder->folder);
+    return error ? log_fail(fault, error == -ENOSPC ? LOG_FULL : LOG_FAILED, "create", NAME, -error) : LOG_OK;
+}
+
+static int check_identity(struct log_folder *folder, const uint8_t *bytes, int64_t count, struct log_fault *fault)
+{
+    struct identity identity;
+    if (count < (int64_t)sizeof identity) return log_damaged(fault, "the file is cut short", NAME, 0, 0);
+    memcpy(&identity, bytes, sizeof identity);
+    bool is_ours = memcmp(identity.magic, MAGIC, sizeof MAGIC) == 0;
+    if (is_ours && identity.version != LOG_VERSION) {
+        fault->from = identity.version;
+        return log_fail(fault, LOG_VERSION_OTHER, "of another version of the format", NAME, 0);
+    }
+    if (!is_ours || (uint64_t)count != sizeof identity + identity.description ||
+        identity.crc != crc32c(0, bytes + CRC_FROM, (size_t)count - CRC_FROM))
+        return log_damaged(fault, "the file is not as it was written", NAME, 0, 0);
+    memcpy(folder->uuid, identity.uuid, sizeof folder->uuid);
+    folder->seed = record_seed(folder->uuid);
+    return LOG_OK;
+}
+
+int log_identify(struct log_folder *folder, void **description, uint32_t *size, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    int file = io->open(io->disk, folder->folder, NAME, O_RDONLY);
+    if (file == -ENOENT) return log_fail(fault, LOG_NO_LOG, "open", NAME, ENOENT);
+    if (file < 0) return log_fail(fault, LOG_FAILED, "open", NAME, -file);
+    uint8_t *bytes = malloc(DESCRIPTION_MOST);
+    int64_t count = bytes ? io_read_all(io, file, bytes, DESCRIPTION_MOST, 0) : -ENOMEM;
+    io->close(io->disk, file);
+    int code = count < 0 ? log_fail(fault, bytes ? LOG_FAILED : LOG_NO_MEMORY, "read", NAME, (int)-count)
+                         : check_identity(folder, bytes, count, fault);
+    if (!code) {
+        *size = (uint32_t)((size_t)count - sizeof(struct identity));
+        memmove(bytes, bytes + sizeof(struct identity), *size);
+        *description = bytes;
+    } else {
+        free(bytes);
+    }
+    return code;
+}

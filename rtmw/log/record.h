@@ -1,0 +1,57 @@
+/* A record: 32 bytes, then what it carries, then zeros up to a multiple of eight. docs/log-format.md has each byte.
+ *
+ *   0        4      8          16      20     21      22     24           32
+ *   | length | crc | lsn      | epoch | kind | flags | zero | time_ns    | labels? | data … | zeros |
+ *
+ * A record is valid if and only if: (1) `lsn` is the position at which it lies, so that what a file held before it was
+ * used for this segment is not; (2) it ends within its segment; (3) `zero` is 0, and `kind` is not; (4) the CRC-32C over
+ * the log's uuid, `length`, and everything from `lsn` to the last zero is `crc`.
+ */
+#ifndef RTMW_LOG_RECORD_H
+#define RTMW_LOG_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RECORD_HEAD = 32, RECORD_ALIGN = 8 };
+
+enum record_kind { RECORD_DATA = 1 };
+enum record_flags {
+    RECORD_LABELS = 1, /* the data begin with key and id */
+    RECORD_MORE = 2,   /* the next record belongs to the same batch: all of a batch is there, or nothing */
+};
+
+struct record_head {
+    uint32_t length; /* of labels and data */
+    uint32_t crc;
+    uint64_t lsn;
+    uint32_t epoch;
+    uint8_t kind, flags;
+    uint16_t zero;
+    uint64_t time_ns; /* wall clock, when it was appended */
+};
+_Static_assert(sizeof(struct record_head) == RECORD_HEAD, "as in docs/log-format.md");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files of the log are little endian");
+
+/* What a record is made of. `labels`: a multiple of eight bytes, or none. */
+struct record_parts {
+    const void *labels, *data;
+    size_t labels_size, data_size;
+};
+
+/* Bytes of a record with so much behind its head. */
+static inline uint64_t record_size(uint64_t length)
+{
+    return (RECORD_HEAD + length + RECORD_ALIGN - 1) & ~(uint64_t)(RECORD_ALIGN - 1);
+}
+
+/* Makes the record at `to`, which has room for record_size; `head` says all but length and crc. */
+void record_put(void *to, const struct record_head *head, const struct record_parts *parts, uint32_t seed);
+/* The size of the valid record of position `lsn` at `bytes`, of which so many are there; 0: there is none.
+ * `*needs`: if more bytes than `available` have to be looked at to say so, how many; else 0. At most `limit`. */
+uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uint64_t lsn, uint32_t seed, uint64_t *needs);
+/* With what the CRCs of a log begin: the CRC of its uuid. */
+uint32_t record_seed(const uint8_t uuid[16]);
+
+#endif

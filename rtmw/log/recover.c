@@ -1,0 +1,190 @@
+#include "recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+#include "spare.h"
+#include "window.h"
+
+enum { STEP = 256 * 1024 };
+
+/* The end of the whole batches that begin at the segment's base. */
+static int scan(const struct log_folder *folder, const struct segment *s, uint64_t *end, struct log_fault *fault)
+{
+    struct window window = {0};
+    uint64_t lsn = s->base, limit = s->base + segment_capacity(s), size;
+    const uint8_t *record;
+    char name[SEGMENT_NAME];
+    int found;
+    *end = s->base;
+    while ((found = window_record(&window, folder, s, lsn, limit, &record, &size)) > 0) {
+        struct record_head head;
+        memcpy(&head, record, sizeof head);
+        lsn += size;
+        if (!(head.flags & RECORD_MORE)) *end = lsn;
+    }
+    window_free(&window);
+    segment_name(s->base, name);
+    return found < 0 ? log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", name, -found) : LOG_OK;
+}
+
+/* A segment that is not the last one ends where the next one begins. `*sealed`: its mark says so. */
+static int check_inner(const struct log_folder *folder, uint64_t base, uint64_t next, bool *sealed,
+                       struct log_fault *fault)
+{
+    struct segment s;
+    struct segment_mark mark;
+    char name[SEGMENT_NAME];
+    uint64_t end = 0;
+    int code = segment_open(folder, base, O_RDONLY, &s, fault);
+    if (code) return code;
+    segment_name(base, name);
+    code = segment_read_mark(folder, &s, &mark, fault);
+    *sealed = !code && mark.flags & MARK_SEALED;
+    if (*sealed) end = mark.durable;
+    if (!code && !*sealed) code = scan(folder, &s, &end, fault);
+    if (!code && end < next) code = log_damaged(fault, "records or segments are missing", name, end, next);
+    if (!code && end > next) code = log_damaged(fault, "the next segment begins before this one ends", name, next, end);
+    segment_close(folder, &s);
+    return code;
+}
+
+static int seal(const struct log_folder *folder, uint64_t base, uint64_t end, struct log_fault *fault)
+{
+    struct segment s;
+    struct segment_mark mark;
+    char name[SEGMENT_NAME];
+    int code = segment_open(folder, base, O_RDWR, &s, fault);
+    if (code) return code;
+    segment_name(base, name);
+    code = segment_read_mark(folder, &s, &mark, fault);
+    int error = code ? 0 : segment_write_mark(folder, &s, end, MARK_SEALED);
+    if (!code && !error) error = folder->io->sync(folder->io->disk, s.file);
+    if (error) code = log_fail(fault, LOG_FAILED, "write of the mark", name, -error);
+    segment_close(folder, &s);
+    return code;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size) { return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1)); }
+
+/* Zeros from `from` on. `*cut`: how many blocks' bytes had something else. 0 or -errno. */
+static int zero_behind(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t *cut)
+{
+    static const uint8_t zeros[STEP];
+    uint8_t *there = malloc(STEP);
+    int error = there ? 0 : -ENOMEM;
+    for (uint64_t at = segment_offset(s, from); at < s->size && !error;) {
+        size_t size = STEP - at % STEP < s->size - at ? STEP - at % STEP : s->size - at;
+        int64_t count = io_read_all(folder->io, s->file, there, size, at);
+        if (count > 0)
+            for (size_t n = 0; n < (size_t)count; n += SEGMENT_BLOCK)
+                *cut += is_zero(there + n, (size_t)count - n < SEGMENT_BLOCK ? (size_t)count - n : SEGMENT_BLOCK) ? 0 : SEGMENT_BLOCK;
+        error = count < 0 ? (int)count : io_write_all(folder->io, s->file, zeros, size, at);
+        at += size;
+    }
+    free(there);
+    return error;
+}
+
+/* The same bytes once more, from `from` to `to`. 0 or -errno. */
+static int write_again(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t to)
+{
+    uint8_t *bytes = from < to ? malloc(STEP) : NULL;
+    int error = from < to && !bytes ? -ENOMEM : 0;
+    for (uint64_t lsn = from; lsn < to && !error; lsn += STEP) {
+        size_t size = to - lsn < STEP ? to - lsn : STEP;
+        int64_t count = io_read_all(folder->io, s->file, bytes, size, segment_offset(s, lsn));
+        error = count < 0 ? (int)count : io_write_all(folder->io, s->file, bytes, (size_t)count, segment_offset(s, lsn));
+    }
+    free(bytes);
+    return error;
+}
+
+/* Steps 1 to 3: the end of the last segment becomes durable, and nothing is left behind it. */
+static int settle(const struct log_folder *folder, struct recovered *found, const struct segment_mark *mark, bool to_write,
+                  struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    struct segment *s = &found->last;
+    char name[SEGMENT_NAME];
+    segment_name(s->base, name);
+    bool is_clean = mark->flags & MARK_CLEAN && mark->durable == found->end;
+    int error = 0;
+    if (is_clean && !to_write) return LOG_OK;
+    if (!is_clean) {
+        error = zero_behind(folder, s, found->end, &found->cut);
+        if (!error) error = write_again(folder, s, mark->durable, found->end);
+        if (!error) error = io->sync_folder(io->disk, folder->folder);
+        if (!error) error = io->sync(io->disk, s->file);
+    }
+    if (!error) error = segment_write_mark(folder, s, found->end, to_write ? 0 : MARK_CLEAN);
+    if (!error) error = io->sync(io->disk, s->file);
+    return error ? log_fail(fault, LOG_FAILED, "write of the tail", name, -error) : LOG_OK;
+}
+
+static int recover_last(const struct log_folder *folder, bool to_write, struct recovered *found,
+                        struct log_fault *fault)
+{
+    struct segment_mark mark;
+    uint64_t told;
+    char name[SEGMENT_NAME];
+    segment_name(found->last.base, name);
+    int code = segment_read_mark(folder, &found->last, &mark, fault);
+    if (code) return code;
+    if (mark.flags & MARK_SEALED)
+        return log_damaged(fault, "the segment behind it is missing", name, mark.durable, mark.durable);
+    code = scan(folder, &found->last, &found->end, fault);
+    if (code) return code;
+    uint64_t least = mark.durable;
+    if (end_read(folder, &told) && told > least) least = told;
+    if (found->end < least)
+        return log_damaged(fault, "no valid record is there, and there was one", name, found->end, least);
+    return settle(folder, found, &mark, to_write, fault);
+}
+
+static int tell_readers(const struct log_folder *folder, uint64_t end, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    uint64_t told;
+    if (end_read(folder, &told) && told == end) return LOG_OK;
+    int file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
+    int error = file < 0 ? file : end_publish(folder, file, end);
+    if (file >= 0) io->close(io->disk, file);
+    return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
+}
+
+static int recover(const struct log_folder *folder, const uint64_t *bases, size_t count, bool to_write,
+                   struct recovered *found, struct log_fault *fault)
+{
+    bool *sealed = calloc(count, sizeof *sealed);
+    int code = sealed ? LOG_OK : log_fail(fault, LOG_NO_MEMORY, "recover", ".", ENOMEM);
+    if (!code && bases[0] != 0) code = log_damaged(fault, "the first segments are missing", ".", 0, bases[0]);
+    for (size_t n = 0; n + 1 < count && !code; n++) code = check_inner(folder, bases[n], bases[n + 1], &sealed[n], fault);
+    if (!code) code = segment_open(folder, bases[count - 1], O_RDWR, &found->last, fault);
+    if (!code) code = recover_last(folder, to_write, found, fault);
+    for (size_t n = 0; n + 1 < count && !code; n++)
+        if (!sealed[n]) code = seal(folder, bases[n], bases[n + 1], fault);
+    if (!code) code = tell_readers(folder, found->end, fault);
+    free(sealed);
+    return code;
+}
+
+int log_recover(const struct log_folder *folder, bool to_write, struct recovered *found, struct log_fault *fault)
+{
+    uint64_t *bases;
+    size_t count;
+    *found = (struct recovered){.last.file = -1};
+    int code = segment_list(folder, &bases, &count, fault);
+    if (!code && !count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
+    if (!code) {
+        found->earliest = bases[0];
+        code = recover(folder, bases, count, to_write, found, fault);
+    }
+    if (!code) spare_discard(folder, -1);
+    if (code && found->last.file >= 0) segment_close(folder, &found->last);
+    free(bases);
+    return code;
+}

@@ -1,0 +1,31 @@
+/* Recovery: what of a log is there after its writer ended, in whatever way. The lock is held.
+ *
+ * A log is as it should be if and only if: (1) there is a segment, and the heads of all are whole and of this log; (2) each
+ * segment but the last ends where the next one begins: by its sealed mark, or else by its records; (3) the last one is
+ * not sealed; (4) its records are valid from its base to its watermark at least. What is not so is damage: LOG_DAMAGED.
+ *
+ * In the last segment the records end where no valid one follows, or where the last batch is not whole. Where its newest
+ * mark is clean and says that end, nothing is to be done but, for a writer, to write one that is not. Else:
+ *   1. All behind the end is overwritten with zeros, whatever a read shows there: it may be the rest of a batch, and would
+ *      be valid again behind new records of the same sizes.
+ *   2. What lies between watermark and end is written once more: after a sync that failed, the system holds pages for
+ *      clean that are not on the disk, and the next sync would not write them.
+ *   3. Folder and file are synced; only then a mark says so, and is synced too; then segments that were not sealed are.
+ *   4. Only then readers are told of the end.
+ * A death or a cut inside of it leaves a disk of which recovery makes the same. tests/log/recovery_model.py has tried it.
+ */
+#ifndef RTMW_LOG_RECOVER_H
+#define RTMW_LOG_RECOVER_H
+
+#include "segment.h"
+
+struct recovered {
+    struct segment last; /* open for writing; its newest mark says `end` */
+    uint64_t earliest, end;
+    uint64_t cut; /* bytes behind the end that were not zero: what was not finished */
+};
+
+/* On LOG_OK the caller closes `last`. `to_write`: a writer follows, so the mark is not clean. */
+int log_recover(const struct log_folder *folder, bool to_write, struct recovered *found, struct log_fault *fault);
+
+#endif

@@ -1,0 +1,179 @@
+#include "segment.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../net/crc32c.h"
+#include "record.h"
+
+static const char HEAD_MAGIC[8] = "RTMWSEG", MARK_MAGIC[8] = "RTMWMARK";
+static const char SUFFIX[] = ".seg";
+
+enum { DIGITS = 20, CRC_OF_HEAD_FROM = 16, CRC_OF_MARK_FROM = 12 };
+
+void segment_name(uint64_t base, char name[SEGMENT_NAME])
+{
+    snprintf(name, SEGMENT_NAME, "%0*" PRIu64 "%s", DIGITS, base, SUFFIX);
+}
+
+bool segment_base(const char *name, uint64_t *base)
+{
+    char again[SEGMENT_NAME];
+    *base = strtoull(name, NULL, 10);
+    segment_name(*base, again);
+    return strcmp(name, again) == 0;
+}
+
+struct bases {
+    uint64_t *list;
+    size_t count, room;
+    bool is_short; /* of memory */
+};
+
+static void see_name(void *argument, const char *name)
+{
+    struct bases *bases = argument;
+    uint64_t base;
+    if (!segment_base(name, &base) || bases->is_short) return;
+    if (bases->count == bases->room) {
+        size_t room = bases->room ? 2 * bases->room : 64;
+        uint64_t *larger = realloc(bases->list, room * sizeof *larger);
+        bases->is_short = !larger;
+        if (!larger) return;
+        bases->list = larger;
+        bases->room = room;
+    }
+    bases->list[bases->count++] = base;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int segment_list(const struct log_folder *folder, uint64_t **bases, size_t *count, struct log_fault *fault)
+{
+    struct bases found = {0};
+    int error = folder->io->list(folder->io->disk, folder->folder, see_name, &found);
+    *bases = found.list;
+    *count = found.count;
+    if (error) return log_fail(fault, LOG_FAILED, "list", ".", -error);
+    if (found.is_short) return log_fail(fault, LOG_NO_MEMORY, "list", ".", ENOMEM);
+    if (found.count) qsort(found.list, found.count, sizeof *found.list, ascending);
+    return LOG_OK;
+}
+
+static uint32_t head_crc(const uint8_t *block)
+{
+    return crc32c(0, block + CRC_OF_HEAD_FROM, SEGMENT_BLOCK - CRC_OF_HEAD_FROM);
+}
+
+static uint32_t mark_crc(const struct segment_mark *mark, uint32_t seed)
+{
+    return crc32c(seed, (const uint8_t *)mark + CRC_OF_MARK_FROM, sizeof *mark - CRC_OF_MARK_FROM);
+}
+
+static struct segment_mark make_mark(const struct log_folder *folder, uint64_t base, uint64_t number, uint64_t durable)
+{
+    struct segment_mark mark = {.base = base, .number = number, .durable = durable};
+    memcpy(mark.magic, MARK_MAGIC, sizeof mark.magic);
+    mark.time_ns = folder->io->now_ns(folder->io->disk, LOG_CLOCK_WALL);
+    return mark;
+}
+
+int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint64_t size)
+{
+    uint8_t blocks[SEGMENT_DATA] = {0};
+    struct segment_head head = {.version = LOG_VERSION, .base = base, .size = size, .epoch = LOG_EPOCH};
+    struct segment_mark mark = make_mark(folder, base, 0, base);
+    memcpy(head.magic, HEAD_MAGIC, sizeof head.magic);
+    memcpy(head.uuid, folder->uuid, sizeof head.uuid);
+    head.created_ns = mark.time_ns;
+    memcpy(blocks, &head, sizeof head);
+    head.crc = head_crc(blocks);
+    memcpy(blocks, &head, sizeof head);
+    mark.crc = mark_crc(&mark, folder->seed);
+    for (int slot = 1; slot <= 2; slot++) memcpy(blocks + (ptrdiff_t)slot * SEGMENT_BLOCK, &mark, sizeof mark);
+    return io_write_all(folder->io, file, blocks, sizeof blocks, 0);
+}
+
+static int check_head(const struct log_folder *folder, const uint8_t *block, struct segment *s, const char *name,
+                      struct log_fault *fault)
+{
+    struct segment_head head;
+    memcpy(&head, block, sizeof head);
+    bool is_ours = memcmp(head.magic, HEAD_MAGIC, sizeof head.magic) == 0;
+    if (is_ours && head.version != LOG_VERSION) {
+        fault->from = head.version;
+        return log_fail(fault, LOG_VERSION_OTHER, "of another version of the format", name, 0);
+    }
+    if (!is_ours || head.crc != head_crc(block))
+        return log_damaged(fault, "the head of the segment is not as it was written", name, s->base, s->base);
+    if (memcmp(head.uuid, folder->uuid, sizeof head.uuid))
+        return log_damaged(fault, "the segment is of another log", name, s->base, s->base);
+    if (head.base != s->base)
+        return log_damaged(fault, "the file has the name of another segment", name, s->base, s->base);
+    int64_t size = folder->io->size(folder->io->disk, s->file);
+    if (size < 0) return log_fail(fault, LOG_FAILED, "fstat", name, (int)-size);
+    if (head.size <= SEGMENT_DATA || (uint64_t)size < head.size)
+        return log_damaged(fault, "the file is shorter than it was made", name, s->base, s->base);
+    s->size = head.size;
+    return LOG_OK;
+}
+
+int segment_open(const struct log_folder *folder, uint64_t base, int flags, struct segment *s, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    char name[SEGMENT_NAME];
+    uint8_t block[SEGMENT_BLOCK];
+    segment_name(base, name);
+    *s = (struct segment){.base = base, .file = io->open(io->disk, folder->folder, name, flags)};
+    if (s->file == -ENOENT) return log_fail(fault, LOG_TRIMMED, "open", name, ENOENT);
+    if (s->file < 0) return log_fail(fault, LOG_FAILED, "open", name, -s->file);
+    int64_t count = io_read_all(io, s->file, block, sizeof block, 0);
+    int code = LOG_OK;
+    if (count < 0) code = log_fail(fault, LOG_FAILED, "read", name, (int)-count);
+    if (count >= 0 && count < SEGMENT_BLOCK) code = log_damaged(fault, "the file has no head", name, base, base);
+    if (!code) code = check_head(folder, block, s, name, fault);
+    if (code) segment_close(folder, s);
+    return code;
+}
+
+void segment_close(const struct log_folder *folder, struct segment *s)
+{
+    if (s->file >= 0) folder->io->close(folder->io->disk, s->file);
+    s->file = -1;
+}
+
+int segment_read_mark(const struct log_folder *folder, struct segment *s, struct segment_mark *newest,
+                      struct log_fault *fault)
+{
+    char name[SEGMENT_NAME];
+    bool found = false;
+    segment_name(s->base, name);
+    for (int slot = 1; slot <= 2; slot++) {
+        struct segment_mark mark;
+        int64_t count = io_read_all(folder->io, s->file, &mark, sizeof mark, (uint64_t)slot * SEGMENT_BLOCK);
+        if (count < 0) return log_fail(fault, LOG_FAILED, "read", name, (int)-count);
+        if (count < (int64_t)sizeof mark || memcmp(mark.magic, MARK_MAGIC, sizeof mark.magic)) continue;
+        if (mark.crc != mark_crc(&mark, folder->seed) || mark.base != s->base) continue;
+        if (!found || mark.number > newest->number) *newest = mark;
+        found = true;
+    }
+    if (!found) return log_damaged(fault, "both watermarks of the segment are spoiled", name, s->base, s->base);
+    s->mark = newest->number;
+    return LOG_OK;
+}
+
+int segment_write_mark(const struct log_folder *folder, struct segment *s, uint64_t durable, uint32_t flags)
+{
+    struct segment_mark mark = make_mark(folder, s->base, ++s->mark, durable);
+    mark.flags = flags;
+    mark.crc = mark_crc(&mark, folder->seed);
+    uint64_t slot = 1 + s->mark % 2;
+    return io_write_all(folder->io, s->file, &mark, sizeof mark, slot * SEGMENT_BLOCK);
+}

@@ -1,0 +1,57 @@
+#include "window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+enum { WINDOW_BYTES = 1 << 20 };
+
+static int make_room(struct window *w, size_t size)
+{
+    size_t room = size > WINDOW_BYTES ? size : WINDOW_BYTES;
+    if (w->room >= room) return 0;
+    uint8_t *larger = realloc(w->bytes, room);
+    if (!larger) return -ENOMEM;
+    w->bytes = larger;
+    w->room = room;
+    return 0;
+}
+
+/* Reads from `lsn` on, at least `size` bytes if there are so many below `until`. 0 or -errno. */
+static int fill(struct window *w, const struct log_folder *folder, const struct segment *s, uint64_t lsn, uint64_t size,
+                uint64_t until)
+{
+    int error = make_room(w, size);
+    if (error) return error;
+    uint64_t wanted = until - lsn < w->room ? until - lsn : w->room;
+    int64_t count = io_read_all(folder->io, s->file, w->bytes, wanted, segment_offset(s, lsn));
+    w->at = lsn;
+    w->filled = count < 0 ? 0 : (uint64_t)count;
+    return count < 0 ? (int)count : 0;
+}
+
+int window_record(struct window *w, const struct log_folder *folder, const struct segment *s, uint64_t lsn,
+                  uint64_t until, const uint8_t **record, uint64_t *size)
+{
+    uint64_t last = s->base + segment_capacity(s);
+    if (until > last) until = last;
+    if (lsn < s->base || lsn >= until) return 0;
+    for (int fills = 0;; fills++) { /* one for the head, one for all of a long record */
+        bool is_inside = lsn >= w->at && lsn < w->at + w->filled;
+        uint64_t there = is_inside ? w->at + w->filled - lsn : 0, needs;
+        *record = is_inside ? w->bytes + (lsn - w->at) : NULL;
+        *size = record_check(*record, there, until - lsn, lsn, folder->seed, &needs);
+        if (*size) return 1;
+        if (!needs || fills == 2) return 0;
+        int error = fill(w, folder, s, lsn, needs, until);
+        if (error) return error;
+    }
+}
+
+void window_free(struct window *w)
+{
+    free(w->bytes);
+    *w = (struct window){0};
+}

@@ -1,0 +1,25 @@
+/* A window of a segment in memory: records are looked at in it, and it is filled by reads of a MiB.
+ *
+ * It never holds bytes at or above `until`: these may still be written. Files are read, not mapped: a file that somebody
+ * cuts makes a read short, and ends no process. One thread at a time.
+ */
+#ifndef RTMW_LOG_WINDOW_H
+#define RTMW_LOG_WINDOW_H
+
+#include "segment.h"
+
+struct window {
+    uint8_t *bytes;
+    size_t room;
+    uint64_t at, filled; /* position of its first byte; bytes that are there */
+};
+
+/* The record at `lsn` of a segment, below `until`: 1, 0 where no valid one is, or -errno.
+ * `*record` points into the window, until the next call. */
+int window_record(struct window *w, const struct log_folder *folder, const struct segment *s, uint64_t lsn,
+                  uint64_t until, const uint8_t **record, uint64_t *size);
+/* Forget what was read: it may have been written since. */
+static inline void window_clear(struct window *w) { w->filled = 0; }
+void window_free(struct window *w);
+
+#endif
