@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../net/crc32c.h"
+#include "record.h"
 #include "spare.h"
 #include "window.h"
 
@@ -44,6 +45,19 @@ int log_damaged(struct log_fault *fault, const char *what, const char *file, uin
     return log_fail(fault, LOG_DAMAGED, what, file, 0);
 }
 
+static const char LOST[] = "segments are there, and the file `log` is missing";
+
+/* Is there something where records begin? 1, 0 or -errno. */
+static int64_t first_byte(const struct log_folder *folder, const char *name)
+{
+    uint8_t first[RECORD_HEAD] = {0}, any = 0;
+    int file = folder->io->open(folder->io->disk, folder->folder, name, O_RDONLY);
+    int64_t count = file < 0 ? file : io_read_all(folder->io, file, first, sizeof first, SEGMENT_DATA);
+    if (file >= 0) folder->io->close(folder->io->disk, file);
+    for (size_t n = 0; n < sizeof first; n++) any |= first[n];
+    return count < 0 ? count : any != 0;
+}
+
 /* Nothing of what lies in the folder may be somebody's records: LOG_OK, and the empty segments are gone. */
 static int clear_unfinished(const struct log_folder *folder, struct log_fault *fault)
 {
@@ -52,21 +66,15 @@ static int clear_unfinished(const struct log_folder *folder, struct log_fault *f
     size_t count;
     char name[SEGMENT_NAME];
     int code = segment_list(folder, &bases, &count, fault);
-    if (!code && count > 1) code = log_damaged(fault, "segments are there, and the file `log` is missing", NAME, 0, bases[count - 1]);
-    if (!code && count) {
-        uint8_t first[RECORD_HEAD] = {0};
-        segment_name(bases[0], name);
-        int file = io->open(io->disk, folder->folder, name, O_RDONLY);
-        int64_t got = file < 0 ? file : io_read_all(io, file, first, sizeof first, SEGMENT_DATA);
-        if (file >= 0) io->close(io->disk, file);
-        if (got < 0) code = log_fail(fault, LOG_FAILED, "read", name, (int)-got);
-        for (size_t n = 0; !code && n < sizeof first; n++)
-            if (first[n]) code = log_damaged(fault, "records are there, and the file `log` is missing", NAME, bases[0], bases[0]);
-        int error = code ? 0 : io->unlink(io->disk, folder->folder, name);
-        if (error) code = log_fail(fault, LOG_FAILED, "unlink", name, -error);
-    }
+    uint64_t base = code || !count ? 0 : bases[count - 1];
     free(bases);
-    return code;
+    if (code || !count) return code;
+    if (count > 1 || base) return log_damaged(fault, LOST, NAME, 0, base);
+    segment_name(base, name);
+    int64_t got = first_byte(folder, name);
+    if (got > 0) return log_damaged(fault, LOST, NAME, base, base);
+    int error = got < 0 ? (int)got : io->unlink(io->disk, folder->folder, name);
+    return error ? log_fail(fault, LOG_FAILED, "unlink", name, -error) : LOG_OK;
 }
 
 static int first_segment(const struct log_folder *folder, uint64_t segment, struct log_fault *fault)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "topics.h"
+#include "futex.h"
 #include "waiting.h"
 
 enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };

@@ -14,24 +14,13 @@
  * Sleepers in poll, select, epoll and asyncio: datagrams.c.
  */
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "futex.h"
 #include "waiting.h"
 
 enum { ANY_SLICE_NS = 500000 };
-
-int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
-{
-    struct timespec timeout = timespec_of(timeout_ns);
-    return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 ? 0 : errno;
-}
-
-/* How many were woken; below 0: refused. */
-static long futex_wake(uint32_t *word) { return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 
 static void wake_in_steps(uint32_t *word)
 {

@@ -7,7 +7,6 @@
 /* wait.c */
 void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
 void wake_publishers(struct topic *);
-int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);

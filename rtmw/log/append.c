@@ -1,0 +1,166 @@
+/* What appenders do: into the batch, and asleep until it is durable. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../shm/atomics.h"
+#include "../shm/futex.h"
+#include "spare.h"
+#include "writer.h"
+
+enum { ROOM_AT_FIRST = 64 * 1024 };
+enum { WAIT = -1 }; /* of try_append: not now */
+
+/* The size of all records, or 0: one of them is longer than a length can say. */
+static uint64_t size_of(const struct record_parts *parts, size_t count)
+{
+    uint64_t size = 0;
+    for (size_t n = 0; n < count; n++) {
+        uint64_t length = (uint64_t)parts[n].labels_size + parts[n].data_size;
+        if (length > UINT32_MAX - 2 * RECORD_HEAD) return 0;
+        size += record_size(length);
+    }
+    return size;
+}
+
+/* Lock held. Is there a place for so many bytes in the last segment, or in the next? */
+static int find_place(struct writer *w, uint64_t size)
+{
+    if (w->spare_state == SPARE_FULL) return LOG_FULL; /* a segment early: what is left is for what must be ended */
+    if (w->next + size <= w->boundary) return LOG_OK;
+    if (w->rolls) return WAIT;
+    if (w->spare_state != SPARE_READY || segment_capacity(&w->spare) < size) {
+        if (w->spare_needs < size) w->spare_needs = size;
+        w->chores++;
+        futex_wake(&w->chores);
+        return WAIT;
+    }
+    w->rolls = true;
+    w->roll_at = w->next;
+    w->boundary = w->next + segment_capacity(&w->spare);
+    w->newest_size = w->spare.size;
+    return LOG_OK;
+}
+
+static bool grow(struct writer_batch *batch, uint64_t needs)
+{
+    uint64_t room = batch->room ? batch->room : ROOM_AT_FIRST;
+    while (room < needs) room *= 2;
+    if (room == batch->room) return true;
+    uint8_t *larger = realloc(batch->bytes, room);
+    if (!larger) return false;
+    batch->bytes = larger;
+    batch->room = room;
+    return true;
+}
+
+static void put(struct writer *w, struct writer_batch *batch, const struct record_parts *parts, size_t count)
+{
+    struct record_head head = {.epoch = LOG_EPOCH, .kind = RECORD_DATA};
+    head.time_ns = w->folder.io->now_ns(w->folder.io->disk, LOG_CLOCK_WALL);
+    for (size_t n = 0; n < count; n++) {
+        head.lsn = w->next;
+        head.flags = (parts[n].labels_size ? RECORD_LABELS : 0) | (n + 1 < count ? RECORD_MORE : 0);
+        record_put(batch->bytes + batch->used, &head, &parts[n], w->folder.seed);
+        uint64_t size = record_size((uint64_t)parts[n].labels_size + parts[n].data_size);
+        batch->used += size;
+        w->next += size;
+        w->counters.bytes += parts[n].data_size;
+    }
+    batch->records += count;
+    w->counters.records += count;
+}
+
+/* Lock held. */
+static int try_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t size)
+{
+    struct writer_batch *batch = &w->batches[w->filling];
+    if (load_relaxed(&w->failed)) return LOG_FAILED;
+    if (load_relaxed(&w->stopping)) return LOG_CLOSED;
+    if (batch->used && batch->used + size > WRITER_BATCH) return WAIT;
+    if (!grow(batch, batch->used + size)) return LOG_NO_MEMORY;
+    int code = find_place(w, size);
+    if (code) return code;
+    if (!batch->used) {
+        batch->first = w->next;
+        batch->oldest_ns = writer_now(w);
+    }
+    put(w, batch, parts, count);
+    return LOG_OK;
+}
+
+/* Sleeps until the word changes; LOG_OK: look again. */
+static int sleep_on(struct writer *w, uint32_t *word, uint32_t seen, uint64_t deadline)
+{
+    uint64_t left = UINT64_C(1) << 62;
+    if (deadline != WRITER_FOREVER) {
+        uint64_t now = writer_now(w);
+        if (now >= deadline) return LOG_TIMEOUT;
+        left = deadline - now;
+    }
+    int how = futex_sleep(word, seen, left);
+    return how == EINTR ? LOG_INTERRUPTED : LOG_OK;
+}
+
+int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
+                  uint64_t *end)
+{
+    uint64_t size = size_of(parts, count);
+    if (!size || size > w->most - SEGMENT_DATA) return LOG_TOO_LARGE;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        *first = w->next;
+        int code = try_append(w, parts, count, size);
+        *end = w->next;
+        uint32_t seen = load_relaxed(&w->room);
+        bool wakes = code == LOG_OK && w->flusher_sleeps;
+        if (wakes) {
+            w->flusher_sleeps = false;
+            store_release(&w->work, w->work + 1);
+        }
+        if (code == WAIT) w->room_waiters++;
+        if (code == LOG_FULL) w->counters.refused += count;
+        pthread_mutex_unlock(&w->lock);
+        if (wakes) futex_wake(&w->work);
+        if (code != WAIT) return code;
+        code = sleep_on(w, &w->room, seen, deadline);
+        pthread_mutex_lock(&w->lock);
+        w->room_waiters--;
+        pthread_mutex_unlock(&w->lock);
+        if (code) return code;
+    }
+}
+
+int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
+{
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        struct writer_batch *filling = &w->batches[w->filling];
+        bool is_filling = filling->used && end > filling->first;
+        struct writer_batch *batch = &w->batches[is_filling ? w->filling : !w->filling];
+        uint32_t seen = batch->turn;
+        bool is_durable = load_acquire(&w->durable) >= end, has_failed = load_acquire(&w->failed);
+        pthread_mutex_unlock(&w->lock);
+        if (is_durable) return LOG_OK;
+        if (has_failed) return LOG_FAILED;
+        int code = sleep_on(w, &batch->turn, seen, deadline);
+        if (code) return load_acquire(&w->durable) >= end ? LOG_OK : code;
+    }
+}
+
+void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
+                     uint64_t *oldest_ns)
+{
+    uint64_t now = writer_now(w), oldest = now;
+    pthread_mutex_lock(&w->lock);
+    *counters = w->counters;
+    *queued = *queued_bytes = 0;
+    for (int n = 0; n < 2; n++) {
+        const struct writer_batch *batch = &w->batches[n];
+        *queued += batch->records;
+        *queued_bytes += batch->used;
+        if (batch->used && batch->oldest_ns < oldest) oldest = batch->oldest_ns;
+    }
+    pthread_mutex_unlock(&w->lock);
+    *oldest_ns = now - oldest;
+}

@@ -1,0 +1,68 @@
+/* The maker: one thread that has the next segment ready before it is needed, so that no append waits for zeros. */
+#include "../shm/atomics.h"
+#include "../shm/futex.h"
+#include "spare.h"
+#include "writer.h"
+
+static const uint64_t TRY_AGAIN_NS = 1000000000;
+
+/* Lock held. Is there something to do? */
+static bool is_wanted(const struct writer *w)
+{
+    if (w->rolls) return false; /* the spare is set aside, and the next one comes behind it */
+    return w->spare_state != SPARE_READY || segment_capacity(&w->spare) < w->spare_needs;
+}
+
+/* Lock held; the spare that is there is too small for what has to be appended. */
+static void take_away(struct writer *w)
+{
+    struct segment small = w->spare;
+    w->spare = (struct segment){.file = -1};
+    if (w->spare_state == SPARE_READY) w->spare_state = SPARE_NONE;
+    if (small.file < 0) return;
+    pthread_mutex_unlock(&w->lock);
+    spare_discard(&w->folder, small.file);
+    pthread_mutex_lock(&w->lock);
+}
+
+/* Lock held, and held again at the end. LOG_OK, LOG_FULL, LOG_FAILED or LOG_CLOSED. */
+static int make(struct writer *w, struct log_fault *fault)
+{
+    struct segment made = {.file = -1, .size = spare_size(w->newest_size, w->most, w->spare_needs)};
+    pthread_mutex_unlock(&w->lock);
+    int code = spare_make(&w->folder, made.size, &made.file, &w->stopping, fault);
+    pthread_mutex_lock(&w->lock);
+    if (code == LOG_OK) {
+        w->spare = made;
+        w->spare_state = SPARE_READY;
+    } else if (code == LOG_FULL) {
+        w->spare_state = SPARE_FULL;
+        w->counters.failed_spares++;
+    }
+    writer_wake_room(w);
+    return code;
+}
+
+void *writer_make(void *given)
+{
+    struct writer *w = given;
+    struct log_fault fault = {0};
+    int code = LOG_OK;
+    pthread_mutex_lock(&w->lock);
+    while (!load_acquire(&w->stopping) && !load_acquire(&w->failed)) {
+        if (is_wanted(w) && code != LOG_FULL) {
+            take_away(w);
+            code = make(w, &fault);
+            if (code == LOG_FAILED) break;
+            continue;
+        }
+        uint32_t seen = w->chores;
+        pthread_mutex_unlock(&w->lock);
+        futex_sleep(&w->chores, seen, code == LOG_FULL ? TRY_AGAIN_NS : UINT64_C(1) << 62);
+        pthread_mutex_lock(&w->lock);
+        code = LOG_OK;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (code == LOG_FAILED) writer_fail(w, &fault);
+    return NULL;
+}

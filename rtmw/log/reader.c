@@ -1,0 +1,131 @@
+#include "reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LABEL_HEAD = 8 };
+
+void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
+{
+    *r = (struct reader){.folder = *folder, .segment.file = -1, .position = position};
+}
+
+void reader_close(struct reader *r)
+{
+    segment_close(&r->folder, &r->segment);
+    window_free(&r->window);
+}
+
+/* Opens the segment in which the position lies. */
+static int find_segment(struct reader *r, struct log_fault *fault)
+{
+    uint64_t *bases, base = 0;
+    size_t count;
+    int code = segment_list(&r->folder, &bases, &count, fault);
+    if (!code && (!count || bases[0] > r->position)) {
+        code = log_fail(fault, LOG_TRIMMED, "position before the first segment", ".", 0);
+        fault->from = r->position;
+        fault->to = count ? bases[0] : 0;
+    }
+    for (size_t n = 0; n < count; n++)
+        if (bases[n] <= r->position) base = bases[n];
+    free(bases);
+    if (!code) code = segment_open(&r->folder, base, O_RDONLY, &r->segment, fault);
+    window_clear(&r->window);
+    return code;
+}
+
+/* The segment that begins here, if there is one: LOG_OK; else LOG_TRIMMED. */
+static int next_segment(struct reader *r, struct log_fault *fault)
+{
+    struct segment next;
+    if (r->segment.base == r->position) return LOG_TRIMMED;
+    int code = segment_open(&r->folder, r->position, O_RDONLY, &next, fault);
+    if (code) return code;
+    segment_close(&r->folder, &r->segment);
+    r->segment = next;
+    window_clear(&r->window);
+    return LOG_OK;
+}
+
+/* No record begins at the position: which of the reasons is it? */
+static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
+{
+    char name[SEGMENT_NAME];
+    uint64_t lsn = r->segment.base, size;
+    const uint8_t *record;
+    segment_name(r->segment.base, name);
+    window_clear(&r->window);
+    int found = 1;
+    while (!r->has_begun && lsn < r->position && found > 0) {
+        found = window_record(&r->window, &r->folder, &r->segment, lsn, limit, &record, &size);
+        if (found > 0) lsn += size;
+    }
+    if (!r->has_begun && found >= 0 && lsn != r->position) {
+        fault->from = r->position;
+        fault->to = lsn;
+        return log_fail(fault, LOG_NO_RECORD, "no record begins there", name, 0);
+    }
+    struct segment again;
+    struct log_fault other = {0};
+    if (segment_open(&r->folder, r->segment.base, O_RDONLY, &again, &other) == LOG_TRIMMED) {
+        fault->from = r->position;
+        return log_fail(fault, LOG_TRIMMED, "the segment was removed meanwhile", name, 0);
+    }
+    segment_close(&r->folder, &again);
+    return log_damaged(fault, "no valid record is there, and there was one", name, r->position, limit);
+}
+
+static int split(const uint8_t *bytes, uint64_t size, struct reader_record *record)
+{
+    memcpy(&record->head, bytes, sizeof record->head);
+    record->labels = bytes + RECORD_HEAD;
+    record->labels_size = 0;
+    if (record->head.flags & RECORD_LABELS) {
+        uint16_t sizes[2];
+        if (record->head.length < LABEL_HEAD) return LOG_DAMAGED;
+        memcpy(sizes, record->labels + 2, sizeof sizes);
+        record->labels_size = (LABEL_HEAD + sizes[0] + sizes[1] + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
+        if (record->labels_size > record->head.length) return LOG_DAMAGED;
+    }
+    record->data = record->labels + record->labels_size;
+    record->data_size = record->head.length - record->labels_size;
+    record->end = record->head.lsn + size;
+    return LOG_OK;
+}
+
+int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault)
+{
+    const uint8_t *bytes;
+    uint64_t size;
+    if (r->position >= limit) return LOG_AT_END;
+    int code = r->segment.file < 0 ? find_segment(r, fault) : LOG_OK;
+    if (code) return code;
+    int found = window_record(&r->window, &r->folder, &r->segment, r->position, limit, &bytes, &size);
+    if (!found) {
+        code = next_segment(r, fault);
+        if (code == LOG_TRIMMED) return explain(r, limit, fault);
+        if (code) return code;
+        found = window_record(&r->window, &r->folder, &r->segment, r->position, limit, &bytes, &size);
+    }
+    if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
+    if (!found) return explain(r, limit, fault);
+    if (split(bytes, size, record)) return log_damaged(fault, "key and id are longer than their record", "segment", r->position, r->position + size);
+    r->position += size;
+    r->has_begun = true;
+    return LOG_OK;
+}
+
+int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault)
+{
+    struct reader_record record;
+    int code;
+    while ((code = reader_next(r, limit, &record, fault)) == LOG_OK)
+        if (record.head.time_ns >= time_ns) {
+            r->position = record.head.lsn;
+            return LOG_OK;
+        }
+    return code;
+}

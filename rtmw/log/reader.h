@@ -1,0 +1,35 @@
+/* A reader: goes through the records of a log, in this process or in any other, and needs no lock.
+ *
+ * It looks at nothing above what is durable. A segment that is recycled or removed while a reader is in it shows no valid
+ * record any more: LOG_TRIMMED. One thread at a time.
+ */
+#ifndef RTMW_LOG_READER_H
+#define RTMW_LOG_READER_H
+
+#include "record.h"
+#include "window.h"
+
+struct reader {
+    struct log_folder folder;
+    struct segment segment;
+    struct window window;
+    uint64_t position; /* of the next record */
+    bool has_begun;    /* a record was found: `position` is where one begins */
+};
+
+struct reader_record {
+    struct record_head head;
+    const uint8_t *labels, *data; /* in the window, until the next call */
+    size_t labels_size, data_size;
+    uint64_t end; /* where the next record begins */
+};
+
+void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position);
+void reader_close(struct reader *r);
+/* The next record below `limit`, which is durable; LOG_AT_END: there is none. LOG_NO_RECORD: the reader was opened at a
+ * position at which no record begins. LOG_DAMAGED, LOG_TRIMMED, LOG_FAILED, LOG_NO_MEMORY. */
+int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault);
+/* Goes to the first record below `limit` that was appended at this time or later; LOG_AT_END: to `limit`. */
+int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault);
+
+#endif

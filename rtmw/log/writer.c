@@ -1,0 +1,121 @@
+/* A writer begins and ends. */
+#include "writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "../shm/atomics.h"
+#include "../shm/futex.h"
+#include "spare.h"
+
+/* Signals are for Python's main thread. */
+static int start_threads(struct writer *w)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&w->flusher, NULL, writer_flush, w);
+    if (!error) {
+        error = pthread_create(&w->maker, NULL, writer_make, w);
+        if (error) {
+            store_release(&w->stopping, 1u);
+            pthread_join(w->flusher, NULL);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void close_files(struct writer *w)
+{
+    segment_close(&w->folder, &w->last);
+    if (w->end_file >= 0) w->folder.io->close(w->folder.io->disk, w->end_file);
+    if (w->spare.file >= 0) spare_discard(&w->folder, w->spare.file);
+}
+
+void writer_free(struct writer *w)
+{
+    for (int n = 0; n < 2; n++) free(w->batches[n].bytes);
+    pthread_mutex_destroy(&w->lock);
+}
+
+static void adopt(struct writer *w, const struct recovered *found)
+{
+    w->last = found->last;
+    w->newest_size = found->last.size;
+    w->boundary = found->last.base + segment_capacity(&found->last);
+    w->next = w->durable = found->end;
+    w->earliest = found->earliest;
+    w->cut = found->cut;
+    w->mark_is_due = false;
+}
+
+int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns, struct log_fault *fault)
+{
+    struct recovered found;
+    const struct log_io *io = folder->io;
+    *w = (struct writer){.folder = *folder, .most = most, .idle_ns = idle_ns, .spare.file = -1};
+    for (int n = 0; n < WRITER_BELLS; n++) w->bells[n] = -1;
+    int code = log_recover(folder, true, &found, fault);
+    if (code) return code;
+    adopt(w, &found);
+    pthread_mutex_init(&w->lock, NULL);
+    w->end_file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
+    if (w->end_file < 0) code = log_fail(fault, LOG_FAILED, "open", "end", -w->end_file);
+    int error = code ? 0 : start_threads(w);
+    if (error) code = log_fail(fault, LOG_NO_MEMORY, "start of a thread", ".", error);
+    if (code) {
+        close_files(w);
+        writer_free(w);
+    }
+    return code;
+}
+
+int writer_close(struct writer *w, struct log_fault *fault)
+{
+    pthread_mutex_lock(&w->lock);
+    store_release(&w->stopping, 1u); /* pairs with the loads of the threads */
+    w->work++;
+    w->chores++;
+    w->room++;
+    pthread_mutex_unlock(&w->lock);
+    futex_wake(&w->work);
+    futex_wake(&w->chores);
+    futex_wake(&w->room);
+    pthread_join(w->flusher, NULL);
+    pthread_join(w->maker, NULL);
+    *fault = w->fault;
+    int code = load_acquire(&w->failed) ? LOG_FAILED : LOG_OK;
+    close_files(w);
+    return code;
+}
+
+void writer_ring(struct writer *w)
+{
+    for (int n = 0; n < WRITER_BELLS; n++)
+        if (w->bells[n] >= 0) eventfd_write(w->bells[n], 1);
+}
+
+bool writer_add_bell(struct writer *w, int descriptor)
+{
+    bool is_in = false;
+    pthread_mutex_lock(&w->lock);
+    for (int n = 0; n < WRITER_BELLS && !is_in; n++) {
+        if (w->bells[n] >= 0) continue;
+        w->bells[n] = descriptor;
+        is_in = true;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return is_in;
+}
+
+void writer_remove_bell(struct writer *w, int descriptor)
+{
+    pthread_mutex_lock(&w->lock);
+    for (int n = 0; n < WRITER_BELLS; n++)
+        if (w->bells[n] == descriptor) w->bells[n] = -1;
+    pthread_mutex_unlock(&w->lock);
+}

@@ -1,0 +1,117 @@
+/* The writer of a log: group commit.
+ *
+ *   appenders ─ under `lock` ─► the batch being filled          two batches take turns: while the flusher writes and syncs
+ *   flusher   ─ swaps, writes, marks, syncs once ─► `durable`   one, the other is filled. There is no delay to tune: a batch
+ *   maker     ─ the next segment, ahead ─► `spare`              holds what came while the one before it was synced
+ *
+ * An appender puts its records into the batch, at the position `next`, and sleeps on `turn` of that batch. The flusher
+ * wakes all of them with one call. Positions are given out without gaps; in which segment a record will lie is decided when
+ * it is appended, so that a record that was accepted never meets a full disk: `boundary` is the position up to which
+ * there is room, in the last segment or in the spare that has been set aside for the roll at `roll_at`.
+ *
+ * A call of the system that fails ends the writer for good: no write and no sync is tried again, since nobody can know
+ * what of it reached the disk (for PostgreSQL this was found in 2018: https://wiki.postgresql.org/wiki/Fsync_Errors).
+ */
+#ifndef RTMW_LOG_WRITER_H
+#define RTMW_LOG_WRITER_H
+
+#include <pthread.h>
+
+#include "record.h"
+#include "recover.h"
+
+enum { WRITER_BATCH = 4 << 20, WRITER_BELLS = 8 };
+#define WRITER_FOREVER UINT64_MAX
+
+struct writer_batch {
+    uint8_t *bytes;
+    uint64_t used, room;
+    uint64_t first;     /* position of its first byte */
+    uint64_t records;   /* in it */
+    uint64_t oldest_ns; /* monotonic clock, when its first record came */
+    uint32_t turn;      /* futex: another value when what was in it is durable, or has failed */
+};
+
+enum spare_state {
+    SPARE_NONE,  /* the maker is at it */
+    SPARE_READY,
+    SPARE_FULL,  /* the disk had no room; the maker tries again each second */
+};
+
+struct writer_counters {
+    uint64_t records, bytes, batches, syncs, largest_batch, rolls, refused, failed_spares;
+};
+
+struct writer {
+    struct log_folder folder;
+    uint64_t most;    /* bytes of a segment's file at most */
+    uint64_t idle_ns; /* with nothing to do for so long the flusher writes a mark */
+    pthread_mutex_t lock; /* nothing else is taken under it, and no call of the system made but futex_wake */
+    pthread_t flusher, maker;
+
+    /* Under the lock. */
+    struct writer_batch batches[2];
+    uint32_t filling;        /* which of them is being filled */
+    uint64_t next, boundary; /* next - batches[filling].used is where that begins */
+    bool rolls;              /* the spare is set aside: the segment ends at roll_at, and the spare begins there */
+    uint64_t roll_at;
+    enum spare_state spare_state;
+    struct segment spare;
+    uint64_t spare_needs;    /* bytes of records that have to fit into the next segment */
+    uint64_t newest_size;    /* of the last segment, or of the one it rolls to */
+    bool flusher_sleeps;
+    uint32_t room_waiters;
+    struct writer_counters counters;
+    struct log_fault fault;  /* of the call that failed; written once, before `failed` */
+
+    /* Words that threads sleep on; changed under the lock. */
+    uint32_t work; /* the flusher: records came, or `stopping` */
+    uint32_t room; /* appenders: a batch was swapped, a spare made, or nothing will be any more */
+    uint32_t chores; /* the maker */
+
+    /* Written by one side, read by any with acquire. */
+    uint64_t durable;  /* the flusher */
+    uint32_t failed;   /* whoever failed, once */
+    uint32_t stopping; /* who closes */
+    int bells[WRITER_BELLS]; /* eventfds, -1: none; under the lock */
+
+    /* The flusher's own. */
+    struct segment last;
+    int end_file;
+    bool mark_is_due; /* the newest mark says less than `durable`, or is not clean */
+    uint64_t earliest, cut;
+};
+
+/* Recovers, and starts the threads. The lock of the folder is held, `folder` stays open until writer_close. */
+int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns, struct log_fault *fault);
+/* Writes what was appended, marks the log as clean, ends the threads. LOG_FAILED, with its fault, where the writer had failed.
+ * Once. Others may still be inside of the functions of append.c: they are told, and the memory stays until writer_free. */
+int writer_close(struct writer *w, struct log_fault *fault);
+void writer_free(struct writer *w); /* closed, and nobody is inside */
+
+/* append.c: any thread. `deadline`: of the monotonic clock of the seam. */
+
+/* Takes records, all of one batch, all or none of which will be durable. `*first`, `*end`: their positions. It waits for room
+ * only. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED, LOG_NO_MEMORY: nothing was taken. */
+int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
+                  uint64_t *end);
+/* Waits until all below `end` is durable. LOG_FAILED: it may be, or not. LOG_TIMEOUT, LOG_INTERRUPTED: not yet. */
+int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);
+void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
+                     uint64_t *oldest_ns);
+/* An eventfd that is written to when something became durable, has failed, or there is room. false: there are too many. */
+bool writer_add_bell(struct writer *w, int descriptor);
+void writer_remove_bell(struct writer *w, int descriptor);
+
+/* Of the threads among each other. */
+void *writer_flush(void *writer); /* flush.c */
+void *writer_make(void *writer);  /* maker.c */
+void writer_fail(struct writer *w, const struct log_fault *fault);
+void writer_wake_room(struct writer *w); /* lock held */
+void writer_ring(struct writer *w);      /* lock held */
+static inline uint64_t writer_now(const struct writer *w)
+{
+    return w->folder.io->now_ns(w->folder.io->disk, LOG_CLOCK_MONOTONIC);
+}
+
+#endif

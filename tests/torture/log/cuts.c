@@ -1,0 +1,141 @@
+/* The power is cut, or the process killed, before each call that changes something; and again in what follows. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+
+enum { DEEPEST = 2, ONE_IN = 24, ONE_IN_DEEP = 160, MOST_STATES = 24, MOST_STATES_DEEP = 6, APPENDS = 24, APPENDS_DEEP = 3 };
+
+struct watch {
+    const struct history *history;
+    int depth;
+    uint64_t seed;
+};
+
+static long states, kills, lives, rolls; /* the lives of one rig wait for each other: their counters need no lock */
+
+static void watch_life(struct disk *disk, struct history *history, int depth, uint64_t seed, int appends);
+
+/* A disk after a cut: mostly looked at, now and then lived on, and `surely` where a name hangs in the air. Closes it. */
+static void go_on(struct disk *disk, const struct history *seen, int depth, bool surely, uint64_t *seed)
+{
+    uint64_t how = disk_random(seed);
+    struct history own;
+    if (depth < DEEPEST && ((surely && !depth) || how / 2 % (depth ? ONE_IN_DEEP : ONE_IN) == 0)) {
+        /* What is there now is read from a copy, for a recovery that is not cut; the life makes its own, and is. */
+        struct disk copy;
+        disk_kill(disk, &copy);
+        uint32_t count = check(&copy, seen, false, "a copy");
+        disk_close(&copy);
+        copy_history(seen, count, &own);
+        own.answered = seen->answered;
+        watch_life(disk, &own, depth + 1, disk_random(seed), APPENDS_DEEP);
+    } else {
+        check(disk, seen, how % 2, "after a cut");
+    }
+    disk_close(disk);
+}
+
+/* The next one of all fates; false: that was the last. */
+static bool next_fates(enum fate *writes, int count, bool *renames, int rename_count)
+{
+    for (int n = 0; n < count; n++) {
+        writes[n] = (enum fate)((writes[n] + 1) % 3);
+        if (writes[n]) return true;
+    }
+    for (int n = 0; n < rename_count; n++) {
+        renames[n] = !renames[n];
+        if (renames[n]) return true;
+    }
+    return false;
+}
+
+static void cut_once(const struct disk *d, const struct history *seen, const enum fate *writes, const bool *renames,
+                     struct watch *w)
+{
+    struct disk *after = malloc(sizeof *after);
+    if (!after) abort();
+    disk_cut(d, writes, renames, disk_random(&w->seed), after);
+    states++;
+    go_on(after, seen, w->depth, false, &w->seed);
+    free(after);
+}
+
+static void cut_all_ways(const struct disk *d, const struct history *seen, struct watch *w)
+{
+    enum fate writes[DISK_PENDING] = {0};
+    bool renames[DISK_NAMES] = {0};
+    double all = 1;
+    int most = w->depth ? MOST_STATES_DEEP : MOST_STATES;
+    for (int n = 0; n < d->write_count && all <= most; n++) all *= 3;
+    for (int n = 0; n < d->rename_count && all <= most; n++) all *= 2;
+    if (all <= most) {
+        do cut_once(d, seen, writes, renames, w);
+        while (next_fates(writes, d->write_count, renames, d->rename_count));
+        return;
+    }
+    for (int state = 0; state < most; state++) {
+        uint64_t bias = disk_random(&w->seed) % 4; /* some cuts lose little, some much */
+        for (int n = 0; n < d->write_count; n++) {
+            uint64_t chance = disk_random(&w->seed);
+            writes[n] = chance % 4 < bias ? FATE_KEPT : (enum fate)(chance / 4 % 3);
+        }
+        for (int n = 0; n < d->rename_count; n++) renames[n] = state && disk_random(&w->seed) % 3;
+        cut_once(d, seen, writes, renames, w);
+    }
+}
+
+/* Before each call, with the lock of the disk. */
+static void interrupt(struct disk *d, enum call call, void *argument)
+{
+    struct watch *w = argument;
+    struct history *seen = malloc(sizeof *seen);
+    struct disk *after = malloc(sizeof *after);
+    if (!seen || !after) abort();
+    look_at_history(w->history, seen);
+    disk_kill(d, after);
+    kills++;
+    go_on(after, seen, w->depth, call == CALL_SYNC_FOLDER, &w->seed);
+    free(after);
+    cut_all_ways(d, seen, w);
+    free(seen);
+}
+
+static void watch_life(struct disk *disk, struct history *history, int depth, uint64_t seed, int appends)
+{
+    struct watch watch = {history, depth, seed};
+    struct life life = {.disk = disk, .history = history, .seed = seed, .appends = appends};
+    life.threads = depth || seed % 2 ? 1 : 3;
+    life.appends /= life.threads;
+    disk->before = interrupt;
+    disk->argument = &watch;
+    lives++;
+    int code = live(&life);
+    if (code) wrong("a life without faults", "ended early", &life.fault);
+    rolls += (long)life.rolls;
+    interrupt(disk, CALL_READ, &watch); /* and at the end */
+    disk->before = NULL;
+    struct history last;
+    look_at_history(history, &last);
+    if (check(disk, &last, false, "at the end of a life") != last.count) wrong("at the end of a life", "records are missing", NULL);
+}
+
+void try_cuts(uint64_t seed, long rounds)
+{
+    for (long round = 0; round < rounds; round++) {
+        struct disk disk;
+        struct history *history = calloc(1, sizeof *history);
+        if (!history) abort();
+        disk_open(&disk, seed + (uint64_t)round);
+        if (round % 2) { /* a log that is there, and was closed */
+            struct life first = {.disk = &disk, .history = history, .seed = ~seed, .appends = APPENDS_DEEP, .threads = 1};
+            if (live(&first)) wrong("a life without faults", "ended early", &first.fault);
+        }
+        watch_life(&disk, history, 0, seed + (uint64_t)round, APPENDS);
+        disk_close(&disk);
+        free(history);
+    }
+    printf("%ld power cuts and %ld kills in %ld lives with %ld rolls: all that was answered was there, and nothing else\n", states,
+           kills, lives, rolls);
+}

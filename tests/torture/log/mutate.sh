@@ -1,0 +1,57 @@
+#!/bin/sh
+# Does the rig see what it is for? Each mutant is the log without one of its precautions; the rig must find harm.
+#
+#   mutate.sh LOG BUILD COMPILER FLAGS...        with the objects of the rig and of the log in BUILD
+#   ONLY=TEXT                                    those whose name contains the text
+set -u
+log=$1 build=$2
+shift 2
+mkdir -p "$build/mutants"
+survived=0
+
+# mutant NAME PART AMOUNT FILE SED-PROGRAM
+mutant() {
+    name=$1 part=$2 amount=$3 file=$4 program=$5 source=$build/mutants/$4
+    case $name in *"${ONLY:-}"*) ;; *) return ;; esac
+    shift 5
+    sed -E "$program" "$log/$file.c" >"$source.c"
+    if cmp -s "$log/$file.c" "$source.c"; then
+        echo "mutant $name: the line it changes is not in $file.c any more" >&2
+        survived=$((survived + 1))
+        return
+    fi
+    others=$(ls "$build"/*.o | grep -v "/log_$file\.o$")
+    # shellcheck disable=SC2086  # lists of words
+    "$@" -Wno-error -w -I"$log" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/rig" "$source.o" $others || exit 1
+    if found=$(PATIENCE_S=60 "$build/mutants/rig" "$part" 1 "$amount" 2>&1 >/dev/null); then
+        echo "mutant $name: SURVIVED" >&2
+        survived=$((survived + 1))
+    else
+        echo "mutant $name: found, $(echo "$found" | grep -E '^WRONG ' | cut -c 7-110)"
+    fi
+}
+
+mutant "a batch is answered without a sync" cuts 2 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"
+mutant "readers are told before the sync" cuts 2 flush '/^static int commit/,/^}/ s/int error = io_write_all/publish(w, lsn + size, fault); int error = io_write_all/' "$@"
+mutant "a sync that failed counts" faults 1 flush '/"fdatasync"/d' "$@"
+mutant "a write that failed counts" faults 1 flush '/^static int commit/,/^}/ s/if \(error\) return fail_with\(w, fault, "write", error\);//' "$@"
+mutant "a sync that failed is tried again" faults 1 flush '/^static int commit/,/^}/ s/(error = io->sync\(io->disk, w->last\.file\);)/\1 if (error) \1/' "$@"
+mutant "the watermark says what is not durable yet" cuts 2 flush 's/(segment_write_mark\(&w->folder, &w->last, lsn)(, 0\))/\1 + size\2/' "$@"
+mutant "the watermark is not looked at" rot 97 recover 's/if \(found->end < least\)/if (0)/' "$@"
+mutant "no watermark is written" rot 97 flush 's/segment_write_mark\(&w->folder, &w->last, load_relaxed\(&w->durable\), flags\)/0/' "$@"
+mutant "a segment gets its name before it is synced" cuts 3 spare '/^int spare_name/,/^}/ s/io->sync\(io->disk, spare->file\)/0/' "$@"
+mutant "no sync of the folder at a roll" cuts 3 spare '/^int spare_name/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
+mutant "no sync of the folder when a log is made" cuts 2 create '/^int log_create/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
+mutant "the identity gets its name before it is synced" cuts 2 create '/^int log_create/,/^}/ s/io->sync\(io->disk, file\)/0/' "$@"
+mutant "nothing is zeroed behind a cut" cuts 3 recover 's/error = zero_behind\(folder, s, found->end, &found->cut\);/error = 0;/' "$@"
+mutant "what lies behind is not zeroed after a failed sync" faults 1 recover 's/(count < 0 \? \(int\)count : )io_write_all\(folder->io, s->file, zeros/\1is_zero(there, (size_t)count) ? 0 : io_write_all(folder->io, s->file, zeros/' "$@"
+mutant "what was found is not written again" faults 1 recover 's/error = write_again\(folder, s, mark->durable, found->end\);/error = 0;/' "$@"
+mutant "what was found is not synced" cuts 3 recover '/^static int settle/,/^}/ s/error = io->sync\(io->disk, s->file\)/error = 0/' "$@"
+mutant "the mark is written before what it says is durable" cuts 3 recover '/^static int settle/,/^    if \(!error\) error = segment_write_mark/ s/error = io->sync\(io->disk, s->file\)/error = 0/' "$@"
+mutant "the folder is not synced by recovery" cuts 6 recover '/^static int settle/,/^}/ s/error = io->sync_folder\(io->disk, folder->folder\)/error = 0/' "$@"
+mutant "a clean mark stays while it is written" cuts 6 recover 's/if \(is_clean && !to_write\)/if (is_clean)/' "$@"
+mutant "half a batch is kept" cuts 3 recover 's/if \(!\(head\.flags & RECORD_MORE\)\) \*end = lsn/*end = lsn/' "$@"
+mutant "the CRC is not looked at" rot 97 record 's/return crc_of\(bytes, size, seed\) == head\.crc \? size : 0;/return size;/' "$@"
+mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
+
+[ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -1,0 +1,234 @@
+/* Lives of a log on a disk in memory. `rig cuts|faults|rot SEED AMOUNT`. */
+#include "rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../../rtmw/shm/atomics.h"
+
+enum { SMALL = 40, MEDIUM = 600, PATIENCE_S = 900 };
+
+void wrong(const char *when, const char *what, const struct log_fault *fault)
+{
+    fprintf(stderr, "WRONG %s: %s", when, what);
+    if (fault && fault->what)
+        fprintf(stderr, " (%s, %s, %s, %llu to %llu)", fault->file, fault->what, strerror(fault->error),
+                (unsigned long long)fault->from, (unsigned long long)fault->to);
+    fputc('\n', stderr);
+    _exit(1);
+}
+
+void look_at_history(const struct history *from, struct history *to)
+{
+    to->answered = load_acquire(&from->answered); /* before the count: what was answered has been handed in */
+    to->is_created = load_acquire(&from->is_created);
+    to->count = load_acquire(&from->count);
+    memcpy(to->entries, from->entries, to->count * sizeof to->entries[0]);
+}
+
+void copy_history(const struct history *from, uint32_t count, struct history *to)
+{
+    memset(to, 0, sizeof *to);
+    memcpy(to->entries, from->entries, count * sizeof to->entries[0]);
+    to->count = count;
+    to->is_created = from->is_created;
+}
+
+size_t data_of(uint64_t tag, uint8_t data[LARGEST])
+{
+    uint64_t seed = tag, how = disk_random(&seed) % 8;
+    size_t size = how < 3 ? SMALL : how < 5 ? MEDIUM : how < 7 ? disk_random(&seed) % LARGEST : 0; /* many of one size */
+    uint8_t fill = (uint8_t)disk_random(&seed);
+    memset(data, how == 4 ? 0 : fill, size); /* some are of zeros */
+    if (size >= sizeof tag) memcpy(data, &tag, sizeof tag);
+    return size;
+}
+
+/* ---- append ---- */
+
+struct appender {
+    struct life *life;
+    struct writer *writer;
+    pthread_mutex_t *turn; /* positions are known before the log hands them out: one appender at a time */
+    uint64_t *next, seed;
+    int code;
+};
+
+static void hand_in(struct history *h, uint64_t lsn, uint64_t tag, bool more)
+{
+    if (h->count == ENTRIES) abort();
+    h->entries[h->count] = (struct entry){lsn, tag, more};
+    store_release(&h->count, h->count + 1); /* pairs with look_at_history */
+}
+
+static void answer(struct history *h, uint64_t end)
+{
+    for (uint64_t seen = load_seq(&h->answered); seen < end && !cas64(&h->answered, seen, end);) seen = load_seq(&h->answered);
+}
+
+static int append(struct appender *a, size_t count)
+{
+    static const uint8_t labels[16] = {2, 0, 3, 0, 0, 0, 0, 0, 'k', 'e', 'y'};
+    uint8_t data[3][LARGEST];
+    struct record_parts parts[3] = {0};
+    uint64_t first, end, tags[3];
+    for (size_t n = 0; n < count; n++) {
+        tags[n] = disk_random(&a->seed);
+        parts[n] = (struct record_parts){.data = data[n], .data_size = data_of(tags[n], data[n])};
+        if (tags[n] % 4 == 0) parts[n].labels = labels, parts[n].labels_size = sizeof labels;
+    }
+    pthread_mutex_lock(a->turn);
+    uint64_t lsn = *a->next;
+    uint32_t before = a->life->history->count;
+    for (size_t n = 0; n < count; n++) {
+        hand_in(a->life->history, lsn, tags[n], n + 1 < count);
+        lsn += record_size(parts[n].labels_size + parts[n].data_size);
+    }
+    int code = writer_append(a->writer, parts, count, WRITER_FOREVER, &first, &end);
+    if (code == LOG_OK && (first != *a->next || end != lsn)) wrong("append", "another position than the next one", NULL);
+    if (code == LOG_OK)
+        *a->next = end;
+    else
+        store_release(&a->life->history->count, before);
+    pthread_mutex_unlock(a->turn);
+    if (code == LOG_OK) code = writer_wait(a->writer, end, WRITER_FOREVER);
+    if (code == LOG_OK) answer(a->life->history, end);
+    return code;
+}
+
+static void *run_appender(void *given)
+{
+    struct appender *a = given;
+    for (int n = 0; n < a->life->appends && a->code == LOG_OK; n++) {
+        a->code = append(a, 1 + (disk_random(&a->seed) % 4 == 0) * (disk_random(&a->seed) % 3));
+        if (disk_random(&a->seed) % 8 == 0) usleep(2 * IDLE_NS / 1000); /* so that the flusher has a rest */
+    }
+    return NULL;
+}
+
+static int append_all(struct life *life, struct writer *w)
+{
+    pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    struct appender appenders[4];
+    pthread_t threads[4];
+    uint64_t next = w->next;
+    int code = LOG_OK;
+    for (int n = 0; n < life->threads; n++) {
+        appenders[n] = (struct appender){life, w, &turn, &next, life->seed + (uint64_t)n, LOG_OK};
+        if (pthread_create(&threads[n], NULL, run_appender, &appenders[n])) abort();
+    }
+    for (int n = 0; n < life->threads; n++) {
+        pthread_join(threads[n], NULL);
+        if (appenders[n].code) code = appenders[n].code;
+    }
+    return code;
+}
+
+/* ---- a life ---- */
+
+static int open_or_create(struct life *life, struct log_folder *folder)
+{
+    void *description;
+    uint32_t size;
+    int code = log_identify(folder, &description, &size, &life->fault);
+    if (code == LOG_OK) free(description);
+    if (code != LOG_NO_LOG) return code;
+    if (load_relaxed(&life->history->is_created)) return LOG_NO_LOG;
+    for (int n = 0; n < 16; n++) folder->uuid[n] = (uint8_t)disk_random(&life->seed);
+    folder->seed = record_seed(folder->uuid);
+    code = log_create(folder, SEGMENT, "type", 4, &life->fault);
+    if (!code) store_release(&life->history->is_created, 1u);
+    return code;
+}
+
+int live(struct life *life)
+{
+    struct log_io io = disk_io(life->disk);
+    struct log_folder folder = {.io = &io, .folder = DISK_FOLDER};
+    struct writer *w = calloc(1, sizeof *w);
+    if (!w) abort();
+    int code = open_or_create(life, &folder);
+    if (!code) code = writer_open(w, &folder, SEGMENT, IDLE_NS, &life->fault);
+    if (!code) {
+        store_release(&life->history->is_created, 1u); /* one of before may not have been answered */
+        answer(life->history, w->durable); /* readers see it */
+        code = append_all(life, w);
+        int closed = writer_close(w, &life->fault);
+        if (!code) code = closed;
+        life->rolls = w->counters.rolls;
+        writer_free(w);
+    }
+    free(w);
+    return code;
+}
+
+/* ---- the look at what is left ---- */
+
+static uint32_t compare(const struct log_folder *folder, const struct history *h, uint64_t end, const char *when)
+{
+    struct reader r;
+    struct reader_record record;
+    struct log_fault fault = {0};
+    uint8_t data[LARGEST];
+    uint32_t n = 0;
+    int code;
+    reader_open(&r, folder, 0);
+    for (; (code = reader_next(&r, end, &record, &fault)) == LOG_OK; n++) {
+        if (n == h->count) wrong(when, "a record that was never appended", &fault);
+        size_t size = data_of(h->entries[n].tag, data);
+        if (record.head.lsn != h->entries[n].lsn) wrong(when, "a record at another position", &fault);
+        if (record.data_size != size || memcmp(record.data, data, size)) wrong(when, "another record than was appended", &fault);
+    }
+    if (code != LOG_AT_END || r.position != end) wrong(when, "the records cannot be read", &fault);
+    reader_close(&r);
+    return n;
+}
+
+uint32_t check(struct disk *disk, const struct history *h, bool to_write, const char *when)
+{
+    struct log_io io = disk_io(disk);
+    struct log_folder folder = {.io = &io, .folder = DISK_FOLDER};
+    struct log_fault fault = {0};
+    struct recovered found;
+    void *description;
+    uint32_t size;
+    int code = log_identify(&folder, &description, &size, &fault);
+    if (code == LOG_NO_LOG && !h->is_created) return 0;
+    if (code) wrong(when, "the log has no identity", &fault);
+    if (size != 4 || memcmp(description, "type", 4)) wrong(when, "the type is another one", &fault);
+    free(description);
+    code = log_recover(&folder, to_write, &found, &fault);
+    if (code) wrong(when, "the log is refused", &fault);
+    uint64_t shown;
+    if (!end_read(&folder, &shown) || shown != found.end) wrong(when, "readers are told another end", NULL);
+    segment_close(&folder, &found.last);
+    if (found.end < h->answered) wrong(when, "a record that was answered is lost", &fault);
+    uint32_t count = compare(&folder, h, found.end, when);
+    if (count && h->entries[count - 1].more) wrong(when, "half a batch is there", &fault);
+    return count;
+}
+
+static void give_up(int signal)
+{
+    static const char text[] = "WRONG in all: it goes on for ever\n";
+    (void)signal;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
+}
+
+int main(int count, char **words)
+{
+    const char *patience = getenv("PATIENCE_S");
+    signal(SIGALRM, give_up);
+    alarm(patience ? (unsigned)atoi(patience) : PATIENCE_S);
+    uint64_t seed = count > 2 ? strtoull(words[2], NULL, 10) : 1;
+    long amount = count > 3 ? strtol(words[3], NULL, 10) : 1;
+    if (count > 1 && !strcmp(words[1], "cuts")) return try_cuts(seed, amount), 0;
+    if (count > 1 && !strcmp(words[1], "faults")) return try_faults(seed, amount), 0;
+    if (count > 1 && !strcmp(words[1], "rot")) return try_rot(seed, amount), 0;
+    fprintf(stderr, "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY\n");
+    return 2;
+}

@@ -1,0 +1,52 @@
+/* What the parts of the rig share: lives of a log on a disk in memory, and the look at what is left of it. */
+#ifndef TORTURE_RIG_H
+#define TORTURE_RIG_H
+
+#include "../../../rtmw/log/reader.h"
+#include "../../../rtmw/log/writer.h"
+#include "disk.h"
+
+enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000 };
+
+/* A record as it was handed to the log, before it was. */
+struct entry {
+    uint64_t lsn, tag;
+    bool more; /* the next one is of the same batch */
+};
+
+/* Appenders write, whoever looks at the disk reads: an entry before its count. */
+struct history {
+    struct entry entries[ENTRIES];
+    uint32_t count;      /* with release */
+    uint64_t answered;   /* all below it was said to be durable */
+    uint32_t is_created; /* log_create has answered */
+};
+
+struct life {
+    struct disk *disk;
+    struct history *history;
+    uint64_t seed;
+    int appends, threads;
+    uint64_t rolls;         /* how many segments it began */
+    struct log_fault fault; /* of what ended it early */
+};
+
+/* Opens or creates the log, appends, closes. The code that ended it; LOG_OK: it went to its end. */
+int live(struct life *life);
+/* Recovers what is on the disk, and compares it with what was handed in and answered. Leaves with a message when it is wrong.
+ * Gives the number of records. */
+uint32_t check(struct disk *disk, const struct history *history, bool to_write, const char *when);
+/* The data of the record with this tag; how many bytes. */
+size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
+/* The first so many entries, as what a next life begins with. */
+void copy_history(const struct history *from, uint32_t count, struct history *to);
+/* The history as it was at one moment. */
+void look_at_history(const struct history *from, struct history *to);
+void wrong(const char *when, const char *what, const struct log_fault *fault) __attribute__((noreturn));
+
+/* The parts, each with the seed and how much of it; they print what they did. */
+void try_cuts(uint64_t seed, long rounds);
+void try_faults(uint64_t seed, long every);
+void try_rot(uint64_t seed, long every);
+
+#endif
