@@ -152,6 +152,7 @@ setup(
         extension("rtmw.shm._core"),
         library(LIBRARY),
         extension("rtmw.types._cdr"),
+        extension("rtmw.log._log", "rtmw/net/crc32c.c"),
         extension("rtmw.net._engine"),
         extension("rtmw.recording._mcap"),
         extension("rtmw.replay._player"),

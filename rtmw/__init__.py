@@ -5,10 +5,11 @@
         print(sample.value)
 
     rtmw.Recorder("pump/*", "monday/")      # rtmw.Recording reads what it wrote, rtmw.Replay plays it again
+    rtmw.Log("orders/", Order).append(order)      # on the disk when it returns
 
 Layers, each importing only from those before it:
-    errors qos profiles latency realtime units patterns  ·  shm types  ·  columns recording
-    domain publisher subscriber waitset listener aio observe  ·  net record replay  ·  spark  ·  cli demo
+    errors qos profiles latency realtime units patterns  ·  shm types log  ·  columns recording
+    domain publisher subscriber waitset listener aio observe durable_log  ·  net record replay  ·  spark  ·  cli demo
 """
 
 from importlib import import_module
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from rtmw import profiles, realtime
 from rtmw.domain import Domain
+from rtmw.durable_log import Appended, Durability, Log, LogStats, PersistQueue
 from rtmw.errors import (
     AccessDenied,
     ClosedError,
@@ -25,6 +27,11 @@ from rtmw.errors import (
     ForkedError,
     LeaseExpired,
     LimitReached,
+    LogDamaged,
+    LogError,
+    LogFailed,
+    LogFull,
+    LogLocked,
     MessageError,
     MessageTooLarge,
     NotInstalled,
@@ -45,6 +52,7 @@ from rtmw.errors import (
 )
 from rtmw.latency import Latency
 from rtmw.listener import Listener
+from rtmw.log_records import LogRecord, LogRecords, Start
 from rtmw.publisher import Publisher, PublisherStats
 from rtmw.qos import Profile, Reliability
 from rtmw.shm import Loan, Sample
@@ -61,21 +69,33 @@ if TYPE_CHECKING:
 __all__ = [
     "ANY",
     "AccessDenied",
+    "Appended",
     "ClosedError",
     "DeadlineMissed",
     "Domain",
     "DomainError",
     "DomainNotFound",
+    "Durability",
     "ForkedError",
     "Latency",
     "LeaseExpired",
     "LimitReached",
     "Listener",
     "Loan",
+    "Log",
+    "LogDamaged",
+    "LogError",
+    "LogFailed",
+    "LogFull",
+    "LogLocked",
+    "LogRecord",
+    "LogRecords",
+    "LogStats",
     "MessageError",
     "MessageTooLarge",
     "NotInstalled",
     "NotPermitted",
+    "PersistQueue",
     "PoolExhausted",
     "Profile",
     "Publisher",
@@ -93,6 +113,7 @@ __all__ = [
     "RtmwError",
     "Sample",
     "SharedMemoryFull",
+    "Start",
     "Subscriber",
     "SubscriberStats",
     "SweptError",

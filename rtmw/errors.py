@@ -24,6 +24,11 @@
     ├── RecordingError          this file is no recording, or of a kind that cannot be read
     │   └── RecordingDamaged        its bytes contradict each other, or their CRC
     ├── RecordingFailed         a recorder could not begin, or not go on
+    ├── LogError                this folder is no log, or of another version
+    │   ├── LogDamaged              what was durable is not as it was written
+    │   ├── LogFull                 the disk has no room; nothing was appended
+    │   ├── LogFailed               the disk failed; what was on its way is there, or not
+    │   └── LogLocked               another process writes to it
     └── ClosedError             used after close()
 
 Full and empty are answers, not errors: `publish` returns False, `take` returns None.
@@ -136,6 +141,43 @@ class RecordingDamaged(RecordingError):
 
 class RecordingFailed(RtmwError):
     """The recording cannot begin, or ended before its time; what of it is on the disk is said."""
+
+
+class LogError(RtmwError):
+    """The folder is no log, is of another version of the format, or cannot be one."""
+
+
+class LogDamaged(LogError):
+    """What was durable is not as it was written. Nothing is repaired by itself.
+
+    `path`: the file; `start`, `end`: the positions from which and up to which records are concerned.
+    """
+
+    def __init__(self, message: str, path: str = "", start: int = 0, end: int = 0) -> None:
+        super().__init__(message)
+        self.path = path
+        self.start = start
+        self.end = end
+
+
+class LogFull(LogError):
+    """The disk has no room for another segment. Nothing was appended; appends go on when there is room again."""
+
+
+class LogFailed(LogError):
+    """A write or sync failed. No call is tried again: the log has to be opened anew, and shows then what is there.
+
+    `start`, `end`: the positions of records whose outcome is unknown; equal, if nothing was on its way.
+    """
+
+    def __init__(self, message: str, start: int = 0, end: int = 0) -> None:
+        super().__init__(message)
+        self.start = start
+        self.end = end
+
+
+class LogLocked(LogError):
+    """Another process writes to the log; the message names it. Reading is free to all."""
 
 
 class ClosedError(RtmwError):

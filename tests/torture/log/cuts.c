@@ -5,7 +5,7 @@
 
 #include "rig.h"
 
-enum { DEEPEST = 2, ONE_IN = 24, ONE_IN_DEEP = 160, MOST_STATES = 24, MOST_STATES_DEEP = 6, APPENDS = 24, APPENDS_DEEP = 3 };
+enum { DEEPEST = 2, ONE_IN = 64, ONE_IN_DEEP = 256, ONE_IN_LEFT = 3, MOST_STATES = 24, MOST_STATES_DEEP = 6, APPENDS = 24, APPENDS_DEEP = 3 };
 
 struct watch {
     const struct history *history;
@@ -15,25 +15,34 @@ struct watch {
 
 static long states, kills, lives, rolls; /* the lives of one rig wait for each other: their counters need no lock */
 
-static void watch_life(struct disk *disk, struct history *history, int depth, uint64_t seed, int appends);
+static void watch_life(struct life *life, int depth);
 
-/* A disk after a cut: mostly looked at, now and then lived on, and `surely` where a name hangs in the air. Closes it. */
+static void live_on(struct disk *disk, const struct history *seen, uint32_t count, int depth, uint64_t seed)
+{
+    struct history own;
+    copy_history(seen, count, &own);
+    own.answered = seen->answered;
+    struct life life = {.disk = disk, .history = &own, .seed = seed, .appends = APPENDS_DEEP, .threads = 1};
+    life.lost = seen->entries + count;
+    life.lost_count = seen->count - count;
+    watch_life(&life, depth + 1);
+}
+
+/* A disk after a cut is looked at, in a copy. Now and then it is lived on: more often where a record lies that must not come
+ * back, and `surely` where a name hangs in the air. */
 static void go_on(struct disk *disk, const struct history *seen, int depth, bool surely, uint64_t *seed)
 {
+    struct disk *copy = malloc(sizeof *copy);
+    if (!copy) abort();
+    disk_kill(disk, copy);
     uint64_t how = disk_random(seed);
-    struct history own;
-    if (depth < DEEPEST && ((surely && !depth) || how / 2 % (depth ? ONE_IN_DEEP : ONE_IN) == 0)) {
-        /* What is there now is read from a copy, for a recovery that is not cut; the life makes its own, and is. */
-        struct disk copy;
-        disk_kill(disk, &copy);
-        uint32_t count = check(&copy, seen, false, "a copy");
-        disk_close(&copy);
-        copy_history(seen, count, &own);
-        own.answered = seen->answered;
-        watch_life(disk, &own, depth + 1, disk_random(seed), APPENDS_DEEP);
-    } else {
-        check(disk, seen, how % 2, "after a cut");
-    }
+    uint32_t count = check(copy, seen, how % 2, "after a cut");
+    disk_close(copy);
+    free(copy);
+    how /= 2;
+    bool is_deep = depth ? how % ONE_IN_DEEP == 0 : surely || how % ONE_IN == 0;
+    if (!is_deep && how % ONE_IN_LEFT == 0) is_deep = has_leftovers(disk, seen, count);
+    if (is_deep && depth < DEEPEST) live_on(disk, seen, count, depth, disk_random(seed));
     disk_close(disk);
 }
 
@@ -102,22 +111,20 @@ static void interrupt(struct disk *d, enum call call, void *argument)
     free(seen);
 }
 
-static void watch_life(struct disk *disk, struct history *history, int depth, uint64_t seed, int appends)
+static void watch_life(struct life *life, int depth)
 {
-    struct watch watch = {history, depth, seed};
-    struct life life = {.disk = disk, .history = history, .seed = seed, .appends = appends};
-    life.threads = depth || seed % 2 ? 1 : 3;
-    life.appends /= life.threads;
+    struct watch watch = {life->history, depth, life->seed};
+    struct disk *disk = life->disk;
     disk->before = interrupt;
     disk->argument = &watch;
     lives++;
-    int code = live(&life);
-    if (code) wrong("a life without faults", "ended early", &life.fault);
-    rolls += (long)life.rolls;
+    int code = live(life);
+    if (code) wrong("a life without faults", "ended early", &life->fault);
+    rolls += (long)life->rolls;
     interrupt(disk, CALL_READ, &watch); /* and at the end */
     disk->before = NULL;
     struct history last;
-    look_at_history(history, &last);
+    look_at_history(life->history, &last);
     if (check(disk, &last, false, "at the end of a life") != last.count) wrong("at the end of a life", "records are missing", NULL);
 }
 
@@ -127,12 +134,12 @@ void try_cuts(uint64_t seed, long rounds)
         struct disk disk;
         struct history *history = calloc(1, sizeof *history);
         if (!history) abort();
-        disk_open(&disk, seed + (uint64_t)round);
-        if (round % 2) { /* a log that is there, and was closed */
-            struct life first = {.disk = &disk, .history = history, .seed = ~seed, .appends = APPENDS_DEEP, .threads = 1};
-            if (live(&first)) wrong("a life without faults", "ended early", &first.fault);
-        }
-        watch_life(&disk, history, 0, seed + (uint64_t)round, APPENDS);
+        struct life life = {.disk = &disk, .history = history, .seed = seed + (uint64_t)round, .appends = 2, .threads = 1};
+        disk_open(&disk, life.seed);
+        if (round % 2 && live(&life)) wrong("a life without faults", "ended early", &life.fault); /* a log that was closed */
+        life.threads = 1 + (int)(round / 2 % 3);
+        life.appends = APPENDS / life.threads;
+        watch_life(&life, 0);
         disk_close(&disk);
         free(history);
     }

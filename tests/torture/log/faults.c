@@ -8,7 +8,7 @@
 #include "../../../rtmw/shm/atomics.h"
 #include "rig.h"
 
-enum { APPENDS = 24, AGAIN = 3, CUTS = 6, BEFORE = 60 };
+enum { APPENDS = 24, AGAIN = 3, CUTS = 6, BEFORE = 60, TRIES = 20 };
 
 static long faults, failed, full, cuts;
 
@@ -30,7 +30,7 @@ static void cut_some(struct disk *d, const struct history *h, uint64_t *seed)
 }
 
 /* A second life on the same disk, in the same boot: the page cache shows what it showed. Then the power goes. */
-static void live_again(struct disk *d, struct history *h, uint64_t *seed)
+static void live_again(struct disk *d, const struct history *h, const struct history *before, uint64_t *seed)
 {
     struct disk *copy = malloc(sizeof *copy);
     struct history *own = malloc(sizeof *own);
@@ -40,11 +40,24 @@ static void live_again(struct disk *d, struct history *h, uint64_t *seed)
     disk_close(copy);
     own->answered = h->answered;
     struct life life = {.disk = d, .history = own, .seed = disk_random(seed), .appends = AGAIN, .threads = 1};
+    const struct history *longer = h->count > own->count ? h : before;
+    if (longer->count > own->count) life.lost = longer->entries + own->count, life.lost_count = longer->count - own->count;
     int code = live(&life);
     if (code) wrong("the life after a fault", "ended early", &life.fault);
     cut_some(d, own, seed);
     free(copy);
     free(own);
+}
+
+static uint32_t found_in(const struct disk *d, const struct history *h)
+{
+    struct disk *copy = malloc(sizeof *copy);
+    if (!copy) abort();
+    disk_kill(d, copy);
+    uint32_t count = check(copy, h, false, "before a fault");
+    disk_close(copy);
+    free(copy);
+    return count;
 }
 
 struct moment {
@@ -63,19 +76,23 @@ static void keep(struct disk *d, enum call call, void *argument)
     bool renames[DISK_NAMES];
     (void)call;
     if (m->calls-- != 0) return;
-    for (int i = 0; i < d->write_count; i++) writes[i] = (enum fate)(disk_random(&m->seed) % 3);
     for (int i = 0; i < d->rename_count; i++) renames[i] = true;
     look_at_history(m->history, m->seen);
-    disk_cut(d, writes, renames, m->seed, m->disk);
+    for (int tries = 0;; tries++) { /* one with a record that must not come back, if there is such a cut */
+        for (int i = 0; i < d->write_count; i++) writes[i] = (enum fate)(disk_random(&m->seed) % 3);
+        disk_cut(d, writes, renames, disk_random(&m->seed), m->disk);
+        if (tries == TRIES || has_leftovers(m->disk, m->seen, found_in(m->disk, m->seen))) return;
+        disk_close(m->disk);
+    }
 }
 
-/* What the life with the fault begins with: an empty disk, or one after a power cut. */
-static void begin(struct disk *d, struct history *h, uint64_t seed)
+/* What the life with the fault begins with: an empty disk, or one after a power cut. `seen`: what was there before that. */
+static void begin(struct disk *d, struct history *h, struct history *seen, uint64_t seed)
 {
     if (seed % 3 == 0) return disk_open(d, seed);
-    struct disk *before = malloc(sizeof *before), *copy = malloc(sizeof *copy);
-    struct history *own = calloc(1, sizeof *own), *seen = calloc(1, sizeof *seen);
-    if (!before || !copy || !own || !seen) abort();
+    struct disk *before = malloc(sizeof *before);
+    struct history *own = calloc(1, sizeof *own);
+    if (!before || !own) abort();
     struct moment moment = {own, d, seen, (long)(disk_random(&seed) % BEFORE), seed};
     disk_open(before, seed);
     before->before = keep;
@@ -83,28 +100,25 @@ static void begin(struct disk *d, struct history *h, uint64_t seed)
     struct life life = {.disk = before, .history = own, .seed = seed, .appends = AGAIN, .threads = 3};
     if (live(&life)) wrong("a life without faults", "ended early", &life.fault);
     if (moment.calls >= 0) moment.calls = 0, keep(before, CALL_READ, &moment);
-    disk_kill(d, copy);
-    copy_history(seen, check(copy, seen, false, "before a fault"), h);
+    copy_history(seen, found_in(d, seen), h);
     h->answered = seen->answered;
-    disk_close(copy);
     disk_close(before);
     free(before);
-    free(copy);
     free(own);
-    free(seen);
 }
 
 /* false: the life made fewer calls than `at`. */
 static bool fail_once(uint64_t seed, long at, int error, bool reads)
 {
     struct disk *d = malloc(sizeof *d);
-    struct history *h = calloc(1, sizeof *h);
-    if (!d || !h) abort();
-    begin(d, h, seed);
+    struct history *h = calloc(1, sizeof *h), *before = calloc(1, sizeof *before);
+    if (!d || !h || !before) abort();
+    begin(d, h, before, seed);
     d->fail_at = d->calls + at;
     d->fail_with = error;
     d->reads_count = reads;
     struct life life = {.disk = d, .history = h, .seed = seed, .appends = APPENDS, .threads = 1};
+    if (before->count > h->count) life.lost = before->entries + h->count, life.lost_count = before->count - h->count;
     int code = live(&life);
     bool was_reached = d->calls >= d->fail_at;
     faults += was_reached;
@@ -117,10 +131,11 @@ static bool fail_once(uint64_t seed, long at, int error, bool reads)
     d->has_failed = false;
     d->reads_count = false;
     cut_some(d, h, &seed);
-    live_again(d, h, &seed);
+    live_again(d, h, before, &seed);
     disk_close(d);
     free(d);
     free(h);
+    free(before);
     return was_reached;
 }
 

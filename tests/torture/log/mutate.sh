@@ -23,7 +23,7 @@ mutant() {
     others=$(ls "$build"/*.o | grep -v "/log_$file\.o$")
     # shellcheck disable=SC2086  # lists of words
     "$@" -Wno-error -w -I"$log" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/rig" "$source.o" $others || exit 1
-    if found=$(PATIENCE_S=60 "$build/mutants/rig" "$part" 1 "$amount" 2>&1 >/dev/null); then
+    if found=$(PATIENCE_S=${PATIENCE_S:-60} "$build/mutants/rig" "$part" 1 "$amount" 2>&1 >/dev/null); then
         echo "mutant $name: SURVIVED" >&2
         survived=$((survived + 1))
     else
@@ -43,13 +43,13 @@ mutant "a segment gets its name before it is synced" cuts 3 spare '/^int spare_n
 mutant "no sync of the folder at a roll" cuts 3 spare '/^int spare_name/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
 mutant "no sync of the folder when a log is made" cuts 2 create '/^int log_create/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
 mutant "the identity gets its name before it is synced" cuts 2 create '/^int log_create/,/^}/ s/io->sync\(io->disk, file\)/0/' "$@"
-mutant "nothing is zeroed behind a cut" cuts 3 recover 's/error = zero_behind\(folder, s, found->end, &found->cut\);/error = 0;/' "$@"
+mutant "nothing is zeroed behind a cut" cuts 6 recover 's/error = zero_behind\(folder, s, found->end, &found->cut\);/error = 0;/' "$@"
 mutant "what lies behind is not zeroed after a failed sync" faults 1 recover 's/(count < 0 \? \(int\)count : )io_write_all\(folder->io, s->file, zeros/\1is_zero(there, (size_t)count) ? 0 : io_write_all(folder->io, s->file, zeros/' "$@"
 mutant "what was found is not written again" faults 1 recover 's/error = write_again\(folder, s, mark->durable, found->end\);/error = 0;/' "$@"
 mutant "what was found is not synced" cuts 3 recover '/^static int settle/,/^}/ s/error = io->sync\(io->disk, s->file\)/error = 0/' "$@"
 mutant "the mark is written before what it says is durable" cuts 3 recover '/^static int settle/,/^    if \(!error\) error = segment_write_mark/ s/error = io->sync\(io->disk, s->file\)/error = 0/' "$@"
 mutant "the folder is not synced by recovery" cuts 6 recover '/^static int settle/,/^}/ s/error = io->sync_folder\(io->disk, folder->folder\)/error = 0/' "$@"
-mutant "a clean mark stays while it is written" cuts 6 recover 's/if \(is_clean && !to_write\)/if (is_clean)/' "$@"
+mutant "a clean mark stays while it is written" cuts 20 recover 's/if \(is_clean && !to_write\)/if (is_clean)/' "$@"
 mutant "half a batch is kept" cuts 3 recover 's/if \(!\(head\.flags & RECORD_MORE\)\) \*end = lsn/*end = lsn/' "$@"
 mutant "the CRC is not looked at" rot 97 record 's/return crc_of\(bytes, size, seed\) == head\.crc \? size : 0;/return size;/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"

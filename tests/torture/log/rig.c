@@ -69,6 +69,21 @@ static void answer(struct history *h, uint64_t end)
     for (uint64_t seen = load_seq(&h->answered); seen < end && !cas64(&h->answered, seen, end);) seen = load_seq(&h->answered);
 }
 
+/* Of a record that is as long as one that a cut took, if there is one; else of any. */
+static uint64_t next_tag(struct appender *a)
+{
+    struct life *life = a->life;
+    uint64_t tag = disk_random(&a->seed);
+    if (!life->lost_count) return tag;
+    uint8_t data[LARGEST];
+    uint64_t wanted = life->lost->tag;
+    size_t size = data_of(wanted, data);
+    for (int n = 0; n < 100 && (data_of(tag, data) != size || tag % 4 != wanted % 4); n++) tag = disk_random(&a->seed);
+    life->lost++;
+    life->lost_count--;
+    return tag;
+}
+
 static int append(struct appender *a, size_t count)
 {
     static const uint8_t labels[16] = {2, 0, 3, 0, 0, 0, 0, 0, 'k', 'e', 'y'};
@@ -76,7 +91,7 @@ static int append(struct appender *a, size_t count)
     struct record_parts parts[3] = {0};
     uint64_t first, end, tags[3];
     for (size_t n = 0; n < count; n++) {
-        tags[n] = disk_random(&a->seed);
+        tags[n] = next_tag(a);
         parts[n] = (struct record_parts){.data = data[n], .data_size = data_of(tags[n], data[n])};
         if (tags[n] % 4 == 0) parts[n].labels = labels, parts[n].labels_size = sizeof labels;
     }
@@ -103,7 +118,8 @@ static void *run_appender(void *given)
 {
     struct appender *a = given;
     for (int n = 0; n < a->life->appends && a->code == LOG_OK; n++) {
-        a->code = append(a, 1 + (disk_random(&a->seed) % 4 == 0) * (disk_random(&a->seed) % 3));
+        size_t more = n == 0 ? 2 : disk_random(&a->seed) % 4 == 0 ? disk_random(&a->seed) % 3 : 0;
+        a->code = append(a, a->life->lost_count ? 1 : 1 + more);
         if (disk_random(&a->seed) % 8 == 0) usleep(2 * IDLE_NS / 1000); /* so that the flusher has a rest */
     }
     return NULL;
@@ -209,6 +225,32 @@ uint32_t check(struct disk *disk, const struct history *h, bool to_write, const 
     uint32_t count = compare(&folder, h, found.end, when);
     if (count && h->entries[count - 1].more) wrong(when, "half a batch is there", &fault);
     return count;
+}
+
+static bool is_whole(struct disk *disk, uint64_t lsn, uint32_t seed)
+{
+    for (int n = 0; n < disk->cache.count; n++) {
+        uint64_t base, needs;
+        if (!segment_base(disk->cache.list[n].text, &base) || base > lsn) continue;
+        const struct content *c = disk_content(disk, disk->cache.list[n].text);
+        uint64_t at = SEGMENT_DATA + lsn - base;
+        if (at < c->size && record_check(c->bytes + at, c->size - at, c->size - at, lsn, seed, &needs)) return true;
+    }
+    return false;
+}
+
+bool has_leftovers(struct disk *disk, const struct history *history, uint32_t count)
+{
+    struct log_io io = disk_io(disk);
+    struct log_folder folder = {.io = &io, .folder = DISK_FOLDER};
+    struct log_fault fault;
+    void *description;
+    uint32_t size;
+    if (log_identify(&folder, &description, &size, &fault)) return false;
+    free(description);
+    for (uint32_t n = count + 1; n < history->count; n++)
+        if (is_whole(disk, history->entries[n].lsn, folder.seed)) return true;
+    return false;
 }
 
 static void give_up(int signal)

@@ -27,6 +27,8 @@ struct life {
     struct history *history;
     uint64_t seed;
     int appends, threads;
+    const struct entry *lost; /* records that a cut took: the first ones are of the same sizes again, so that what is left */
+    uint32_t lost_count;      /* of the old ones lies where new ones could end */
     uint64_t rolls;         /* how many segments it began */
     struct log_fault fault; /* of what ended it early */
 };
@@ -38,6 +40,8 @@ int live(struct life *life);
 uint32_t check(struct disk *disk, const struct history *history, bool to_write, const char *when);
 /* The data of the record with this tag; how many bytes. */
 size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
+/* Does a record that recovery will not find lie there whole, behind the first `count`? It must not come back. */
+bool has_leftovers(struct disk *disk, const struct history *history, uint32_t count);
 /* The first so many entries, as what a next life begins with. */
 void copy_history(const struct history *from, uint32_t count, struct history *to);
 /* The history as it was at one moment. */

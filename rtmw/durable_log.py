@@ -1,0 +1,345 @@
+"""Log: append, and know that it is on the disk. The bytes are rtmw/log/; what is here are types, answers and the lock."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar, Unpack, overload
+
+from rtmw.closing import Closing
+from rtmw.errors import ClosedError, LogFailed, TypeMismatch
+from rtmw.log import SEGMENT_LEAST, Folder, Holder, Label, Writer, open_folder, pack_labels
+from rtmw.log_records import LogRecord, LogRecords, Start
+from rtmw.qos import check_seconds
+from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
+from rtmw.units import size_of
+
+__all__ = ["Appended", "Durability", "Log", "LogRecord", "LogRecords", "LogStats", "PersistQueue", "Start"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    S = TypeVar("S", bound=np.generic)
+
+T = TypeVar("T")
+
+LARGEST_SEGMENT: Final = 4 << 30
+
+
+class Durability(Enum):
+    """What an append has come to."""
+
+    BUFFERED = "buffered"
+    """Taken, and on its way to the disk: a log with `sync=False`. The end of the program's process may lose it."""
+    WRITTEN = "written"
+    """On the disk. A power cut does not lose it."""
+
+
+@dataclass(frozen=True)
+class PersistQueue:
+    """What was appended and is not on the disk yet."""
+
+    records: int
+    bytes: int
+    """With their heads."""
+    oldest: float
+    """Seconds that the first of them has been waiting."""
+
+
+@dataclass(frozen=True)
+class LogStats:
+    """What a log is, and what this object has appended to it."""
+
+    earliest: int
+    """Position of the first record."""
+    end: int
+    """Position behind the last durable record."""
+    segments: int
+    """Files with records, and the one made ahead."""
+    disk: int
+    """Bytes of these."""
+    records: int
+    """Records appended."""
+    bytes: int
+    """Their data."""
+    batches: int
+    """Groups that went to the disk with one sync each."""
+    largest_batch: int
+    """Records of the largest of them."""
+    syncs: int
+    refused: int
+    """Records refused with LogFull."""
+    cut: int
+    """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
+    persist_queue: PersistQueue
+
+
+class Appended:
+    """The answer to an append."""
+
+    __slots__ = ("_end", "_log", "position")
+
+    position: int
+    """Of the record."""
+
+    def __init__(self, log: Log[Any], position: int, end: int) -> None:
+        self._log = log
+        self._end = end
+        self.position = position
+
+    @property
+    def state(self) -> Durability:
+        """As it is now."""
+        return Durability.WRITTEN if self._log._durable() >= self._end else Durability.BUFFERED
+
+    def resolve(self, timeout: float | None = None) -> Durability:
+        """Waits until it is on the disk; at most so many seconds (None: no limit), then BUFFERED is the answer.
+
+        LogFailed: the outcome is unknown.
+        """
+        check_seconds("timeout", timeout)
+        self._log._resolve(self._end, timeout)
+        return self.state
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Appended {self.position} {self.state.name}>"
+
+
+class LogOptions(TypedDict, total=False):
+    """Keywords of Log."""
+
+    create: bool
+    segment: int | str
+    sync: bool
+
+
+class Log(Closing, Generic[T]):
+    """A folder in which records are kept, in the order in which they were appended.
+
+    `path`: a PathLike, or text with a separator (`"orders/"`). `type`: as of Publisher; `rtmw.ANY` stands for the type of a
+    log that exists. `create`: make the log if there is none. `segment`: size of a file at most, from 64K to 4G; what is
+    appended at once has to fit. `sync`: an append is answered when it is on the disk; without it, as soon as it is
+    taken, and `Appended.resolve` or `close` wait for the disk.
+
+    Opening takes no lock: one process at a time appends, from its first append until it closes the log; any number read.
+    Threads share a Log. Errors: ValueError, FileNotFoundError, TypeMismatch, LogError, LogDamaged, LogFull, LogFailed.
+    """
+
+    @overload
+    def __init__(self: Log[bytes], path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Log[NDArray[S]],
+        path: str | os.PathLike[str],
+        type: np.dtype[S] | builtins.type[S],
+        **options: Unpack[LogOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Log[Any], path: str | os.PathLike[str], type: AnyType, **options: Unpack[LogOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, path: str | os.PathLike[str], type: builtins.type[T], **options: Unpack[LogOptions]
+    ) -> None: ...
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        type: Any = bytes,
+        *,
+        create: bool = True,
+        segment: int | str = "64M",
+        sync: bool = True,
+    ) -> None:
+        self.path = log_path(path)
+        wanted = None if isinstance(type, AnyType) else resolve(type)
+        self._segment = check_segment(segment)
+        self._sync = sync
+        description = wanted.description if wanted is not None and create else None
+        self._folder: Folder = open_folder(self.path, description, segment=self._segment)
+        try:
+            self.type: MessageType = self._check_type(wanted)
+        except BaseException:
+            self._folder.close()
+            raise
+        self._encode, self._decode = self.type.encode, self.type.decode or _same
+        self._lock = threading.RLock()
+        self._holder: Holder | None = None
+        self._writer: Writer | None = None
+        self._closed = False
+        self._told = False
+        self._readers: weakref.WeakSet[LogRecords[T]] = weakref.WeakSet()
+
+    def _check_type(self, wanted: MessageType | None) -> MessageType:
+        found = from_description(self._folder.description)
+        if wanted is None:
+            return found
+        if wanted.identity != found.identity:
+            raise TypeMismatch(
+                f"{self.path}: the log is one of {shown_name(found.name)}, and {shown_name(wanted.name)} was asked for; "
+                "open it with the type that it was made with, or with rtmw.ANY"
+            )
+        return wanted
+
+    # ---- append ----
+
+    def append(self, value: T, *, key: Label | None = None, timeout: float | None = None) -> Appended:
+        """Appends a record. With `sync` it is on the disk when this returns.
+
+        `key`: text, bytes or a whole number that readers find with the record. `timeout`: seconds.
+        Errors, after which nothing was appended: LogLocked, LogFull, MessageTooLarge, TypeMismatch, ValueMismatch,
+        ClosedError, and LogFailed that says so. LogFailed, TimeoutError: the outcome is unknown.
+        """
+        check_seconds("timeout", timeout)
+        labels = None if key is None else pack_labels(key, None)
+        data: Any = value if self._encode is None else self._encode(value)
+        writer = self._writer or self._begin_to_write()
+        try:
+            position, end = writer.append(data, labels, self._sync, timeout)
+        except TypeError:
+            raise self._no_bytes(value) from None
+        except LogFailed:
+            self._told = True
+            raise
+        return Appended(self, position, end)
+
+    def append_many(self, values: Iterable[T]) -> list[Appended]:
+        """Appends a record for each value, all of them or none: also after a power cut. Errors as of `append`."""
+        encode = self._encode
+        data: list[Any] = [value if encode is None else encode(value) for value in values]
+        writer = self._writer or self._begin_to_write()
+        try:
+            places = writer.append_many(data, self._sync)
+        except TypeError:
+            raise self._no_bytes(values) from None
+        except LogFailed:
+            self._told = True
+            raise
+        return [Appended(self, position, end) for position, end in places]
+
+    def _no_bytes(self, value: object) -> TypeMismatch:
+        return TypeMismatch(
+            f"{self.path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or name a type"
+        )
+
+    def _begin_to_write(self) -> Writer:
+        """Takes the lock, and recovers. LogLocked, LogDamaged, LogFailed."""
+        with self._lock:
+            self._check_open()
+            if self._writer is None:
+                holder = self._folder.hold()
+                try:
+                    self._writer = self._folder.writer(self._segment)
+                except BaseException:
+                    holder.close()
+                    raise
+                self._holder = holder
+            return self._writer
+
+    def _durable(self) -> int:
+        return 0 if self._writer is None else self._writer.durable
+
+    def _resolve(self, end: int, timeout: float | None) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.wait(end, timeout)
+        except TimeoutError:
+            return
+        except LogFailed:
+            self._told = True
+            raise
+
+    # ---- read ----
+
+    def read(self, start: Start | int | datetime = Start.EARLIEST, *, follow: bool = False) -> LogRecords[T]:
+        """The records from `start` on: the first one, the next one, the one at a position, or the first that was appended
+        at a time (with its zone) or later. `follow`: and all that come, for ever; else up to the present end.
+
+        Only what is durable is read. Errors: ValueError, ClosedError, LogDamaged.
+        """
+        with self._lock:
+            self._check_open()
+            records = LogRecords[T](self._folder, start, follow, self._decode)
+            self._readers.add(records)
+        return records
+
+    @property
+    def end(self) -> int:
+        """The position behind the last durable record, whoever appended it."""
+        with self._lock:
+            self._check_open()
+            return self._folder.bounds()[1] if self._writer is None else self._writer.durable
+
+    def stats(self) -> LogStats:
+        """What the log is, and what was appended through this object."""
+        with self._lock:
+            self._check_open()
+            earliest, end = self._folder.bounds()
+            counted = (0,) * 11 if self._writer is None else self._writer.counters()
+            segments, disk = self._folder.segments()
+            cut = self._folder.cut + (0 if self._writer is None else self._writer.cut)
+        records, size, batches, syncs, largest, _, refused, _, waiting, waiting_bytes, oldest_ns = counted
+        queue = PersistQueue(waiting, waiting_bytes, oldest_ns / 1e9)
+        return LogStats(earliest, end, segments, disk, records, size, batches, largest, syncs, refused, cut, queue)
+
+    # ---- end ----
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"{self.path}: used after close()")
+
+    def close(self) -> None:
+        """Brings what was appended to the disk, ends readers that follow, gives the lock back.
+
+        LogFailed, if that has not been said to anybody yet.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for records in list(self._readers):
+                records.close()
+            try:
+                if self._writer is not None:
+                    self._writer.close()
+            except LogFailed:
+                if not self._told:
+                    raise
+            finally:
+                if self._holder is not None:
+                    self._holder.close()
+                self._folder.close()
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Log {str(self.path)!r} {shown_name(self.type.name)}{', closed' if self._closed else ''}>"
+
+
+def log_path(path: str | os.PathLike[str]) -> Path:
+    """The folder that is meant. ValueError: a bare name, which is not said to be a folder."""
+    text = os.fspath(path)
+    if isinstance(path, str) and os.sep not in text:
+        raise ValueError(f"{text!r} is a bare name; a log is a folder: write {text + '/'!r}, or pathlib.Path({text!r})")
+    return Path(text)
+
+
+def check_segment(segment: int | str) -> int:
+    """Bytes of the largest segment, in whole pages."""
+    size = size_of(segment)
+    if not SEGMENT_LEAST <= size <= LARGEST_SEGMENT:
+        raise ValueError(f"segment={segment!r} is not possible; it is a size from 64K to 4G")
+    return size & ~4095
+
+
+def _same(data: bytes) -> Any:
+    return data
+
+

@@ -1,0 +1,35 @@
+"""The durable log, in bytes: records in a folder of segments, one writer, any number of readers.
+
+    log = open_folder(Path("orders"), b"description of the type", create=True, segment=64 << 20)
+    with log.hold():
+        writer = log.writer(64 << 20)                     # recovers, and has threads of its own
+        first, end = writer.append(b"one", None, True, None)   # on the disk now
+    reader = log.reader(first)                            # here, or in any other process
+    reader.next(log.bounds()[1])
+
+What runs for each record is C (log.h); `rtmw.Log` is this with types, and what programs use.
+"""
+
+from __future__ import annotations
+
+from rtmw.log._log import FORMAT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer
+from rtmw.log.folder import Folder, open_folder
+from rtmw.log.holder import Holder
+from rtmw.log.labels import Label, pack_labels, unpack_labels
+from rtmw.log.watch import Watch
+
+__all__ = [
+    "FORMAT",
+    "SEGMENT_DATA",
+    "SEGMENT_FIRST",
+    "SEGMENT_LEAST",
+    "Folder",
+    "Holder",
+    "Label",
+    "Reader",
+    "Watch",
+    "Writer",
+    "open_folder",
+    "pack_labels",
+    "unpack_labels",
+]

@@ -1,0 +1,172 @@
+#include "_log.h"
+
+#include "spare.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+enum { UUID_BYTES = 16 };
+
+PyObject *fail(PyObject *subject, int code, const struct log_fault *fault)
+{
+    PyObject *module = PyImport_ImportModule("rtmw.log.failures");
+    PyObject *error = module ? PyObject_CallMethod(module, "failure", "OissiKK", subject, code, fault->what ? fault->what : "",
+                                                   fault->file, fault->error, (unsigned long long)fault->from,
+                                                   (unsigned long long)fault->to)
+                             : NULL;
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    Py_XDECREF(module);
+    return NULL;
+}
+
+bool folder_of(struct log_folder *folder, int descriptor, const Py_buffer *uuid)
+{
+    *folder = (struct log_folder){.io = &log_io_system, .folder = descriptor};
+    if (uuid->len != UUID_BYTES) return PyErr_SetString(PyExc_ValueError, "a uuid has 16 bytes"), false;
+    memcpy(folder->uuid, uuid->buf, UUID_BYTES);
+    folder->seed = record_seed(folder->uuid);
+    return true;
+}
+
+bool deadline_of(PyObject *timeout, uint64_t *deadline)
+{
+    *deadline = WRITER_FOREVER;
+    if (timeout == Py_None) return true;
+    double seconds = PyFloat_AsDouble(timeout);
+    if (seconds == -1.0 && PyErr_Occurred()) return false;
+    if (!(seconds >= 0)) return PyErr_SetString(PyExc_ValueError, "a timeout is a number of seconds, 0 or more"), false;
+    if (seconds < 1e9) *deadline = log_io_system.now_ns(NULL, LOG_CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
+    return true;
+}
+
+static PyObject *create(PyObject *module, PyObject *args)
+{
+    PyObject *subject;
+    int descriptor, code = LOG_OK;
+    Py_buffer uuid, description;
+    unsigned long long segment;
+    struct log_folder folder;
+    struct log_fault fault = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oiy*Ky*", &subject, &descriptor, &uuid, &segment, &description)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    if (done) {
+        Py_BEGIN_ALLOW_THREADS
+        code = log_create(&folder, segment, description.buf, (uint32_t)description.len, &fault);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&uuid);
+    PyBuffer_Release(&description);
+    if (!done) return NULL;
+    if (code) return fail(subject, code, &fault);
+    Py_RETURN_NONE;
+}
+
+static PyObject *identify(PyObject *module, PyObject *args)
+{
+    PyObject *subject;
+    struct log_folder folder = {.io = &log_io_system};
+    struct log_fault fault = {0};
+    void *description = NULL;
+    uint32_t size = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oi", &subject, &folder.folder)) return NULL;
+    int code = log_identify(&folder, &description, &size, &fault);
+    if (code == LOG_NO_LOG) Py_RETURN_NONE;
+    if (code) return fail(subject, code, &fault);
+    PyObject *found = Py_BuildValue("y#y#", folder.uuid, (Py_ssize_t)UUID_BYTES, description, (Py_ssize_t)size);
+    free(description);
+    return found;
+}
+
+static PyObject *recover(PyObject *module, PyObject *args)
+{
+    PyObject *subject;
+    int descriptor, code = LOG_OK;
+    Py_buffer uuid;
+    struct log_folder folder;
+    struct log_fault fault = {0};
+    struct recovered found;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oiy*", &subject, &descriptor, &uuid)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    if (!done) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    code = log_recover(&folder, false, &found, &fault);
+    if (code == LOG_OK) segment_close(&folder, &found.last);
+    Py_END_ALLOW_THREADS
+    if (code) return fail(subject, code, &fault);
+    return PyLong_FromUnsignedLongLong(found.cut);
+}
+
+static PyObject *bounds(PyObject *module, PyObject *args)
+{
+    PyObject *subject;
+    int descriptor;
+    Py_buffer uuid;
+    struct log_folder folder;
+    struct log_fault fault = {0};
+    uint64_t earliest = 0, end = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oiy*", &subject, &descriptor, &uuid)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    if (!done) return NULL;
+    int code = log_bounds(&folder, &earliest, &end, &fault);
+    if (code) return fail(subject, code, &fault);
+    return Py_BuildValue("KK", (unsigned long long)earliest, (unsigned long long)end);
+}
+
+/* A descriptor that is readable when the file has been written. */
+static PyObject *watch(PyObject *module, PyObject *args)
+{
+    PyObject *path;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path)) return NULL;
+    int descriptor = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), error = errno;
+    if (descriptor >= 0 && inotify_add_watch(descriptor, PyBytes_AS_STRING(path), IN_MODIFY) < 0) {
+        error = errno;
+        close(descriptor);
+        descriptor = -1;
+    }
+    Py_DECREF(path);
+    errno = error;
+    return descriptor < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(descriptor);
+}
+
+static int add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    int code = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
+    Py_XDECREF(type);
+    return code;
+}
+
+static int module_exec(PyObject *module)
+{
+    static const struct {
+        const char *name;
+        int value;
+    } numbers[] = {{"TIMEOUT", LOG_TIMEOUT},     {"FULL", LOG_FULL},           {"TOO_LARGE", LOG_TOO_LARGE},
+                   {"FAILED", LOG_FAILED},       {"CLOSED", LOG_CLOSED},       {"NO_MEMORY", LOG_NO_MEMORY},
+                   {"DAMAGED", LOG_DAMAGED},     {"VERSION", LOG_VERSION_OTHER}, {"TRIMMED", LOG_TRIMMED},
+                   {"NO_RECORD", LOG_NO_RECORD}, {"NO_LOG", LOG_NO_LOG},       {"FORMAT", LOG_VERSION},
+                   {"SEGMENT_FIRST", SEGMENT_FIRST}, {"SEGMENT_LEAST", SEGMENT_LEAST}, {"SEGMENT_DATA", SEGMENT_DATA}};
+    for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
+        if (PyModule_AddIntConstant(module, numbers[n].name, numbers[n].value)) return -1;
+    return add_type(module, &Writer_spec) || add_type(module, &Reader_spec) ? -1 : 0;
+}
+
+static PyMethodDef module_methods[] = {{"create", create, METH_VARARGS, NULL},   {"identify", identify, METH_VARARGS, NULL},
+                                       {"recover", recover, METH_VARARGS, NULL}, {"bounds", bounds, METH_VARARGS, NULL},
+                                       {"watch", watch, METH_VARARGS, NULL},     {NULL, NULL, 0, NULL}};
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "rtmw.log._log", NULL, 0, module_methods, module_slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__log(void) { return PyModuleDef_Init(&module); }

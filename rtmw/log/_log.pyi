@@ -1,0 +1,81 @@
+"""The durable log in C as Python sees it; see log.h, writer.h and reader.h. `subject`: the log's path, for errors."""
+
+from typing import final
+
+from typing_extensions import Buffer
+
+CLOSED: int
+DAMAGED: int
+FAILED: int
+FORMAT: int
+FULL: int
+NO_LOG: int
+NO_MEMORY: int
+NO_RECORD: int
+SEGMENT_DATA: int
+SEGMENT_FIRST: int
+SEGMENT_LEAST: int
+TIMEOUT: int
+TOO_LARGE: int
+TRIMMED: int
+VERSION: int
+
+def create(subject: str, folder: int, uuid: bytes, segment: int, description: bytes, /) -> None:
+    """A new log in a folder; the lock is held."""
+
+def identify(subject: str, folder: int, /) -> tuple[bytes, bytes] | None:
+    """uuid of the log, and the description of its type; None: there is no log."""
+
+def recover(subject: str, folder: int, uuid: bytes, /) -> int:
+    """Makes durable what is there, cuts what is not whole, tells readers; the lock is held. Bytes that were cut."""
+
+def bounds(subject: str, folder: int, uuid: bytes, /) -> tuple[int, int]:
+    """The first position, and the one behind the last durable record."""
+
+def watch(path: str, /) -> int:
+    """A descriptor that is readable when the file has been written."""
+
+@final
+class Writer:
+    """Appends: group commit in a thread of its own. The lock is held."""
+
+    def __new__(cls, subject: str, folder: int, uuid: bytes, most: int) -> Writer: ...
+    @property
+    def durable(self) -> int:
+        """All below this position is on the disk."""
+
+    @property
+    def cut(self) -> int:
+        """Bytes that recovery cut."""
+
+    @property
+    def failed(self) -> bool: ...
+    def append(self, data: Buffer, labels: Buffer | None, wait: bool, timeout: float | None, /) -> tuple[int, int]:
+        """Its position, and the one behind it."""
+
+    def append_many(self, data: list[Buffer], wait: bool, /) -> list[tuple[int, int]]:
+        """All of them, or none."""
+
+    def wait(self, end: int, timeout: float | None, /) -> None: ...
+    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+        """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares that
+        could not be made; records, bytes and age in nanoseconds of what waits for the disk."""
+
+    def close(self) -> None: ...
+
+@final
+class Reader:
+    """Goes through the records from a position on."""
+
+    def __new__(cls, subject: str, folder: int, uuid: bytes, position: int) -> Reader: ...
+    @property
+    def position(self) -> int:
+        """Of the record that is next."""
+
+    def next(self, limit: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
+        """Position, end, time_ns, epoch, kind, labels and data of the next record below `limit`."""
+
+    def seek_time(self, time_ns: int, limit: int, /) -> None:
+        """To the first record of that time or later."""
+
+    def close(self) -> None: ...

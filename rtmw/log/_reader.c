@@ -1,0 +1,104 @@
+/* Reader: one who goes through the records. */
+#include "_log.h"
+
+typedef struct {
+    PyObject_HEAD
+    struct reader core;
+    PyObject *subject;
+    bool is_open;
+} Reader;
+
+static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"subject", "folder", "uuid", "position", NULL};
+    PyObject *subject;
+    int descriptor;
+    Py_buffer uuid;
+    unsigned long long position;
+    struct log_folder folder;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K", names, &subject, &descriptor, &uuid, &position)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    Reader *self = done ? (Reader *)type->tp_alloc(type, 0) : NULL;
+    if (!self) return NULL;
+    self->subject = Py_NewRef(subject);
+    reader_open(&self->core, &folder, position);
+    self->is_open = true;
+    return (PyObject *)self;
+}
+
+static struct reader *open_core(Reader *self)
+{
+    if (self->is_open) return &self->core;
+    fail(self->subject, LOG_CLOSED, &(struct log_fault){0});
+    return NULL;
+}
+
+/* (position, end, time_ns, epoch, kind, labels, data), or None. The interpreter is kept: mostly the record is in memory. */
+static PyObject *Reader_next(PyObject *object, PyObject *given)
+{
+    Reader *self = (Reader *)object;
+    struct reader *core = open_core(self);
+    unsigned long long limit = core ? PyLong_AsUnsignedLongLong(given) : 0;
+    struct reader_record r;
+    struct log_fault fault = {0};
+    if (!core || PyErr_Occurred()) return NULL;
+    int code = reader_next(core, limit, &r, &fault);
+    if (code == LOG_AT_END) Py_RETURN_NONE;
+    if (code) return fail(self->subject, code, &fault);
+    return Py_BuildValue("KKKIBy#y#", (unsigned long long)r.head.lsn, (unsigned long long)r.end,
+                         (unsigned long long)r.head.time_ns, r.head.epoch, r.head.kind, r.labels, (Py_ssize_t)r.labels_size,
+                         r.data, (Py_ssize_t)r.data_size);
+}
+
+static PyObject *Reader_seek_time(PyObject *object, PyObject *args)
+{
+    Reader *self = (Reader *)object;
+    struct reader *core = open_core(self);
+    unsigned long long time_ns, limit;
+    struct log_fault fault = {0};
+    int code;
+    if (!core || !PyArg_ParseTuple(args, "KK", &time_ns, &limit)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    code = reader_seek_time(core, time_ns, limit, &fault);
+    Py_END_ALLOW_THREADS
+    if (code != LOG_OK && code != LOG_AT_END) return fail(self->subject, code, &fault);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Reader_close(PyObject *object, PyObject *unused)
+{
+    Reader *self = (Reader *)object;
+    (void)unused;
+    if (self->is_open) reader_close(&self->core);
+    self->is_open = false;
+    Py_RETURN_NONE;
+}
+
+static void Reader_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(Reader_close(object, NULL));
+    Py_CLEAR(((Reader *)object)->subject);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *Reader_position(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(((Reader *)object)->core.position);
+}
+
+static PyMethodDef reader_methods[] = {{"next", Reader_next, METH_O, NULL},
+                                       {"seek_time", Reader_seek_time, METH_VARARGS, NULL},
+                                       {"close", Reader_close, METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+static PyGetSetDef reader_members[] = {{"position", Reader_position, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot reader_slots[] = {{Py_tp_new, Reader_new},
+                                     {Py_tp_dealloc, Reader_dealloc},
+                                     {Py_tp_methods, reader_methods},
+                                     {Py_tp_getset, reader_members},
+                                     {0, NULL}};
+PyType_Spec Reader_spec = {"rtmw.log._log.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};

@@ -1,0 +1,253 @@
+/* Writer: the one who appends. */
+#include <unistd.h>
+
+#include "../shm/atomics.h"
+#include "_log.h"
+
+enum { IDLE_NS = 100000000 };
+
+typedef struct {
+    PyObject_HEAD
+    struct writer core;
+    PyObject *subject; /* path of the log, for errors */
+    bool is_open;      /* core is; `closed` ends its threads, and leaves its memory to who is inside */
+    bool closed;
+    pid_t owner; /* the process that has the threads: a child of it has not */
+} Writer;
+
+static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"subject", "folder", "uuid", "most", NULL};
+    PyObject *subject;
+    int descriptor, code = LOG_OK;
+    Py_buffer uuid;
+    unsigned long long most;
+    struct log_folder folder;
+    struct log_fault fault = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K", names, &subject, &descriptor, &uuid, &most)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    Writer *self = done ? (Writer *)type->tp_alloc(type, 0) : NULL;
+    if (!self) return NULL;
+    self->subject = Py_NewRef(subject);
+    self->owner = getpid();
+    Py_BEGIN_ALLOW_THREADS
+    code = writer_open(&self->core, &folder, most, IDLE_NS, &fault);
+    Py_END_ALLOW_THREADS
+    self->is_open = code == LOG_OK;
+    if (self->is_open) return (PyObject *)self;
+    fail(subject, code, &fault);
+    Py_DECREF(self);
+    return NULL;
+}
+
+/* What the core says, as a Python error. Of a writer that failed: its fault, and what positions are concerned. */
+static PyObject *explain(Writer *self, int code, uint64_t from, uint64_t to)
+{
+    struct log_fault fault = {0};
+    if (code == LOG_FAILED) fault = self->core.fault;
+    fault.from = from;
+    fault.to = to;
+    return fail(self->subject, code, &fault);
+}
+
+static bool is_usable(Writer *self)
+{
+    if (!self->closed && self->owner == getpid()) return true;
+    if (self->closed) return fail(self->subject, LOG_CLOSED, &(struct log_fault){0}), false;
+    PyObject *errors = PyImport_ImportModule("rtmw.errors"), *error = errors ? PyObject_GetAttrString(errors, "ForkedError") : NULL;
+    if (error)
+        PyErr_Format(error, "%S: opened before fork() and appended to in the child; the child has to open rtmw.Log itself, after "
+                            "the parent has closed it", self->subject);
+    Py_XDECREF(error);
+    Py_XDECREF(errors);
+    return false;
+}
+
+/* Signals are answered by Python, and the call goes on unless that raises. */
+static int append(Writer *self, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first, uint64_t *end)
+{
+    int code;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        code = writer_append(&self->core, parts, count, deadline, first, end);
+        Py_END_ALLOW_THREADS
+    } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
+    return code;
+}
+
+static int wait_for(Writer *self, uint64_t end, uint64_t deadline)
+{
+    int code;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        code = writer_wait(&self->core, end, deadline);
+        Py_END_ALLOW_THREADS
+    } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
+    return code;
+}
+
+/* LOG_INTERRUPTED comes with the error of a signal's handler. */
+static PyObject *refused(Writer *self, int code)
+{
+    uint64_t next = load_acquire(&self->core.durable);
+    return code == LOG_INTERRUPTED ? NULL : explain(self, code, next, next);
+}
+
+static PyObject *unanswered(Writer *self, int code, uint64_t first, uint64_t end)
+{
+    return code == LOG_INTERRUPTED ? NULL : explain(self, code, first, end);
+}
+
+static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    Writer *self = (Writer *)object;
+    Py_buffer data = {0}, labels = {0};
+    uint64_t deadline, first = 0, end = 0;
+    if (count != 4) return PyErr_SetString(PyExc_TypeError, "append takes data, labels, wait and timeout"), NULL;
+    int wait = PyObject_IsTrue(args[2]);
+    if (wait < 0 || !deadline_of(args[3], &deadline) || !is_usable(self)) return NULL;
+    if (PyObject_GetBuffer(args[0], &data, PyBUF_SIMPLE)) return NULL;
+    if (args[1] != Py_None && PyObject_GetBuffer(args[1], &labels, PyBUF_SIMPLE)) return PyBuffer_Release(&data), NULL;
+    struct record_parts parts = {labels.buf, data.buf, (size_t)labels.len, (size_t)data.len};
+    int code = append(self, &parts, 1, deadline, &first, &end);
+    PyBuffer_Release(&data);
+    if (labels.obj) PyBuffer_Release(&labels);
+    if (code) return refused(self, code);
+    if (wait && (code = wait_for(self, end, deadline))) return unanswered(self, code, first, end);
+    return Py_BuildValue("KK", (unsigned long long)first, (unsigned long long)end);
+}
+
+static PyObject *positions_of(const Py_buffer *buffers, size_t count, uint64_t position)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t n = 0; list && n < count; n++) {
+        PyObject *end, *begin = PyLong_FromUnsignedLongLong(position);
+        position += record_size((uint64_t)buffers[n].len);
+        end = PyLong_FromUnsignedLongLong(position);
+        PyObject *pair = begin && end ? PyTuple_Pack(2, begin, end) : NULL;
+        Py_XDECREF(begin);
+        Py_XDECREF(end);
+        if (pair)
+            PyList_SET_ITEM(list, (Py_ssize_t)n, pair);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *Writer_append_many(PyObject *object, PyObject *args)
+{
+    Writer *self = (Writer *)object;
+    PyObject *list, *positions = NULL;
+    int wait;
+    uint64_t first = 0, end = 0;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &wait) || !is_usable(self)) return NULL;
+    size_t count = (size_t)PyList_GET_SIZE(list), held = 0;
+    Py_buffer *buffers = PyMem_Calloc(count + 1, sizeof *buffers);
+    struct record_parts *parts = PyMem_Calloc(count + 1, sizeof *parts);
+    bool has_all = buffers && parts;
+    if (!has_all) PyErr_NoMemory();
+    for (; has_all && held < count && held < (size_t)PyList_GET_SIZE(list); held++) {
+        has_all = !PyObject_GetBuffer(PyList_GET_ITEM(list, (Py_ssize_t)held), &buffers[held], PyBUF_SIMPLE);
+        if (!has_all) break;
+        parts[held] = (struct record_parts){.data = buffers[held].buf, .data_size = (size_t)buffers[held].len};
+    }
+    int code = has_all && held ? append(self, parts, held, WRITER_FOREVER, &first, &end) : LOG_OK;
+    if (has_all && code) refused(self, code);
+    if (has_all && !code && held && wait && (code = wait_for(self, end, WRITER_FOREVER))) unanswered(self, code, first, end);
+    if (has_all && !code) positions = positions_of(buffers, held, first);
+    for (size_t n = 0; n < held; n++) PyBuffer_Release(&buffers[n]);
+    PyMem_Free(buffers);
+    PyMem_Free(parts);
+    return positions;
+}
+
+static PyObject *Writer_wait(PyObject *object, PyObject *args)
+{
+    Writer *self = (Writer *)object;
+    unsigned long long end;
+    PyObject *timeout;
+    uint64_t deadline;
+    if (!PyArg_ParseTuple(args, "KO", &end, &timeout) || !deadline_of(timeout, &deadline)) return NULL;
+    int code = load_acquire(&self->core.durable) >= end ? LOG_OK : self->closed ? LOG_FAILED : wait_for(self, end, deadline);
+    if (code) return unanswered(self, code, load_acquire(&self->core.durable), end);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Writer_counters(PyObject *object, PyObject *unused)
+{
+    Writer *self = (Writer *)object;
+    struct writer_counters c;
+    uint64_t queued, bytes, oldest_ns;
+    (void)unused;
+    writer_counters(&self->core, &c, &queued, &bytes, &oldest_ns);
+    return Py_BuildValue("KKKKKKKKKKK", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
+                         c.failed_spares, queued, bytes, oldest_ns);
+}
+
+static PyObject *Writer_close(PyObject *object, PyObject *unused)
+{
+    Writer *self = (Writer *)object;
+    struct log_fault fault = {0};
+    int code = LOG_OK;
+    (void)unused;
+    if (self->closed) Py_RETURN_NONE;
+    self->closed = true;
+    if (!self->is_open || self->owner != getpid()) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    code = writer_close(&self->core, &fault);
+    Py_END_ALLOW_THREADS
+    if (code) return explain(self, code, load_acquire(&self->core.durable), self->core.next);
+    Py_RETURN_NONE;
+}
+
+static void Writer_dealloc(PyObject *object)
+{
+    Writer *self = (Writer *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *kind, *error, *trace;
+    PyErr_Fetch(&kind, &error, &trace);
+    Py_XDECREF(Writer_close(object, NULL));
+    PyErr_Restore(kind, error, trace);
+    if (self->is_open) writer_free(&self->core);
+    Py_CLEAR(self->subject);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *Writer_durable(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(load_acquire(&((Writer *)object)->core.durable));
+}
+
+static PyObject *Writer_cut(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(((Writer *)object)->core.cut);
+}
+
+static PyObject *Writer_failed(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong((long)load_acquire(&((Writer *)object)->core.failed));
+}
+
+static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
+                                       {"append_many", Writer_append_many, METH_VARARGS, NULL},
+                                       {"wait", Writer_wait, METH_VARARGS, NULL},
+                                       {"counters", Writer_counters, METH_NOARGS, NULL},
+                                       {"close", Writer_close, METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+static PyGetSetDef writer_members[] = {{"durable", Writer_durable, NULL, NULL, NULL},
+                                       {"cut", Writer_cut, NULL, NULL, NULL},
+                                       {"failed", Writer_failed, NULL, NULL, NULL},
+                                       {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot writer_slots[] = {{Py_tp_new, Writer_new},
+                                     {Py_tp_dealloc, Writer_dealloc},
+                                     {Py_tp_methods, writer_methods},
+                                     {Py_tp_getset, writer_members},
+                                     {0, NULL}};
+PyType_Spec Writer_spec = {"rtmw.log._log.Writer", sizeof(Writer), 0, Py_TPFLAGS_DEFAULT, writer_slots};

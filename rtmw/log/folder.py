@@ -1,0 +1,151 @@
+"""A log as a folder: find it, make it, recover it, and open what reads and writes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rtmw.closing import Closing
+from rtmw.errors import LogError, LogLocked
+from rtmw.log import _log as core
+from rtmw.log.holder import LOCK, Holder
+
+__all__ = ["Folder", "open_folder"]
+
+OWN = frozenset({LOCK, "spare", "log.new", "end", "log"})
+CREATION_S = 10.0
+"""Another process is making the log: that takes milliseconds, and a slow disk's seconds."""
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@dataclass
+class Folder(Closing):
+    """The folder of a log that exists."""
+
+    path: str
+    descriptor: int
+    uuid: bytes
+    description: bytes
+    """Of the type, as it was given when the log was made."""
+    cut: int = 0
+    """Bytes of what was not whole, which were cut off when it was opened."""
+
+    def hold(self) -> Holder:
+        """The lock, for one who writes. LogLocked names who has it."""
+        return Holder(self.path, self.descriptor)
+
+    def recover(self) -> None:
+        """What a writer that was killed has left is made whole, unless a writer lives, or this user may only read.
+
+        LogDamaged, LogFailed.
+        """
+        try:
+            with self.hold():
+                self.cut = core.recover(self.path, self.descriptor, self.uuid)
+        except LogLocked:
+            return
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+
+    def bounds(self) -> tuple[int, int]:
+        """The first position, and the one behind the last record that is durable."""
+        return core.bounds(self.path, self.descriptor, self.uuid)
+
+    def writer(self, most: int) -> core.Writer:
+        """Whoever calls this holds the lock. `most`: bytes of a segment."""
+        return core.Writer(self.path, self.descriptor, self.uuid, most)
+
+    def reader(self, position: int) -> core.Reader:
+        return core.Reader(self.path, self.descriptor, self.uuid, position)
+
+    def copy(self) -> Folder:
+        """For somebody who closes it at another time."""
+        return Folder(self.path, os.dup(self.descriptor), self.uuid, self.description, self.cut)
+
+    def segments(self) -> tuple[int, int]:
+        """How many there are, and their bytes on the disk; the spare is one of them."""
+        sizes = [self._size(name) for name in os.listdir(self.descriptor) if name.endswith(".seg") or name == "spare"]
+        return len(sizes), sum(sizes)
+
+    def _size(self, name: str) -> int:
+        with suppress(FileNotFoundError):
+            return os.stat(name, dir_fd=self.descriptor).st_size
+        return 0
+
+    def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def open_folder(path: Path, description: bytes | None, *, segment: int) -> Folder:
+    """The log of this folder. `description`: of the type; if there is no log, one of that type is made. None: none is.
+
+    FileNotFoundError, LogError (it is no log), LogDamaged, LogFull, LogFailed. `segment`: bytes of a segment at most.
+    """
+    if description is not None:
+        _make_folder(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no log {path}") from None
+    except NotADirectoryError:
+        raise LogError(f"{path} is a file; a log is a folder") from None
+    try:
+        found = core.identify(str(path), descriptor)
+        if found is None and description is None:
+            raise FileNotFoundError(f"there is no log in {path}")
+        if found is None:
+            found = _create(str(path), descriptor, description or b"", min(core.SEGMENT_FIRST, segment))
+        folder = Folder(str(path), descriptor, *found)
+        folder.recover()
+        return folder
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _make_folder(path: Path) -> None:
+    """And those above it; each name is synced in the folder that has it."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            folder.mkdir()
+        above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
+
+
+def _create(path: str, descriptor: int, description: bytes, segment: int) -> tuple[bytes, bytes]:
+    until = time.monotonic() + CREATION_S
+    while True:
+        try:
+            with Holder(path, descriptor):
+                found = core.identify(path, descriptor)
+                if found is None:
+                    _check_empty(path, descriptor)
+                    core.create(path, descriptor, secrets.token_bytes(16), segment, description)
+                    found = core.identify(path, descriptor)
+                if found is not None:
+                    return found
+        except LogLocked:
+            found = core.identify(path, descriptor)
+            if found is not None:
+                return found
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def _check_empty(path: str, descriptor: int) -> None:
+    others = sorted(name for name in os.listdir(descriptor) if name not in OWN and not name.endswith(".seg"))
+    if others:
+        raise LogError(f"{path} has other files ({others[0]}), and no log; name a folder that is empty or new")

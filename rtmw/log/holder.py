@@ -1,0 +1,83 @@
+"""The lock of a log: who recovers or writes holds it, until it is closed or the process ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+import weakref
+from contextlib import suppress
+
+from rtmw.closing import Closing
+from rtmw.errors import LogError, LogLocked
+
+__all__ = ["Holder"]
+
+LOCK = "lock"
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+
+
+class Holder(Closing):
+    """Takes the lock of the log in this folder. LogLocked: somebody has it, who is named.
+
+    PermissionError, or OSError of a read-only file system: this user may read only.
+    """
+
+    def __init__(self, log: str, folder: int) -> None:
+        self._descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        try:
+            _lock(log, self._descriptor)
+        except BaseException:
+            self.close()
+            raise
+        _holders.add(self)
+        _write_name(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _lock(log: str, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LogLocked(
+            f"{log}: {_read_name(descriptor)} writes to this log, and one process at a time may; end it, or append "
+            "through it. Reading is free to all"
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        raise LogError(
+            f"{log}: this file system has no locks ({error.strerror}), so two writers could not be kept apart; put the "
+            "log on another one"
+        ) from error
+
+
+def _write_name(descriptor: int) -> None:
+    """For people: a lock counts also where this cannot be written."""
+    program = os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else sys.executable)
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{program} ({os.getpid()})\n".encode(errors="replace"), 0)
+
+
+def _read_name(descriptor: int) -> str:
+    with suppress(OSError):
+        name = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        if name:
+            return name
+    return "another process"
+
+
+def _let_go() -> None:
+    """In a child of fork(): its copy of the descriptor would keep the lock when the parent has ended."""
+    for holder in list(_holders):
+        holder.close()
+
+
+os.register_at_fork(after_in_child=_let_go)

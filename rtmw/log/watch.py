@@ -1,0 +1,51 @@
+"""Waiting for records: the file `end` is written when more is durable, and inotify tells whoever watches it."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+
+from rtmw.closing import Closing
+from rtmw.log import _log as core
+
+__all__ = ["Watch"]
+
+LOOK_AGAIN_S = 0.5
+"""A waiter looks by itself after so long."""
+WITHOUT_S = 0.005
+"""The same, where this user has as many inotify instances as the system allows."""
+
+
+class Watch(Closing):
+    """Wakes when the log's end moves, or somebody calls `wake`. One waiter at a time."""
+
+    def __init__(self, log: str) -> None:
+        self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._descriptor = -1
+        with suppress(OSError):
+            self._descriptor = core.watch(os.path.join(log, "end"))
+        self._poll = select.poll()
+        for descriptor in (self._event, self._descriptor):
+            if descriptor >= 0:
+                self._poll.register(descriptor, select.POLLIN)
+
+    def wait(self) -> None:
+        """Until something may have changed. Look at the end after the watch was made, and again after each wait."""
+        seconds = LOOK_AGAIN_S if self._descriptor >= 0 else WITHOUT_S
+        self._poll.poll(seconds * 1000)
+        if self._descriptor >= 0:
+            with suppress(BlockingIOError):
+                os.read(self._descriptor, 65536)
+
+    def wake(self) -> None:
+        """End all waits from now on. From any thread."""
+        if self._event >= 0:
+            os.eventfd_write(self._event, 1)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        for descriptor in (self._event, self._descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._event = self._descriptor = -1

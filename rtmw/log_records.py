@@ -1,0 +1,157 @@
+"""Records of a log as a program gets them, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from threading import Lock
+from typing import Final, Generic, TypeVar
+
+from rtmw.closing import Closing
+from rtmw.errors import LogError
+from rtmw.log import Folder, Label, Watch, unpack_labels
+
+T = TypeVar("T")
+
+_DATA: Final = 1
+"""The kind of record that a program appends."""
+
+
+class Start(Enum):
+    """Where reading begins, besides positions and times."""
+
+    EARLIEST = "earliest"
+    """With the first record that is there."""
+    LATEST = "latest"
+    """With what becomes durable from now on."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LogRecord(Generic[T]):
+    """A record of a log. It is durable."""
+
+    data: bytes
+    """As it lies in the log."""
+    position: int
+    """Where it lies: positions grow from record to record, and stay."""
+    time_ns: int
+    """When it was appended: nanoseconds since 1970, by the wall clock of then, which may have been set back."""
+    epoch: int
+    """1, in a log that one host writes."""
+    key: Label | None
+    """As it was given to `append`."""
+    _decode: Callable[[bytes], T]
+
+    @property
+    def value(self) -> T:
+        """The data as a value of the log's type; decoded when it is asked for. Raises ValueMismatch."""
+        return self._decode(self.data)
+
+    def __repr__(self) -> str:
+        key = "" if self.key is None else f" key={self.key!r}"
+        return f"<rtmw.LogRecord {self.position}{key} {len(self.data)} bytes>"
+
+
+def _nanoseconds(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"start={moment!r} has no time zone; write datetime(..., tzinfo=timezone.utc)")
+    from rtmw.recording.times import nanoseconds  # brings numpy along
+
+    return nanoseconds(moment)
+
+
+class LogRecords(Closing, Generic[T]):
+    """Iterates over the records of a log, as `Log.read` gives it.
+
+    Without `follow` it ends where the log ended when `read` was called; with it, it waits for more until it is closed.
+    One thread iterates; `close` may be called from any.
+    Errors while iterating: LogDamaged, LogError, ClosedError; ValueError when no record begins at the given position.
+    """
+
+    def __init__(
+        self, folder: Folder, start: Start | int | datetime, follow: bool, decode: Callable[[bytes], T]
+    ) -> None:
+        self._closed = True
+        self._busy = Lock()
+        self._decode = decode
+        self._folder = folder.copy()
+        earliest, self._end = folder.bounds()
+        self._reader = self._folder.reader(self._begin(start, earliest))
+        if isinstance(start, datetime):
+            self._reader.seek_time(_nanoseconds(start), self._end)
+        self._watch = Watch(folder.path) if follow else None
+        self._closed = False
+
+    def _begin(self, start: Start | int | datetime, earliest: int) -> int:
+        match start:
+            case Start.LATEST:
+                return self._end
+            case Start.EARLIEST | datetime():
+                return earliest
+            case bool():
+                pass
+            case int() if start >= 0:
+                return start
+            case _:
+                pass
+        raise ValueError(
+            f"start={start!r} is not possible; it is rtmw.Start.EARLIEST, rtmw.Start.LATEST, a position from 0 on, or a "
+            "datetime with a time zone"
+        )
+
+    @property
+    def position(self) -> int:
+        """Of the next record."""
+        return self._reader.position
+
+    def __iter__(self) -> Iterator[LogRecord[T]]:
+        return self
+
+    def __next__(self) -> LogRecord[T]:
+        with self._busy:
+            record = self._wait() if self._watch is not None else self._take()
+        if record is None:
+            self.close()
+            raise StopIteration
+        return record
+
+    def _wait(self) -> LogRecord[T] | None:
+        """The next record; None: it was closed."""
+        while not self._closed:
+            record = self._take()
+            if record is not None:
+                return record
+            self._end = self._folder.bounds()[1]
+            if self._reader.position >= self._end and self._watch is not None:
+                self._watch.wait()
+        return None
+
+    def _take(self) -> LogRecord[T] | None:
+        found = None if self._closed else self._reader.next(self._end)
+        if found is None:
+            return None
+        position, _, time_ns, epoch, kind, labels, data = found
+        if kind != _DATA:
+            raise LogError(
+                f"{self._folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know; use the "
+                "rtmw that wrote it"
+            )
+        return LogRecord(data, position, time_ns, epoch, unpack_labels(labels)[0], self._decode)
+
+    def close(self) -> None:
+        """Ends the iteration, also one that waits in another thread."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.wake()
+        with self._busy:
+            if self._watch is not None:
+                self._watch.close()
+            self._reader.close()
+            self._folder.close()
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # made in part
+            self.close()
