@@ -1,0 +1,60 @@
+"""Reads a log without rtmw, as docs/log-format.md describes it: python read_log.py FOLDER"""
+
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+TABLE: list[int] = []
+for number in range(256):
+    for _ in range(8):
+        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+    TABLE.append(number)
+
+
+def crc32c(data: bytes, before: int = 0) -> int:
+    crc = before ^ 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 255]
+    return crc ^ 0xFFFFFFFF
+
+
+def identity(folder: Path) -> bytes:
+    data = (folder / "log").read_bytes()
+    magic, version, crc, uuid = struct.unpack_from("<8sII16s", data)
+    if (magic, version, crc) != (b"RTMWLOG\0", 1, crc32c(data[16:])):
+        sys.exit(f"{folder} is no log of version 1")
+    return bytes(uuid)
+
+
+def durable_end(folder: Path, last: bytes, seed: int) -> int:
+    data = (folder / "end").read_bytes() if (folder / "end").exists() else b""
+    if len(data) == 24 and struct.unpack_from("<I", data)[0] == crc32c(data[4:], seed):
+        return int(struct.unpack_from("<Q", data, 8)[0])
+    marks = [last[at : at + 48] for at in (4096, 8192)]
+    valid = [mark for mark in marks if struct.unpack_from("<I", mark, 8)[0] == crc32c(mark[12:], seed)]
+    return int(max(struct.unpack_from("<QQ", mark, 24) for mark in valid)[1])
+
+
+def records(folder: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Position, time in nanoseconds, labels and data of each record."""
+    seed = crc32c(identity(folder))
+    segments = {int(path.stem): path.read_bytes() for path in sorted(folder.glob("*.seg"))}
+    position, base = min(segments), min(segments)
+    end = durable_end(folder, segments[max(segments)], seed)
+    while position < end:
+        base = position if position in segments else base
+        at = 12288 + position - base
+        length, crc, lsn, _, _, flags, _, time_ns = struct.unpack_from("<IIQIBBHQ", segments[base], at)
+        record = segments[base][at : at + (32 + length + 7) // 8 * 8]
+        if lsn != position or crc != crc32c(record[8:], crc32c(record[:4], seed)):
+            sys.exit(f"the record at {position} is damaged")
+        key, identifier = struct.unpack_from("<HH", record, 34) if flags & 1 else (0, 0)
+        labels = (8 + key + identifier + 7) // 8 * 8 if flags & 1 else 0
+        yield position, time_ns, record[32 : 32 + labels], record[32 + labels : 32 + length]
+        position += len(record)
+
+
+if __name__ == "__main__":
+    for where, when, about, content in records(Path(sys.argv[1])):
+        print(where, when, about[8:], len(content), content[:40])
