@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -318,6 +319,10 @@ class Log(Closing, Generic[T]):
                 if self._holder is not None:
                     self._holder.close()
                 self._folder.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # made in part, or the disk failed: an append has been told, or nobody waits
+            self.close()
 
     def __repr__(self) -> str:
         return f"<rtmw.Log {str(self.path)!r} {shown_name(self.type.name)}{', closed' if self._closed else ''}>"

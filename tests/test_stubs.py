@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_stubs_agree_with_the_compiled_modules() -> None:
     command = [sys.executable, "-m", "mypy.stubtest", "rtmw.shm._core", "rtmw.types._cdr", "rtmw.recording._mcap"]
-    command += ["rtmw.columns._columns", "rtmw.record._collector"]
+    command += ["rtmw.columns._columns", "rtmw.record._collector", "rtmw.log._log"]
     command += ["--mypy-config-file", str(ROOT / "pyproject.toml"), "--concise"]
     command += ["--allowlist", str(ROOT / "tests" / "stubtest_allowlist.txt")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)

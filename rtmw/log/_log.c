@@ -12,9 +12,9 @@ enum { UUID_BYTES = 16 };
 PyObject *fail(PyObject *subject, int code, const struct log_fault *fault)
 {
     PyObject *module = PyImport_ImportModule("rtmw.log.failures");
-    PyObject *error = module ? PyObject_CallMethod(module, "failure", "OissiKK", subject, code, fault->what ? fault->what : "",
-                                                   fault->file, fault->error, (unsigned long long)fault->from,
-                                                   (unsigned long long)fault->to)
+    PyObject *error = module ? PyObject_CallMethod(module, "failure", "OissiKK", subject, code,
+                                                   fault->what ? fault->what : "", fault->file, fault->error,
+                                                   (unsigned long long)fault->from, (unsigned long long)fault->to)
                              : NULL;
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
@@ -151,19 +151,25 @@ static int module_exec(PyObject *module)
     static const struct {
         const char *name;
         int value;
-    } numbers[] = {{"TIMEOUT", LOG_TIMEOUT},     {"FULL", LOG_FULL},           {"TOO_LARGE", LOG_TOO_LARGE},
-                   {"FAILED", LOG_FAILED},       {"CLOSED", LOG_CLOSED},       {"NO_MEMORY", LOG_NO_MEMORY},
-                   {"DAMAGED", LOG_DAMAGED},     {"VERSION", LOG_VERSION_OTHER}, {"TRIMMED", LOG_TRIMMED},
-                   {"NO_RECORD", LOG_NO_RECORD}, {"NO_LOG", LOG_NO_LOG},       {"FORMAT", LOG_VERSION},
-                   {"SEGMENT_FIRST", SEGMENT_FIRST}, {"SEGMENT_LEAST", SEGMENT_LEAST}, {"SEGMENT_DATA", SEGMENT_DATA}};
+    } numbers[] = {{"TIMEOUT", LOG_TIMEOUT},         {"FULL", LOG_FULL},
+                   {"TOO_LARGE", LOG_TOO_LARGE},     {"FAILED", LOG_FAILED},
+                   {"CLOSED", LOG_CLOSED},           {"NO_MEMORY", LOG_NO_MEMORY},
+                   {"DAMAGED", LOG_DAMAGED},         {"VERSION", LOG_VERSION_OTHER},
+                   {"TRIMMED", LOG_TRIMMED},         {"NO_RECORD", LOG_NO_RECORD},
+                   {"NO_LOG", LOG_NO_LOG},           {"FORMAT", LOG_VERSION},
+                   {"SEGMENT_FIRST", SEGMENT_FIRST}, {"SEGMENT_LEAST", SEGMENT_LEAST},
+                   {"SEGMENT_DATA", SEGMENT_DATA}};
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
         if (PyModule_AddIntConstant(module, numbers[n].name, numbers[n].value)) return -1;
     return add_type(module, &Writer_spec) || add_type(module, &Reader_spec) ? -1 : 0;
 }
 
-static PyMethodDef module_methods[] = {{"create", create, METH_VARARGS, NULL},   {"identify", identify, METH_VARARGS, NULL},
-                                       {"recover", recover, METH_VARARGS, NULL}, {"bounds", bounds, METH_VARARGS, NULL},
-                                       {"watch", watch, METH_VARARGS, NULL},     {NULL, NULL, 0, NULL}};
+static PyMethodDef module_methods[] = {{"create", create, METH_VARARGS, NULL},
+                                       {"identify", identify, METH_VARARGS, NULL},
+                                       {"recover", recover, METH_VARARGS, NULL},
+                                       {"bounds", bounds, METH_VARARGS, NULL},
+                                       {"watch", watch, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {

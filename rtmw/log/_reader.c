@@ -16,7 +16,8 @@ static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     Py_buffer uuid;
     unsigned long long position;
     struct log_folder folder;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K", names, &subject, &descriptor, &uuid, &position)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K", names, &subject, &descriptor, &uuid, &position))
+        return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     PyBuffer_Release(&uuid);
     Reader *self = done ? (Reader *)type->tp_alloc(type, 0) : NULL;
@@ -47,8 +48,8 @@ static PyObject *Reader_next(PyObject *object, PyObject *given)
     if (code == LOG_AT_END) Py_RETURN_NONE;
     if (code) return fail(self->subject, code, &fault);
     return Py_BuildValue("KKKIBy#y#", (unsigned long long)r.head.lsn, (unsigned long long)r.end,
-                         (unsigned long long)r.head.time_ns, r.head.epoch, r.head.kind, r.labels, (Py_ssize_t)r.labels_size,
-                         r.data, (Py_ssize_t)r.data_size);
+                         (unsigned long long)r.head.time_ns, r.head.epoch, r.head.kind, r.labels,
+                         (Py_ssize_t)r.labels_size, r.data, (Py_ssize_t)r.data_size);
 }
 
 static PyObject *Reader_seek_time(PyObject *object, PyObject *args)

@@ -55,17 +55,22 @@ static bool is_usable(Writer *self)
 {
     if (!self->closed && self->owner == getpid()) return true;
     if (self->closed) return fail(self->subject, LOG_CLOSED, &(struct log_fault){0}), false;
-    PyObject *errors = PyImport_ImportModule("rtmw.errors"), *error = errors ? PyObject_GetAttrString(errors, "ForkedError") : NULL;
+    PyObject *errors = PyImport_ImportModule("rtmw.errors"),
+             *error = errors ? PyObject_GetAttrString(errors, "ForkedError") : NULL;
     if (error)
-        PyErr_Format(error, "%S: opened before fork() and appended to in the child; the child has to open rtmw.Log itself, after "
-                            "the parent has closed it", self->subject);
+        PyErr_Format(
+            error,
+            "%S: opened before fork() and appended to in the child; the child has to open rtmw.Log itself, after "
+            "the parent has closed it",
+            self->subject);
     Py_XDECREF(error);
     Py_XDECREF(errors);
     return false;
 }
 
 /* Signals are answered by Python, and the call goes on unless that raises. */
-static int append(Writer *self, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first, uint64_t *end)
+static int append(Writer *self, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
+                  uint64_t *end)
 {
     int code;
     do {
@@ -155,7 +160,8 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
     }
     int code = has_all && held ? append(self, parts, held, WRITER_FOREVER, &first, &end) : LOG_OK;
     if (has_all && code) refused(self, code);
-    if (has_all && !code && held && wait && (code = wait_for(self, end, WRITER_FOREVER))) unanswered(self, code, first, end);
+    if (has_all && !code && held && wait && (code = wait_for(self, end, WRITER_FOREVER)))
+        unanswered(self, code, first, end);
     if (has_all && !code) positions = positions_of(buffers, held, first);
     for (size_t n = 0; n < held; n++) PyBuffer_Release(&buffers[n]);
     PyMem_Free(buffers);
@@ -170,7 +176,9 @@ static PyObject *Writer_wait(PyObject *object, PyObject *args)
     PyObject *timeout;
     uint64_t deadline;
     if (!PyArg_ParseTuple(args, "KO", &end, &timeout) || !deadline_of(timeout, &deadline)) return NULL;
-    int code = load_acquire(&self->core.durable) >= end ? LOG_OK : self->closed ? LOG_FAILED : wait_for(self, end, deadline);
+    int code = load_acquire(&self->core.durable) >= end ? LOG_OK
+               : self->closed                           ? LOG_FAILED
+                                                        : wait_for(self, end, deadline);
     if (code) return unanswered(self, code, load_acquire(&self->core.durable), end);
     Py_RETURN_NONE;
 }

@@ -11,8 +11,8 @@
 
 enum { ALL_MAY = 0666 };
 
-#define UNINTERRUPTED(result, call)                                                                                     \
-    do (result) = (call);                                                                                              \
+#define UNINTERRUPTED(result, call) \
+    do (result) = (call);           \
     while ((result) < 0 && errno == EINTR)
 
 static int system_open(void *disk, int folder, const char *name, int flags)

@@ -16,14 +16,15 @@ typedef void log_see_name(void *argument, const char *name);
 enum log_clock { LOG_CLOCK_WALL, LOG_CLOCK_MONOTONIC };
 
 struct log_io {
-    void *disk;                                                           /* first argument of each function */
-    int (*open)(void *disk, int folder, const char *name, int flags);     /* of open(2); a new file has mode 0666 less umask */
-    int (*close)(void *disk, int file);                                   /* of a file of `open` */
+    void *disk; /* first argument of each function */
+    int (*open)(void *disk, int folder, const char *name,
+                int flags);             /* of open(2); a new file has mode 0666 less umask */
+    int (*close)(void *disk, int file); /* of a file of `open` */
     int64_t (*read)(void *disk, int file, void *to, size_t size, uint64_t at);
     int64_t (*write)(void *disk, int file, const void *from, size_t size, uint64_t at); /* may be short */
-    int (*allocate)(void *disk, int file, uint64_t size);                 /* fallocate: is there so much room? */
-    int (*sync)(void *disk, int file);                                    /* fdatasync */
-    int (*sync_folder)(void *disk, int folder);                           /* fsync */
+    int (*allocate)(void *disk, int file, uint64_t size); /* fallocate: is there so much room? */
+    int (*sync)(void *disk, int file);                    /* fdatasync */
+    int (*sync_folder)(void *disk, int folder);           /* fsync */
     int (*rename)(void *disk, int folder, const char *from, const char *to);
     int (*unlink)(void *disk, int folder, const char *name);
     int (*list)(void *disk, int folder, log_see_name *see, void *argument); /* all names but . and .. */

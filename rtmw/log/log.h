@@ -23,11 +23,11 @@ enum log_code {
     LOG_FAILED,      /* a call of the system failed; what was on its way may be on the disk or not */
     LOG_CLOSED,
     LOG_NO_MEMORY,
-    LOG_DAMAGED,   /* bytes that were durable are not as they were */
+    LOG_DAMAGED,       /* bytes that were durable are not as they were */
     LOG_VERSION_OTHER, /* of another version of the format */
-    LOG_TRIMMED,   /* a reader: its segment is not there any more */
-    LOG_NO_RECORD, /* a reader: no record begins at this position */
-    LOG_NO_LOG,    /* there is none in this folder */
+    LOG_TRIMMED,       /* a reader: its segment is not there any more */
+    LOG_NO_RECORD,     /* a reader: no record begins at this position */
+    LOG_NO_LOG,        /* there is none in this folder */
 };
 
 enum { LOG_FILE_NAME = 32 };

@@ -112,7 +112,9 @@ int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, 
     }
     if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
     if (!found) return explain(r, limit, fault);
-    if (split(bytes, size, record)) return log_damaged(fault, "key and id are longer than their record", "segment", r->position, r->position + size);
+    if (split(bytes, size, record))
+        return log_damaged(fault, "key and id are longer than their record", "segment", r->position,
+                           r->position + size);
     r->position += size;
     r->has_begun = true;
     return LOG_OK;

@@ -29,7 +29,8 @@ void record_put(void *to, const struct record_head *head, const struct record_pa
     memcpy(bytes, &own, sizeof own);
 }
 
-uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uint64_t lsn, uint32_t seed, uint64_t *needs)
+uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uint64_t lsn, uint32_t seed,
+                      uint64_t *needs)
 {
     struct record_head head;
     *needs = 0;

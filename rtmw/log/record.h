@@ -50,7 +50,8 @@ static inline uint64_t record_size(uint64_t length)
 void record_put(void *to, const struct record_head *head, const struct record_parts *parts, uint32_t seed);
 /* The size of the valid record of position `lsn` at `bytes`, of which so many are there; 0: there is none.
  * `*needs`: if more bytes than `available` have to be looked at to say so, how many; else 0. At most `limit`. */
-uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uint64_t lsn, uint32_t seed, uint64_t *needs);
+uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uint64_t lsn, uint32_t seed,
+                      uint64_t *needs);
 /* With what the CRCs of a log begin: the CRC of its uuid. */
 uint32_t record_seed(const uint8_t uuid[16]);
 

@@ -68,7 +68,10 @@ static int seal(const struct log_folder *folder, uint64_t base, uint64_t end, st
     return code;
 }
 
-static bool is_zero(const uint8_t *bytes, size_t size) { return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1)); }
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+    return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1));
+}
 
 /* Zeros from `from` on. `*cut`: how many blocks' bytes had something else. 0 or -errno. */
 static int zero_behind(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t *cut)
@@ -81,7 +84,9 @@ static int zero_behind(const struct log_folder *folder, const struct segment *s,
         int64_t count = io_read_all(folder->io, s->file, there, size, at);
         if (count > 0)
             for (size_t n = 0; n < (size_t)count; n += SEGMENT_BLOCK)
-                *cut += is_zero(there + n, (size_t)count - n < SEGMENT_BLOCK ? (size_t)count - n : SEGMENT_BLOCK) ? 0 : SEGMENT_BLOCK;
+                *cut += is_zero(there + n, (size_t)count - n < SEGMENT_BLOCK ? (size_t)count - n : SEGMENT_BLOCK)
+                            ? 0
+                            : SEGMENT_BLOCK;
         error = count < 0 ? (int)count : io_write_all(folder->io, s->file, zeros, size, at);
         at += size;
     }
@@ -97,15 +102,16 @@ static int write_again(const struct log_folder *folder, const struct segment *s,
     for (uint64_t lsn = from; lsn < to && !error; lsn += STEP) {
         size_t size = to - lsn < STEP ? to - lsn : STEP;
         int64_t count = io_read_all(folder->io, s->file, bytes, size, segment_offset(s, lsn));
-        error = count < 0 ? (int)count : io_write_all(folder->io, s->file, bytes, (size_t)count, segment_offset(s, lsn));
+        error =
+            count < 0 ? (int)count : io_write_all(folder->io, s->file, bytes, (size_t)count, segment_offset(s, lsn));
     }
     free(bytes);
     return error;
 }
 
 /* Steps 1 to 3: the end of the last segment becomes durable, and nothing is left behind it. */
-static int settle(const struct log_folder *folder, struct recovered *found, const struct segment_mark *mark, bool to_write,
-                  struct log_fault *fault)
+static int settle(const struct log_folder *folder, struct recovered *found, const struct segment_mark *mark,
+                  bool to_write, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     struct segment *s = &found->last;
@@ -162,7 +168,8 @@ static int recover(const struct log_folder *folder, const uint64_t *bases, size_
     bool *sealed = calloc(count, sizeof *sealed);
     int code = sealed ? LOG_OK : log_fail(fault, LOG_NO_MEMORY, "recover", ".", ENOMEM);
     if (!code && bases[0] != 0) code = log_damaged(fault, "the first segments are missing", ".", 0, bases[0]);
-    for (size_t n = 0; n + 1 < count && !code; n++) code = check_inner(folder, bases[n], bases[n + 1], &sealed[n], fault);
+    for (size_t n = 0; n + 1 < count && !code; n++)
+        code = check_inner(folder, bases[n], bases[n + 1], &sealed[n], fault);
     if (!code) code = segment_open(folder, bases[count - 1], O_RDWR, &found->last, fault);
     if (!code) code = recover_last(folder, to_write, found, fault);
     for (size_t n = 0; n + 1 < count && !code; n++)

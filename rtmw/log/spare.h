@@ -10,7 +10,8 @@
 
 /* Makes the file `spare` of so many bytes, and leaves it open. LOG_FULL: the disk has no room; nothing is left behind then.
  * `stop`: ends it early when it is not 0 any more (LOG_CLOSED); NULL: never. */
-int spare_make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop, struct log_fault *fault);
+int spare_make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
+               struct log_fault *fault);
 /* It becomes the segment that begins at `base`, durable with its name. `spare` has file and size, and gets the rest. */
 int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t base, struct log_fault *fault);
 /* Away with it: it was not used. `file`: its descriptor, or -1. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 from contextlib import suppress
+from threading import Lock
 
 from rtmw.closing import Closing
 from rtmw.log import _log as core
@@ -21,6 +22,7 @@ class Watch(Closing):
     """Wakes when the log's end moves, or somebody calls `wake`. One waiter at a time."""
 
     def __init__(self, log: str) -> None:
+        self._lock = Lock()
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._descriptor = -1
         with suppress(OSError):
@@ -40,12 +42,14 @@ class Watch(Closing):
 
     def wake(self) -> None:
         """End all waits from now on. From any thread."""
-        if self._event >= 0:
-            os.eventfd_write(self._event, 1)
+        with self._lock:
+            if self._event >= 0:
+                os.eventfd_write(self._event, 1)
 
     def close(self) -> None:
         """Nobody waits any more."""
-        for descriptor in (self._event, self._descriptor):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._event = self._descriptor = -1
+        with self._lock:
+            for descriptor in (self._event, self._descriptor):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._event = self._descriptor = -1

@@ -53,7 +53,8 @@ static void adopt(struct writer *w, const struct recovered *found)
     w->mark_is_due = false;
 }
 
-int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns, struct log_fault *fault)
+int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns,
+                struct log_fault *fault)
 {
     struct recovered found;
     const struct log_io *io = folder->io;

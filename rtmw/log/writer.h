@@ -33,9 +33,9 @@ struct writer_batch {
 };
 
 enum spare_state {
-    SPARE_NONE,  /* the maker is at it */
+    SPARE_NONE, /* the maker is at it */
     SPARE_READY,
-    SPARE_FULL,  /* the disk had no room; the maker tries again each second */
+    SPARE_FULL, /* the disk had no room; the maker tries again each second */
 };
 
 struct writer_counters {
@@ -44,8 +44,8 @@ struct writer_counters {
 
 struct writer {
     struct log_folder folder;
-    uint64_t most;    /* bytes of a segment's file at most */
-    uint64_t idle_ns; /* with nothing to do for so long the flusher writes a mark */
+    uint64_t most;        /* bytes of a segment's file at most */
+    uint64_t idle_ns;     /* with nothing to do for so long the flusher writes a mark */
     pthread_mutex_t lock; /* nothing else is taken under it, and no call of the system made but futex_wake */
     pthread_t flusher, maker;
 
@@ -57,22 +57,22 @@ struct writer {
     uint64_t roll_at;
     enum spare_state spare_state;
     struct segment spare;
-    uint64_t spare_needs;    /* bytes of records that have to fit into the next segment */
-    uint64_t newest_size;    /* of the last segment, or of the one it rolls to */
+    uint64_t spare_needs; /* bytes of records that have to fit into the next segment */
+    uint64_t newest_size; /* of the last segment, or of the one it rolls to */
     bool flusher_sleeps;
     uint32_t room_waiters;
     struct writer_counters counters;
-    struct log_fault fault;  /* of the call that failed; written once, before `failed` */
+    struct log_fault fault; /* of the call that failed; written once, before `failed` */
 
     /* Words that threads sleep on; changed under the lock. */
-    uint32_t work; /* the flusher: records came, or `stopping` */
-    uint32_t room; /* appenders: a batch was swapped, a spare made, or nothing will be any more */
+    uint32_t work;   /* the flusher: records came, or `stopping` */
+    uint32_t room;   /* appenders: a batch was swapped, a spare made, or nothing will be any more */
     uint32_t chores; /* the maker */
 
     /* Written by one side, read by any with acquire. */
-    uint64_t durable;  /* the flusher */
-    uint32_t failed;   /* whoever failed, once */
-    uint32_t stopping; /* who closes */
+    uint64_t durable;        /* the flusher */
+    uint32_t failed;         /* whoever failed, once */
+    uint32_t stopping;       /* who closes */
     int bells[WRITER_BELLS]; /* eventfds, -1: none; under the lock */
 
     /* The flusher's own. */
@@ -83,7 +83,8 @@ struct writer {
 };
 
 /* Recovers, and starts the threads. The lock of the folder is held, `folder` stays open until writer_close. */
-int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns, struct log_fault *fault);
+int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns,
+                struct log_fault *fault);
 /* Writes what was appended, marks the log as clean, ends the threads. LOG_FAILED, with its fault, where the writer had failed.
  * Once. Others may still be inside of the functions of append.c: they are told, and the memory stays until writer_free. */
 int writer_close(struct writer *w, struct log_fault *fault);

@@ -13,7 +13,8 @@
 /* Sleeps while the word is `expected`. 0: woken, for whatever reason; EAGAIN: it was not; ETIMEDOUT; EINTR: a signal. */
 static inline int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                               .tv_nsec = (long)(timeout_ns % 1000000000u)};
     return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 ? 0 : errno;
 }
 

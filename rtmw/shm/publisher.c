@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topics.h"
 #include "futex.h"
+#include "topics.h"
 #include "waiting.h"
 
 enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };

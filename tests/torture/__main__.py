@@ -16,6 +16,7 @@ PARTS = {
     "fuzz": ["-m", "tests.torture.fuzz"],
     "model": ["-m", "tests.model"],
     "wire": ["-m", "tests.torture.wire", "60"],
+    "log": ["-m", "tests.torture.log"],
     "net": ["-m", "tests.torture.net"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""

@@ -5,7 +5,16 @@
 
 #include "rig.h"
 
-enum { DEEPEST = 2, ONE_IN = 64, ONE_IN_DEEP = 256, ONE_IN_LEFT = 3, MOST_STATES = 24, MOST_STATES_DEEP = 6, APPENDS = 24, APPENDS_DEEP = 3 };
+enum {
+    DEEPEST = 2,
+    ONE_IN = 64,
+    ONE_IN_DEEP = 256,
+    ONE_IN_LEFT = 3,
+    MOST_STATES = 24,
+    MOST_STATES_DEEP = 6,
+    APPENDS = 24,
+    APPENDS_DEEP = 3
+};
 
 struct watch {
     const struct history *history;
@@ -125,7 +134,8 @@ static void watch_life(struct life *life, int depth)
     disk->before = NULL;
     struct history last;
     look_at_history(life->history, &last);
-    if (check(disk, &last, false, "at the end of a life") != last.count) wrong("at the end of a life", "records are missing", NULL);
+    if (check(disk, &last, false, "at the end of a life") != last.count)
+        wrong("at the end of a life", "records are missing", NULL);
 }
 
 void try_cuts(uint64_t seed, long rounds)
@@ -134,15 +144,18 @@ void try_cuts(uint64_t seed, long rounds)
         struct disk disk;
         struct history *history = calloc(1, sizeof *history);
         if (!history) abort();
-        struct life life = {.disk = &disk, .history = history, .seed = seed + (uint64_t)round, .appends = 2, .threads = 1};
+        struct life life = {
+            .disk = &disk, .history = history, .seed = seed + (uint64_t)round, .appends = 2, .threads = 1};
         disk_open(&disk, life.seed);
-        if (round % 2 && live(&life)) wrong("a life without faults", "ended early", &life.fault); /* a log that was closed */
+        if (round % 2 && live(&life))
+            wrong("a life without faults", "ended early", &life.fault); /* a log that was closed */
         life.threads = 1 + (int)(round / 2 % 3);
         life.appends = APPENDS / life.threads;
         watch_life(&life, 0);
         disk_close(&disk);
         free(history);
     }
-    printf("%ld power cuts and %ld kills in %ld lives with %ld rolls: all that was answered was there, and nothing else\n", states,
-           kills, lives, rolls);
+    printf(
+        "%ld power cuts and %ld kills in %ld lives with %ld rolls: all that was answered was there, and nothing else\n",
+        states, kills, lives, rolls);
 }

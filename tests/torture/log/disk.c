@@ -101,7 +101,8 @@ static int enter(struct disk *d, enum call call, const char *name)
 {
     if (call == CALL_READ && !d->reads_count) return 0;
     if (d->before && call != CALL_READ) d->before(d, call, d->argument);
-    if (d->has_failed && d->failed_call != CALL_READ && (call == CALL_WRITE || call == CALL_SYNC) && !strcmp(name, d->failed_name) && strcmp(name, "spare"))
+    if (d->has_failed && d->failed_call != CALL_READ && (call == CALL_WRITE || call == CALL_SYNC) &&
+        !strcmp(name, d->failed_name) && strcmp(name, "spare"))
         d->again++;
     d->calls++;
     bool fails = d->fail_at && (d->calls == d->fail_at || (d->fails_from_there && d->calls > d->fail_at));
@@ -293,8 +294,9 @@ static uint64_t disk_now(void *disk, enum log_clock clock)
 
 struct log_io disk_io(struct disk *d)
 {
-    return (struct log_io){d,           disk_open_file,   disk_close_file, disk_read,   disk_write, disk_allocate, disk_sync,
-                           disk_sync_folder, disk_rename, disk_unlink,     disk_list,   disk_size,  disk_now};
+    return (struct log_io){d,         disk_open_file,   disk_close_file, disk_read,   disk_write, disk_allocate,
+                           disk_sync, disk_sync_folder, disk_rename,     disk_unlink, disk_list,  disk_size,
+                           disk_now};
 }
 
 /* ---- its lives ---- */

@@ -41,7 +41,17 @@ struct names {
     int count;
 };
 
-enum call { CALL_OPEN, CALL_WRITE, CALL_ALLOCATE, CALL_SYNC, CALL_SYNC_FOLDER, CALL_RENAME, CALL_UNLINK, CALL_READ, CALLS };
+enum call {
+    CALL_OPEN,
+    CALL_WRITE,
+    CALL_ALLOCATE,
+    CALL_SYNC,
+    CALL_SYNC_FOLDER,
+    CALL_RENAME,
+    CALL_UNLINK,
+    CALL_READ,
+    CALLS
+};
 
 struct disk {
     pthread_mutex_t lock;
@@ -52,19 +62,20 @@ struct disk {
     int write_count, rename_count;
     uint64_t seed; /* of what is left to chance */
 
-    void (*before)(struct disk *, enum call call, void *argument); /* called with the lock before a call that changes something */
+    void (*before)(struct disk *, enum call call,
+                   void *argument); /* called with the lock before a call that changes something */
     void *argument;
 
-    long calls;          /* so far, reads excepted unless `reads_count` */
-    long fail_at;        /* the number of the call that fails; 0: none */
-    int fail_with;       /* errno; 0: that write is short */
+    long calls;            /* so far, reads excepted unless `reads_count` */
+    long fail_at;          /* the number of the call that fails; 0: none */
+    int fail_with;         /* errno; 0: that write is short */
     bool fails_from_there; /* all later ones, too */
     bool only_allocate;    /* and only those that ask for room */
     bool reads_count;
     bool has_failed;
     enum call failed_call;
     char failed_name[DISK_NAME];
-    long again;          /* writes and syncs of a file after one of it had failed */
+    long again; /* writes and syncs of a file after one of it had failed */
 };
 
 void disk_open(struct disk *, uint64_t seed);

@@ -41,7 +41,8 @@ static void live_again(struct disk *d, const struct history *h, const struct his
     own->answered = h->answered;
     struct life life = {.disk = d, .history = own, .seed = disk_random(seed), .appends = AGAIN, .threads = 1};
     const struct history *longer = h->count > own->count ? h : before;
-    if (longer->count > own->count) life.lost = longer->entries + own->count, life.lost_count = longer->count - own->count;
+    if (longer->count > own->count)
+        life.lost = longer->entries + own->count, life.lost_count = longer->count - own->count;
     int code = live(&life);
     if (code) wrong("the life after a fault", "ended early", &life.fault);
     cut_some(d, own, seed);
@@ -124,9 +125,11 @@ static bool fail_once(uint64_t seed, long at, int error, bool reads)
     faults += was_reached;
     failed += code == LOG_FAILED;
     full += code == LOG_FULL;
-    if (code && code != LOG_FAILED && code != LOG_FULL) wrong("a life with a fault", "ended otherwise than by it", &life.fault);
+    if (code && code != LOG_FAILED && code != LOG_FULL)
+        wrong("a life with a fault", "ended otherwise than by it", &life.fault);
     if (code && !error) wrong("a short write", "is not gone on with", &life.fault);
-    if (d->has_failed && d->again) wrong("after a fault", "a write or sync of the same file is tried again", &life.fault);
+    if (d->has_failed && d->again)
+        wrong("after a fault", "a write or sync of the same file is tried again", &life.fault);
     d->fail_at = 0;
     d->has_failed = false;
     d->reads_count = false;
@@ -166,7 +169,8 @@ static void fill_up(uint64_t seed, long at)
     int code = LOG_OK, accepted = 0;
     while (code == LOG_OK && accepted < 200) {
         code = writer_append(w, &parts, 1, WRITER_FOREVER, &first, &end);
-        if (code == LOG_OK && writer_wait(w, end, WRITER_FOREVER)) wrong("a full disk", "an accepted record failed", &w->fault);
+        if (code == LOG_OK && writer_wait(w, end, WRITER_FOREVER))
+            wrong("a full disk", "an accepted record failed", &w->fault);
         accepted += code == LOG_OK;
     }
     if (code != LOG_FULL) wrong("a full disk", "is not told", &w->fault);
@@ -195,6 +199,6 @@ void try_faults(uint64_t seed, long every)
         for (long at = 1; fail_once(seed + (uint64_t)at, at, errors[n], false); at += every) {}
     for (long at = 1; fail_once(seed + (uint64_t)at, at, EIO, true); at += every) {}
     fill_up(seed, 1);
-    printf("%ld faults (%ld failed, %ld full), %ld power cuts after them: all that was answered was there\n", faults, failed,
-           full, cuts);
+    printf("%ld faults (%ld failed, %ld full), %ld power cuts after them: all that was answered was there\n", faults,
+           failed, full, cuts);
 }

@@ -40,7 +40,10 @@ void copy_history(const struct history *from, uint32_t count, struct history *to
 size_t data_of(uint64_t tag, uint8_t data[LARGEST])
 {
     uint64_t seed = tag, how = disk_random(&seed) % 8;
-    size_t size = how < 3 ? SMALL : how < 5 ? MEDIUM : how < 7 ? disk_random(&seed) % LARGEST : 0; /* many of one size */
+    size_t size = how < 3   ? SMALL
+                  : how < 5 ? MEDIUM
+                  : how < 7 ? disk_random(&seed) % LARGEST
+                            : 0; /* many of one size */
     uint8_t fill = (uint8_t)disk_random(&seed);
     memset(data, how == 4 ? 0 : fill, size); /* some are of zeros */
     if (size >= sizeof tag) memcpy(data, &tag, sizeof tag);
@@ -66,7 +69,8 @@ static void hand_in(struct history *h, uint64_t lsn, uint64_t tag, bool more)
 
 static void answer(struct history *h, uint64_t end)
 {
-    for (uint64_t seen = load_seq(&h->answered); seen < end && !cas64(&h->answered, seen, end);) seen = load_seq(&h->answered);
+    for (uint64_t seen = load_seq(&h->answered); seen < end && !cas64(&h->answered, seen, end);)
+        seen = load_seq(&h->answered);
 }
 
 /* Of a record that is as long as one that a cut took, if there is one; else of any. */
@@ -103,7 +107,8 @@ static int append(struct appender *a, size_t count)
         lsn += record_size(parts[n].labels_size + parts[n].data_size);
     }
     int code = writer_append(a->writer, parts, count, WRITER_FOREVER, &first, &end);
-    if (code == LOG_OK && (first != *a->next || end != lsn)) wrong("append", "another position than the next one", NULL);
+    if (code == LOG_OK && (first != *a->next || end != lsn))
+        wrong("append", "another position than the next one", NULL);
     if (code == LOG_OK)
         *a->next = end;
     else
@@ -170,7 +175,7 @@ int live(struct life *life)
     if (!code) code = writer_open(w, &folder, SEGMENT, IDLE_NS, &life->fault);
     if (!code) {
         store_release(&life->history->is_created, 1u); /* one of before may not have been answered */
-        answer(life->history, w->durable); /* readers see it */
+        answer(life->history, w->durable);             /* readers see it */
         code = append_all(life, w);
         int closed = writer_close(w, &life->fault);
         if (!code) code = closed;
@@ -196,7 +201,8 @@ static uint32_t compare(const struct log_folder *folder, const struct history *h
         if (n == h->count) wrong(when, "a record that was never appended", &fault);
         size_t size = data_of(h->entries[n].tag, data);
         if (record.head.lsn != h->entries[n].lsn) wrong(when, "a record at another position", &fault);
-        if (record.data_size != size || memcmp(record.data, data, size)) wrong(when, "another record than was appended", &fault);
+        if (record.data_size != size || memcmp(record.data, data, size))
+            wrong(when, "another record than was appended", &fault);
     }
     if (code != LOG_AT_END || r.position != end) wrong(when, "the records cannot be read", &fault);
     reader_close(&r);

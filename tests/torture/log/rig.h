@@ -27,9 +27,10 @@ struct life {
     struct history *history;
     uint64_t seed;
     int appends, threads;
-    const struct entry *lost; /* records that a cut took: the first ones are of the same sizes again, so that what is left */
-    uint32_t lost_count;      /* of the old ones lies where new ones could end */
-    uint64_t rolls;         /* how many segments it began */
+    const struct entry
+        *lost;           /* records that a cut took: the first ones are of the same sizes again, so that what is left */
+    uint32_t lost_count; /* of the old ones lies where new ones could end */
+    uint64_t rolls;      /* how many segments it began */
     struct log_fault fault; /* of what ended it early */
 };
 

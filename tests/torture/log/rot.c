@@ -32,7 +32,8 @@ static int look(struct disk *d, const struct history *h)
     reader_open(&r, &folder, 0);
     for (; (code = reader_next(&r, found.end, &record, &fault)) == LOG_OK; n++) {
         size_t wanted = n < h->count ? data_of(h->entries[n].tag, data) : 0;
-        if (n >= h->count || record.head.lsn != h->entries[n].lsn || record.data_size != wanted || memcmp(record.data, data, wanted))
+        if (n >= h->count || record.head.lsn != h->entries[n].lsn || record.data_size != wanted ||
+            memcmp(record.data, data, wanted))
             wrong("a turned bit", "a record that was not appended", &fault);
     }
     reader_close(&r);
@@ -48,7 +49,8 @@ static void turn_each(struct disk *disk, const struct history *h, const char *na
         disk_kill(disk, copy);
         disk_content(copy, name)->bytes[at] ^= (uint8_t)(1 << disk_random(&seed) % 8);
         int code = look(copy, h);
-        if (code != LOG_OK && code != LOG_DAMAGED && code != LOG_VERSION_OTHER) wrong("a turned bit", "another answer", NULL);
+        if (code != LOG_OK && code != LOG_DAMAGED && code != LOG_VERSION_OTHER)
+            wrong("a turned bit", "another answer", NULL);
         right += code == LOG_OK;
         refused += code != LOG_OK;
         disk_close(copy);
@@ -80,7 +82,8 @@ void try_rot(uint64_t seed, long every)
     if (code) wrong("a life without faults", "ended early", &life.fault);
     for (int n = 0; n < disk->cache.count; n++) turn_each(disk, h, disk->cache.list[n].text, every, seed);
     turn_after_cut(disk, h, every, seed);
-    printf("%ld turned bits: %ld times the right records, %ld refusals (%ld by the reader)\n", right + refused, right, refused, told);
+    printf("%ld turned bits: %ld times the right records, %ld refusals (%ld by the reader)\n", right + refused, right,
+           refused, told);
     disk_close(disk);
     free(disk);
     free(h);

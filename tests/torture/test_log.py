@@ -1,0 +1,70 @@
+"""A log on a disk in memory: power cuts, faults and turned bits. `make torture-log` goes on for minutes. See log/rig.h."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LOG = Path(__file__).parent / "log"
+
+pytestmark = pytest.mark.timeout(600)
+"""The rig is compiled first."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not (shutil.which("gcc") and shutil.which("make")):
+        pytest.skip("needs gcc and make")
+    out = tmp_path_factory.mktemp("log")
+    made = make(out, "build")
+    assert made.returncode == 0, made.stderr
+    return out
+
+
+def make(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "-s", "-j2", "-C", str(LOG), f"BUILD={out}", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+
+
+def counts(out: Path, *words: str) -> list[int]:
+    done = make(out, "rig", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [int(number) for number in re.findall(r"\d+", done.stdout)]
+
+
+def test_whenever_the_power_is_cut_all_that_was_answered_is_there_and_nothing_else(built: Path) -> None:
+    cuts, kills, lives, rolls = counts(built, "PART=cuts", "AMOUNT=1", "SEED=2")
+    assert cuts > 1000
+    assert min(kills, lives, rolls) > 0
+
+
+def test_whichever_call_fails_no_call_is_tried_again_and_all_that_was_answered_is_there(built: Path) -> None:
+    faults, failed, full, cuts = counts(built, "PART=faults", "AMOUNT=3")
+    assert faults > 50
+    assert min(failed, full, cuts) > 0
+
+
+def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refused(built: Path) -> None:
+    turned, right, refused, by_reader = counts(built, "PART=rot", "AMOUNT=101")
+    assert turned == right + refused
+    assert min(right, refused, by_reader) > 0
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        "a batch is answered without a sync",
+        "the watermark is not looked at",
+        "no watermark is written",
+        "no sync of the folder at a roll",
+        "what was found is not written again",
+    ],
+)
+def test_the_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:
+    done = make(built, "mutants", f"ONLY={mutant}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"mutant {mutant}: found" in done.stdout
