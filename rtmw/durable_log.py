@@ -1,4 +1,4 @@
-"""Log: append, and know that it is on the disk. The bytes are rtmw/log/; what is here are types, answers and the lock."""
+"""Log: append, and know that it is on the disk. The bytes are rtmw/log/; types, answers and the lock are here."""
 
 from __future__ import annotations
 
@@ -125,13 +125,14 @@ class LogOptions(TypedDict, total=False):
 class Log(Closing, Generic[T]):
     """A folder in which records are kept, in the order in which they were appended.
 
-    `path`: a PathLike, or text with a separator (`"orders/"`). `type`: as of Publisher; `rtmw.ANY` stands for the type of a
-    log that exists. `create`: make the log if there is none. `segment`: size of a file at most, from 64K to 4G; what is
-    appended at once has to fit. `sync`: an append is answered when it is on the disk; without it, as soon as it is
-    taken, and `Appended.resolve` or `close` wait for the disk.
+    `path`: a PathLike, or text with a separator (`"orders/"`). `type`: as of Publisher; `rtmw.ANY` stands for the type
+    of a log that exists. `create`: make the log if there is none. `segment`: size of a file at most, from 64K to 4G;
+    what is appended at once has to fit. `sync`: an append is answered when it is on the disk; without it, as soon as
+    it is taken, and `Appended.resolve` or `close` wait for the disk.
 
-    Opening takes no lock: one process at a time appends, from its first append until it closes the log; any number read.
-    Threads share a Log. Errors: ValueError, FileNotFoundError, TypeMismatch, LogError, LogDamaged, LogFull, LogFailed.
+    Opening keeps no lock: one process at a time appends, from its first append until it closes the log; any number
+    read. Threads share a Log. Errors: ValueError, FileNotFoundError, TypeMismatch, LogError, LogDamaged, LogFull,
+    LogFailed.
     """
 
     @overload
@@ -148,9 +149,7 @@ class Log(Closing, Generic[T]):
         self: Log[Any], path: str | os.PathLike[str], type: AnyType, **options: Unpack[LogOptions]
     ) -> None: ...
     @overload
-    def __init__(
-        self, path: str | os.PathLike[str], type: builtins.type[T], **options: Unpack[LogOptions]
-    ) -> None: ...
+    def __init__(self, path: str | os.PathLike[str], type: builtins.type[T], **options: Unpack[LogOptions]) -> None: ...
 
     def __init__(
         self,
@@ -186,8 +185,8 @@ class Log(Closing, Generic[T]):
             return found
         if wanted.identity != found.identity:
             raise TypeMismatch(
-                f"{self.path}: the log is one of {shown_name(found.name)}, and {shown_name(wanted.name)} was asked for; "
-                "open it with the type that it was made with, or with rtmw.ANY"
+                f"{self.path}: the log is one of {shown_name(found.name)}, and {shown_name(wanted.name)} was asked "
+                "for; open it with the type that it was made with, or with rtmw.ANY"
             )
         return wanted
 
@@ -262,8 +261,8 @@ class Log(Closing, Generic[T]):
     # ---- read ----
 
     def read(self, start: Start | int | datetime = Start.EARLIEST, *, follow: bool = False) -> LogRecords[T]:
-        """The records from `start` on: the first one, the next one, the one at a position, or the first that was appended
-        at a time (with its zone) or later. `follow`: and all that come, for ever; else up to the present end.
+        """The records from `start` on: the first one, the next one, the one at a position, or the first that was
+        appended at a time (with its zone) or later. `follow`: and all that come, for ever; else up to the present end.
 
         Only what is durable is read. Errors: ValueError, ClosedError, LogDamaged.
         """
@@ -346,5 +345,3 @@ def check_segment(segment: int | str) -> int:
 
 def _same(data: bytes) -> Any:
     return data
-
-

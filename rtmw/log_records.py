@@ -98,8 +98,8 @@ class LogRecords(Closing, Generic[T]):
             case _:
                 pass
         raise ValueError(
-            f"start={start!r} is not possible; it is rtmw.Start.EARLIEST, rtmw.Start.LATEST, a position from 0 on, or a "
-            "datetime with a time zone"
+            f"start={start!r} is not possible; it is rtmw.Start.EARLIEST, rtmw.Start.LATEST, a position from 0 on, or "
+            "a datetime with a time zone"
         )
 
     @property
@@ -136,8 +136,8 @@ class LogRecords(Closing, Generic[T]):
         position, _, time_ns, epoch, kind, labels, data = found
         if kind != _DATA:
             raise LogError(
-                f"{self._folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know; use the "
-                "rtmw that wrote it"
+                f"{self._folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know; use "
+                "the rtmw that wrote it"
             )
         return LogRecord(data, position, time_ns, epoch, unpack_labels(labels)[0], self._decode)
 

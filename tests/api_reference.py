@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "api.md"
 HEAD = """# API reference
 
 What programs use, from the docstrings. `python -m tests.api_reference` writes this page, and a test holds the two
-together. The pages beside it say how the parts work: [README](../README.md), [recording.md](recording.md),
+together. The pages beside it say how the parts work: [README](../README.md), [recording.md](recording.md), [log.md](log.md),
 [spark.md](spark.md), [node.md](node.md), [realtime.md](realtime.md). For C and C++: `rtmw/shm/rtmw.h`.
 
 Times are seconds, and names that end in `_ns` are nanoseconds. Sizes are bytes. Every error is an `RtmwError`, or a
@@ -31,6 +31,7 @@ SECTIONS = {
     "Wait": ("rtmw", "WaitSet Listener"),
     "Domains": ("rtmw", "Domain"),
     "Record and replay": ("rtmw", "Recorder RecorderStats Recording Replay ReplayStats"),
+    "Keep": ("rtmw", "Log LogRecord LogRecords Start Appended Durability LogStats PersistQueue"),
     "Real-time programs": ("rtmw", "realtime"),
     "Spark": ("rtmw", "spark"),
     "Look into a domain: `rtmw.observe`": ("rtmw.observe", ""),

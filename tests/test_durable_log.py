@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import runpy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -97,6 +99,22 @@ def test_many_values_are_one_batch(tmp_path: Path) -> None:
         assert [answer.state for answer in answers] == [Durability.WRITTEN] * 3
         assert [record.position for record in log.read()] == [answer.position for answer in answers]
         assert log.stats().batches == 1
+
+
+def test_the_program_of_the_document_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs" / "log.md").read_text()
+    source = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
+    (tmp_path / "program.py").write_text(source)
+    runpy.run_path(str(tmp_path / "program.py"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == [
+        "anna Order(id=1, amount=9.5)",
+        "None Order(id=2, amount=1.0)",
+        "None Order(id=3, amount=2.0)",
+    ]
 
 
 def test_threads_share_a_log_and_a_sync(tmp_path: Path) -> None:

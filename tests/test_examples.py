@@ -38,6 +38,7 @@ TESTED = {
     "waitset.py",
     "record_replay.py",
     "flights.py",
+    "read_log.py",
 }
 
 
@@ -100,6 +101,14 @@ def test_what_is_recorded_flows_again(domain_id: int) -> None:
         "speed 0, speed 1, speed 2, speed 3, speed 4",
         "speed 4",
     ]
+
+
+def test_a_log_is_read_without_rtmw(tmp_path: Path) -> None:
+    with rtmw.Log(tmp_path / "log") as log:
+        answers = [log.append(b"one", key="k"), log.append(b"two")]
+    lines = output("read_log.py", str(tmp_path / "log"))
+    assert [int(line.split()[0]) for line in lines] == [answer.position for answer in answers]
+    assert [line[-8:] for line in lines] == ["3 b'one'", "3 b'two'"]
 
 
 def test_flights_of_2013_are_replayed_and_all_numbers_agree(domain_id: int) -> None:

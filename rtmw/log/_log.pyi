@@ -58,8 +58,8 @@ class Writer:
 
     def wait(self, end: int, timeout: float | None, /) -> None: ...
     def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
-        """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares that
-        could not be made; records, bytes and age in nanoseconds of what waits for the disk."""
+        """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares
+        that could not be made; records, bytes and age in nanoseconds of what waits for the disk."""
 
     def close(self) -> None: ...
 

@@ -26,12 +26,12 @@ _FULL = (
     "the log looks once a second. What is appended already is safe"
 )
 _FAILED = (
-    "{log}: {what} of {file} failed: {why}. No call is tried again, because nobody can know what of it reached the disk: "
-    "close the log and open it anew, which shows what is there. {outcome}"
+    "{log}: {what} of {file} failed: {why}. No call is tried again, because nobody can know what of it reached the "
+    "disk: close the log and open it anew, which shows what is there. {outcome}"
 )
 _DAMAGED = (
-    "{log}: {file}: {what}: records from position {start} up to {end} are concerned. These bytes were on the disk once; "
-    "restore the folder from a copy. Nothing was changed"
+    "{log}: {file}: {what}: records from position {start} up to {end} are concerned. These bytes were on the disk "
+    "once; restore the folder from a copy. Nothing was changed"
 )
 _VERSION = (
     f"{{log}}: {{file}} is of version {{start}} of the format, and this rtmw knows version {core.FORMAT}; use the rtmw "

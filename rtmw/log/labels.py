@@ -1,8 +1,8 @@
 """Key and id of a record: what lies between its head and its data.
 
-    0          1         2            4           6      8
-    | kind of  | kind of | length of  | length of | zero | key | id | zeros up to a multiple of eight |
-    | the key  | the id  | the key    | the id    |      |
+0          1         2            4           6      8
+| kind of  | kind of | length of  | length of | zero | key | id | zeros up to a multiple of eight |
+| the key  | the id  | the key    | the id    |      |
 """
 
 from __future__ import annotations

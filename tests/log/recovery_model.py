@@ -1,9 +1,9 @@
 """The rules of the log's recovery as a model, so small that every power cut of it can be tried.
 
-A record takes one cell, a segment has three. The writer and the recovery are generators that stop after each call of the
-system. There the power may be cut: of what was not synced, any subset is on the disk, and a write may be torn. Or the
-process alone ends: then all that it wrote is there, synced or not. rtmw/log/ does with bytes what is done here with
-cells. Each rule in `RULES` is needed: without it some cut loses a record or invents one, or refuses a good log.
+A record takes one cell, a segment has three. The writer and the recovery are generators that stop after each call of
+the system. There the power may be cut: of what was not synced, any subset is on the disk, and a write may be torn. Or
+the process alone ends: then all that it wrote is there, synced or not. rtmw/log/ does with bytes what is done here
+with cells. Each rule in `RULES` is needed: without it some cut loses a record or invents one, or refuses a good log.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def test_a_torn_tail_is_cut_off_and_counted_and_the_log_goes_on(folder: Path) ->
 
 
 def test_a_record_that_was_cut_off_never_comes_back(tmp_path: Path) -> None:
-    """Behind a new record of the size of the one that is torn, the other one of the old batch lies whole at its place."""
+    """Behind a new record as long as the one that is torn, the other one of the old batch lies whole at its place."""
     folder = tmp_path / "log"
     with rtmw.Log(folder, segment="64K") as log:
         log.append_many([bytes([number]) * LENGTH for number in range(2)])

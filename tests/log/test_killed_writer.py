@@ -21,7 +21,8 @@ WRITER = """
     def append(number):
         for turn in range(10_000):
             key = f"{{life}}-{{number}}-{{turn}}"
-            log.append_many([key.encode() + bytes(900)] * 2) if turn % 5 == 0 else log.append(key.encode() + bytes(turn % 3000))
+            data = key.encode() + bytes(turn % 3000)
+            log.append(data) if turn % 5 else log.append_many([data] * 2)
             with mouth:
                 print(key, flush=True)
 

@@ -52,7 +52,9 @@ def check(log: Log, appended: list[Record], answered: int) -> None:
         raise Wrong(f"half a batch: {found[-1]}")
 
 
-def second_life(disk: Disk, before: list[Record], answered: int, without: str) -> Iterator[tuple[Disk, list[Record], int]]:
+def second_life(
+    disk: Disk, before: list[Record], answered: int, without: str
+) -> Iterator[tuple[Disk, list[Record], int]]:
     """What a second writer does with a disk, step by step: its disk, what was appended in all, what was answered."""
     log = Log(disk, 2, without)
     try:

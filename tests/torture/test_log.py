@@ -1,4 +1,4 @@
-"""A log on a disk in memory: power cuts, faults and turned bits. `make torture-log` goes on for minutes. See log/rig.h."""
+"""A log on a disk in memory: power cuts, faults, turned bits. `make torture-log` goes on for minutes. See log/rig.h."""
 
 from __future__ import annotations
 
