@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from rtmw import profiles, realtime
 from rtmw.domain import Domain
-from rtmw.durable_log import Appended, Durability, Log, LogStats, PersistQueue
 from rtmw.errors import (
     AccessDenied,
     ClosedError,
@@ -52,7 +51,6 @@ from rtmw.errors import (
 )
 from rtmw.latency import Latency
 from rtmw.listener import Listener
-from rtmw.log_records import LogRecord, LogRecords, Start
 from rtmw.publisher import Publisher, PublisherStats
 from rtmw.qos import Profile, Reliability
 from rtmw.shm import Loan, Sample
@@ -62,6 +60,8 @@ from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
     from rtmw import spark
+    from rtmw.durable_log import Appended, Durability, Log, LogStats, PersistQueue
+    from rtmw.log_records import LogRecord, LogRecords, Start
     from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
     from rtmw.replay import Replay, ReplayStats
@@ -132,13 +132,21 @@ __all__ = [
 __version__: str
 
 _LATE: Final = {
+    "Appended": "rtmw.durable_log",
+    "Durability": "rtmw.durable_log",
+    "Log": "rtmw.durable_log",
+    "LogRecord": "rtmw.log_records",
+    "LogRecords": "rtmw.log_records",
+    "LogStats": "rtmw.durable_log",
+    "PersistQueue": "rtmw.durable_log",
     "Recorder": "rtmw.record",
     "RecorderStats": "rtmw.record",
     "Recording": "rtmw.recording",
     "Replay": "rtmw.replay",
     "ReplayStats": "rtmw.replay",
+    "Start": "rtmw.log_records",
 }
-"""What is imported when it is first asked for, because it needs numpy and more."""
+"""What is imported when it is first asked for: many programs do without, and some of it needs numpy and more."""
 
 
 def __getattr__(name: str) -> object:

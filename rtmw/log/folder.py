@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -132,7 +131,7 @@ def _create(path: str, descriptor: int, description: bytes, segment: int) -> tup
                 found = core.identify(path, descriptor)
                 if found is None:
                     _check_empty(path, descriptor)
-                    core.create(path, descriptor, secrets.token_bytes(16), segment, description)
+                    core.create(path, descriptor, os.urandom(16), segment, description)
                     found = core.identify(path, descriptor)
                 if found is not None:
                     return found
