@@ -17,7 +17,8 @@ HEAD = """# API reference
 
 What programs use, from the docstrings. `python -m tests.api_reference` writes this page, and a test holds the two
 together. The pages beside it say how the parts work: [README](../README.md), [recording.md](recording.md),
-[log.md](log.md), [spark.md](spark.md), [node.md](node.md), [realtime.md](realtime.md). For C and C++: `rtmw/shm/rtmw.h`.
+[log.md](log.md), [spark.md](spark.md), [node.md](node.md), [realtime.md](realtime.md). For C and C++:
+`rtmw/shm/rtmw.h`.
 
 Times are seconds, and names that end in `_ns` are nanoseconds. Sizes are bytes. Every error is an `RtmwError`, or a
 `ValueError` or `TypeError` for an argument that cannot be.

@@ -168,6 +168,11 @@ static void fill_up(uint64_t seed, long at)
     pthread_mutex_unlock(&d->lock);
     int code = LOG_OK, accepted = 0;
     while (code == LOG_OK && accepted < 200) {
+        for (bool settled = false; !settled; usleep(100)) { /* the maker has tried: however slow it is */
+            pthread_mutex_lock(&w->lock);
+            settled = w->rolls || w->spare_state != SPARE_NONE;
+            pthread_mutex_unlock(&w->lock);
+        }
         code = writer_append(w, &parts, 1, WRITER_FOREVER, &first, &end);
         if (code == LOG_OK && writer_wait(w, end, WRITER_FOREVER))
             wrong("a full disk", "an accepted record failed", &w->fault);
