@@ -50,6 +50,22 @@ static PyObject *Engine_limit(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Engine_clocks(PyObject *self, PyObject *given)
+{
+    struct engine *core = open_engine(self);
+    if (!core || !PyList_Check(given)) return core ? PyErr_Format(PyExc_TypeError, "a list is needed") : NULL;
+    dated_forget(core);
+    for (Py_ssize_t n = 0; n < PyList_GET_SIZE(given); n++) {
+        const char *guid;
+        Py_ssize_t size;
+        long long ahead;
+        unsigned long long unsure;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(given, n), "y#LK", &guid, &size, &ahead, &unsure)) return NULL;
+        if (size == 16) dated_learn(core, (const uint8_t *)guid, ahead, unsure);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *Engine_finish(PyObject *self, PyObject *unused)
 {
     struct engine *core = open_engine(self);
@@ -176,6 +192,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
                                        {"finish", Engine_finish, METH_NOARGS, NULL},
+                                       {"clocks", Engine_clocks, METH_O, NULL},
                                        {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},

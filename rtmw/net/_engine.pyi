@@ -81,6 +81,10 @@ class Engine:
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""
 
+    def clocks(self, measured: list[tuple[bytes, int, int]], /) -> None:
+        """Of other nodes, by the GUID of their participants: how far their clock is ahead, and what that may be wrong
+        by, in nanoseconds. In place of what was said before (dated.c)."""
+
     def finish(self) -> None:
         """Of each topic and priority, take no more than what is published by now, and one message."""
 
@@ -121,9 +125,9 @@ class Route:
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed."""
 
-    def pack(self, may: bool, may_check: bool, /) -> None:
-        """Outbound: may small messages travel together, and samples have a CRC? All who read the topic must know packs
-        (pack.h), and CRCs (trailer.h)."""
+    def pack(self, may: bool, may_check: bool, may_date: bool, /) -> None:
+        """Outbound: may small messages travel together, samples have a CRC, and lifetimes a date? All who read the
+        topic must know packs (pack.h), and CRCs and dates (trailer.h)."""
 
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""

@@ -194,10 +194,11 @@ static PyObject *Route_delivered(PyObject *object, PyObject *unused)
 static PyObject *Route_pack(PyObject *object, PyObject *args)
 {
     struct outbound *o = ((Route *)object)->outbound;
-    int may_pack, may_check;
-    if (!PyArg_ParseTuple(args, "pp", &may_pack, &may_check)) return NULL;
+    int may_pack, may_check, may_date;
+    if (!PyArg_ParseTuple(args, "ppp", &may_pack, &may_check, &may_date)) return NULL;
     if (o) store_release(&o->may_pack, (uint32_t)may_pack);
     if (o) store_release(&o->may_check, (uint32_t)may_check);
+    if (o) store_release(&o->may_date, (uint32_t)may_date);
     Py_RETURN_NONE;
 }
 

@@ -25,6 +25,8 @@ log = logging.getLogger("rtmw.node")
 
 _TOPIC = "rtmw/node"
 _NAMED_MOST = 16
+_DRIFT_NS = 10_000_000
+"""What two clocks that nobody sets may differ by between two measurements of a minute."""
 _KEPT = 60
 _LONGEST = 64 << 10
 """Bytes of a beacon."""
@@ -146,4 +148,11 @@ class Beacons:
                 ahead = ((echo.received_ns - echo.sent_ns) + (beacon.sent_ns - received_ns)) // 2
                 if way < 0:  # a clock was set in between, or somebody made it up
                     raise Refused(f"a beacon of {beacon.host} was there and back in {way} ns")
+                if peer.measured and _contradict(min(peer.measured), (way, ahead)):
+                    peer.measured.clear()  # one of the two clocks was set
                 peer.measured.append((way, ahead))
+
+
+def _contradict(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Can these two ways and offsets not be of the same two clocks? Each is right within half of its way."""
+    return abs(one[1] - other[1]) > (one[0] + other[0]) // 2 + _DRIFT_NS

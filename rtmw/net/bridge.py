@@ -126,7 +126,8 @@ class Bridge:
         readers = self._readers(topic, route.is_plain)
         knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
         may_pack = not route.is_plain and all(map(self._knows_packs, readers))
-        route.refresh(may_pack, knows_crcs and not route.is_plain, is_news)
+        knows_dates = not route.is_plain and all(self.discovery.program(reader).knows_dates for reader in readers)
+        route.refresh(may_pack, knows_crcs and not route.is_plain, knows_dates, is_news)
 
     def _offer(self, readers: list[Endpoint], publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""

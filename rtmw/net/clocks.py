@@ -6,8 +6,11 @@ is reckoned from another host's source time, the Lifespan of plain DDS writers, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rtmw.net.beacon import Peer
 from rtmw.net.bridge import Bridge
+from rtmw.net.discovery import Discovery
 from rtmw.net.neighbours import LocalTopic
 
 NOTICED_NS = 10_000_000
@@ -24,6 +27,18 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
     found += [sender.lifetime_ns for topic in topics.values() for sender in topic.publishers]
     found.append(bridge.discovery.shortest_ns)
     return min((ns for ns in found if ns > 0), default=None)
+
+
+def measured(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, int, int]]:
+    """Of each node whose clock is measured: its participant's GUID, how far it is ahead, and half of the way there and
+    back, by which that may be wrong; in nanoseconds."""
+    guids = {(of.host, of.pid, of.domain): guid for guid, of in discovery.participants.items()}
+    found = ((guids.get((peer.host, peer.pid, peer.domain)), peer) for peer in peers)
+    return [
+        (bytes.fromhex(guid), peer.offset_ns, peer.round_trip_ns // 2)
+        for guid, peer in found
+        if guid is not None and peer.offset_ns is not None and peer.round_trip_ns is not None
+    ]
 
 
 def disagreement(peer: Peer, shortest_ns: int | None) -> str | None:

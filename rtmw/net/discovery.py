@@ -29,6 +29,9 @@ PACKS = 1
 TRAILERS = 2
 """The version of trailers that this node reads: 2 have a CRC (trailer.h); nodes that say none read 1."""
 
+DATES = 1
+"""The version of dates of lifetimes that this node reads (trailer.h)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -152,6 +155,8 @@ class Program:
     """A node that reads several messages out of one sample (pack.h)."""
     knows_crcs: bool = False
     """A node that reads samples with a CRC (trailer.h)."""
+    knows_dates: bool = False
+    """A node that reads lifetimes that say when they were sent (trailer.h)."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -169,6 +174,7 @@ class Program:
             domain if type(domain) is int else None,
             node.get("packs") == PACKS,
             node.get("trailers") == TRAILERS,
+            node.get("dates") == DATES,
         )
 
     def __str__(self) -> str:
@@ -189,7 +195,9 @@ def _shown(text: bytes | None) -> str:
 
 def describe_node(host: str, pid: int, domain: int) -> bytes:
     """What a node says of itself in the user data of its participant."""
-    return json.dumps({"host": host, "pid": pid, "domain": domain, "packs": PACKS, "trailers": TRAILERS}).encode()
+    return json.dumps(
+        {"host": host, "pid": pid, "domain": domain, "packs": PACKS, "trailers": TRAILERS, "dates": DATES}
+    ).encode()
 
 
 def _read(description: bytes) -> dict[str, Any]:

@@ -30,6 +30,7 @@ enum {
     BATCH = 32,                /* samples taken from a reader in one call */
     KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
     CARRIED = 4096,            /* lanes of which is known how far they were carried, over restarts */
+    CLOCKS = 2048,             /* places for clocks of other nodes; of these there are 1,000 at most */
     SOCKETS_MOST = 8,          /* that are looked at, to pace what is sent */
     PAUSES = 512,              /* pauses of others that may be in force at a time */
     PAUSES_OF_ONE = 128,       /* the same, of one DDS participant */
@@ -80,6 +81,7 @@ struct outbound {
     uint32_t has_last;       /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
     uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
+    uint32_t may_date;            /* 1: and lifetimes with a date (trailer.h) */
     uint64_t retry_ns;            /* not before; 0: not blocked */
     uint32_t taken;               /* messages in all queues */
     uint64_t taken_bytes;
@@ -185,6 +187,13 @@ struct pacing {
     bool has_waited; /* nothing was sent since that look */
 };
 
+/* Another node's clock: see dated.c. */
+struct clock_of {
+    uint64_t node; /* its DDS participant; 0: nobody's place */
+    int64_t ahead_ns;
+    uint64_t unsure_ns;
+};
+
 struct engine {
     rtmw_region *region;
     struct carried *carried; /* CARRIED of them, mapped; NULL: there are none */
@@ -197,6 +206,8 @@ struct engine {
     uint32_t stop, has_ended, stuck; /* has_ended: the sender; stuck: inbound routes with something waiting */
     uint64_t lend_most, lent;        /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
     uint32_t landings;               /* routes whose publishers are not closed (landing.c) */
+    struct clock_of clocks[CLOCKS];  /* by a hash of the node */
+    pthread_mutex_t clocks_lock;
     struct pacing pacing;
     uint64_t paced_ns; /* when it may be sent again, as far as the line is concerned; 0: at once */
     uint32_t unflushed_band;
@@ -287,6 +298,7 @@ struct source *inbound_source(struct inbound *, dds_instance_handle_t publicatio
 /* The identity of a remote publisher: one of its host's and one of its own, never that of a process here. */
 uint64_t source_publisher(const struct source *, uint64_t publisher);
 bool is_matched(dds_entity_t reader, dds_instance_handle_t publication);
+uint64_t node_named(const uint8_t guid[16]);
 uint64_t node_of(const dds_endpoint_t *); /* what `node` is of a source: its DDS participant */
 
 /* sequence.c: lock held */
@@ -307,6 +319,12 @@ void carried_sent(struct outbound *);                       /* `sent` or `ahead`
 /* Lock held, before it is published: counts what was lost before it, and tells who has missed it. */
 void carried_gap(struct inbound *, const struct source *, struct sample *, const struct trailer *);
 void carried_received(struct source *); /* route's lock held: its sequence has moved */
+
+/* dated.c */
+void dated_forget(struct engine *); /* no clock is known */
+void dated_learn(struct engine *, const uint8_t participant[16], int64_t ahead_ns, uint64_t unsure_ns);
+uint64_t dated_left(struct engine *, uint64_t node,
+                    uint64_t lifetime); /* of a lifetime as it came, not 0. 0: it is over */
 
 /* known.c: lock held */
 void known_begin(struct inbound *, uint64_t publisher, uint64_t newest_ns); /* this is on the bus. Before opening */
@@ -348,7 +366,7 @@ void packing_close(struct engine *);
 uint32_t packing_heard(struct engine *);
 void packing_looked(struct engine *, uint32_t heard); /* heard before it was looked who reads which topic */
 struct known_to_all {
-    bool packs, crcs;
+    bool packs, crcs, dates;
 };
 struct known_to_all packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
 void packing_end(struct outbound *);

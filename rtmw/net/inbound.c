@@ -97,12 +97,13 @@ static bool publish(struct inbound *i, struct source *s, uint8_t priority, const
 {
     uint64_t expires = expiry(s, m), publisher = source_publisher(s, m->publisher);
     if (known_is(i, s, publisher, m->source_time_ns)) return true;
-    if (expires && expires <= now_realtime_ns()) {
+    uint64_t left = m->lifetime_ns ? dated_left(i->engine, s->node, m->lifetime_ns) : 0;
+    if ((expires && expires <= now_realtime_ns()) || (m->lifetime_ns && !left)) {
         count_up(&i->expired, 1);
         return true;
     }
     rtmw_message_qos qos = {.priority = priority,
-                            .lifetime_ns = expires ? 0 : m->lifetime_ns,
+                            .lifetime_ns = expires ? 0 : left,
                             .expires_ns = expires,
                             .source_time_ns = m->source_time_ns,
                             .publisher = publisher};

@@ -20,7 +20,7 @@ from typing import Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net import interfaces, neighbours, wire
+from rtmw.net import clocks, interfaces, neighbours, wire
 from rtmw.net.beacon import Beacons
 from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
@@ -221,6 +221,7 @@ class Node:
                 with barrier("step"):
                     self._bridge.tell_missed()
                     self._beacons.send()
+                    self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
                     self._rosters.tell(domain, self.settings)
                     self._farewells.tell(self._bridge.discovery.participants, again=True)
                 with barrier("status"):

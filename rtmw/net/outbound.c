@@ -118,7 +118,11 @@ static void drop_first(struct outbound *o, uint32_t band)
 
 static size_t before_payload(const struct outbound *o) { return o->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0; }
 
-static uint64_t left_of(const rtmw_message *m, uint64_t now) { return m->expires_ns ? m->expires_ns - now : 0; }
+static uint64_t left_of(const rtmw_message *m, uint64_t now, struct known_to_all is)
+{
+    uint64_t left = m->expires_ns ? m->expires_ns - now : 0;
+    return left && is.dates ? lifetime_dated(left, now_realtime_ns()) : left;
+}
 
 /* A sample: what comes before the first payload, payloads, padding, CRC, trailer. Of a route for plain programs, no more
  * than its type says and the padding: a reader may have a pool of samples of just that size (Fast DDS of a type whose
@@ -193,25 +197,25 @@ static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_messag
 
 static uint32_t magic(bool is_checked) { return is_checked ? TRAILER_CHECKED : TRAILER_MAGIC; }
 
-static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now, bool is_checked)
+static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now, struct known_to_all is)
 {
     struct framed f = {.parts[1] = payload_of(m),
                        .count = 2,
-                       .trailer = {.magic = magic(is_checked),
+                       .trailer = {.magic = magic(is.crcs),
                                    .version = m->is_old ? TRAILER_OLD : TRAILER_VERSION,
                                    .priority = m->priority,
                                    .publisher = m->publisher,
                                    .sequence = o->sent + o->ahead + 1,
-                                   .lifetime_ns = left_of(m, now)}};
+                                   .lifetime_ns = left_of(m, now, is)}};
     return lend_may(o, m) ? write_lent(o, &f, m) : write_copy(o, &f, m->source_time_ns);
 }
 
 /* The time of the sample is that of the newest message: the DDS Lifespan must not end before that of any in it. */
-static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now, bool is_checked)
+static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now, struct known_to_all is)
 {
     struct packed table[PACK_MOST];
     struct framed f = {.count = count + 2,
-                       .trailer = {.magic = magic(is_checked),
+                       .trailer = {.magic = magic(is.crcs),
                                    .version = TRAILER_PACK,
                                    .priority = (uint8_t)band,
                                    .messages = (uint8_t)count,
@@ -219,7 +223,7 @@ static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count
     uint64_t newest = 0;
     for (uint32_t n = 0; n < count; n++) {
         const rtmw_message *m = message_at(o, band, n);
-        table[n] = (struct packed){m->publisher, m->source_time_ns, left_of(m, now), (uint32_t)m->size, 0};
+        table[n] = (struct packed){m->publisher, m->source_time_ns, left_of(m, now, is), (uint32_t)m->size, 0};
         f.parts[n + 1] = payload_of(m);
         if (m->source_time_ns > newest) newest = m->source_time_ns;
     }
@@ -251,10 +255,10 @@ static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uin
     uint32_t count = together(o, band, most, most_bytes, now);
     struct known_to_all is = packing_begin(o);
     if (count < PACK_MESSAGES_LEAST || !is.packs) count = 1;
-    *code = count > 1 ? write_pack(o, band, count, now, is.crcs) : write_one(o, message_at(o, band, 0), now, is.crcs);
+    *code = count > 1 ? write_pack(o, band, count, now, is) : write_one(o, message_at(o, band, 0), now, is);
     if (count > 1 && *code != DDS_OK && *code != DDS_TIMEOUT) { /* one that DDS refuses takes no others with it */
         count = 1;
-        *code = write_one(o, message_at(o, band, 0), now, is.crcs);
+        *code = write_one(o, message_at(o, band, 0), now, is);
     }
     packing_end(o);
     return count;

@@ -46,11 +46,11 @@ void packing_looked(struct engine *e, uint32_t heard) { store_seq(&e->looked, he
 struct known_to_all packing_begin(struct outbound *o)
 {
     struct engine *e = o->engine;
-    struct known_to_all is = {load_acquire(&o->may_pack), load_acquire(&o->may_check)};
-    if (!is.packs && !is.crcs) return is;
+    struct known_to_all is = {load_acquire(&o->may_pack), load_acquire(&o->may_check), load_acquire(&o->may_date)};
+    if (!is.packs && !is.crcs && !is.dates) return is;
     store_seq(&e->turn, e->turn + 1); /* pairs with the heard, then turn, of on_reader */
     if (load_seq(&e->heard) == load_seq(&e->looked)) return is;
-    return (struct known_to_all){false, false};
+    return (struct known_to_all){false, false, false};
 }
 
 void packing_end(struct outbound *o)

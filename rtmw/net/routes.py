@@ -81,11 +81,11 @@ class Outgoing:
             self._writer.set_qos(offer.changeable())
             self.offer = offer
 
-    def refresh(self, may_pack: bool, may_check: bool, is_news: bool) -> None:
+    def refresh(self, may_pack: bool, may_check: bool, may_date: bool, is_news: bool) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
 
         `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
-        `may_check`: they know CRCs (trailer.h).
+        `may_check`, `may_date`: they know CRCs, and lifetimes that say when they were sent (trailer.h).
         `is_news`: what DDS shows has changed, such as what a reader asks for.
         """
         if is_news:
@@ -103,7 +103,7 @@ class Outgoing:
         elif limits != self._limits:
             self._route.adjust(*limits, self._may_lend(self.offer))
         self._limits = limits
-        self._route.pack(may_pack and not self.offer.history, may_check)
+        self._route.pack(may_pack and not self.offer.history, may_check, may_date)
         sent = self.counters()["sent"]
         self._keeping = [(until, writer) for until, writer in self._keeping if sent < until]
 

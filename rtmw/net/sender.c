@@ -188,6 +188,7 @@ int engine_start(struct engine *e)
     keep_large_blocks();
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->flow_lock, NULL);
+    pthread_mutex_init(&e->clocks_lock, NULL);
     if (getrandom(&e->salt, sizeof e->salt, GRND_NONBLOCK) < 0) e->salt = now_realtime_ns();
     return pthread_create(&e->sender, NULL, run, e);
 }
@@ -205,5 +206,6 @@ bool engine_end(struct engine *e)
         if (now_monotonic_ns() > end) return false;
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->flow_lock);
+    pthread_mutex_destroy(&e->clocks_lock);
     return true;
 }

@@ -67,7 +67,8 @@ static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
     return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
-uint64_t node_of(const dds_endpoint_t *endpoint) { return mix(MIX_FIRST, endpoint->participant_key.v, 16); }
+uint64_t node_named(const uint8_t guid[16]) { return mix(MIX_FIRST, guid, 16); }
+uint64_t node_of(const dds_endpoint_t *endpoint) { return node_named(endpoint->participant_key.v); }
 
 /* A remote writer: what its QoS says is asked for once. */
 static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)

@@ -34,6 +34,34 @@ struct trailer { /* little endian, like the data before it */
 
 _Static_assert(sizeof(struct trailer) == 32, "the trailer travels");
 
+/* A lifetime that says when it was sent, as nodes send it to nodes that say they know such (discovery.py):
+ *
+ *   | 01 | 32 bits: microseconds left | 30 bits: when it was sent, in 2^17 ns of the sender's CLOCK_REALTIME, modulo 39 hours |
+ *
+ * A lifetime of more than 71 minutes is sent as it is: no way takes that much of it. None without a date is as large. */
+#define LIFETIME_DATED (UINT64_C(1) << 62)
+enum { LIFETIME_DATE_BITS = 30, LIFETIME_DATE_UNIT = 17 };
+#define LIFETIME_DATE_MASK ((UINT64_C(1) << LIFETIME_DATE_BITS) - 1)
+
+static inline uint64_t lifetime_dated(uint64_t left_ns, uint64_t now_ns)
+{
+    uint64_t left_us = (left_ns + 999) / 1000;
+    if (!left_ns || left_us > UINT32_MAX) return left_ns;
+    return LIFETIME_DATED | left_us << LIFETIME_DATE_BITS | (now_ns >> LIFETIME_DATE_UNIT & LIFETIME_DATE_MASK);
+}
+static inline bool lifetime_is_dated(uint64_t lifetime) { return lifetime >> 62 == 1; }
+static inline uint64_t lifetime_left_ns(uint64_t lifetime)
+{
+    return (lifetime >> LIFETIME_DATE_BITS & UINT32_MAX) * 1000;
+}
+/* The moment with this date that is nearest to `near_ns`. */
+static inline uint64_t lifetime_sent_ns(uint64_t lifetime, uint64_t near_ns)
+{
+    uint64_t near = near_ns >> LIFETIME_DATE_UNIT, ahead = (lifetime - near) & LIFETIME_DATE_MASK;
+    bool is_before = ahead > LIFETIME_DATE_MASK / 2;
+    return (is_before ? near + ahead - LIFETIME_DATE_MASK - 1 : near + ahead) << LIFETIME_DATE_UNIT;
+}
+
 enum { TRAILER_VERSION = 1, TRAILER_PACK = 2, TRAILER_OLD = 3 };
 enum { TRAILER_CRC = sizeof(uint32_t), TRAILER_PADDING = 3 };
 

@@ -121,6 +121,12 @@ class Network:
             "ip", "netns", "exec", self._name(str(host)), "tc", "qdisc", "add", "dev", INTERFACE, "root", "tbf", *limits
         )
 
+    def narrow_behind(self, host: int, bits_per_second: int, seconds: float) -> None:
+        """What comes to a host comes no faster than this, and what is more waits at the bridge, for so long at most."""
+        limits = ["rate", f"{bits_per_second}bit", "burst", "1600", "latency", f"{int(1000 * seconds)}ms"]
+        enter = ("ip", "netns", "exec", self._name("bridge"))
+        run(*enter, "tc", "qdisc", "add", "dev", f"port{host}", "root", "tbf", *limits)
+
     def close(self) -> None:
         while self._made:
             with suppress(OSError):

@@ -30,15 +30,15 @@ ALARMS = 31
 def narrow(dds_domain: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Host, Host]]:
     """Two hosts with nodes, and lines of so many bits a second."""
     network = Network(2)
+    hosts = [Host(free_number(), dds_domain, tmp_path, network.place(at), "64M") for at in (0, 1)]
     try:
-        hosts = [Host(free_number(), dds_domain, tmp_path, network.place(at), "64M") for at in (0, 1)]
         for at, host in enumerate(hosts):
             network.narrow(at, request.param)
             host.start()
         yield hosts[0], hosts[1]
+    finally:
         for host in hosts:
             host.end()
-    finally:
         network.close()
 
 

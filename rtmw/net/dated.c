@@ -1,0 +1,49 @@
+/* What a message's way took is taken off its lifetime: as far as it is known, and never more.
+ *
+ *   sent, on the sender's clock ── way ──► published here      way = now + how far its clock is ahead − sent − unsure
+ *
+ * Nodes measure with beacons how far the clock of each other node is ahead, and what they may be wrong by: half of the
+ * way there and back (beacon.py). Of a node that is not measured yet, nothing is known, and a lifetime is what was left
+ * when it was sent. A clock that was set makes measurements of before wrong: Python drops them, and tells anew.
+ */
+#include <string.h>
+
+#include "engine.h"
+
+static struct clock_of *find(struct engine *e, uint64_t node)
+{
+    struct clock_of *c = &e->clocks[(node * UINT64_C(0x9E3779B97F4A7C15)) >> 53];
+    for (uint32_t n = 0; n < CLOCKS; n++, c = c + 1 == e->clocks + CLOCKS ? e->clocks : c + 1)
+        if (!c->node || c->node == node) return c;
+    return NULL;
+}
+
+void dated_forget(struct engine *e)
+{
+    pthread_mutex_lock(&e->clocks_lock);
+    memset(e->clocks, 0, sizeof e->clocks);
+    pthread_mutex_unlock(&e->clocks_lock);
+}
+
+void dated_learn(struct engine *e, const uint8_t participant[16], int64_t ahead_ns, uint64_t unsure_ns)
+{
+    uint64_t node = node_named(participant);
+    pthread_mutex_lock(&e->clocks_lock);
+    struct clock_of *c = find(e, node);
+    if (c) *c = (struct clock_of){node, ahead_ns, unsure_ns};
+    pthread_mutex_unlock(&e->clocks_lock);
+}
+
+uint64_t dated_left(struct engine *e, uint64_t node, uint64_t lifetime)
+{
+    if (!lifetime_is_dated(lifetime)) return lifetime;
+    pthread_mutex_lock(&e->clocks_lock);
+    const struct clock_of *found = find(e, node);
+    struct clock_of clock = found ? *found : (struct clock_of){0};
+    pthread_mutex_unlock(&e->clocks_lock);
+    uint64_t left = lifetime_left_ns(lifetime);
+    if (!clock.node) return left;
+    uint64_t now = now_realtime_ns() + (uint64_t)clock.ahead_ns;
+    int64_t way = (int64_t)(now - lifetime_sent_ns(lifetime, now) - clock.unsure_ns);
+    return way <= 0 ? left : (uint64_t)way >= left ? 0 : left - (uint64_t)way;
+}
