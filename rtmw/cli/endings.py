@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-"""Asked to end, or its terminal was closed. Ctrl-C raises KeyboardInterrupt by itself."""
+"""Asked to end, or its terminal was closed."""
 
 
 @contextmanager
 def ends_in_order() -> Generator[None]:
-    """Within the block, these signals raise SystemExit with the status 128 + number; one that is ignored stays so."""
-    wanted = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores SIGHUP
-    before = {number: signal.signal(number, _exit) for number in wanted}
+    """Within the block, these signals raise SystemExit with the status 128 + number, and SIGINT KeyboardInterrupt.
+
+    SIGHUP stays ignored where it was (nohup). SIGINT does not: a shell without job control begins each command with `&`
+    so, and `kill -INT` is how a script ends it.
+    """
+    before = {number: signal.signal(number, _exit) for number in heeded(SIGNALS)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def heeded(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """Without SIGHUP where that is ignored, as nohup has it: the command is to outlive its terminal."""
+    is_nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in numbers if number != signal.SIGHUP or not is_nohup]
 
 
 def _exit(number: int, _frame: FrameType | None) -> None:

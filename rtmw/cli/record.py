@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.endings import heeded
 from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, facts, summary
 from rtmw.cli.show import show_json
@@ -42,9 +43,7 @@ class _Demands:
             signal.SIGUSR1: self.cut,
             signal.SIGUSR2: self.pause,
         }
-        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-            del wanted[signal.SIGHUP]  # nohup: it is to outlive its terminal
-        before = {number: signal.signal(number, _setting(event)) for number, event in wanted.items()}
+        before = {number: signal.signal(number, _setting(wanted[number])) for number in heeded(wanted)}
         try:
             yield
         finally:
@@ -74,11 +73,13 @@ def record(arguments: argparse.Namespace) -> int:
             recorder = Recorder(topics, arguments.output, exclude=arguments.exclude, domain=domain, **options)
         except ValueError as error:
             raise CommandError(str(error)) from None
-        with recorder:
-            _watch(recorder, demands, arguments)
-    if arguments.json:
-        show_json(facts(recorder.stats(), recorder.paths))
-    elif not arguments.quiet:
+        try:
+            with recorder:
+                _watch(recorder, demands, arguments)
+        finally:
+            if arguments.json:  # also when the disk has failed: the counters say what is in the files
+                show_json(facts(recorder.stats(), recorder.paths))
+    if not arguments.json and not arguments.quiet:
         print(summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
     return 0
 

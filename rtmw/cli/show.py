@@ -195,10 +195,19 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float | None) -> str | None:
-    """A time with three figures and its unit: 1.25 µs. None for none."""
+    """A time with three figures and its unit: 1.25 µs; from a quarter of an hour on as 2 h 46 min. None for none."""
     if seconds is None:
         return None
     for unit, factor in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
         if seconds * factor < 999.5:
             return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    if seconds < 999.5:
+        return f"{seconds:.3g} s"
+    if seconds < 3600:
+        return _in_two(seconds, "min", 60, "s")
+    return _in_two(seconds / 60, "h", 60, "min") if seconds < 48 * 3600 else _in_two(seconds / 3600, "d", 24, "h")
+
+
+def _in_two(number: float, large: str, each: int, small: str) -> str:
+    whole, rest = divmod(round(number), each)
+    return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"

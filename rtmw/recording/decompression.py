@@ -12,6 +12,8 @@ LARGEST: Final = 1 << 32
 _RATIO: Final = {"": 1, "lz4": 255, "zstd": 1 << 15}
 """What one byte can become at most: nothing is allocated for a size that cannot be true."""
 _SLACK: Final = 1 << 17
+_SUSPICIOUS: Final = 1 << 28
+"""Bytes beyond which one byte may become 255 at most: a small file must not take all memory."""
 
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_SAYS_SIZE: Final = 0x08
@@ -25,6 +27,8 @@ def check_claim(compression: str, size: int, uncompressed_size: int) -> str | No
         return f"it claims to have {uncompressed_size} bytes uncompressed; at most {LARGEST} are read"
     if uncompressed_size > size * _RATIO[compression] + _SLACK or (not compression and size != uncompressed_size):
         return f"it claims to have {uncompressed_size} bytes uncompressed, which its {size} bytes cannot become"
+    if uncompressed_size > max(_SUSPICIOUS, size * _RATIO["lz4"] + _SLACK):
+        return f"its {size} bytes would become {uncompressed_size}: beyond {_SUSPICIOUS}, at most 255 of one are read"
     return None
 
 

@@ -12,6 +12,8 @@ from rtmw.recording.file import File
 from rtmw.recording.records import MAGIC, Opcode
 
 _HEAD: Final = 9
+SQLITE: Final = b"SQLite f"
+CONVERT: Final = "Convert it: pip install rosbags; rosbags-convert --src BAG --dst NEW --dst-storage mcap"
 _EXTENSION: Final = 4096
 """Later versions of MCAP may append fields, but not so many."""
 
@@ -52,6 +54,8 @@ def _require_magic(file: File) -> None:
         return
     if not begin:
         raise RecordingError(f"{file.path} is empty: nothing has been recorded yet, or it is no recording")
+    if begin == SQLITE:
+        raise RecordingError(f"{file.path} is a bag of ROS 2 in SQLite. {CONVERT}")
     if begin[:5] == MAGIC[:5] and len(begin) == len(MAGIC):
         raise RecordingError(f"{file.path} is of MCAP version {chr(begin[5])!r}, or damaged; version '0' is read")
     raise RecordingError(f"{file.path} is no recording: it begins with {begin!r}, and an MCAP file with {MAGIC!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.errors import RecordingError
+from rtmw.recording.header import CONVERT
 
 SUFFIX: Final = ".mcap"
 RECOVERED: Final = ".recovered.mcap"
@@ -103,6 +104,9 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _what_is_in(folder: Path) -> str:
+    bags = sorted(item.name for item in folder.rglob("*.db3"))
+    if bags:
+        return f"{bags[0]} is a bag of ROS 2 in SQLite. {CONVERT}"
     packed = sorted(item.name for item in folder.rglob(f"*{SUFFIX}.*"))
     if packed:
         return f"{packed[0]} is compressed as a whole; decompress it first"

@@ -190,6 +190,11 @@ class Recording:
             found.setdefault(channel.topic, []).append(channel)
         return found
 
+    def type_name(self, channel: Channel) -> str:
+        """The name of a channel's type as the file says it: `plant::Speed`, `std_msgs/msg/String`, `bytes`."""
+        schema, kind = self.schemas.get(channel.schema_id), self.message_type(channel)
+        return schema.name if schema is not None else kind.name if kind is not None else channel.message_encoding
+
     def message_type(self, channel: Channel | int) -> MessageType | None:
         """What decodes the payloads of a channel; None where nothing does, and `type_problem` says why."""
         return self._type(channel)[0]

@@ -79,7 +79,7 @@ def check_complete(recording: Recording, how: str) -> None:
 
 def stream_of(recording: Recording, channel: Channel, options: ReadOptions) -> Stream | None:
     """None: not wanted. What the type consists of is only looked up where members may become columns."""
-    stream = Stream(channel.topic, type_name(recording, channel), None)
+    stream = Stream(channel.topic, recording.type_name(channel), None)
     if not is_wanted(stream, options):
         return None
     if not has_columns(options) and options.type_version is None:
@@ -88,14 +88,6 @@ def stream_of(recording: Recording, channel: Channel, options: ReadOptions) -> S
     if kind is None:
         return replace(stream, problem=recording.type_problem(channel) or "it has no type")
     return replace(stream, description=kind.description if kind.kind != "bytes" else None)
-
-
-def type_name(recording: Recording, channel: Channel) -> str:
-    schema = recording.schemas.get(channel.schema_id)
-    if schema is not None:
-        return schema.name
-    kind = recording.message_type(channel)
-    return kind.name if kind else "bytes"
 
 
 def is_wanted(stream: Stream, options: ReadOptions) -> bool:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -229,6 +230,30 @@ def test_totals_say_what_is_in_the_file_what_a_full_disk_did_not_take_and_why(
     assert table["failed"] == "File too large"
     assert written < 4
     assert f"could not be written: {4 - written} (" in err
+
+
+def test_json_has_the_totals_also_when_the_disk_is_full(domain: rtmw.Domain, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        FULL,
+        "record",
+        "a",
+        "-o",
+        str(tmp_path / "run"),
+        "--compression",
+        "none",
+        "--json",
+    ]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, **pipes)
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(timeout=LONG_S)
+        publisher.publish(bytes(200_000))
+        out, err = process.communicate(timeout=LONG_S)
+    assert process.returncode == 1
+    assert "File too large" in err
+    assert json.loads(out.splitlines()[-1])["missing"] == {"unwritten": 1}
 
 
 def test_a_snapshot_that_nobody_asked_for_is_not_called_recorded(

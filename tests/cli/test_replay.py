@@ -120,6 +120,22 @@ def test_arguments_that_mean_nothing_are_refused(read: type, text: str) -> None:
         read(text)
 
 
+def test_it_heeds_sigint_also_where_a_shell_has_it_ignored(domain: rtmw.Domain, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 1000, apart_ns=SECOND // 100)
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "rtmw", "replay", str(path), "--loop"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(rtmw.__file__).parents[1]), "RTMW_DOMAIN": str(domain.id)}
+    with rtmw.Subscriber("t", domain=domain, depth=10) as subscriber:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        try:
+            assert subscriber.receive(timeout=60) is not None
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.communicate()
+    assert (process.returncode, "Traceback" in err) == (130, False)
+
+
 class Terminal:
     """`rtmw replay` at a terminal of the test's own."""
 

@@ -75,5 +75,11 @@ def test_times_have_three_figures_and_a_unit() -> None:
     ]  # fmt: skip
 
 
+def test_long_times_have_two_units() -> None:
+    assert [duration(seconds) for seconds in (999.0, 1000.0, 1200.0, 3599.6, 10_000.0, 86_400.0, 300_000.0)] == [
+        "999 s", "16 min 40 s", "20 min", "60 min", "2 h 47 min", "24 h", "3 d 11 h",
+    ]  # fmt: skip
+
+
 def test_one_of_a_thing_is_no_plural() -> None:
     assert [counted(number, "topic") for number in (0, 1, 2)] == ["0 topics", "1 topic", "2 topics"]

@@ -48,6 +48,17 @@ def test_messages_that_a_bag_has_compressed_one_by_one_are_read_as_they_were_pub
     )
 
 
+def test_a_type_has_one_name_whether_it_can_be_read_or_not(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "bag")
+    assert {topic.topic: topic.type for topic in info(path).topics} == {f"/topic{at}": n for at, n in enumerate(NAMES)}
+    with Recording(path) as recording:
+        assert {recording.type_name(channel) for channel in recording.channels.values()} == {*NAMES}
+    with Recording(write_mcap(tmp_path / "a.mcap", "no IDL at all", [b"\0\1\0\0"])) as recording:
+        channel = recording.channels[1]
+        assert recording.message_type(channel) is None
+        assert recording.type_name(channel) == recording.schemas[channel.schema_id].name
+
+
 def test_what_is_cut_from_such_a_bag_is_a_plain_recording(tmp_path: Path) -> None:
     path = write_bag(tmp_path / "bag", CompressionMode.MESSAGE)
     cut(path, tmp_path / "cut.mcap", Section(("/topic1",)))

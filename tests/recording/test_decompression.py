@@ -9,7 +9,7 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 
-from rtmw.recording.decompression import decompress, says_size
+from rtmw.recording.decompression import check_claim, decompress, says_size
 
 DATA = bytes(range(256)) * 300 + random.Random(1).randbytes(3000)
 
@@ -70,3 +70,18 @@ def test_arrow_gets_only_frames_that_say_their_size() -> None:
     assert not says_size(packed(), len(DATA) + 1)
     assert not says_size(packed(store_size=False), len(DATA))
     assert not any(says_size(packed()[:size], len(DATA)) for size in range(14))
+
+
+@pytest.mark.parametrize(
+    ("compression", "size", "claimed", "is_believed"),
+    [
+        ("zstd", 96 << 10, 3 << 30, False),
+        ("zstd", 96 << 10, 1 << 28, True),
+        ("zstd", 16 << 20, 3 << 30, True),
+        ("zstd", 4 << 10, 128 << 20, True),
+        ("lz4", 16 << 20, 3 << 30, True),
+        ("", 3 << 30, 3 << 30, True),
+    ],
+)
+def test_a_few_bytes_do_not_take_all_memory(compression: str, size: int, claimed: int, is_believed: bool) -> None:
+    assert (check_claim(compression, size, claimed) is None) == is_believed

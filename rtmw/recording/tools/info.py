@@ -156,7 +156,8 @@ def _topics(recording: Recording, missing: Counter[tuple[int, str]]) -> Iterator
 
 
 def _sighting(recording: Recording, channel: Channel, seen: tuple[int, int]) -> Sighting:
-    kind, schema = recording.message_type(channel), recording.schemas.get(channel.schema_id)
-    name = kind.name if kind is not None else schema.name if schema is not None else channel.message_encoding
+    kind = recording.message_type(channel)
     description = kind.description if kind is not None else None
-    return Sighting(name, description, recording.type_problem(channel) or "", channel.topic, *seen)
+    return Sighting(
+        recording.type_name(channel), description, recording.type_problem(channel) or "", channel.topic, *seen
+    )

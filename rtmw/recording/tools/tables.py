@@ -95,10 +95,13 @@ class _Typed(_Reader):
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A member that is called like metadata gets a line behind its name."""
-    while name in taken:
+    """A member that is called like metadata, or like another in other letters, gets a line behind its name.
+
+    Many readers of Parquet do not tell `Topic` from `topic`.
+    """
+    while name.lower() in taken:
         name += "_"
-    taken.add(name)
+    taken.add(name.lower())
     return name
 
 

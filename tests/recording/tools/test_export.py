@@ -131,6 +131,22 @@ def test_parquet_has_null_for_the_branch_of_a_union_that_was_not_taken(tmp_path:
     assert [part["rest"] is None for part in row["parts"]] == [True, True, False]
 
 
+@dataclass
+class Alike(IdlStruct, typename="plant.Alike"):
+    topic: str
+    Topic_: str
+    LOG_TIME: types.int32
+
+
+def test_columns_of_parquet_differ_not_only_in_the_case_of_letters(tmp_path: Path) -> None:
+    with Maker(tmp_path / "a.mcap") as maker:
+        maker.write(maker.channel("alike", Alike), 0, encoded(Alike("a", "b", 3)))
+    export_parquet([maker.path], tmp_path / "out", ALL)
+    (row,) = read(tmp_path / "out", "alike")
+    assert len({name.lower() for name in row}) == len(row)
+    assert (row["topic_"], row["Topic__"], row["LOG_TIME_"]) == ("a", "b", 3)
+
+
 def test_parquet_is_partitioned_by_topic_and_hour(path: Path, tmp_path: Path) -> None:
     export_parquet([path], tmp_path / "out", ALL)
     folders = sorted(item.relative_to(tmp_path / "out").as_posix() for item in (tmp_path / "out").glob("*/*"))
