@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import site
 import sys
-import sysconfig
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 from rtmw.errors import NotInstalled
 from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
+from rtmw.spark.workers import prepare_workers, source_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,13 +52,6 @@ def sensible_memory() -> str:
     """A quarter of this machine for the JVM, from 1 to 8 GiB: Python's workers and shared memory need the rest."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(max(machine // 4, GIB), 8 * GIB) >> 20}m"
-
-
-def source_folder() -> str | None:
-    """The folder that workers need on their path to import this rtmw; None where it is installed."""
-    folder = Path(__file__).parents[2]
-    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
-    return None if str(folder) in [*installed, site.getusersitepackages()] else str(folder)
 
 
 def worker_settings() -> dict[str, str]:
@@ -190,10 +182,17 @@ def started(chosen: Mapping[str, str], submitted: bool) -> SparkSession:
 
 
 def register(session: SparkSession) -> SparkSession:
-    """Make the format "rtmw" known to a session that was made elsewhere; its times are UTC, and `pushdown` works."""
+    """Make the format "rtmw" known to a session that was made elsewhere; its times are UTC, and `pushdown` works.
+
+    On one machine its workers run this Python from now on. On a cluster a task looks whether the executors find rtmw.
+    Errors: NotInstalled, with what is missing, or to be set.
+    """
     require_pyspark()
     from rtmw.spark.datasource import RtmwDataSource
 
+    context = getattr(session, "_sc", None)
+    if context is not None:  # else the session is one of Spark Connect, whose server has the workers
+        prepare_workers(context)
     for key, value in ALWAYS.items():
         session.conf.set(key, value)
     session.dataSource.register(RtmwDataSource)

@@ -47,6 +47,53 @@ def submit(job: Path, *arguments: str) -> list[str]:
     return lines
 
 
+ELSEWHERE = """
+import sys
+
+from pyspark.sql import SparkSession
+
+import rtmw
+
+master, path = sys.argv[1:]
+spark = SparkSession.builder.master(master).config("spark.driver.memory", "512m").config("spark.ui.enabled", "false")
+spark = spark.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF").getOrCreate()
+print(spark.sparkContext.applicationId)
+try:
+    rtmw.spark.register(spark)
+    print(spark.read.format("rtmw").load(path).count(), rtmw.spark.read(path, spark=spark).count())
+except rtmw.NotInstalled as error:
+    print(error)
+"""
+
+
+def run_elsewhere(folder: Path, master: str) -> list[str]:
+    """The lines of a program whose session was not made by rtmw, and whose workers would run a Python without rtmw."""
+    import pyspark
+
+    record(folder / "a.mcap", 0, 10)
+    (folder / "program.py").write_text(ELSEWHERE)
+    other = Path(sys.base_prefix) / "bin" / "python3"
+    own = {"JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(other)}
+    command = [sys.executable, str(folder / "program.py"), master, str(folder / "a.mcap")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own}, timeout=350, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    application, *lines = done.stdout.splitlines()
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
+    return lines
+
+
+@pytest.mark.usefixtures("java")
+def test_workers_of_a_session_that_was_made_elsewhere_on_this_machine_run_this_python(tmp_path: Path) -> None:
+    assert run_elsewhere(tmp_path, "local[1]") == ["10 10"]
+
+
+@pytest.mark.usefixtures("java")
+def test_executors_that_do_not_find_rtmw_are_told_at_the_call(tmp_path: Path) -> None:
+    (said,) = run_elsewhere(tmp_path, "local-cluster[1,1,1024]")
+    assert said.startswith("the Python of the executors cannot import rtmw")
+    assert "set spark.pyspark.python" in said
+
+
 @pytest.mark.usefixtures("java")
 def test_a_submitted_job_reads_and_replays_on_executors(tmp_path: Path, domain: rtmw.Domain) -> None:
     for part in range(4):
