@@ -72,7 +72,8 @@ def _elsewhere(member: dict[str, Any], here: str, names: dict[str, str]) -> Edge
         place = "DDS" if member["domain"] is None else f"domain {member['domain']}"
     process = Process(member["pid"], member["program"], place)
     kind = str(names.get(member["type"].replace(".", "::"), member["type"]))
-    return Edge(process, member["topic"], member["publishes"], Reliability[member["reliability"]], kind)
+    reliability, apart = Reliability[member["reliability"]], member.get("apart", "")
+    return Edge(process, member["topic"], member["publishes"], reliability, kind, apart=apart)
 
 
 def _write(name: str, content: str) -> None:
@@ -94,6 +95,7 @@ def record(edge: Edge) -> dict[str, object]:
         "type": edge.type_name,
         "reliability": edge.reliability.name,
         "matched": edge.matched,
+        "apart": edge.apart or None,
     }
 
 
@@ -104,7 +106,8 @@ def lines(graph: Graph, title: str) -> Iterator[str]:
         crosses = ", crosses hosts" if topic.name in graph.crossing else ""
         yield f"{topic.name}  ({', '.join(topic.types) or 'no type yet'}){crosses}"
         for edge in (*graph.edges_of(topic.name, True), *graph.edges_of(topic.name, False)):
-            arrow, told = "<-" if edge.publishes else "->", "" if edge.matched else ", meets nobody"
+            arrow = "<-" if edge.publishes else "->"
+            told = "" if edge.matched else f", meets nobody{f': {edge.apart}' if edge.apart else ''}"
             place = f" on {edge.process.host}" if edge.process.host else ""
             who = f"{observe.program(edge.process.name)} ({edge.process.pid}){place}"
             yield f"  {arrow} {who}  {edge.reliability.name}{told}"

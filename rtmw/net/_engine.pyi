@@ -1,11 +1,12 @@
 """The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_shown.c)."""
 
 Text = bytes | None
-Partitions = tuple[Text, ...] | None
-EndpointRow = tuple[bytes, bytes, Text, Text, Text, Text, Partitions, int, int, int, int, int, int, int]
-"""GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), partitions, kind of
-reliability, kind of durability, messages kept, TransportPriority, and nanoseconds of Deadline, TimeBasedFilter and
-Lifespan. None: there is none, or it is too long to be told."""
+PolicyRow = tuple[tuple[Text, ...] | None, int, int, int, int, int, int, int, int, int, bool, bool]
+"""The fields of Policies (policies.py) but for the last one, in their order; None: too many partitions."""
+EndpointRow = tuple[bytes, bytes, Text, Text, Text, Text, PolicyRow, tuple[int, ...], int, int, int, int]
+"""GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), policies, data
+representations, messages kept, TransportPriority, and nanoseconds of TimeBasedFilter and Lifespan. None: there is none,
+or it is too long to be told."""
 ParticipantRow = tuple[bytes, bytes | None, bytes | None, bytes | None, bytes | None, bytes | None]
 """GUID, user data, and the properties __Hostname, __Pid, __ProcessName and __NetworkAddresses."""
 

@@ -7,6 +7,7 @@ enum {
     TEXT_MOST = 4096,      /* bytes of a name; what is longer is not told */
     BYTES_MOST = 64 << 10, /* of user data, the same */
     PARTITIONS_MOST = 128, /* partitions of an endpoint; of more, none is told */
+    REPRESENTATIONS_MOST = 16,
     MATCHED_FIRST = 16,
 };
 
@@ -68,16 +69,51 @@ static PyObject *type_id(dds_endpoint_t *endpoint)
     return row;
 }
 
+static PyObject *representations(const dds_qos_t *qos)
+{
+    uint32_t count = 0;
+    int16_t *kinds = NULL;
+    bool told = qos && dds_qget_data_representation(qos, &count, &kinds) && count <= REPRESENTATIONS_MOST;
+    PyObject *row = PyTuple_New(told ? count : 0);
+    for (uint32_t n = 0; row && told && n < count; n++) {
+        PyObject *kind = PyLong_FromLong(kinds[n]);
+        if (kind)
+            PyTuple_SET_ITEM(row, n, kind);
+        else
+            Py_CLEAR(row);
+    }
+    dds_free(kinds);
+    return row;
+}
+
+/* By which endpoints meet or not: Policies of policies.py, in the order of its fields. */
+static PyObject *policies(const dds_qos_t *qos)
+{
+    int reliability = 0, durability = 0, ownership = 0, liveliness = 0, order = 0, scope = 0;
+    int64_t ignored_ns, deadline_ns = INT64_MAX, latency_ns = 0, lease_ns = INT64_MAX;
+    bool is_coherent = false, is_ordered = false;
+    if (qos) {
+        dds_qget_reliability(qos, &reliability, &ignored_ns);
+        dds_qget_durability(qos, &durability);
+        dds_qget_deadline(qos, &deadline_ns);
+        dds_qget_latency_budget(qos, &latency_ns);
+        dds_qget_ownership(qos, &ownership);
+        dds_qget_liveliness(qos, &liveliness, &lease_ns);
+        dds_qget_destination_order(qos, &order);
+        dds_qget_presentation(qos, &scope, &is_coherent, &is_ordered);
+    }
+    return Py_BuildValue("(NiiLLiiLiiNN)", partitions(qos), reliability, durability, (long long)deadline_ns,
+                         (long long)latency_ns, ownership, liveliness, (long long)lease_ns, order, scope,
+                         PyBool_FromLong(is_coherent), PyBool_FromLong(is_ordered));
+}
+
 /* See Endpoint of discovery.py. NULL: an exception is set. */
 static PyObject *endpoint_row(dds_endpoint_t *e)
 {
-    int reliability = 0, durability = 0, history = 0;
-    int64_t ignored_ns, deadline_ns = 0, interval_ns = 0, lifespan_ns = 0;
+    int history = 0;
+    int64_t ignored_ns, interval_ns = 0, lifespan_ns = 0;
     int32_t priority = 0, depth = 0, ignored;
     if (e->qos) {
-        dds_qget_reliability(e->qos, &reliability, &ignored_ns);
-        dds_qget_durability(e->qos, &durability);
-        dds_qget_deadline(e->qos, &deadline_ns);
         dds_qget_time_based_filter(e->qos, &interval_ns);
         dds_qget_lifespan(e->qos, &lifespan_ns);
         dds_qget_transport_priority(e->qos, &priority);
@@ -85,10 +121,10 @@ static PyObject *endpoint_row(dds_endpoint_t *e)
             history != DDS_KEEP_LAST)
             depth = 1;
     }
-    return Py_BuildValue("(y#y#NNNNNiiiiLLL)", e->key.v, (Py_ssize_t)16, e->participant_key.v, (Py_ssize_t)16,
-                         text_of(e->topic_name), text_of(e->type_name), user_data(e->qos), type_id(e),
-                         partitions(e->qos), reliability, durability, (int)depth, (int)priority, (long long)deadline_ns,
-                         (long long)interval_ns, (long long)lifespan_ns);
+    return Py_BuildValue("(y#y#NNNNNNiiLL)", e->key.v, (Py_ssize_t)16, e->participant_key.v, (Py_ssize_t)16,
+                         text_of(e->topic_name), text_of(e->type_name), user_data(e->qos), type_id(e), policies(e->qos),
+                         representations(e->qos), (int)depth, (int)priority, (long long)interval_ns,
+                         (long long)lifespan_ns);
 }
 
 /* See Program of discovery.py. */

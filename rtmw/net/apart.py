@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rtmw.errors import RtmwError
@@ -13,6 +13,8 @@ from rtmw.net.lanes import lane_of
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.note import kind_in
+from rtmw.net.policies import Mismatch, mismatches
+from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.settings import Settings
 from rtmw.patterns import is_own
 from rtmw.qos import Reliability
@@ -29,6 +31,8 @@ class Apart:
     cause: str
     """`pattern`, `nobody`, `type`, `qos` or `unmatched`."""
     reason: str
+    endpoint: str = ""
+    """GUID of the DDS endpoint elsewhere with which it does not; empty: with none in particular."""
 
 
 def find_apart(topics: dict[str, LocalTopic], bridge: Bridge, names: Names) -> list[Apart]:
@@ -45,7 +49,11 @@ def find_apart(topics: dict[str, LocalTopic], bridge: Bridge, names: Names) -> l
     return found
 
 
-def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, names: Names) -> Iterator[tuple[str, str]]:
+Why = tuple[str, str] | tuple[str, str, str]
+"""Cause, reason, endpoint."""
+
+
+def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, names: Names) -> Iterator[Why]:
     settings: Settings = bridge.settings
     if not settings.leaves(name):
         yield "pattern", f"topics_out allows {', '.join(settings.topics_out) or 'nothing'}"
@@ -55,29 +63,28 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
         yield "nobody", "nobody elsewhere reads it"
     routes = [route for (topic, *_), route in bridge.outgoing.items() if topic == name]
     served = {reader.guid for route in routes for reader in route.readers}
-    history = max((route.offer.history for route in routes), default=0)
     for reader in readers:
         if reader.guid not in served:
-            cause, why = _unserved(reader, publishers, history, names)
-            yield cause, f"{bridge.discovery.program(reader)} {why}"
+            cause, why = _unserved(reader, publishers, routes, names)
+            yield cause, f"{bridge.discovery.program(reader)} {why}", reader.guid
 
 
-def _unserved(reader: Endpoint, publishers: tuple[Publishing, ...], history: int, names: Names) -> tuple[str, str]:
+def _unserved(
+    reader: Endpoint, publishers: tuple[Publishing, ...], routes: list[Outgoing], names: Names
+) -> tuple[str, str]:
     known = [one.kind for one in publishers]
     if not _has_type(reader, known, names):
         return "type", f"reads it as {reader.type_name}; {_listed(known, names)} is published here"
     if _differs(reader, known):
         return "type", f"reads it as another definition of {reader.type_name}"
-    if reader.is_reliable and all(one.reliability is Reliability.TIMELY for one in publishers):
-        return "qos", "asks for RELIABLE; what is published here is TIMELY"
-    if not history and reader.keeps:
-        return "qos", "asks for kept messages (TRANSIENT_LOCAL); no publisher here has a history"
+    offers = [route.offer.policies(is_plain) for route in routes for is_plain in (True, route.is_plain)]
+    found = _fewest([*mismatches(offer, reader.policies)] for offer in offers)
+    if found:
+        return "qos", ", and ".join(one.of_reader() for one in found)
     return "unmatched", f"is not matched yet; its definition of {reader.type_name} may be another"
 
 
-def _inbound(
-    name: str, subscribers: tuple[Subscribing, ...], bridge: Bridge, names: Names
-) -> Iterator[tuple[str, str]]:
+def _inbound(name: str, subscribers: tuple[Subscribing, ...], bridge: Bridge, names: Names) -> Iterator[Why]:
     settings: Settings = bridge.settings
     if not settings.enters(name):
         yield "pattern", f"topics_in allows {', '.join(settings.topics_in) or 'nothing'}"
@@ -90,9 +97,23 @@ def _inbound(
     for writer in writers:
         why = _unheard(writer, subscribers, names)
         if why is None and routes and writer.guid not in heard:
-            why = ("unmatched", f"is not matched yet; its definition of {writer.type_name} may be another")
+            why = _unmatched(writer, routes)
         if why is not None:
-            yield why[0], f"{bridge.discovery.program(writer)} {why[1]}"
+            yield why[0], f"{bridge.discovery.program(writer)} {why[1]}", writer.guid
+
+
+def _unmatched(writer: Endpoint, routes: list[Incoming]) -> tuple[str, str]:
+    lane = lane_of(writer)
+    requests = [route.request.policies(lane.is_plain) for route in routes if route.lane == lane]
+    found = _fewest([*mismatches(writer.policies, request)] for request in requests)
+    if found:
+        return "qos", ", and ".join(one.of_writer() for one in found)
+    return "unmatched", f"is not matched yet; its definition of {writer.type_name} may be another"
+
+
+def _fewest(found: Iterable[list[Mismatch]]) -> list[Mismatch]:
+    """Of several that an endpoint could meet, what keeps it from the nearest."""
+    return min(found, key=len, default=[])
 
 
 def _unheard(writer: Endpoint, subscribers: tuple[Subscribing, ...], names: Names) -> tuple[str, str] | None:

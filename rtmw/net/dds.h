@@ -155,6 +155,12 @@ bool dds_qget_partition(const dds_qos_t *, uint32_t *count, char ***names); /* n
 bool dds_qget_transport_priority(const dds_qos_t *, int32_t *);
 bool dds_qget_reliability(const dds_qos_t *, int *kind, int64_t *max_blocking_ns);
 bool dds_qget_durability(const dds_qos_t *, int *kind);
+bool dds_qget_ownership(const dds_qos_t *, int *kind);
+bool dds_qget_liveliness(const dds_qos_t *, int *kind, int64_t *lease_ns);
+bool dds_qget_latency_budget(const dds_qos_t *, int64_t *ns);
+bool dds_qget_destination_order(const dds_qos_t *, int *kind);
+bool dds_qget_presentation(const dds_qos_t *, int *scope, bool *is_coherent, bool *is_ordered);
+bool dds_qget_data_representation(const dds_qos_t *, uint32_t *count, int16_t **kinds); /* kinds: dds_free */
 bool dds_qget_lifespan(const dds_qos_t *, int64_t *ns);
 void dds_free(void *);
 

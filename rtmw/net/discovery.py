@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rtmw.net.cyclone import DomainParticipant, builtin
 from rtmw.net.library import shown
+from rtmw.net.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.refusals import Refusals, Refused
-from rtmw.net.wire import FOR_EVER_NS, FOR_PLAIN, MARK
+from rtmw.net.wire import FOR_PLAIN, MARK
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 if TYPE_CHECKING:
     from rtmw.net._engine import EndpointRow, ParticipantRow
 
-_RELIABLE = 1
-_TRANSIENT_LOCAL = 1
-"""DDS' numbers of these kinds."""
 _NOTE_MOST = 1 + DESCRIPTION_LIMIT
 _PARTITION_MOST = 256
 """Bytes of the name of a partition."""
@@ -47,26 +45,37 @@ class Endpoint:
     """What a node's endpoint says of itself (note.py); None for plain DDS programs, and what is there for them."""
     is_for_plain: bool
     """A node's endpoint that is there for plain DDS programs, and for no other node."""
-    partitions: tuple[str, ...]
-    """Names and patterns (partitions.py); none: the default one."""
-    is_reliable: bool
-    keeps: bool
-    """TRANSIENT_LOCAL: a writer keeps messages for late readers, a reader asks for them."""
+    policies: Policies
     history: int
     """Messages that it keeps; 0 when it is volatile."""
     priority: int
-    deadline_ns: int
     min_interval_ns: int
     lifetime_ns: int
-    """Of what a writer sends. 0 in these three: none."""
+    """Of what a writer sends. 0 in these two: none."""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return self.policies.partitions
+
+    @property
+    def is_reliable(self) -> bool:
+        return self.policies.reliability == RELIABLE
+
+    @property
+    def keeps(self) -> bool:
+        """A writer keeps messages for late readers, a reader asks for them."""
+        return self.policies.durability >= TRANSIENT_LOCAL
+
+    @property
+    def deadline_ns(self) -> int:
+        """0: none."""
+        return limited(self.policies.deadline_ns)
 
 
 def endpoint_of(row: EndpointRow) -> Endpoint:
     """Raises Refused."""
-    guid, participant, topic, type_name, data, type_id, partitions, reliability, durability, kept, priority, *times = (
-        row
-    )
-    keeps = durability == _TRANSIENT_LOCAL
+    guid, participant, topic, type_name, data, type_id, asked, representations, kept, priority, *times = row
+    policies = Policies(_partitions(asked[0]), *asked[1:], representations)
     return Endpoint(
         guid.hex(),
         participant.hex(),
@@ -75,13 +84,16 @@ def endpoint_of(row: EndpointRow) -> Endpoint:
         type_id,
         _note(data),
         data == FOR_PLAIN,
-        _partitions(partitions),
-        reliability == _RELIABLE,
-        keeps,
-        max(kept, 1) if keeps else 0,
+        policies,
+        max(kept, 1) if policies.durability >= TRANSIENT_LOCAL else 0,
         min(max(priority, 0), 7),
-        *(ns if 0 < ns < FOR_EVER_NS else 0 for ns in times),
+        *map(limited, times),
     )
+
+
+def limited(ns: int) -> int:
+    """0: there is no limit."""
+    return ns if 0 < ns < FOR_EVER_NS else 0
 
 
 def _text(given: bytes | None, what: str) -> str:

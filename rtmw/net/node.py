@@ -263,7 +263,7 @@ class Node:
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"] = self._cut_off
-        told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge)
+        told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge, told["apart"])
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address
         told["metrics_port"] = self._metrics.port if self._metrics else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from rtmw import observe
@@ -58,6 +58,8 @@ class Member:
     type: str
     """`*`: any."""
     reliability: str
+    apart: str = ""
+    """Of a DDS program: why it does not meet anybody here, where policies or types keep it from that."""
 
 
 class Rosters:
@@ -127,14 +129,15 @@ def _member(roster: Any, found: Any) -> Member:
     return Member(host, roster.domain, pid, program, topic, publishes, type_name, reliability)
 
 
-def plain_members(bridge: Bridge, names: Names) -> list[Member]:
-    """DDS programs without a node."""
+def plain_members(bridge: Bridge, names: Names, apart: Mapping[str, str]) -> list[Member]:
+    """DDS programs without a node. `apart`: by the GUID of an endpoint, why it meets nobody."""
     found: list[Member] = []
     for kept, publishes in ((bridge.discovery.writers, True), (bridge.discovery.readers, False)):
         for endpoint in kept:
             topic = names.local(endpoint.topic)
             if topic is not None and not is_own(topic) and _is_plain(endpoint):
-                found.append(_plain(endpoint, bridge, topic, publishes, names))
+                member = _plain(endpoint, bridge, topic, publishes, names)
+                found.append(replace(member, apart=apart.get(endpoint.guid, "")))
     return found
 
 

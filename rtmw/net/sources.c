@@ -64,7 +64,7 @@ static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
     uint8_t plain = reliability == DDS_RELIABLE ? 'r' : 't', said = letter ? letter | LOWER_CASE : plain;
     uint8_t lane = said == 'r' ? RTMW_RELIABLE : said == 'a' ? RTMW_ADAPTIVE : RTMW_TIMELY;
     if (is_among_nodes(qos)) lane |= LANE_NODES;
-    return durability == DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
+    return durability >= DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
 uint64_t node_named(const uint8_t guid[16]) { return mix(MIX_FIRST, guid, 16); }

@@ -96,9 +96,11 @@ def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_
     return {"topic": topic, "type": route.kind.name, "reliability": reliability.name, "with": audience}
 
 
-def members(rosters: Rosters, bridge: Bridge) -> tuple[list[dict[str, Any]], int]:
-    """Who publishes and subscribes elsewhere, of topics that may cross here; and how many more there are."""
-    found = chain(rosters.members(), plain_members(bridge, Names(bridge.settings.ros2)))
+def members(rosters: Rosters, bridge: Bridge, apart: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Who publishes and subscribes elsewhere, of topics that may cross here; and how many more there are. `apart`: of
+    the document."""
+    reasons = {one["endpoint"]: one["reason"] for one in apart if one["cause"] in ("type", "qos")}
+    found = chain(rosters.members(), plain_members(bridge, Names(bridge.settings.ros2), reasons))
     concerned = (member for member in found if _concerns(member, bridge.settings))
     told = [asdict(member) for member in islice(concerned, _TOLD_MOST)]
     return told, sum(1 for _ in concerned)

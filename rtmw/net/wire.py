@@ -30,10 +30,11 @@ from rtmw.net.cyclone import (
     DomainParticipant,
     Policy,
     Qos,
-)  # fmt: skip
+)
 from rtmw.net.library import dds
 from rtmw.net.network import Line, choose
 from rtmw.net.partitions import NODES
+from rtmw.net.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
 
@@ -41,7 +42,6 @@ MARK = b"rtmw"
 """Begins the user data of a node's participant and endpoints."""
 FOR_PLAIN = b"plain rtmw"
 """The user data of a node's endpoints for plain programs: other nodes pass over them (partitions.py)."""
-FOR_EVER_NS = (1 << 63) - 1
 
 dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
@@ -133,6 +133,17 @@ class Offer:
         """What DDS can change of it."""
         return Qos(Policy.TransportPriority(self.priority), Policy.Lifespan(self.lifetime_ns or FOR_EVER_NS))
 
+    def policies(self, is_plain: bool) -> Policies:
+        """By which readers meet its writer or not."""
+        is_reliable = self.reliability is not Reliability.TIMELY or self.history > 0
+        return Policies(
+            () if is_plain else (NODES,),
+            reliability=RELIABLE if is_reliable else 0,
+            durability=TRANSIENT_LOCAL if self.history else 0,
+            deadline_ns=self.deadline_ns or FOR_EVER_NS,
+            representations=_REPRESENTATIONS,
+        )
+
     def qos(self, says: bytes, origin: str) -> Any:
         """Of the DDS writer. `says`: its user data. `origin`: the region of its publishers, by which others know them
         again when another node serves it."""
@@ -173,6 +184,16 @@ class Request:
         """What DDS can change of it. It may not be longer than the deadline."""
         return Qos(Policy.TimeBasedFilter(min(self.min_interval_ns, self.deadline_ns or FOR_EVER_NS)))
 
+    def policies(self, is_plain: bool) -> Policies:
+        """By which writers meet its reader or not."""
+        return Policies(
+            () if is_plain else (NODES,),
+            reliability=RELIABLE if self.reliable else 0,
+            durability=TRANSIENT_LOCAL if self.history else 0,
+            deadline_ns=self.deadline_ns or FOR_EVER_NS,
+            representations=_REPRESENTATIONS,
+        )
+
     def qos(self, says: bytes) -> Any:
         """Of the DDS reader, but for what can be changed: of that, the library would take the first for good.
         `says`: its user data."""
@@ -185,6 +206,8 @@ class Request:
         return Qos(*policies)
 
 
+_REPRESENTATIONS = (0, 2)
+"""XCDR1 and XCDR2, as the library tells it of the next."""
 _COMMON = (Policy.IgnoreLocal.Participant, Policy.DataRepresentation(True, True))
 
 

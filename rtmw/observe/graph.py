@@ -30,6 +30,8 @@ class Edge:
     type_name: str
     matched: bool = False
     """Whether there is anybody on the other side that it can meet, or nobody at all."""
+    apart: str = ""
+    """On another host: why it can meet nobody here, as the node says; empty: nothing is known against it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def _edge(topic: str, view: PublisherView | SubscriberView, publishes: bool) -> 
 
 def matches(publisher: PublisherView | Edge, subscriber: SubscriberView | Edge) -> bool:
     """Does the subscriber get what the publisher publishes?"""
+    if any(isinstance(one, Edge) and one.apart for one in (publisher, subscriber)):
+        return False
     if subscriber.type_name not in ("*", publisher.type_name):
         return False
     asked = subscriber.reliability

@@ -57,6 +57,7 @@ def test_the_record_for_programs_says_what_each_process_does() -> None:
         "type": "bytes",
         "reliability": "RELIABLE",
         "matched": False,
+        "apart": None,
     }
 
 

@@ -139,8 +139,13 @@ template <class T, class Support> void add_kind()
 struct Reading : DataReaderListener {
     std::string topic;
     Kind kind;
-    Reading(std::string name, Kind known) : topic(name), kind(known) {}
+    bool waits_to_be_told;
+    Reading(std::string name, Kind known, bool waits) : topic(name), kind(known), waits_to_be_told(waits) {}
     void on_data_available(DataReader *reader) override
+    {
+        if (!waits_to_be_told) take(reader);
+    }
+    void take(DataReader *reader)
     {
         SampleInfo info;
         void *data = kind.support.create_data();
@@ -180,17 +185,23 @@ struct Writing : DataWriterListener {
 
 // key=value ...; see peer.py
 struct Policies {
-    std::map<std::string, double> given;
+    std::map<std::string, std::string> given;
     explicit Policies(std::istream &in)
     {
-        for (std::string word; in >> word;)
-            given[word.substr(0, word.find('='))] = std::stod(word.substr(word.find('=') + 1));
+        for (std::string word; in >> word;) given[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
     }
-    double get(const char *name) const { return given.count(name) ? given.at(name) : 0; }
+    double get(const char *name) const { return given.count(name) ? std::stod(given.at(name)) : 0; }
     Duration_t seconds(const char *name) const
     {
-        return given.count(name) ? Duration_t(static_cast<long double>(given.at(name)))
-                                 : eprosima::fastrtps::c_TimeInfinite;
+        return given.count(name) ? Duration_t(static_cast<long double>(get(name))) : eprosima::fastrtps::c_TimeInfinite;
+    }
+    template <class Qos> Qos partitioned(Qos qos) const
+    {
+        if (given.count("partition")) qos.partition().push_back(given.at("partition").c_str());
+        qos.presentation().access_scope = static_cast<PresentationQosPolicyAccessScopeKind>(get("scope"));
+        qos.presentation().coherent_access = get("coherent") != 0;
+        qos.presentation().ordered_access = get("ordered") != 0;
+        return qos;
     }
     template <class Qos> Qos common() const
     {
@@ -198,8 +209,16 @@ struct Policies {
         qos.reliability().kind = get("best_effort") != 0 ? BEST_EFFORT_RELIABILITY_QOS : RELIABLE_RELIABILITY_QOS;
         qos.history().kind = get("depth") != 0 ? KEEP_LAST_HISTORY_QOS : KEEP_ALL_HISTORY_QOS;
         if (get("depth") != 0) qos.history().depth = static_cast<int>(get("depth"));
-        qos.durability().kind = get("durable") != 0 ? TRANSIENT_LOCAL_DURABILITY_QOS : VOLATILE_DURABILITY_QOS;
+        qos.durability().kind = static_cast<DurabilityQosPolicyKind>(get("durable"));
         qos.deadline().period = seconds("deadline");
+        qos.ownership().kind = get("exclusive") != 0 ? EXCLUSIVE_OWNERSHIP_QOS : SHARED_OWNERSHIP_QOS;
+        qos.liveliness().kind = static_cast<LivelinessQosPolicyKind>(get("liveliness"));
+        if (given.count("lease")) {
+            qos.liveliness().lease_duration = seconds("lease");
+            qos.liveliness().announcement_period = Duration_t(static_cast<long double>(get("lease") / 4));
+        }
+        qos.destination_order().kind = static_cast<DestinationOrderQosPolicyKind>(get("order"));
+        if (given.count("latency")) qos.latency_budget().duration = seconds("latency");
         qos.data_sharing().off();
         return qos;
     }
@@ -216,8 +235,6 @@ class Program
         qos.transport().use_builtin_transports = false;
         qos.transport().user_transports.push_back(transport);
         participant_ = DomainParticipantFactory::get_instance()->create_participant(domain, qos);
-        publisher_ = participant_->create_publisher(PUBLISHER_QOS_DEFAULT);
-        subscriber_ = participant_->create_subscriber(SUBSCRIBER_QOS_DEFAULT);
     }
     void obey(const std::string &line)
     {
@@ -226,7 +243,9 @@ class Program
         words >> command >> name;
         if (command == "reader") open_reader(name, words);
         if (command == "writer") open_writer(name, words);
-        if (command == "write") write(name, words);
+        if (command == "write" || command == "dispose" || command == "unregister") write(command, name, words);
+        if (command == "close") close(name);
+        if (command == "take") readings_[name]->take(readers_[name]);
     }
     void end()
     {
@@ -251,7 +270,10 @@ class Program
         Policies policies(words);
         auto qos = policies.common<DataReaderQos>();
         if (policies.given.count("interval")) qos.time_based_filter().minimum_separation = policies.seconds("interval");
-        subscriber_->create_datareader(of, qos, new Reading(name, kind_[name]));
+        auto *subscriber = participant_->create_subscriber(policies.partitioned(SUBSCRIBER_QOS_DEFAULT));
+        readings_[name] = new Reading(name, kind_[name], policies.get("waits") != 0);
+        readers_[name] = subscriber->create_datareader(of, qos, readings_[name]);
+        if (!readers_[name]) say(name, "refused");
     }
     void open_writer(const std::string &name, std::istream &words)
     {
@@ -259,22 +281,41 @@ class Program
         Policies policies(words);
         auto qos = policies.common<DataWriterQos>();
         qos.lifespan().duration = policies.seconds("lifespan");
+        qos.writer_data_lifecycle().autodispose_unregistered_instances = false;
         qos.transport_priority().value = static_cast<uint32_t>(policies.get("priority"));
-        writers_[name] = publisher_->create_datawriter(of, qos, new Writing(name));
+        auto *publisher = participant_->create_publisher(policies.partitioned(PUBLISHER_QOS_DEFAULT));
+        writers_[name] = publisher->create_datawriter(of, qos, new Writing(name));
+        if (!writers_[name]) say(name, "refused");
     }
-    void write(const std::string &name, std::istream &words)
+    void write(const std::string &command, const std::string &name, std::istream &words)
     {
         void *data = kind_[name].support.create_data();
+        DataWriter *writer = writers_[name];
         kind_[name].parse(words, data);
-        say(name, writers_[name]->write(data) ? "wrote" : "failed");
+        bool done = command == "write"     ? writer->write(data)
+                    : command == "dispose" ? writer->dispose(data, HANDLE_NIL) == ReturnCode_t::RETCODE_OK
+                                           : writer->unregister_instance(data, HANDLE_NIL) == ReturnCode_t::RETCODE_OK;
+        say(name, done ? "wrote" : "failed");
         kind_[name].support.delete_data(data);
+    }
+    void close(const std::string &name)
+    {
+        if (writers_.count(name)) {
+            const Publisher *publisher = writers_[name]->get_publisher();
+            const_cast<Publisher *>(publisher)->delete_datawriter(writers_[name]);
+            writers_.erase(name);
+        } else {
+            const Subscriber *subscriber = readers_[name]->get_subscriber();
+            const_cast<Subscriber *>(subscriber)->delete_datareader(readers_[name]);
+            readers_.erase(name);
+        }
     }
 
     DomainParticipant *participant_;
-    Publisher *publisher_;
-    Subscriber *subscriber_;
     std::map<std::string, Kind> kind_;
     std::map<std::string, DataWriter *> writers_;
+    std::map<std::string, DataReader *> readers_;
+    std::map<std::string, Reading *> readings_;
 };
 
 int main(int, char **arguments)

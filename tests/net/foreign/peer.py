@@ -4,9 +4,14 @@ to it                                    from it
   reader TOPIC TYPE [policy=value ...]     TOPIC matched COUNT
   writer TOPIC TYPE [policy=value ...]     TOPIC sample VALUE
   write TOPIC VALUE                        TOPIC wrote, TOPIC failed
-                                           TOPIC incompatible, TOPIC deadline
+  dispose TOPIC VALUE, unregister TOPIC VALUE
+  close TOPIC
+  take TOPIC
+                                           TOPIC incompatible, TOPIC deadline, TOPIC refused
 
-Policies: best_effort=1, depth=N (else KEEP_ALL), durable=1, deadline=, interval=, lifespan= in seconds, priority=N.
+Policies: best_effort=1, depth=N (else KEEP_ALL), deadline=, interval=, lifespan=, lease=, latency= in seconds,
+priority=N, partition=NAME, exclusive=1, coherent=1, ordered=1, xcdr=1 or 2, waits=1 (the reader takes when it is
+told), and durable=, liveliness=, order=, scope= DDS' number of the kind.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ class Peer:
         """A message as this program writes it."""
         return text(message) if self.vendor == "fastdds" else bytes(message.serialize()).hex()
 
-    def open(self, what: str, topic: str, kind: type[Any], alias: str = "", **policies: float) -> None:
+    def open(self, what: str, topic: str, kind: type[Any], alias: str = "", **policies: float | str) -> None:
         """`what`: reader or writer. `alias`: what Fast DDS is to call the type, though it is another's name."""
         name = str(kind.__idl_typename__).replace(".", "::")
         self._tell(
@@ -66,6 +71,18 @@ class Peer:
 
     def write(self, topic: str, message: Any) -> None:
         self._tell("write", topic, self.value(message))
+
+    def let_go(self, how: str, topic: str, message: Any) -> None:
+        """`how`: dispose or unregister. Of the message the key counts."""
+        self._tell(how, topic, self.value(message))
+        self.next(topic, "wrote")
+
+    def close(self, topic: str) -> None:
+        """Its writer or reader of the topic goes."""
+        self._tell("close", topic)
+
+    def take(self, topic: str) -> None:
+        self._tell("take", topic)
 
     def next(self, topic: str, what: str, seconds: float = PATIENCE) -> str:
         """What it says next of this kind on a topic; what it has said of another kind is left for later."""

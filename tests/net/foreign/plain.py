@@ -21,13 +21,26 @@ os.environ["CYCLONEDDS_URI"] = (
 from cyclonedds.core import DDSException, DDSStatus, Policy, Qos
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.internal import InvalidSample
-from cyclonedds.pub import DataWriter
-from cyclonedds.sub import DataReader
+from cyclonedds.pub import DataWriter, Publisher
+from cyclonedds.sub import DataReader, Subscriber
 from cyclonedds.topic import Topic
 
 LOOK_S = 0.01
 OF_READERS = DDSStatus.RequestedIncompatibleQos | DDSStatus.RequestedDeadlineMissed
 OF_WRITERS = DDSStatus.OfferedIncompatibleQos
+FOR_EVER = (1 << 63) - 1
+DURABILITIES = (
+    Policy.Durability.Volatile,
+    Policy.Durability.TransientLocal,
+    Policy.Durability.Transient,
+    Policy.Durability.Persistent,
+)
+LIVELINESSES = (Policy.Liveliness.Automatic, Policy.Liveliness.ManualByParticipant, Policy.Liveliness.ManualByTopic)
+SCOPES = (
+    Policy.PresentationAccessScope.Instance,
+    Policy.PresentationAccessScope.Topic,
+    Policy.PresentationAccessScope.Group,
+)
 sys.path.insert(0, os.getcwd())
 
 
@@ -40,8 +53,8 @@ def policies(given: dict[str, str], is_writer: bool) -> Qos:
     history = Policy.History.KeepLast(depth) if depth else Policy.History.KeepAll
     best_effort = given.get("best_effort") == "1"
     made = [Policy.Reliability.BestEffort if best_effort else Policy.Reliability.Reliable(ns("1")), history]
-    if given.get("durable") == "1":
-        made.append(Policy.Durability.TransientLocal)
+    if "durable" in given:
+        made.append(DURABILITIES[int(given["durable"])])
         if is_writer:
             made.append(Policy.DurabilityService(0, history, -1, -1, -1))
     if "deadline" in given:
@@ -52,7 +65,29 @@ def policies(given: dict[str, str], is_writer: bool) -> Qos:
         made.append(Policy.Lifespan(ns(given["lifespan"])))
     if "priority" in given:
         made.append(Policy.TransportPriority(int(given["priority"])))
+    if is_writer:
+        made.append(Policy.WriterDataLifecycle(autodispose=False))
+    if "exclusive" in given:
+        made.append(Policy.Ownership.Exclusive)
+    if "liveliness" in given or "lease" in given:
+        kind = LIVELINESSES[int(given.get("liveliness", 0))]
+        made.append(kind(ns(given["lease"]) if "lease" in given else FOR_EVER))
+    if given.get("order") == "1":
+        made.append(Policy.DestinationOrder.BySourceTimestamp)
+    if "xcdr" in given:
+        made.append(Policy.DataRepresentation(given["xcdr"] == "1", given["xcdr"] == "2"))
+    if "latency" in given:
+        made.append(Policy.LatencyBudget(ns(given["latency"])))
     return Qos(*made)
+
+
+def place(participant: DomainParticipant, given: dict[str, str], is_writer: bool) -> Any:
+    """A publisher, or a subscriber."""
+    made: list[Any] = [Policy.Partition([given["partition"]])] if "partition" in given else []
+    if {"scope", "coherent", "ordered"} & given.keys():
+        scope = SCOPES[int(given.get("scope", 0))]
+        made.append(scope(given.get("coherent") == "1", given.get("ordered") == "1"))
+    return (Publisher if is_writer else Subscriber)(participant, Qos(*made))
 
 
 class Program:
@@ -61,23 +96,36 @@ class Program:
         self.entities: dict[str, Any] = {}
         self.matched: dict[str, int] = {}
         self.types: dict[str, Any] = {}
+        self.waiting: set[str] = set()
+        """Readers that take when they are told."""
 
     def obey(self, line: str) -> None:
         command, name, *rest = line.split()
-        if command == "write":
-            self.write(name, rest[0])
+        if command in ("write", "dispose", "unregister"):
+            self.write(command, name, rest[0])
+            return
+        if command == "close":
+            del self.entities[name]
+            return
+        if command == "take":
+            self.take(name)
             return
         module, _, short = rest[0].replace("::", ".").rpartition(".")
         self.types[name] = getattr(importlib.import_module(module), short)
         topic: Any = Topic(self.participant, name, self.types[name])
         given = dict(item.split("=") for item in rest[1:])
-        make: Any = DataReader if command == "reader" else DataWriter
-        self.entities[name] = make(self.participant, topic, qos=policies(given, command == "writer"))
+        is_writer = command == "writer"
+        make: Any = DataWriter if is_writer else DataReader
+        where = place(self.participant, given, is_writer)
+        self.waiting |= {name} if given.get("waits") == "1" else set()
+        self.entities[name] = make(where, topic, qos=policies(given, is_writer))
         self.matched[name] = 0
 
-    def write(self, name: str, data: str) -> None:
+    def write(self, command: str, name: str, data: str) -> None:
+        writer, value = self.entities[name], self.types[name].deserialize(bytes.fromhex(data))
+        act = {"write": writer.write, "dispose": writer.dispose, "unregister": writer.unregister_instance}[command]
         try:
-            self.entities[name].write(self.types[name].deserialize(bytes.fromhex(data)))
+            act(value)
             print(name, "wrote", flush=True)
         except DDSException:
             print(name, "failed", flush=True)
@@ -94,9 +142,13 @@ class Program:
                 print(name, "incompatible", flush=True)
             if status & DDSStatus.RequestedDeadlineMissed:
                 print(name, "deadline", flush=True)
-            for sample in entity.take(1000) if is_reader else ():
-                if not isinstance(sample, InvalidSample):
-                    print(name, "sample", sample.serialize().hex(), flush=True)
+            if is_reader and name not in self.waiting:
+                self.take(name)
+
+    def take(self, name: str) -> None:
+        for sample in self.entities[name].take(1000):
+            if not isinstance(sample, InvalidSample):
+                print(name, "sample", sample.serialize().hex(), flush=True)
 
 
 if __name__ == "__main__":
