@@ -69,14 +69,16 @@ class Engine:
         lane: int,
         wants_old: bool,
         may_land: bool,
+        is_keyed: bool,
         known: bytes,
         on_bus: dict[int, int],
     ) -> Route:
         """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane).
 
         `may_land`: large messages go from datagrams to the pool; only with a DDS library whose datagrams are laid out
-        as dds.h says. `known`: of the last route of this lane; empty, if there was none.
-        `on_bus`: the newest source time of each remote publisher of which the bus has messages.
+        as dds.h says. `is_keyed`: its type has keys, so what writers dispose and unregister is counted. `known`: of the
+        last route of this lane; empty, if there was none. `on_bus`: the newest source time of each remote publisher of
+        which the bus has messages.
         """
 
     def limit(self, bytes_per_second: int, /) -> None:

@@ -82,21 +82,21 @@ static void begin_with(struct inbound *in, PyObject *on_bus)
 
 PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic",   "type", "reader",    "octets",   "reliability", "priority", "depth",
-                            "history", "lane", "wants_old", "may_land", "known",       "on_bus",   NULL};
+    static char *names[] = {"topic", "type",      "reader",   "octets",   "reliability", "priority", "depth", "history",
+                            "lane",  "wants_old", "may_land", "is_keyed", "known",       "on_bus",   NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given, *on_bus;
     rtmw_type space;
     const rtmw_type *type;
-    int reader, octets, reliability, priority, lane, wants_old, may_land;
+    int reader, octets, reliability, priority, lane, wants_old, may_land, is_keyed;
     const char *known;
     Py_ssize_t known_size;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIippy#O!", names, &topic, &given, &reader,
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIipppy#O!", names, &topic, &given, &reader,
                                               &octets, &reliability, &priority, &depth, &history, &lane, &wants_old,
-                                              &may_land, &known, &known_size, &PyDict_Type, &on_bus))
+                                              &may_land, &is_keyed, &known, &known_size, &PyDict_Type, &on_bus))
         return NULL;
     Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
     if (!route) return NULL;
@@ -112,6 +112,7 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->lane = (uint8_t)lane;
     in->wants_old = (uint32_t)wants_old;
     in->may_land = may_land;
+    in->is_keyed = is_keyed;
     in->history = history;
     if (known_size == sizeof in->known) memcpy(in->known, known, sizeof in->known);
     begin_with(in, on_bus);
@@ -161,13 +162,14 @@ static PyObject *outbound_counters(struct outbound *o)
 
 static PyObject *inbound_counters(const struct inbound *i)
 {
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->received), "bytes",
                          load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired", load_relaxed(&i->expired),
                          "malformed", load_relaxed(&i->malformed) + load_relaxed(&i->unreadable), "corrupt",
                          load_relaxed(&i->corrupt), "implausible", load_relaxed(&i->implausible), "no_memory",
                          load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "overflowed",
                          load_relaxed(&i->overflowed), "uncopied", load_relaxed(&i->uncopied), "unchecked",
-                         load_relaxed(&i->unchecked));
+                         load_relaxed(&i->unchecked), "disposed", load_relaxed(&i->disposed), "unregistered",
+                         load_relaxed(&i->unregistered), "hashed", load_relaxed(&i->hashed));
 }
 
 static PyObject *Route_counters(PyObject *object, PyObject *unused)

@@ -25,7 +25,14 @@ typedef struct {
 } dds_guid_t;
 
 enum { DDS_OK = 0, DDS_TIMEOUT = -10, DDS_ANY_STATE = 0x7F, DDS_KEY = 1, DDS_DATA = 2 };
-enum { DDS_RELIABLE = 1, DDS_TRANSIENT_LOCAL = 1, DDS_KEEP_LAST = 0, DDS_ALIVE = 16 };
+enum {
+    DDS_RELIABLE = 1,
+    DDS_TRANSIENT_LOCAL = 1,
+    DDS_KEEP_LAST = 0,
+    DDS_ALIVE = 16,
+    DDS_DISPOSED = 32,
+    DDS_NO_WRITERS = 64
+};
 
 typedef struct {
     int sample_state, view_state, instance_state;
@@ -94,7 +101,9 @@ struct ddsi_serdata_ops {
     bool (*eqkey)(const struct ddsi_serdata *, const struct ddsi_serdata *);
     uint32_t (*get_size)(const struct ddsi_serdata *);
     struct ddsi_serdata *(*from_ser)(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *, size_t bytes);
-    void (*others[3])(void);
+    void (*from_ser_iov)(void);
+    struct ddsi_serdata *(*from_keyhash)(const struct ddsi_sertype *, const void *hash);
+    void (*from_sample)(void);
     void (*to_ser)(const struct ddsi_serdata *, size_t offset, size_t bytes, void *to);
     struct ddsi_serdata *(*to_ser_ref)(const struct ddsi_serdata *, size_t offset, size_t bytes, struct iovec *);
     void (*to_ser_unref)(struct ddsi_serdata *, const struct iovec *);
@@ -120,6 +129,7 @@ struct ddsi_serdata *ddsi_serdata_from_ser_iov(const struct ddsi_sertype *, int 
                                                const struct iovec *, size_t bytes);
 struct ddsi_serdata *ddsi_serdata_from_ser(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *,
                                            size_t bytes);
+struct ddsi_serdata *ddsi_serdata_from_keyhash(const struct ddsi_sertype *, const void *hash);
 struct ddsi_serdata *ddsi_serdata_to_ser_ref(const struct ddsi_serdata *, size_t offset, size_t bytes, struct iovec *);
 void ddsi_serdata_to_ser_unref(struct ddsi_serdata *, const struct iovec *);
 struct ddsi_serdata *ddsi_serdata_ref(const struct ddsi_serdata *);

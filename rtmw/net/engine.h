@@ -143,7 +143,8 @@ struct inbound {
     struct engine *engine;
     struct inbound *next, *next_watched;
     const struct ddsi_sertype *type;
-    uint64_t unreadable; /* samples that the library could make nothing of; any thread, atomically */
+    uint64_t unreadable; /* samples that the library could make nothing of; any thread, atomically, as the next */
+    uint64_t hashed;     /* instances that were let go by the hash of their key alone */
     pthread_mutex_t lock;
     rtmw_publisher *publisher; /* closed with the landing */
     struct landing *landing;
@@ -165,6 +166,10 @@ struct inbound {
     uint64_t received, bytes, lost, expired, malformed, corrupt, implausible, no_memory, delayed,
         overflowed; /* locked */
     uint64_t uncopied, unchecked;
+    bool is_keyed; /* its type has keys: plain writers have instances (instances.c) */
+    dds_sample_info_t
+        instance; /* of a plain writer, the last that was seen and is not settled; instance_handle 0: none */
+    uint64_t disposed, unregistered;
 };
 
 /* A remote participant asks to send a topic no more. It counts if that participant reads the topic. */
@@ -290,6 +295,10 @@ struct sample inbound_sample(struct inbound *, struct ddsi_serdata *, const dds_
 bool inbound_is_next(struct inbound *, struct sample *); /* no gap between it and what its source sent before */
 bool inbound_is_past(struct inbound *, struct sample *); /* it is delivered already */
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
+
+/* instances.c: lock held */
+void instances_see(struct inbound *, const dds_sample_info_t *); /* each sample, in the order in which they are taken */
+void instances_settle(struct inbound *);                         /* no more are there */
 
 /* sources.c: lock held, but for open */
 bool sources_open(struct inbound *); /* false: no memory */

@@ -44,6 +44,7 @@ static bool table_fits(const struct ddsi_sertype *type)
     struct ddsi_sertype asked = {.samples = data.operations};
     called = -1;
     fits = fits && !ddsi_serdata_from_ser(&asked, DDS_DATA, (const void *)text, 0) && WAS_CALLED(from_ser);
+    fits = fits && !ddsi_serdata_from_keyhash(&asked, text) && WAS_CALLED(from_keyhash);
     fits = fits && (ddsi_serdata_eqkey(&data, &data), WAS_CALLED(eqkey));
     fits = fits && (ddsi_serdata_size(&data), WAS_CALLED(get_size));
     fits = fits && (ddsi_serdata_to_ser(&data, 0, 0, text), WAS_CALLED(to_ser));

@@ -306,8 +306,12 @@ static void take_all(struct inbound *i)
     dds_return_t count;
     do {
         count = dds_takecdr(i->reader, samples, BATCH, infos, DDS_ANY_STATE);
-        for (dds_return_t n = 0; n < count; n++) inbound_accept(i, inbound_sample(i, samples[n], &infos[n]));
+        for (dds_return_t n = 0; n < count; n++) {
+            instances_see(i, &infos[n]);
+            inbound_accept(i, inbound_sample(i, samples[n], &infos[n]));
+        }
     } while (count == BATCH);
+    instances_settle(i);
 }
 
 void inbound_tell_stuck(struct inbound *i)

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from rtmw.net.metrics_server import MetricsServer
-from rtmw.net.status import CARRIED, ENDS, WAITS, drops
+from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 
 _TOPIC = ("topic", "direction")
 
@@ -85,6 +85,9 @@ def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
     matched = GaugeMetricFamily("rtmw_node_matched_endpoints", "DDS readers or writers elsewhere", labels=_TOPIC)
     dropped = CounterMetricFamily("rtmw_node_drops", "Messages that were dropped", labels=(*_TOPIC, "cause"))
     waited = CounterMetricFamily("rtmw_node_waits", "Times that something had to wait", labels=(*_TOPIC, "cause"))
+    instances = CounterMetricFamily(
+        "rtmw_node_instances", "Instances that plain writers let go", labels=(*_TOPIC, "change")
+    )
     for way, rows in ways.items():
         for topic, row in _added(rows).items():
             for family, name in ((messages, CARRIED[way]), (size, "bytes"), (matched, ENDS[way])):
@@ -94,7 +97,10 @@ def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
             for cause in WAITS:
                 if cause in row:
                     waited.add_metric([topic, way, cause], row[cause])
-    yield from (messages, size, matched, dropped, waited)
+            for change in INSTANCES:
+                if change in row:
+                    instances.add_metric([topic, way, change], row[change])
+    yield from (messages, size, matched, dropped, waited, instances)
 
 
 def _added(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:

@@ -242,6 +242,7 @@ class Incoming:
             lane=lane.code,
             wants_old=request.history > 0,
             may_land=KNOWS_DATAGRAMS,
+            is_keyed=not self._entity.data_type.__idl__.keyless,
             known=known,
             on_bus=on_bus,
         )

@@ -30,10 +30,13 @@ WAITS: Final = ("blocked", "delayed", "lapses")
 HOW: Final = ("packs", "uncopied", "unchecked")
 """Counters of how messages travelled."""
 
+INSTANCES: Final = ("disposed", "unregistered", "hashed")
+"""Counters of what plain writers said of instances, and what is no message."""
+
 
 def drops(row: dict[str, Any]) -> dict[str, int]:
     """What a topic has dropped in one direction, by cause; of a row of `out` or `in`."""
-    others = {"bytes", *HOW, *CARRIED.values(), *ENDS.values(), *WAITS}
+    others = {"bytes", *HOW, *INSTANCES, *CARRIED.values(), *ENDS.values(), *WAITS}
     return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
 
 

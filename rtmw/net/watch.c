@@ -1,7 +1,9 @@
 /* Samples that are not of their type never come as far as a route: the DDS library refuses them where it makes samples
  * of what it received, and says so in its log alone. So it is watched there: the types of inbound routes get a table of
- * functions (dds.h) that is the library's own but for one function, which counts what that returns nothing for. Large
- * messages of nodes it does not get: they land (landing.c).
+ * functions (dds.h) that is the library's own but for two functions, which count what those return nothing for. Large
+ * messages of nodes the first does not get: they land (landing.c). The second is for what has a hash of its key and no
+ * data: an instance that a writer disposes or unregisters without saying its key, as Fast DDS does. cyclonedds' types
+ * make no sample of that.
  *
  * cyclonedds makes a type of its own for each Topic, so a type tells the route.
  */
@@ -12,11 +14,11 @@ static struct inbound *watched;
 static const struct ddsi_serdata_ops *usual; /* set before the first type is watched */
 static struct ddsi_serdata_ops counting;
 
-static void count(const struct ddsi_sertype *type)
+static void count(const struct ddsi_sertype *type, size_t counter)
 {
     pthread_mutex_lock(&lock);
     for (struct inbound *i = watched; i; i = i->next_watched)
-        if (i->type == type) fetch_add(&i->unreadable, UINT64_C(1));
+        if (i->type == type) fetch_add((uint64_t *)(void *)((char *)i + counter), UINT64_C(1));
     pthread_mutex_unlock(&lock);
 }
 
@@ -25,7 +27,14 @@ static struct ddsi_serdata *from_ser(const struct ddsi_sertype *type, int kind, 
 {
     struct ddsi_serdata *sample = land(type, kind, data, bytes);
     if (!sample) sample = usual->from_ser(type, kind, data, bytes);
-    if (!sample) count(type);
+    if (!sample) count(type, offsetof(struct inbound, unreadable));
+    return sample;
+}
+
+static struct ddsi_serdata *from_keyhash(const struct ddsi_sertype *type, const void *hash)
+{
+    struct ddsi_serdata *sample = usual->from_keyhash(type, hash);
+    if (!sample) count(type, offsetof(struct inbound, hashed));
     return sample;
 }
 
@@ -36,6 +45,7 @@ static bool is_countable(const struct ddsi_sertype *type)
         usual = type->samples;
         counting = *usual;
         counting.from_ser = from_ser;
+        counting.from_keyhash = from_keyhash;
     }
     return type->samples == usual || type->samples == &counting;
 }

@@ -31,7 +31,7 @@ def outbound(engine: Engine, topic: str, writer: int, reliability: Reliability =
 def inbound(engine: Engine, topic: str, reader: int) -> Route:
     return engine.inbound(
         topic=topic, type=wire_type(resolve(bytes)), reader=reader, octets=True, reliability=Reliability.ADAPTIVE,
-        priority=3, depth=8, history=0, lane=9, wants_old=False, may_land=True, known=b"", on_bus={},
+        priority=3, depth=8, history=0, lane=9, wants_old=False, may_land=True, is_keyed=False, known=b"", on_bus={},
     )  # fmt: skip
 
 
