@@ -18,6 +18,7 @@ PARTS = {
     "wire": ["-m", "tests.torture.wire", "60"],
     "log": ["-m", "tests.torture.log"],
     "net": ["-m", "tests.torture.net"],
+    "dds-rtps": ["-m", "tests.torture.dds_rtps"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""
 

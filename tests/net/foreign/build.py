@@ -36,20 +36,21 @@ class Builder:
         assert done.returncode == 0, f"{words[0]}: {done.stdout}{done.stderr}"
 
 
-def python_modules(folder: Path) -> None:
-    """Python modules of all IDL files, by cyclonedds' IDL compiler."""
+def python_modules(folder: Path, *more: Path) -> None:
+    """Python modules of all IDL files, and of `more`, by cyclonedds' IDL compiler."""
     builder = Builder(folder)
-    for idl in (*TOPICS, KINDS, GROWING, ROS2):
+    for idl in (*TOPICS, KINDS, GROWING, ROS2, *more):
         builder.run(sys.executable, ROOT / "tests" / "idl_compiler.py", idl)
 
 
-def fast_program(folder: Path) -> Path:
-    """fast.cpp with what fastddsgen makes of the IDL; the folder has the Python modules. Skips where it cannot be."""
+def fast_program(folder: Path, *more: Path) -> Path:
+    """fast.cpp with what fastddsgen makes of the IDL, and of `more`; the folder has the Python modules. Skips where it
+    cannot be."""
     missing = [name for name in ("fastddsgen", "g++") if shutil.which(name) is None]
     missing += [] if Path("/usr/include/fastrtps").is_dir() else ["libfastrtps-dev"]
     if missing:
         pytest.skip(f"Fast DDS is not installed: apt-get install {' '.join(missing)}")
-    idls, builder = (*TOPICS, KINDS, ROS2), Builder(folder)
+    idls, builder = (*TOPICS, KINDS, ROS2, *more), Builder(folder)
     builder.run("fastddsgen", "-cs", "-replace", *idls)
     modules = {idl.stem: idl.stem for idl in idls} | {ROS2.stem: ",".join(ROS2_MODULES)}
     builder.run(sys.executable, HERE / "each.py", *(f"{stem}={names}" for stem, names in modules.items()))
