@@ -42,8 +42,8 @@ class Row:
     said: dict[tuple[str, str], str]
 
 
-def write_page(rows: list[Row]) -> None:
-    PAGE.write_text("\n".join([*_head(rows), *_table(rows)]) + "\n", encoding="utf-8")
+def write_page(rows: list[Row], page: Path = PAGE) -> None:
+    page.write_text("\n".join([*_head(rows), *_table(rows)]) + "\n", encoding="utf-8")
 
 
 def _head(rows: list[Row]) -> list[str]:
