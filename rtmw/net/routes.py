@@ -116,9 +116,7 @@ class Outgoing:
             shown = (_shown(writer, handle) for handle in handles)
             readers = tuple(reader for reader in shown if reader is not None)
             self._matched[writer._ref] = (handles, readers)
-        return tuple(
-            reader for reader in readers if not reader.is_for_plain and (reader.note is None or lane_of(reader) == lane)
-        )
+        return tuple(reader for reader in readers if not reader.is_for_plain and _is_of(reader, lane))
 
     def _hand_over(self, offer: Offer, heir: Any) -> None:
         """Once everybody who reads it reads the heir too. A node may read that through another reader."""
@@ -209,6 +207,11 @@ def _shown(writer: Any, reader: int) -> Endpoint | None:
         return None if row is None else endpoint_of(row)
     except Refused:
         return None
+
+
+def _is_of(reader: Endpoint, lane: Lane) -> bool:
+    """To plain programs, among which are nodes that know no partitions, the lane of a writer is its DDS reliability."""
+    return reader.note is None or lane.is_plain or lane_of(reader) == lane
 
 
 def _who(reader: Endpoint) -> str:

@@ -172,7 +172,7 @@ def test_a_pattern_reads_what_is_for_nodes_and_an_older_node_what_is_for_plain_p
 ) -> None:
     """Each gets each message once. `behind`: bytes of a trailer."""
     here, _ = pair
-    publisher = rtmw.Publisher("many", domain=here.domain, reliability=RELIABLE, depth=100)
+    publisher = rtmw.Publisher("many", domain=here.domain, reliability=Reliability.ADAPTIVE, depth=100)
     reader = open_reader(participant)
     wait_until(lambda: audiences(here) == [audience], "it is not read")
     for number in range(50):
