@@ -113,7 +113,7 @@ def _unmatched(writer: Endpoint, routes: list[Incoming]) -> tuple[str, str]:
 
 def _fewest(found: Iterable[list[Mismatch]]) -> list[Mismatch]:
     """Of several that an endpoint could meet, what keeps it from the nearest."""
-    return min(found, key=len, default=[])
+    return min(found, key=len, default=list[Mismatch]())
 
 
 def _unheard(writer: Endpoint, subscribers: tuple[Subscribing, ...], names: Names) -> tuple[str, str] | None:
