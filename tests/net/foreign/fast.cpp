@@ -292,7 +292,8 @@ class Program
         void *data = kind_[name].support.create_data();
         DataWriter *writer = writers_[name];
         kind_[name].parse(words, data);
-        bool done = command == "write"     ? writer->write(data)
+        bool done = !writer                ? false
+                    : command == "write"   ? writer->write(data)
                     : command == "dispose" ? writer->dispose(data, HANDLE_NIL) == ReturnCode_t::RETCODE_OK
                                            : writer->unregister_instance(data, HANDLE_NIL) == ReturnCode_t::RETCODE_OK;
         say(name, done ? "wrote" : "failed");
@@ -301,12 +302,12 @@ class Program
     void close(const std::string &name)
     {
         if (writers_.count(name)) {
-            const Publisher *publisher = writers_[name]->get_publisher();
-            const_cast<Publisher *>(publisher)->delete_datawriter(writers_[name]);
+            const Publisher *publisher = writers_[name] ? writers_[name]->get_publisher() : nullptr;
+            if (publisher) const_cast<Publisher *>(publisher)->delete_datawriter(writers_[name]);
             writers_.erase(name);
         } else {
-            const Subscriber *subscriber = readers_[name]->get_subscriber();
-            const_cast<Subscriber *>(subscriber)->delete_datareader(readers_[name]);
+            const Subscriber *subscriber = readers_[name] ? readers_[name]->get_subscriber() : nullptr;
+            if (subscriber) const_cast<Subscriber *>(subscriber)->delete_datareader(readers_[name]);
             readers_.erase(name);
         }
     }

@@ -47,13 +47,16 @@ class Failed(Exception):
 
 def run(case: Case, place: Place, role: str) -> str:
     """`pass`, `fail: …` or `n/a: …`. `role`: what rtmw does."""
+    topic = f"shapes/{next(numbers)}"
     try:
         _qos_of(case, role)
         _require_peer(case, place)
-        _SPECIAL.get(case.outcome, _data)(case, place, role, f"shapes/{next(numbers)}")
+        _SPECIAL.get(case.outcome, _data)(case, place, role, topic)
     except NotApplicable as reason:
         return f"n/a: {reason}"
     except (Failed, AssertionError) as reason:
+        if place.peers[0].said(topic, "refused"):
+            return f"n/a: {place.vendor} makes no such endpoint"
         seen, why = str(reason).splitlines()[0], KNOWN.get((case.name, role))
         return f"fail: {seen}; {why}" if why else f"fail: {seen}"
     return "pass"
@@ -191,7 +194,7 @@ def _incompatible(case: Case, place: Place, role: str, topic: str) -> None:
     try:
         _until(lambda: peer.said(topic, "incompatible") or peer.said(topic, "refused"), "the peer is not told")
         if peer.said(topic, "refused"):
-            raise NotApplicable(f"{place.vendor} has no such policy")
+            raise NotApplicable(f"{place.vendor} makes no such endpoint")
         _until(lambda: is_named(host, topic), "rtmw node info does not name it")
         _write(case, writers, 0)
         time.sleep(QUIET_S)
