@@ -28,8 +28,8 @@ Run on {day}, {machine}, with {libraries}.
 - **n/a**: rtmw has no such policy; the number says which.
 - **fail**: something else was seen; the number says what, and why it is so by design, where it is.
 
-Not run: dust-dds and RustDDS (their crates cannot be had where this was run: there is no crates.io), and Cyclone DDS' C
-programs but for its library, which the cyclonedds programs use (Debian's are of 0.10, and their types are others).
+Not run: dust-dds and RustDDS, for crates.io could not be reached; and ddsperf, which has none of these cases. The
+cyclonedds programs use Cyclone DDS' C library.
 """
 
 
