@@ -188,6 +188,8 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--topics-out", nargs="+", metavar="PATTERN", help="topics that may leave (default: all)")
     parser.add_argument("--topics-in", nargs="+", metavar="PATTERN", help="topics that may come in (default: all)")
     parser.add_argument("--max-rate", metavar="BYTES", help="bytes a second that may leave, such as 10M")
+    help = "bytes a second of each topic that fits, such as 'camera/*=2M'"
+    parser.add_argument("--topic-rates", nargs="+", metavar="PATTERN=RATE", help=help)
     parser.add_argument("--lease", type=seconds, metavar="SECONDS", help="silence after which a peer is gone (10)")
     parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
     parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics, and /health")

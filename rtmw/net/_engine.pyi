@@ -132,6 +132,9 @@ class Route:
         """Outbound: may small messages travel together, samples have a CRC, and lifetimes a date? All who read the
         topic must know packs (pack.h), and CRCs and dates (trailer.h)."""
 
+    def limit(self, bytes_per_second: int, /) -> None:
+        """Outbound: send at most so many bytes a second of it; 0: no limit."""
+
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""
 

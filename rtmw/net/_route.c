@@ -204,6 +204,15 @@ static PyObject *Route_pack(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_limit(PyObject *object, PyObject *given)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    unsigned long long limit = PyLong_AsUnsignedLongLong(given);
+    if (PyErr_Occurred()) return NULL;
+    if (o) store_relaxed(&o->bytes_per_second, limit);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Route_adjust(PyObject *object, PyObject *args)
 {
     struct outbound *o = ((Route *)object)->outbound;
@@ -270,12 +279,17 @@ static void Route_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyMethodDef route_methods[] = {
-    {"counters", Route_counters, METH_NOARGS, NULL}, {"delivered", Route_delivered, METH_NOARGS, NULL},
-    {"pack", Route_pack, METH_VARARGS, NULL},        {"adjust", Route_adjust, METH_VARARGS, NULL},
-    {"stop", Route_stop, METH_NOARGS, NULL},         {"known", Route_known, METH_NOARGS, NULL},
-    {"want_old", Route_want_old, METH_O, NULL},      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
-    {"close", Route_close, METH_NOARGS, NULL},       {NULL, NULL, 0, NULL}};
+static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
+                                      {"delivered", Route_delivered, METH_NOARGS, NULL},
+                                      {"pack", Route_pack, METH_VARARGS, NULL},
+                                      {"adjust", Route_adjust, METH_VARARGS, NULL},
+                                      {"limit", Route_limit, METH_O, NULL},
+                                      {"stop", Route_stop, METH_NOARGS, NULL},
+                                      {"known", Route_known, METH_NOARGS, NULL},
+                                      {"want_old", Route_want_old, METH_O, NULL},
+                                      {"hand_over", Route_hand_over, METH_VARARGS, NULL},
+                                      {"close", Route_close, METH_NOARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
 
 static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
 PyType_Spec Route_spec = {"rtmw.net._engine.Route", sizeof(Route), 0,

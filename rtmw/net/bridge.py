@@ -126,6 +126,7 @@ class Bridge:
         readers = self._readers(topic, route.is_plain)
         knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
         may_pack = not route.is_plain and all(map(self._knows_packs, readers))
+        route.limit(self.settings.rate_of(topic))
         knows_dates = not route.is_plain and all(self.discovery.program(reader).knows_dates for reader in readers)
         route.refresh(may_pack, knows_crcs and not route.is_plain, knows_dates, is_news)
 

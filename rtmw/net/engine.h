@@ -78,8 +78,9 @@ struct outbound {
     uint64_t topic;          /* what flow.c calls it */
     bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
     bool held;               /* nothing is sent: another writer takes over */
-    uint32_t has_last;       /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
-    uint32_t closing;        /* 1: the sender is to forget it; 2: it has */
+    uint64_t bytes_per_second, free_ns; /* of this lane; 0: no limit. When what was sent will have left. The sender's */
+    uint32_t has_last;            /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
+    uint32_t closing;             /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
     uint32_t may_date;            /* 1: and lifetimes with a date (trailer.h) */
     uint64_t retry_ns;            /* not before; 0: not blocked */

@@ -47,7 +47,7 @@ _STATUS_S = 1.0
 _END_S = 3.0
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
-_CHANGEABLE = {"topics_out", "topics_in", "max_rate"}
+_CHANGEABLE = {"topics_out", "topics_in", "max_rate", "topic_rates"}
 
 
 class NodeError(RtmwError):

@@ -15,6 +15,7 @@ struct octets {
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
 enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' now */
+enum { LIMITED = 100 };     /* of a lane with a limit, what it may send in so many parts of a second leaves at once */
 enum { WEIGHED = 16 };      /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
 static bool is_full(const struct outbound *o)
@@ -282,8 +283,9 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
 
 uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes)
 {
-    uint64_t bytes = 0, now = now_monotonic_ns();
+    uint64_t bytes = 0, now = now_monotonic_ns(), limit = load_relaxed(&o->bytes_per_second);
     dds_return_t code;
+    if (limit && most_bytes > limit / LIMITED) most_bytes = limit / LIMITED + 1;
     for (uint32_t n = 0; n < most && bytes < most_bytes && o->queue[band].count;) {
         if (is_expired(message_at(o, band, 0), now)) {
             count_up(&o->expired, 1);
@@ -301,6 +303,7 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
         bytes += count_sent(o, band, count, code);
         n += count;
     }
+    o->free_ns = limit ? now + bytes * 1000000000u / limit : 0;
     return bytes;
 }
 

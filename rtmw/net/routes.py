@@ -52,6 +52,7 @@ class Outgoing:
         """Writers of before, for what they keep for late readers; each until so many messages have been sent."""
         self._route: Route | None = None
         self._limits = (0, 0)
+        self._rate = 0
         self.readers: tuple[Endpoint, ...] = ()
         self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
         """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
@@ -149,8 +150,14 @@ class Outgoing:
     def _may_lend(self, offer: Offer) -> bool:
         return not offer.history and is_opaque(self.kind)
 
+    def limit(self, bytes_per_second: int) -> None:
+        """Send no more than that of this lane; 0: no limit."""
+        if bytes_per_second != self._rate and self._route is not None:
+            self._route.limit(bytes_per_second)
+        self._rate = bytes_per_second
+
     def _open(self, depth: int, min_interval_ns: int) -> Route:
-        return self._engine.outbound(
+        route = self._engine.outbound(
             topic=self.topic,
             type=wire_type(self.kind),
             writer=self._writer._ref,
@@ -164,6 +171,8 @@ class Outgoing:
             is_plain=self.is_plain,
             sent=self._before.pop("sent", 0),
         )
+        route.limit(self._rate)
+        return route
 
     def counters(self) -> dict[str, int]:
         now = self._route.counters() if self._route is not None else {}

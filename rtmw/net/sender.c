@@ -117,6 +117,7 @@ static void retry(struct engine *e, uint64_t now)
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
         if (o->reliable && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
+        if (o->retry_ns < o->free_ns) o->retry_ns = o->free_ns;
         if (o->retry_ns <= now) o->retry_ns = 0;
     }
 }

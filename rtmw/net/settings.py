@@ -8,6 +8,7 @@ peers = ["10.0.0.7"]      # hosts to look for where multicast does not reach
 topics_out = ["river/*"]  # patterns of topics that leave; default: all
 topics_in = ["*"]         # patterns of topics that may come in; default: all
 max_rate = "10M"          # bytes a second that may leave; default: no limit
+topic_rates = ["camera/*=2M"]  # the same, of each topic that fits a pattern; the first that fits counts
 lease = 10.0              # seconds of silence after which a peer is gone
 ros2 = false              # name topics and types as ROS 2 does
 metrics_port = 9464       # Prometheus; default: none
@@ -28,7 +29,7 @@ from typing import Any, Final, cast
 
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
-from rtmw.patterns import OWN_PREFIX, is_among, is_own
+from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own
 from rtmw.shm import parse_size
 from rtmw.units import seconds_of, some_bytes
 
@@ -60,6 +61,8 @@ class Settings:
     topics_in: tuple[str, ...] = ("*",)
     max_rate: int = 0
     """Bytes a second; 0: no limit."""
+    topic_rates: tuple[tuple[str, int], ...] = ()
+    """Patterns of topics, and bytes a second of each topic that fits."""
     lease: float = 10.0
     ros2: bool = False
     metrics_port: int | None = None
@@ -79,6 +82,10 @@ class Settings:
     def leaves(self, topic: str) -> bool:
         """May it be carried to other hosts?"""
         return not is_own(topic) and is_among(topic, self.topics_out)
+
+    def rate_of(self, topic: str) -> int:
+        """Bytes a second of a topic that may leave, beside what is left to all; 0: no limit."""
+        return next((rate for pattern, rate in self.topic_rates if is_meant(topic, pattern)), 0)
 
     def enters(self, topic: str) -> bool:
         """May it be brought here from other hosts?"""
@@ -123,6 +130,16 @@ def parse_rate(value: Any) -> int:
         raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'") from None
 
 
+def _topic_rates(value: Any) -> tuple[tuple[str, int], ...]:
+    found = list[tuple[str, int]]()
+    for text in _texts(value):
+        pattern, _, rate = text.rpartition("=")
+        if not pattern:
+            raise ValueError(f"{text!r} is no rate of a topic; it must be PATTERN=RATE, such as 'camera/*=2M'")
+        found.append((pattern, parse_rate(rate)))
+    return tuple(found)
+
+
 def _seconds(value: Any) -> float:
     seconds = seconds_of(value)
     if not 0.1 <= seconds <= 3600:
@@ -158,6 +175,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "topics_out": _texts,
     "topics_in": _texts,
     "max_rate": parse_rate,
+    "topic_rates": _topic_rates,
     "lease": _seconds,
     "ros2": _flag,
     "metrics_port": _port,
