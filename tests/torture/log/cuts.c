@@ -12,6 +12,9 @@ enum {
     ONE_IN_LEFT = 3,
     MOST_STATES = 24,
     MOST_STATES_DEEP = 6,
+    MOST_STATES_FIRST = 150, /* of the first calls, in which a log that was closed is opened and written to again */
+    FIRST_CALLS = 16,
+
     APPENDS = 24,
     APPENDS_DEEP = 3
 };
@@ -20,6 +23,7 @@ struct watch {
     const struct history *history;
     int depth;
     uint64_t seed;
+    long calls; /* of this life so far */
 };
 
 static long states, kills, lives, rolls; /* the lives of one rig wait for each other: their counters need no lock */
@@ -85,7 +89,7 @@ static void cut_all_ways(const struct disk *d, const struct history *seen, struc
     enum fate writes[DISK_PENDING] = {0};
     bool renames[DISK_NAMES] = {0};
     double all = 1;
-    int most = w->depth ? MOST_STATES_DEEP : MOST_STATES;
+    int most = w->depth ? MOST_STATES_DEEP : w->calls++ < FIRST_CALLS ? MOST_STATES_FIRST : MOST_STATES;
     for (int n = 0; n < d->write_count && all <= most; n++) all *= 3;
     for (int n = 0; n < d->rename_count && all <= most; n++) all *= 2;
     if (all <= most) {
@@ -122,7 +126,7 @@ static void interrupt(struct disk *d, enum call call, void *argument)
 
 static void watch_life(struct life *life, int depth)
 {
-    struct watch watch = {life->history, depth, life->seed};
+    struct watch watch = {life->history, depth, life->seed, 0};
     struct disk *disk = life->disk;
     disk->before = interrupt;
     disk->argument = &watch;

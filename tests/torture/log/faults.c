@@ -8,7 +8,7 @@
 #include "../../../rtmw/shm/atomics.h"
 #include "rig.h"
 
-enum { APPENDS = 24, AGAIN = 3, CUTS = 6, BEFORE = 60, TRIES = 20 };
+enum { APPENDS = 24, AGAIN = 3, CUTS = 6, BEFORE = 60, TRIES = 20, RECOVERIES = 400 };
 
 static long faults, failed, full, cuts;
 
@@ -43,6 +43,8 @@ static void live_again(struct disk *d, const struct history *h, const struct his
     const struct history *longer = h->count > own->count ? h : before;
     if (longer->count > own->count)
         life.lost = longer->entries + own->count, life.lost_count = longer->count - own->count;
+    if (life.lost_count)
+        life.appends = 1 + (int)(disk_random(seed) % AGAIN); /* fewer than would cover what lies there */
     int code = live(&life);
     if (code) wrong("the life after a fault", "ended early", &life.fault);
     cut_some(d, own, seed);
@@ -87,10 +89,9 @@ static void keep(struct disk *d, enum call call, void *argument)
     }
 }
 
-/* What the life with the fault begins with: an empty disk, or one after a power cut. `seen`: what was there before that. */
-static void begin(struct disk *d, struct history *h, struct history *seen, uint64_t seed)
+/* A disk after a power cut. `seen`: what was there before it. */
+static void begin_cut(struct disk *d, struct history *h, struct history *seen, uint64_t seed)
 {
-    if (seed % 3 == 0) return disk_open(d, seed);
     struct disk *before = malloc(sizeof *before);
     struct history *own = calloc(1, sizeof *own);
     if (!before || !own) abort();
@@ -108,13 +109,24 @@ static void begin(struct disk *d, struct history *h, struct history *seen, uint6
     free(own);
 }
 
+/* What the life with the fault begins with: an empty disk, or one after a power cut. */
+static void begin(struct disk *d, struct history *h, struct history *before, uint64_t seed, bool has_to_be_cut)
+{
+    if (!has_to_be_cut && seed % 3 == 0) return disk_open(d, seed);
+    begin_cut(d, h, before, seed);
+    for (int tries = 0; has_to_be_cut && tries < TRIES && !has_leftovers(d, before, h->count); tries++) {
+        disk_close(d);
+        begin_cut(d, h, before, disk_random(&seed));
+    }
+}
+
 /* false: the life made fewer calls than `at`. */
-static bool fail_once(uint64_t seed, long at, int error, bool reads)
+static bool fail_once(uint64_t seed, long at, int error, bool reads, bool in_recovery)
 {
     struct disk *d = malloc(sizeof *d);
     struct history *h = calloc(1, sizeof *h), *before = calloc(1, sizeof *before);
     if (!d || !h || !before) abort();
-    begin(d, h, before, seed);
+    begin(d, h, before, seed, in_recovery);
     d->fail_at = d->calls + at;
     d->fail_with = error;
     d->reads_count = reads;
@@ -201,8 +213,9 @@ void try_faults(uint64_t seed, long every)
 {
     static const int errors[] = {EIO, ENOSPC, 0};
     for (size_t n = 0; n < sizeof errors / sizeof errors[0]; n++)
-        for (long at = 1; fail_once(seed + (uint64_t)at, at, errors[n], false); at += every) {}
-    for (long at = 1; fail_once(seed + (uint64_t)at, at, EIO, true); at += every) {}
+        for (long at = 1; fail_once(seed + (uint64_t)at, at, errors[n], false, false); at += every) {}
+    for (long at = 1; fail_once(seed + (uint64_t)at, at, EIO, true, false); at += every) {}
+    for (long n = 0; n < RECOVERIES / every; n++) fail_once(~seed + (uint64_t)n, 2 + n % 4, EIO, false, true);
     fill_up(seed, 1);
     printf("%ld faults (%ld failed, %ld full), %ld power cuts after them: all that was answered was there\n", faults,
            failed, full, cuts);
