@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rtmw.log_aio import Flushes
+
     S = TypeVar("S", bound=np.generic)
 
 T = TypeVar("T")
@@ -177,6 +179,7 @@ class Log(Closing, Generic[T]):
         self._writer: Writer | None = None
         self._closed = False
         self._told = False
+        self._loops: list[Flushes] = []
         self._readers: weakref.WeakSet[LogRecords[T]] = weakref.WeakSet()
 
     def _check_type(self, wanted: MessageType | None) -> MessageType:
@@ -211,6 +214,40 @@ class Log(Closing, Generic[T]):
             self._told = True
             raise
         return Appended(self, position, end)
+
+    async def append_async(self, value: T, *, key: Label | None = None) -> Appended:
+        """As `append`, for asyncio: the event loop goes on meanwhile, and no thread waits. Errors as of `append`.
+
+        Cancelled, the record may be appended or not.
+        """
+        labels = None if key is None else pack_labels(key, None)
+        data: Any = value if self._encode is None else self._encode(value)
+        writer = self._writer or self._begin_to_write()
+        try:
+            position, end = await self._flushes(writer).append(data, labels, self._sync)
+        except TypeError:
+            raise self._no_bytes(value) from None
+        except LogFailed:
+            self._told = True
+            raise
+        return Appended(self, position, end)
+
+    def _flushes(self, writer: Writer) -> Flushes:
+        """What the running loop waits for."""
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        found = next((flushes for flushes in self._loops if flushes.serves(loop)), None)
+        if found is not None:
+            return found
+        from rtmw.log_aio import Flushes
+
+        with self._lock:
+            self._check_open()
+            self._loops = [flushes for flushes in self._loops if not flushes.leave_if_closed()]
+            made = Flushes(writer, loop)
+            self._loops.append(made)
+        return made
 
     def append_many(self, values: Iterable[T]) -> list[Appended]:
         """Appends a record for each value, all of them or none: also after a power cut. Errors as of `append`."""
@@ -315,6 +352,8 @@ class Log(Closing, Generic[T]):
                 if not self._told:
                     raise
             finally:
+                for flushes in self._loops:
+                    flushes.end()
                 if self._holder is not None:
                     self._holder.close()
                 self._folder.close()

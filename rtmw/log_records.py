@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from rtmw.closing import Closing
 from rtmw.errors import LogError
@@ -67,8 +67,8 @@ class LogRecords(Closing, Generic[T]):
     """Iterates over the records of a log, as `Log.read` gives it.
 
     Without `follow` it ends where the log ended when `read` was called; with it, it waits for more until it is closed.
-    One thread iterates; `close` may be called from any.
-    Errors while iterating: LogDamaged, LogError, ClosedError; ValueError when no record begins at the given position.
+    `async for` does the same without a thread. One thread or task iterates; `close` may be called from any.
+    Errors while iterating: LogDamaged, LogError; ValueError when no record begins at the given position.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class LogRecords(Closing, Generic[T]):
     ) -> None:
         self._closed = True
         self._busy = Lock()
+        self._awaits = False
         self._decode = decode
         self._folder = folder.copy()
         earliest, self._end = folder.bounds()
@@ -129,6 +130,32 @@ class LogRecords(Closing, Generic[T]):
                 self._watch.wait()
         return None
 
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> LogRecord[T]:
+        """As `for`, and nothing else waits meanwhile. One task iterates."""
+        while True:
+            with self._busy:
+                record = self._take()
+                if record is None and self._watch is not None and not self._closed:
+                    self._end = self._folder.bounds()[1]
+                    record = self._take()
+                self._awaits = record is None and self._watch is not None and not self._closed
+            if record is not None:
+                return record
+            if not self._awaits or self._watch is None:
+                self.close()
+                raise StopAsyncIteration
+            from rtmw.log_aio import until_readable
+
+            try:
+                await until_readable(self._watch)
+            finally:
+                self._awaits = False
+                if self._closed:
+                    self.close()
+
     def _take(self) -> LogRecord[T] | None:
         found = None if self._closed else self._reader.next(self._end)
         if found is None:
@@ -147,6 +174,8 @@ class LogRecords(Closing, Generic[T]):
         if self._watch is not None:
             self._watch.wake()
         with self._busy:
+            if self._awaits:  # the task that waits has the descriptors in its loop, and closes them
+                return
             if self._watch is not None:
                 self._watch.close()
             self._reader.close()

@@ -37,6 +37,7 @@ LAYERS = (
         "rtmw.matching",
         "rtmw.durable_log",
         "rtmw.log_records",
+        "rtmw.log_aio",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net", "rtmw.record", "rtmw.replay"),

@@ -56,6 +56,10 @@ class Writer:
     def append_many(self, data: list[Buffer], wait: bool, /) -> list[tuple[int, int]]:
         """All of them, or none."""
 
+    def add_bell(self, descriptor: int, /) -> bool:
+        """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""
+
+    def remove_bell(self, descriptor: int, /) -> None: ...
     def wait(self, end: int, timeout: float | None, /) -> None: ...
     def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
         """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares

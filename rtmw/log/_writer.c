@@ -183,6 +183,21 @@ static PyObject *Writer_wait(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *Writer_add_bell(PyObject *object, PyObject *given)
+{
+    int descriptor = (int)PyLong_AsLong(given);
+    if (descriptor == -1 && PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(writer_add_bell(&((Writer *)object)->core, descriptor));
+}
+
+static PyObject *Writer_remove_bell(PyObject *object, PyObject *given)
+{
+    int descriptor = (int)PyLong_AsLong(given);
+    if (descriptor == -1 && PyErr_Occurred()) return NULL;
+    writer_remove_bell(&((Writer *)object)->core, descriptor);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Writer_counters(PyObject *object, PyObject *unused)
 {
     Writer *self = (Writer *)object;
@@ -245,6 +260,8 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
+                                       {"add_bell", Writer_add_bell, METH_O, NULL},
+                                       {"remove_bell", Writer_remove_bell, METH_O, NULL},
                                        {"counters", Writer_counters, METH_NOARGS, NULL},
                                        {"close", Writer_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

@@ -13,9 +13,8 @@ from rtmw.log import _log as core
 __all__ = ["Watch"]
 
 LOOK_AGAIN_S = 0.5
-"""A waiter looks by itself after so long."""
 WITHOUT_S = 0.005
-"""The same, where this user has as many inotify instances as the system allows."""
+"""Where this user has as many inotify instances as the system allows."""
 
 
 class Watch(Closing):
@@ -32,10 +31,23 @@ class Watch(Closing):
             if descriptor >= 0:
                 self._poll.register(descriptor, select.POLLIN)
 
+    @property
+    def descriptors(self) -> list[int]:
+        """Readable when something may have changed."""
+        return [descriptor for descriptor in (self._event, self._descriptor) if descriptor >= 0]
+
+    @property
+    def seconds(self) -> float:
+        """A waiter looks by itself after so long."""
+        return LOOK_AGAIN_S if self._descriptor >= 0 else WITHOUT_S
+
     def wait(self) -> None:
         """Until something may have changed. Look at the end after the watch was made, and again after each wait."""
-        seconds = LOOK_AGAIN_S if self._descriptor >= 0 else WITHOUT_S
-        self._poll.poll(seconds * 1000)
+        self._poll.poll(self.seconds * 1000)
+        self.drain()
+
+    def drain(self) -> None:
+        """What has been told is known: the descriptor is not readable any more."""
         if self._descriptor >= 0:
             with suppress(BlockingIOError):
                 os.read(self._descriptor, 65536)

@@ -1,0 +1,136 @@
+"""The durable log in asyncio: one eventfd a log and loop tells that something became durable; no thread waits.
+
+The flusher writes to the eventfd, and the loop wakes all whose records are on the disk by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from contextlib import suppress
+from typing import Any, Final
+
+from rtmw.errors import LimitReached
+from rtmw.log import Watch, Writer
+
+__all__ = ["Flushes", "until_readable"]
+
+
+LOOK_AGAIN_S: Final = 0.01
+"""An appender that waits for room looks by itself after so long."""
+
+
+class Flushes:
+    """What one event loop waits for of one writer. Of the loop's thread, but for `end`."""
+
+    def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
+        self._writer = writer
+        self._loop = loop
+        self._durable: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """In the order of their ends, which is that in which they were appended."""
+        self._room: list[asyncio.Future[None]] = []
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        if not writer.add_bell(self._descriptor):
+            os.close(self._descriptor)
+            raise LimitReached("eight event loops append to this log already; append from fewer at a time")
+        loop.add_reader(self._descriptor, self._look)
+
+    def serves(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return self._loop is loop
+
+    def leave_if_closed(self) -> bool:
+        """Its loop is closed, so nobody waits: the eventfd is given back."""
+        if not self._loop.is_closed():
+            return False
+        self._writer.remove_bell(self._descriptor)
+        os.close(self._descriptor)
+        return True
+
+    async def append(self, data: Any, labels: bytes | None, wait: bool) -> tuple[int, int]:
+        """Position and end of the record, which is on the disk if `wait`. Cancelled: it may be, or not."""
+        while True:
+            try:
+                position, end = self._writer.append(data, labels, False, 0.0)
+                break
+            except TimeoutError:
+                await self._until_room()
+        if wait:
+            await self._until(end)
+        return position, end
+
+    async def _until_room(self) -> None:
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._room.append(future)
+        timer = self._loop.call_later(LOOK_AGAIN_S, _finish, future, None)  # room may have come just before
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    async def _until(self, end: int) -> None:
+        if self._writer.durable >= end:
+            return
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._durable.append((end, future))
+        if self._writer.failed or self._writer.durable >= end:  # meanwhile
+            self._look()
+        await future
+
+    def _look(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._descriptor)
+        room, self._room = self._room, []
+        for future in room:
+            _finish(future, None)
+        durable = self._writer.durable
+        while self._durable and self._durable[0][0] <= durable:
+            _finish(self._durable.popleft()[1], None)
+        if self._writer.failed:
+            while self._durable:
+                end, future = self._durable.popleft()
+                _finish(future, self._failure(end))
+
+    def _failure(self, end: int) -> Exception | None:
+        try:
+            self._writer.wait(end, 0.0)
+        except Exception as error:
+            return error
+        return None
+
+    def end(self) -> None:
+        """The writer is closed: all is durable, or has failed. From any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._leave)
+        except RuntimeError:  # the loop is closed
+            os.close(self._descriptor)
+
+    def _leave(self) -> None:
+        self._look()
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+
+async def until_readable(watch: Watch) -> None:
+    """Until a watch may have something to tell."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(watch.seconds, _finish, future, None)
+    for descriptor in watch.descriptors:
+        loop.add_reader(descriptor, _finish, future, None)
+    try:
+        await future
+    finally:
+        timer.cancel()
+        for descriptor in watch.descriptors:
+            loop.remove_reader(descriptor)
+    watch.drain()
+
+
+def _finish(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,129 @@
+"""The durable log in asyncio: appends and readers wait without threads, and lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw import Durability
+
+
+def test_tasks_share_a_sync_and_no_thread_is_made(tmp_path: Path) -> None:
+    async def append_all(log: rtmw.Log[bytes]) -> list[rtmw.Appended]:
+        return await asyncio.gather(*(log.append_async(b"%d" % number, key=number) for number in range(300)))
+
+    with rtmw.Log(tmp_path / "log") as log:
+        before = threading.active_count()
+        answers = asyncio.run(append_all(log))
+        assert threading.active_count() == before
+        assert {answer.state for answer in answers} == {Durability.WRITTEN}
+        found = {record.position: record.key for record in log.read()}
+        assert found == {answer.position: number for number, answer in enumerate(answers)}
+        assert log.stats().batches < 300
+
+
+def test_more_than_a_batch_holds_waits_for_room(tmp_path: Path) -> None:
+    data = bytes(200_000)
+
+    async def append_all(log: rtmw.Log[bytes]) -> None:
+        await asyncio.gather(*(log.append_async(data) for _ in range(100)))
+
+    with rtmw.Log(tmp_path / "log", segment="8M") as log:
+        asyncio.run(append_all(log))
+        assert sum(len(record.data) for record in log.read()) == 100 * len(data)
+
+
+def test_one_event_loop_after_another_appends(tmp_path: Path) -> None:
+    with rtmw.Log(tmp_path / "log") as log:
+        for number in range(12):
+            asyncio.run(log.append_async(b"%d" % number))
+        assert [record.data for record in log.read()] == [b"%d" % number for number in range(12)]
+
+
+def test_without_sync_an_append_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+    async def append(log: rtmw.Log[bytes]) -> rtmw.Appended:
+        return await log.append_async(b"x")
+
+    with rtmw.Log(tmp_path / "log", sync=False) as log:
+        answer = asyncio.run(append(log))
+        assert answer.resolve(60) is Durability.WRITTEN
+
+
+def test_a_refusal_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
+    async def refused(log: rtmw.Log[bytes]) -> None:
+        with pytest.raises(rtmw.TypeMismatch):
+            await log.append_async("text")  # type: ignore[arg-type]
+        with pytest.raises(rtmw.MessageTooLarge):
+            await log.append_async(bytes(100_000))
+        await log.append_async(b"good")
+
+    with rtmw.Log(tmp_path / "log", segment="64K") as log:
+        asyncio.run(refused(log))
+        assert [record.data for record in log.read()] == [b"good"]
+
+
+def test_closing_the_log_answers_who_waits(tmp_path: Path) -> None:
+    async def append_and_close(log: rtmw.Log[bytes]) -> list[rtmw.Appended]:
+        tasks = [asyncio.create_task(log.append_async(b"x")) for _ in range(10)]
+        await asyncio.sleep(0)
+        log.close()
+        return await asyncio.gather(*tasks)
+
+    answers = asyncio.run(append_and_close(rtmw.Log(tmp_path / "log")))
+    assert len({answer.position for answer in answers}) == 10
+    with rtmw.Log(tmp_path / "log") as log:
+        assert len(list(log.read())) == 10
+
+
+def test_a_cancelled_append_harms_no_other(tmp_path: Path) -> None:
+    async def cancel_some(log: rtmw.Log[bytes]) -> None:
+        tasks = [asyncio.create_task(log.append_async(b"%d" % number)) for number in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(answer, rtmw.Appended) for answer in done[1::2])
+
+    with rtmw.Log(tmp_path / "log") as log:
+        asyncio.run(cancel_some(log))
+        found = [record.data for record in log.read()]
+        assert {b"%d" % number for number in range(1, 20, 2)} <= set(found)
+
+
+def test_a_follower_gets_each_record_while_tasks_append(tmp_path: Path) -> None:
+    async def follow(log: rtmw.Log[bytes]) -> list[object]:
+        with log.read(rtmw.Start.LATEST, follow=True) as records:
+            writing = asyncio.gather(*(log.append_async(bytes(500), key=number) for number in range(200)))
+            found: list[object] = []
+            async for record in records:
+                found.append(record.key)
+                if len(found) == 200:
+                    break
+            await writing
+            return found
+
+    with rtmw.Log(tmp_path / "log", segment="64K") as log:
+        assert sorted(map(str, asyncio.run(asyncio.wait_for(follow(log), 60)))) == sorted(map(str, range(200)))
+
+
+def test_without_following_the_iteration_ends(tmp_path: Path) -> None:
+    async def read(log: rtmw.Log[bytes]) -> list[bytes]:
+        return [record.data async for record in log.read()]
+
+    with rtmw.Log(tmp_path / "log") as log:
+        log.append_many([b"a", b"b"])
+        assert asyncio.run(read(log)) == [b"a", b"b"]
+
+
+def test_closing_ends_a_follower_that_waits(tmp_path: Path) -> None:
+    async def follow(log: rtmw.Log[bytes]) -> list[bytes]:
+        asyncio.get_running_loop().call_later(0.05, log.close)
+        return [record.data async for record in log.read(follow=True)]
+
+    log = rtmw.Log(tmp_path / "log")
+    log.append(b"only")
+    assert asyncio.run(asyncio.wait_for(follow(log), 60)) == [b"only"]
