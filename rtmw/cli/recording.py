@@ -22,7 +22,7 @@ from rtmw.recording.tools.check import check as check_recording
 from rtmw.recording.tools.copying import Progress, Written
 from rtmw.recording.tools.cut import Section
 from rtmw.recording.tools.cut import cut as cut_recording
-from rtmw.recording.tools.info import RecordingInfo, TopicInfo
+from rtmw.recording.tools.info import RecordingInfo, RunInfo, TopicInfo, run_of
 from rtmw.recording.tools.info import info as info_of
 from rtmw.recording.tools.merge import merge as merge_recordings
 from rtmw.recording.tools.recover import Lost, Recovered
@@ -34,9 +34,9 @@ TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 
 
 def info(arguments: argparse.Namespace) -> int:
-    """Show what is in each recording; status 1 if one of them is none."""
-    status = 0
-    with _working("look into") as (found, _):
+    """Show what is in each recording, and in all of them as one run; status 1 if one of them is none."""
+    status, known = 0, list[RecordingInfo]()
+    with working("look into") as (found, _):
         for path in found(arguments.paths):
             try:
                 facts = info_of(path)
@@ -44,17 +44,20 @@ def info(arguments: argparse.Namespace) -> int:
                 print(f"rtmw: {_sentence(error) if isinstance(error, OSError) else error}", file=sys.stderr)
                 status = 1
                 continue
+            known.append(facts)
             if arguments.json:
                 show_json({**asdict(facts), "path": str(path), "seconds": facts.seconds})
             else:
                 _show_info(facts)
+        if len(known) > 1:
+            _show_run(run_of(known), arguments.json)
     return status
 
 
 def check(arguments: argparse.Namespace) -> int:
     """Status 1 if one of the recordings is damaged or not complete."""
     status = 0
-    with _working("checked") as (found, progress):
+    with working("checked") as (found, progress):
         for path in found(arguments.paths):
             checked = check_recording(path, progress)
             status |= not checked.is_whole
@@ -67,7 +70,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 def recover(arguments: argparse.Namespace) -> int:
     """Status 0 also when something was lost: what, is said."""
-    with _working("recovered") as (_, progress):
+    with working("recovered") as (_, progress):
         source = find_recording(arguments.path)
         chosen = Path(arguments.output) if arguments.output else recovered_of(source)
         recovered = recover_recording(source, None if arguments.in_place else chosen, progress)
@@ -79,21 +82,23 @@ def recover(arguments: argparse.Namespace) -> int:
 
 
 def cut(arguments: argparse.Namespace) -> int:
-    with _working("cut") as (_, progress):
-        written = cut_recording(find_recording(arguments.path), Path(arguments.output), section_of(arguments), progress)
+    with working("cut") as (_, progress):
+        target, section = Path(arguments.output), section_of(arguments)
+        written = cut_recording(find_recording(arguments.path), target, section, progress, arguments.compression)
     return _say_written(arguments, written)
 
 
 def merge(arguments: argparse.Namespace) -> int:
-    with _working("merged") as (found, progress):
-        written = merge_recordings(found(arguments.paths), Path(arguments.output), progress)
+    with working("merged") as (found, progress):
+        paths, target, section = found(arguments.paths), Path(arguments.output), section_of(arguments)
+        written = merge_recordings(paths, target, progress, section, arguments.compression)
     return _say_written(arguments, written)
 
 
 def export(arguments: argparse.Namespace) -> int:
     from rtmw.recording.tools.export import export_lines, export_parquet  # which needs pyarrow
 
-    with _working("exported") as (found, progress):
+    with working("exported") as (found, progress):
         paths, section = found(arguments.paths), section_of(arguments)
         if arguments.parquet:
             by_topic = export_parquet(paths, Path(arguments.parquet), section, progress)
@@ -147,7 +152,7 @@ Find = Callable[[list[str]], list[Path]]
 
 
 @contextmanager
-def _working(what: str) -> Generator[tuple[Find, Progress]]:
+def working(what: str) -> Generator[tuple[Find, Progress]]:
     """Errors of the system in one sentence; on a terminal, how far it is."""
     with line() as shown:
         try:
@@ -169,14 +174,13 @@ def _sentence(error: OSError) -> str:
 
 
 def _show_info(facts: RecordingInfo) -> None:
-    began = datetime.fromtimestamp(facts.start_ns / 1e9, UTC).isoformat(sep=" ", timespec="milliseconds")
     messages = counted(facts.messages, "message")
     ratio = f", {facts.uncompressed / facts.size:.1f} : 1" if facts.size and facts.uncompressed else ""
     each = ", and each message by itself: zstd" if facts.compresses_messages else ""
     lines = [
         f"{facts.path}: {size(facts.size)}, {messages}, {counted(facts.topic_count, 'topic')}",
         f"recorded by {facts.library or 'nobody knows what'}" + (f" on {facts.host}" if facts.host else ""),
-        f"from {began}, for {duration(facts.seconds)}" if facts.messages else "without a message",
+        f"from {_moment(facts.start_ns)}, for {duration(facts.seconds)}" if facts.messages else "without a message",
         f"{counted(facts.chunks, 'chunk')}, {facts.compression}{ratio}{each}",
     ]
     if facts.failed:
@@ -197,6 +201,25 @@ def _show_info(facts: RecordingInfo) -> None:
 
 def _type(topic: TopicInfo) -> str:
     return f"{topic.type}, version {topic.version} of {topic.versions}" if topic.versions > 1 else topic.type
+
+
+def _show_run(run: RunInfo, as_json: bool) -> None:
+    if as_json:
+        show_json({"run": {**asdict(run), "seconds": run.seconds}})
+        return
+    lines = [
+        f"in all: {counted(run.files, 'file')}, {size(run.size)}, {counted(run.messages, 'message')}, "
+        f"{counted(run.topic_count, 'topic')}, {counted(run.chunks, 'chunk')}",
+        f"from {_moment(run.start_ns)}, for {duration(run.seconds)}" if run.messages else "without a message",
+    ]
+    if run.incomplete:
+        lines.append(f"not complete: {counted(run.incomplete, 'file')}")
+    rows: list[list[Cell]] = [[t.topic, t.type, t.messages, t.rate, _missing(t)] for t in run.topics]
+    show(Table("\n".join(lines), TOPIC_COLUMNS, rows))
+
+
+def _moment(stamp_ns: int) -> str:
+    return datetime.fromtimestamp(stamp_ns / 1e9, UTC).isoformat(sep=" ", timespec="milliseconds")
 
 
 def _missing(topic: TopicInfo) -> str | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 
 def add_commands(commands: Any) -> None:
-    """`rtmw recording info|check|recover|cut|merge|export`."""
-    parser = commands.add_parser("recording", help="look into recordings, repair, cut, merge and export them")
+    """`rtmw recording info|check|recover|cut|merge|export|sql`."""
+    parser = commands.add_parser("recording", help="look into recordings, ask, repair, cut, merge and export them")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
     _many(_add(kinds, "info", "show what is in recordings, from their index"))
     _many(_add(kinds, "check", "read all of recordings, and compare it with every CRC and index; status 1: damaged"))
@@ -18,11 +18,15 @@ def add_commands(commands: Any) -> None:
     parser = _add(kinds, "cut", "write some topics, or some time, of a recording as a new one")
     _one(parser)
     _section(parser)
+    _compression(parser)
     _output(parser)
     parser = _add(kinds, "merge", "write several recordings as one, in the order of their times")
     _many(parser)
+    _section(parser)
+    _compression(parser)
     _output(parser)
     _add_export(kinds)
+    _add_sql(kinds)
 
 
 def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
@@ -33,7 +37,8 @@ def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:
-    status: int = getattr(import_module("rtmw.cli.recording"), name)(arguments)
+    home = "rtmw.cli.sql" if name == "sql" else "rtmw.cli.recording"
+    status: int = getattr(import_module(home), name)(arguments)
     return status
 
 
@@ -55,6 +60,13 @@ def _add_export(kinds: Any) -> None:
     form.add_argument("--jsonl", metavar="FILE", help="one JSON object a message; - for standard output")
 
 
+def _add_sql(kinds: Any) -> None:
+    parser = _add(kinds, "sql", "ask recordings in SQL, with DuckDB: each topic is a table")
+    parser.add_argument("query", metavar="QUERY", help="""as 'SELECT max(rpm) FROM "pump/speed" WHERE rpm > 3000'""")
+    _many(parser)
+    parser.add_argument("--explain", action="store_true", help="also say on stderr how much was read and skipped")
+
+
 def _one(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
 
@@ -67,6 +79,10 @@ def _section(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
     parser.add_argument("--start", type=float, metavar="SECONDS", help="since the recording began")
     parser.add_argument("--end", type=float, metavar="SECONDS", help="likewise; default: to its end")
+
+
+def _compression(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--compression", choices=("lz4", "zstd", "none"), help="default: as it was")
 
 
 def _output(parser: argparse.ArgumentParser) -> None:

@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders or patterns, played as one")
     parser.add_argument("--rate", type=rate, default=1.0, metavar="N", help="times real time; max: as fast as taken")
     parser.add_argument("--start", type=moment, metavar="MOMENT", help="seconds since it began, or date and time (UTC)")
+    parser.add_argument("--start-offset", type=moment, dest="start", metavar="SECONDS", help="--start, as rosbag2 says")
     parser.add_argument("--end", type=moment, metavar="MOMENT", help="likewise; default: to the end")
     parser.add_argument("--loop", action="store_true", help="again and again")
     parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all, but those of rtmw itself")

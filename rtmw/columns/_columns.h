@@ -2,6 +2,7 @@
  *
  *   _columns.c   the module      _memory.c   Memory, and rows that are lent
  *   _program.c   Program         _decode.c   from payloads to columns            _encode.c   and back
+ *   _ranges.c    from payloads to the least and the largest number of each column
  */
 #ifndef RTMW_COLUMNS_GLUE_H
 #define RTMW_COLUMNS_GLUE_H
@@ -38,11 +39,21 @@ PyObject *memory_of(struct module_state *state, void *place, uint64_t size);
 bool borrow(PyObject *const *given, struct lent *lent);
 void give_back(struct lent *lent);
 
+/* All rows into columns. False: one is damaged, and that is not permitted, or no memory; build->fault says which. */
+struct outcome {
+    uint64_t damaged; /* rows */
+    uint64_t first;   /* of them */
+    uint32_t failed;  /* op */
+    char reason[COLUMN_REASON];
+};
+bool decode_rows(struct column_build *build, const struct column_rows *rows, bool permissive, struct outcome *outcome);
+
 /* Methods of Program, and a function of the module; see _columns.pyi. */
 PyObject *Program_decode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
                          PyObject *names);
 PyObject *Program_encode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
                          PyObject *names);
+PyObject *Program_ranges(PyObject *object, PyObject *const *args, Py_ssize_t count);
 PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

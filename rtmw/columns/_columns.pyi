@@ -49,6 +49,11 @@ class Program:
     def decode(
         self, data: Buffer, position: Buffer, size: Buffer, permissive: bool, /
     ) -> tuple[list[_Parts] | None, int, int, int, str]: ...
+    def ranges(self, data: Buffer, position: Buffer, size: Buffer, wanted: Buffer, /) -> bytes | None:
+        """Of each column that is wanted (u4 op, u4 kind: its place among `int8` ... `double`) a byte that says whether
+        there is a range, and the least and the largest number, of 8 bytes each. None: a payload is damaged.
+        """
+
     def encode(
         self,
         header: int,

@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-struct outcome {
-    uint64_t damaged; /* rows */
-    uint64_t first;   /* of them */
-    uint32_t failed;  /* op */
-    char reason[COLUMN_REASON];
-};
-
 static void note(struct outcome *outcome, const struct column_build *build, uint64_t row)
 {
     if (outcome->damaged++) return;
@@ -18,9 +11,7 @@ static void note(struct outcome *outcome, const struct column_build *build, uint
     memcpy(outcome->reason, build->reason, sizeof outcome->reason);
 }
 
-/* False: out of memory or too large, or damaged and that is not permitted. */
-static bool decode_rows(struct column_build *build, const struct column_rows *rows, bool permissive,
-                        struct outcome *outcome)
+bool decode_rows(struct column_build *build, const struct column_rows *rows, bool permissive, struct outcome *outcome)
 {
     if (column_decode_fixed(build, rows)) return true;
     for (uint64_t i = 0; i < rows->count; i++) {

@@ -96,6 +96,8 @@ static PyMethodDef Program_methods[] = {
      "decode(data, position, size, permissive) -> (columns | None, damaged, first, op, reason)"},
     {"encode", (PyCFunction)(void (*)(void))Program_encode, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
      "encode(header, rows, sources) -> ((data, position, size) | None, row, op, reason)"},
+    {"ranges", (PyCFunction)(void (*)(void))Program_ranges, METH_FASTCALL,
+     "ranges(data, position, size, wanted) -> ranges | None"},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot Program_slots[] = {{Py_tp_new, Program_new},

@@ -121,6 +121,32 @@ bool column_decode(struct column_build *build, const uint8_t *payload, size_t si
 /* All rows at once, if the type is numbers at fixed places and the rows are whole; false: nothing has been done. */
 bool column_decode_fixed(struct column_build *build, const struct column_rows *rows);
 
+/* What the numbers of a column are. */
+enum column_number {
+    COLUMN_INT8,
+    COLUMN_INT16,
+    COLUMN_INT32,
+    COLUMN_INT64,
+    COLUMN_UINT8,
+    COLUMN_UINT16,
+    COLUMN_UINT32,
+    COLUMN_UINT64,
+    COLUMN_FLOAT,
+    COLUMN_DOUBLE,
+};
+
+/* The least and the largest, as a number of 64 bits of the same kind. */
+struct column_range {
+    union {
+        int64_t signed_number;
+        uint64_t unsigned_number;
+        double real;
+    } least, most;
+};
+
+/* False: there is no number, or one that is none (NaN), which no range has. */
+bool column_range(enum column_number number, const void *column, uint64_t count, struct column_range *range);
+
 /* A column to read from: an Arrow array, whose first row is `offset`. Of a bitmask and of an enumeration: numbers of 8
  * bytes, of booleans: of one. */
 struct column_source {

@@ -203,6 +203,17 @@ static PyObject *Chunk_channels(PyObject *self, PyObject *unused)
     return list;
 }
 
+static PyObject *Chunk_places(PyObject *self, PyObject *unused)
+{
+    struct chunk *core = chunk_core(self);
+    Py_ssize_t bytes = (Py_ssize_t)(core->count * sizeof(int64_t));
+    PyObject *position = PyBytes_FromStringAndSize(NULL, bytes), *size = PyBytes_FromStringAndSize(NULL, bytes);
+    (void)unused;
+    if (position && size)
+        chunk_write_places(core, (int64_t *)PyBytes_AS_STRING(position), (int64_t *)PyBytes_AS_STRING(size));
+    return Py_BuildValue("NN", position, size); /* which drops the other if one is NULL */
+}
+
 static PyObject *Chunk_side(PyObject *self, PyObject *unused)
 {
     struct chunk *core = chunk_core(self);
@@ -290,12 +301,17 @@ static PyObject *Chunk_size(PyObject *self, void *unused)
     return PyLong_FromSize_t(chunk_core(self)->used);
 }
 
-static PyMethodDef Chunk_methods[] = {
-    {"is_full_for", Chunk_is_full_for, METH_O, NULL}, {"append", Chunk_append, METH_VARARGS, NULL},
-    {"extend", Chunk_extend, METH_VARARGS, NULL},     {"prepend", Chunk_prepend, METH_O, NULL},
-    {"clear", Chunk_clear, METH_NOARGS, NULL},        {"indexes", Chunk_indexes, METH_NOARGS, NULL},
-    {"channels", Chunk_channels, METH_NOARGS, NULL},  {"side", Chunk_side, METH_NOARGS, NULL},
-    {"latest", Chunk_latest, METH_O, NULL},           {NULL, NULL, 0, NULL}};
+static PyMethodDef Chunk_methods[] = {{"is_full_for", Chunk_is_full_for, METH_O, NULL},
+                                      {"append", Chunk_append, METH_VARARGS, NULL},
+                                      {"extend", Chunk_extend, METH_VARARGS, NULL},
+                                      {"prepend", Chunk_prepend, METH_O, NULL},
+                                      {"places", Chunk_places, METH_NOARGS, NULL},
+                                      {"clear", Chunk_clear, METH_NOARGS, NULL},
+                                      {"indexes", Chunk_indexes, METH_NOARGS, NULL},
+                                      {"channels", Chunk_channels, METH_NOARGS, NULL},
+                                      {"side", Chunk_side, METH_NOARGS, NULL},
+                                      {"latest", Chunk_latest, METH_O, NULL},
+                                      {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef Chunk_attributes[] = {{"address", Chunk_address, NULL, NULL, NULL},
                                          {"start_ns", Chunk_start, NULL, NULL, NULL},

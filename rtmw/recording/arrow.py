@@ -43,7 +43,8 @@ def metadata(name: str, batch: Batch) -> pa.Array:
         case "expires":
             return _times(batch.expires, batch.expires == 0)
         case "sequence" | "publisher":
-            return pa.array(getattr(batch, name).view(np.int64))
+            numbers = np.require(getattr(batch, name), requirements="A")  # they may lie at any byte of a record
+            return pa.array(numbers.view(np.int64))
         case "priority":
             return pa.array(batch.priority.astype(np.int8))
         case _:

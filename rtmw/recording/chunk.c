@@ -160,6 +160,19 @@ void chunk_write_indexes(struct chunk *c, uint8_t *to)
         c->channels[i].index_offset -= INDEX_HEAD + (uint64_t)c->channels[i].count * INDEX_ENTRY;
 }
 
+void chunk_write_places(const struct chunk *c, int64_t *position, int64_t *size)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < c->channel_count; at += c->channels[i++].count) c->channels[i].place = at;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct chunk_row *row = &c->rows[i];
+        uint64_t place = c->channels[c->of_channel[row->channel] - 1].place++, length;
+        memcpy(&length, c->records + row->offset + 1, 8);
+        position[place] = (int64_t)(row->offset + MESSAGE_HEAD);
+        size[place] = (int64_t)(length - (MESSAGE_HEAD - 9));
+    }
+}
+
 size_t chunk_side_size(const struct chunk *c) { return c->count * SIDE_ROW; }
 
 void chunk_write_side(const struct chunk *c, uint8_t *to)

@@ -23,6 +23,7 @@ struct chunk_channel {
     uint32_t count;
     uint16_t channel;
     uint64_t index_offset; /* of its message index record, behind the chunk record */
+    uint64_t place;        /* while places are written: where its next one goes */
 };
 
 struct chunk {
@@ -50,6 +51,8 @@ bool chunk_prepend(struct chunk *, const void *records, size_t size);
 size_t chunk_indexes_size(const struct chunk *);
 /* The message index records, in the order in which the channels appear; sets index_offset of each channel. */
 void chunk_write_indexes(struct chunk *, uint8_t *to);
+/* Where each payload lies in the records, and its size, channel by channel in the order in which they appear. */
+void chunk_write_places(const struct chunk *, int64_t *position, int64_t *size);
 size_t chunk_side_size(const struct chunk *);
 /* The columns of the side record: sequence without its low 32 bits, publisher, expires, priority, flags. */
 void chunk_write_side(const struct chunk *, uint8_t *to);

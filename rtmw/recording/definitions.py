@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from itertools import count
 
 from rtmw.recording import records
+from rtmw.recording.contents import TYPE_KEY
 
 __all__ = ["Definitions"]
 
@@ -22,6 +25,8 @@ class Definitions:
         self.profile = profile
         self.schemas: dict[int, bytes] = {}
         self.channels: dict[int, bytes] = {}
+        self.types: dict[int, bytes] = {}
+        """Descriptions of the types of CDR payloads, by channel."""
         self._schema_of: dict[int, int] = {}
         self._schema_numbers: dict[tuple[str, str, bytes], int] = {}
         self._channel_numbers: dict[bytes, int] = {}
@@ -46,6 +51,9 @@ class Definitions:
         self.channels[number] = records.channel(number, schema_id, topic, message_encoding, metadata)
         self._channel_numbers.setdefault(key, number)
         self._schema_of[number] = schema_id
+        if message_encoding == "cdr" and TYPE_KEY in metadata:
+            with suppress(ValueError):  # others may write anything under this key
+                self.types[number] = base64.b64decode(metadata[TYPE_KEY], validate=True)
         return number
 
     def of(self, channels: Iterable[int], but: Container[bytes]) -> list[bytes]:

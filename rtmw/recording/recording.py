@@ -21,8 +21,10 @@ from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
 from rtmw.recording.message_compression import compressed_rows, decompressed
+from rtmw.recording.ranges import Ranges, read_ranges
 from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
 from rtmw.recording.side import read_side
+from rtmw.recording.tabular import Tabular
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.walk import Walk
 from rtmw.types import MessageType
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 Topics = str | Collection[str] | None
 
 
-class Recording:
+class Recording(Tabular):
     """An MCAP file, of rtmw or of others; complete, still growing, or cut off.
 
     with Recording("plant.mcap") as recording:
@@ -283,6 +285,12 @@ class Recording:
     def missed(self, chunk: Chunk) -> tuple[Missed, ...]:
         """What the recorder did not get since the chunk before; no message is read. Raises RecordingDamaged."""
         return read_side(self._file, chunk, chunk.message_count, self.header.is_ours).missed
+
+    def ranges(self, chunk: Chunk) -> Ranges:
+        """The least and the largest value of each number in a chunk, by channel, as far as the file says it; no message
+        is read. Raises RecordingDamaged.
+        """
+        return read_ranges(self._file, chunk)
 
     def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:
         """Messages of these topics with start_ns <= log time < end_ns, chunk by chunk, in the order of the file."""

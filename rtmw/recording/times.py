@@ -8,6 +8,10 @@ from typing import Final
 UNSET_NS: Final = (1 << 63) - 1
 """Stands for a time from 2^63 on, which no clock shows: the writer did not set it. It is the latest time."""
 
+Time = datetime | str | int
+"""A datetime, a text such as 2026-11-22T08:30:00.5 (both of UTC, if they do not say), or nanoseconds since 1970."""
+
+EXPECTED: Final = "a time such as 2026-11-22T08:30:00.5, or nanoseconds since 1970"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -20,3 +24,17 @@ def nanoseconds(time: datetime) -> int:
     """Since 1970; a time without a zone is UTC."""
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def time_ns(time: Time) -> int:
+    """Nanoseconds since 1970. Raises ValueError, which says what was expected."""
+    if isinstance(time, datetime):
+        return nanoseconds(time)
+    if isinstance(time, str) and not time.isdecimal():
+        try:
+            return nanoseconds(datetime.fromisoformat(time))
+        except ValueError:
+            raise ValueError(EXPECTED) from None
+    if isinstance(time, (bool, float)):  # seconds since it began, as in a replay? They would be nanoseconds here
+        raise ValueError(EXPECTED)
+    return int(time)

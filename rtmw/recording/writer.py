@@ -16,6 +16,7 @@ from rtmw.recording.contents import Attachment
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.output import End, Output
 from rtmw.recording.packing import Packing, pack
+from rtmw.recording.ranges import ranges_record
 from rtmw.recording.records import Opcode
 from rtmw.recording.summary import Group, Summary
 
@@ -230,7 +231,9 @@ class RecordingWriter:
         if definitions:
             chunk.prepend(b"".join(definitions))
         with memoryview(chunk) as data:
-            parts, entry = pack(chunk, data, self._packing, self._output.end.position, self._missed)
+            position = self._output.end.position
+            parts, entry = pack(chunk, data, self._packing, position, self._missed)
+            parts.append(ranges_record(chunk, data, position, self.definitions.types))
             self._undo = self._output.end, len(self._summary)
             self._output.append(*parts)
         counts = tuple((number, count) for number, count, _ in chunk.channels())

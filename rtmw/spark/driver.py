@@ -11,16 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtmw.errors import NotInstalled
+from rtmw.recording.optional import needed
 from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
 from rtmw.spark.workers import prepare_workers, source_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-MISSING = """{what} is not installed, which rtmw.spark needs. Install it with:
-    pip install 'rtmw[spark]'"""
 
 ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -39,13 +36,8 @@ UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_
 
 def require_pyspark() -> None:
     """NotInstalled names what is missing, and the command that installs it."""
-    for module, needed in (("pyspark", "PySpark"), ("pyarrow", "PyArrow"), ("pandas", "pandas")):
-        try:
-            __import__(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-            raise NotInstalled(MISSING.format(what=needed)) from error
+    for module, package in (("pyspark", "PySpark"), ("pyarrow", "PyArrow"), ("pandas", "pandas")):
+        needed(module, package, "spark", "rtmw.spark")
 
 
 def sensible_memory() -> str:

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from rtmw.recording.frames import scan
 from rtmw.recording.times import nanoseconds
 
 TIMES: Final = {"log_time": 1000, "log_time_ns": 1}
@@ -39,11 +40,9 @@ _TEXTS: Final[dict[type, Callable[[str, Any], bool]]] = {
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(scan.Selection):
     """Rows that are wanted: start_ns <= log time < end_ns, and all conditions on topics hold."""
 
-    start_ns: int | None = None
-    end_ns: int | None = None
     topics: tuple[Filter, ...] = ()
 
     def wants(self, topic: str) -> bool:

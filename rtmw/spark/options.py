@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from rtmw.recording.times import nanoseconds
+from rtmw.recording.times import nanoseconds, time_ns
 from rtmw.spark.files import is_there
 from rtmw.types import resolve
 from rtmw.units import some_bytes
@@ -93,16 +93,6 @@ def _boolean(text: str) -> bool:
     return BOOLEANS[text.lower()]
 
 
-def _time(text: str) -> int:
-    """Nanoseconds since 1970, or a time as ISO 8601 has it, which is UTC if it does not say."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        return nanoseconds(datetime.fromisoformat(text))
-    except ValueError:
-        raise ValueError("a time such as 2026-11-22T08:30:00.5, or nanoseconds since 1970") from None
-
-
 def _bytes(text: str) -> int:
     try:
         return some_bytes(text)
@@ -128,8 +118,8 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "unsigned64": ("unsigned", _one_of("decimal", "long")),
     "carried": ("carried", _boolean),
     "incomplete": ("incomplete", _one_of("warn", "read", "fail")),
-    "start": ("start_ns", _time),
-    "end": ("end_ns", _time),
+    "start": ("start_ns", time_ns),
+    "end": ("end_ns", time_ns),
     "pushdown": ("pushdown", _boolean),
     "partition_bytes": ("partition_bytes", _bytes),
 }

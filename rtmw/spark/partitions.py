@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from rtmw.recording import Chunk
+from rtmw.recording import Chunk, Recording
+from rtmw.recording.frames.extent import Extent, extent_of
+from rtmw.recording.frames.scan import Run, Stream
 from rtmw.spark.filters import Selection
-from rtmw.spark.survey import Stream, Surveyed
+from rtmw.spark.survey import Surveyed
+
+if TYPE_CHECKING:
+    from rtmw.recording.frames.pruning import Pruning
 
 SMALLEST, LARGEST = 4 << 20, 64 << 20
 """Bytes of a partition that is not said how large to be."""
@@ -19,32 +24,6 @@ OPENING = 64 << 10
 """Bytes that a task reads in the time that it takes to open another file."""
 WAVES = 4
 """Tasks a processor, so that an early one does not wait for a late one for long."""
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How much of recordings: chunks, messages in them, and bytes as they lie in the file."""
-
-    chunks: int = 0
-    messages: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: Extent) -> Extent:
-        return Extent(self.chunks + other.chunks, self.messages + other.messages, self.bytes + other.bytes)
-
-
-def extent_of(chunks: Iterable[Chunk]) -> Extent:
-    listed = [*chunks]
-    return Extent(len(listed), sum(c.message_count for c in listed), sum(c.size for c in listed))
-
-
-@dataclass(frozen=True)
-class Run:
-    """Chunks of a recording, each with the number of its first message in the file, and what its channels are."""
-
-    path: Path
-    chunks: tuple[tuple[Chunk, int], ...]
-    streams: dict[int, Stream]
 
 
 class Partition(InputPartition):
@@ -60,9 +39,11 @@ class Partition(InputPartition):
         return extent_of(chunk for run in self.runs for chunk, _ in run.chunks)
 
 
-def partitions_of(surveyed: list[Surveyed], selection: Selection, target: int | None) -> list[Partition]:
-    """At least one partition. `target`: bytes of messages in each."""
-    chosen = [(one, [*wanted_chunks(one, selection)]) for one in surveyed]
+def partitions_of(
+    surveyed: list[Surveyed], selection: Selection, target: int | None, pruning: Pruning | None = None
+) -> list[Partition]:
+    """At least one partition. `target`: bytes of messages in each. `pruning`: a condition that all rows meet."""
+    chosen = [(one, pruned(one, [*wanted_chunks(one, selection)], pruning)) for one in surveyed]
     total = sum(OPENING * bool(found) + sum(c.uncompressed_size for c, _ in found) for _, found in chosen)
     size = target or sensible(total)
     runs = [run for one, found in chosen for run in runs_of(one, found, selection, size)]
@@ -97,15 +78,17 @@ def wanted_chunks(one: Surveyed, selection: Selection) -> Iterator[tuple[Chunk, 
     """Chunks that may have rows, each with the number of its first message in the file."""
     streams, first = wanted_streams(one, selection), 0
     for chunk in one.chunks:
-        if not streams.keys().isdisjoint(chunk.counts) and _overlaps(chunk, selection):
+        if not streams.keys().isdisjoint(chunk.counts) and selection.overlaps(chunk):
             yield chunk, first
         first += chunk.message_count
 
 
-def _overlaps(chunk: Chunk, selection: Selection) -> bool:
-    late = selection.end_ns is not None and chunk.start_ns >= selection.end_ns
-    early = selection.start_ns is not None and chunk.end_ns < selection.start_ns
-    return not late and not early
+def pruned(one: Surveyed, found: list[tuple[Chunk, int]], pruning: Pruning | None) -> list[tuple[Chunk, int]]:
+    """Chunks that may have rows for which the condition is true."""
+    if pruning is None or not found:
+        return found
+    with Recording(one.path) as recording:
+        return [*pruning.kept(recording, found, one.streams)]
 
 
 def _others(one: Surveyed, found: list[tuple[Chunk, int]]) -> Iterator[Chunk]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rtmw.spark.partitions import Extent, Partition
+from rtmw.recording.frames.extent import Extent, share_of
+from rtmw.spark.partitions import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,12 +38,8 @@ class Scanned:
         return Scanned(self.partitions + other.partitions, self.read + other.read, self.skipped + other.skipped)
 
     def __str__(self) -> str:
-        chunks, size = self.read.chunks + self.skipped.chunks, self.read.bytes + self.skipped.bytes
-        share = self.read.bytes / size if size else 0.0
-        return (
-            f"{self.read.chunks} of {chunks} chunks, {self.read.bytes} of {size} bytes ({share:.1%}), "
-            f"in {self.partitions} partition{'' if self.partitions == 1 else 's'}"
-        )
+        tasks = f"{self.partitions} partition{'' if self.partitions == 1 else 's'}"
+        return f"{share_of(self.read, self.skipped)}, in {tasks}"
 
 
 def scanned(frame: DataFrame) -> Scanned:

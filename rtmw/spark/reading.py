@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Unpack
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark.sql import DataFrame
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
+from rtmw.recording.frames.expressions import all_of
+from rtmw.recording.frames.layout import Layout
+from rtmw.recording.frames.pruning import Pruning
 from rtmw.spark.driver import register, session
-from rtmw.spark.options import ReadKeywords, keyword_options
+from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options
 from rtmw.spark.partitions import Partition, partitions_of
 from rtmw.spark.planned import Scanned, name_of
-from rtmw.spark.scan import Scan
-from rtmw.spark.source import scan_of, schema_of
-from rtmw.spark.survey import survey
+from rtmw.spark.rowset import Rowset
+from rtmw.spark.scan import TaskScan
+from rtmw.spark.source import layout_for, scan_of, schema_of
+from rtmw.spark.survey import Surveyed, survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,19 +51,54 @@ def read(
     paths = [path] if isinstance(path, str | os.PathLike) else path
     chosen = keyword_options([os.fspath(one) for one in paths], options)
     running = session() if spark is None else register(spark)
-    surveyed = survey(chosen)
-    schema = schema_of(chosen, surveyed)
-    scan = scan_of(chosen, surveyed, schema)
-    partitions = partitions_of(surveyed, scan.selection, chosen.partition_bytes)
-    groups = [partitions[first : first + MOST_TASKS] for first in range(0, len(partitions), MOST_TASKS)]
-    frames = [running.range(0, len(group), 1, len(group)).mapInArrow(Tasks(scan, group), schema) for group in groups]
-    return reduce(DataFrame.unionAll, frames)
+    reading = Reading(running, chosen, survey(chosen))
+    frame = reading.frame()
+    return Rowset.of(frame, reading) if isinstance(frame, ClassicFrame) else frame
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a DataFrame reads."""
+
+    spark: SparkSession
+    options: ReadOptions
+    surveyed: list[Surveyed]
+    condition: Any = None
+    """An expression of pyarrow.compute, which is true of all rows that are looked at."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        return layout_for(self.options, self.surveyed)
+
+    @property
+    def fields(self) -> dict[str, pa.Field]:
+        return {name: column.field for name, column in self.layout.columns.items()}
+
+    def narrowed(self, names: tuple[str, ...], condition: Any) -> tuple[Reading, DataFrame]:
+        """Only these columns; no columns at all would be the usual ones, so one stays."""
+        known = all_of(one for one in (self.condition, condition) if one is not None)
+        options = replace(self.options, columns=names or self.options.columns or self.layout.usual[:1])
+        narrower = replace(self, options=options, condition=known)
+        return narrower, narrower.frame()
+
+    def frame(self) -> DataFrame:
+        schema = schema_of(self.options, self.surveyed)
+        scan = scan_of(self.options, self.surveyed, schema)
+        pruning = None
+        if self.condition is not None:
+            pruning = Pruning(self.layout, scan.descriptions, scan.unsigned, self.condition)
+        partitions = partitions_of(self.surveyed, scan.selection, self.options.partition_bytes, pruning)
+        groups = [partitions[first : first + MOST_TASKS] for first in range(0, len(partitions), MOST_TASKS)]
+        frames = [
+            self.spark.range(0, len(group), 1, len(group)).mapInArrow(Tasks(scan, group), schema) for group in groups
+        ]
+        return reduce(DataFrame.unionAll, frames)
 
 
 class Tasks:
     """What a task does with its number. It is pickled for all tasks, and opens its own partition only."""
 
-    def __init__(self, scan: Scan, partitions: Sequence[Partition]) -> None:
+    def __init__(self, scan: TaskScan, partitions: Sequence[Partition]) -> None:
         self._scan = scan
         self._partitions = [pickle.dumps(partition) for partition in partitions]
         self.__name__ = name_of(Scanned.of(partitions))

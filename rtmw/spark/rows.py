@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rtmw.recording.frames.layout import METADATA
 from rtmw.spark.delivery import Delivery
-from rtmw.spark.schema import METADATA
 
 if TYPE_CHECKING:
     import pyarrow as pa

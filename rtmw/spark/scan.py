@@ -1,151 +1,38 @@
-"""Chunks to record batches, in a task: never a Python object for a message."""
+"""The rows of partitions, in a task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from rtmw import columns
-from rtmw.columns import payload_array
-from rtmw.columns.rows import Rows
 from rtmw.errors import ValueMismatch
-from rtmw.recording import Batch, Recording, arrow
-from rtmw.recording.batch import CARRIED, within
+from rtmw.recording import Recording
+from rtmw.recording.frames.scan import Run, Scan
 from rtmw.spark.filters import Selection
-from rtmw.spark.options import ReadOptions
-from rtmw.spark.partitions import Partition, Run
-from rtmw.spark.schema import Column, unsigned_of
+from rtmw.spark.partitions import Partition
 from rtmw.spark.worker import settle
 
 if TYPE_CHECKING:
-    Rowset = np.ndarray[Any, np.dtype[Any]]
+    import pyarrow as pa
 
-DAMAGED = '{where}: {error}. With .option("mode", "PERMISSIVE") it is a row without members, with "DROPMALFORMED" none'
+ADVICE = 'With .option("mode", "PERMISSIVE") it is a row without members, with "DROPMALFORMED" none'
 
 
 @dataclass(frozen=True)
-class Scan:
-    """How chunks become rows. Goes to every task, so it is small."""
+class TaskScan(Scan):
+    """How chunks become rows of Spark. Its schema is as Spark wants it."""
 
-    options: ReadOptions
-    columns: tuple[Column, ...]
-    schema: pa.Schema
-    """As Spark wants it; of `columns`."""
-    descriptions: tuple[bytes, ...]
-    """Of the versions of the type of all messages, if its members are columns."""
-    selection: Selection = field(default_factory=Selection)
+    selection: Selection = Selection()  # noqa: RUF009 (it is frozen)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         settle()
         for run in partition.runs:
-            yield from self.read_run(run)
+            yield from self._run(run)
 
-    def read_run(self, run: Run) -> Iterator[pa.RecordBatch]:
+    def _run(self, run: Run) -> Iterator[pa.RecordBatch]:
         with Recording(run.path) as recording:
-            for chunk, first in run.chunks:
-                yield from self._rows(recording.read(chunk), first, run)
-
-    def _rows(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
-        """Of a chunk whose first message has this number. Before the next is read, its memory is given back."""
-        mask = self._mask(batch, run)
-        wanted = batch if mask is None else batch.where(mask)
-        if len(wanted):
-            yield from self._batches(wanted, first, run)
-
-    def _mask(self, batch: Batch, run: Run) -> Rowset | None:
-        """Rows that are wanted; None: all."""
-        masks: list[Rowset] = []
-        if not run.streams.keys() >= batch.chunk.counts.keys():
-            masks.append(np.isin(batch.channel, [*run.streams]))
-        masks += within(batch, self.selection.start_ns, self.selection.end_ns)
-        if not self.options.carried and np.count_nonzero(batch.flags):
-            masks.append(batch.flags & CARRIED == 0)
-        return np.logical_and.reduce(masks) if masks else None
-
-    def _batches(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
-        start = 0
-        for members, damaged in self._members(batch, run):
-            rows = batch
-            if members is not None and members.num_rows < len(batch):
-                rows = batch.where(np.arange(start, start + members.num_rows, dtype=np.int64))
-                start += len(rows)
-            made = self._assembled(rows, first, run, members)
-            if damaged is not None and self.options.mode == "DROPMALFORMED":
-                made = made.filter(pa.array(~damaged))
-            yield made
-
-    def _members(self, batch: Batch, run: Run) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
-        if not self.descriptions or all(column.member is None for column in self.columns):
-            yield None, None
-            return
-        versions = columns.merged_versions(self.descriptions, unsigned_of(self.options))
-        rows, permissive = Rows(batch.data, batch.position, batch.size), self.options.mode != "FAILFAST"
-        try:
-            yield from versions.decode(rows, self._version(batch, run), permissive)
-        except ValueMismatch as error:
-            where = f"{run.path}, chunk at byte {batch.chunk.position}"
-            raise ValueMismatch(DAMAGED.format(where=where, error=error)) from None
-
-    def _version(self, batch: Batch, run: Run) -> Rowset | int:
-        """Which of the descriptions describes the rows, or each row."""
-        if len(self.descriptions) == 1:
-            return 0
-        table = np.zeros(1 << 16, np.int64)
-        for number, stream in run.streams.items():
-            if stream.description in self.descriptions:  # else it has no messages
-                table[number] = self.descriptions.index(stream.description)
-        return table[batch.channel]
-
-    def _assembled(self, batch: Batch, first: int, run: Run, members: pa.RecordBatch | None) -> pa.RecordBatch:
-        if members is not None and self._are_all(members):
-            return members
-        arrays = [
-            metadata(column.name, batch, first, run)
-            if column.member is None or members is None
-            else members.column(column.member)
-            for column in self.columns
-        ]
-        if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
-        fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
-        return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
-
-    def _are_all(self, members: pa.RecordBatch) -> bool:
-        """These, as they are, are what is wanted."""
-        places = [column.member for column in self.columns]
-        return places == [*range(members.num_columns)] and members.schema.equals(self.schema)
-
-
-def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values; a user's schema may say otherwise what is never null."""
-    return array if array.type == kind else array.cast(kind)
-
-
-def metadata(name: str, batch: Batch, first: int, run: Run) -> pa.Array:
-    """A column of what the recording says of each message."""
-    match name:
-        case "topic":
-            return named(batch, {number: stream.topic for number, stream in run.streams.items()})
-        case "type":
-            return named(batch, {number: stream.type_name for number, stream in run.streams.items()})
-        case "file":
-            return pa.repeat(str(run.path), len(batch))
-        case "offset":
-            return pa.array(first + np.arange(batch.chunk.message_count, dtype=np.int64)[batch.rows])
-        case "payload":
-            return payload_array(Rows(batch.data, batch.position, batch.size))
-        case _:
-            return arrow.metadata(name, batch)
-
-
-def named(batch: Batch, names: dict[int, str]) -> pa.Array:
-    """A name a row, by its channel."""
-    if len(set(names.values())) == 1:
-        return pa.repeat(next(iter(names.values())), len(batch))
-    known = np.array(sorted(names), np.uint16)
-    places = np.searchsorted(known, batch.channel)
-    return pa.array([names[int(number)] for number in known]).take(pa.array(places))
+            try:
+                yield from self.read_run(recording, run)
+            except ValueMismatch as error:
+                raise ValueMismatch(f"{error}. {ADVICE}") from None

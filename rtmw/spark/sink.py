@@ -14,12 +14,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from rtmw.columns import arrow_schema, encode
 from rtmw.errors import RtmwError, UnsupportedType
 from rtmw.publisher import Publisher
+from rtmw.recording.frames.layout import METADATA, free_name
 from rtmw.spark.delivery import Delivery, delivery_of
 from rtmw.spark.ledger import Ledger, forget_job
 from rtmw.spark.outlets import Outlets
 from rtmw.spark.pace import Pace
 from rtmw.spark.rows import PAYLOAD, Rows, check_columns, field_names, rows_of
-from rtmw.spark.schema import METADATA, free_name
 from rtmw.types import MessageType
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from rtmw.errors import UnsupportedType
+from rtmw.recording.frames.layout import METADATA, Layout
 from rtmw.spark.asked import OneQuery, check_conditions
 from rtmw.spark.filters import Selection, pushed
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, partitions_of
-from rtmw.spark.scan import Scan
-from rtmw.spark.schema import METADATA, Layout, arrow_schema, columns_for, layout_of, spark_schema
+from rtmw.spark.scan import TaskScan
+from rtmw.spark.schema import arrow_schema, columns_for, layout_of, spark_schema, unsigned_of
 from rtmw.spark.survey import Surveyed, merged_of, remedy, survey, versions_in
 
 if TYPE_CHECKING:
@@ -27,8 +28,12 @@ ALWAYS = frozenset(name for name, field in METADATA.items() if not field.nullabl
 
 def schema_of(options: ReadOptions, surveyed: list[Surveyed]) -> StructType:
     """The columns of a read. Raises UnsupportedType, ValueError."""
-    layout = _layout(merged_of(surveyed, options), surveyed, options)
-    return spark_schema(layout.chosen(options.columns))
+    return spark_schema(layout_for(options, surveyed).chosen(options.columns))
+
+
+def layout_for(options: ReadOptions, surveyed: list[Surveyed]) -> Layout:
+    """All columns that there are. Raises UnsupportedType, ValueError."""
+    return _layout(merged_of(surveyed, options), surveyed, options)
 
 
 def _layout(descriptions: tuple[bytes, ...], surveyed: list[Surveyed], options: ReadOptions) -> Layout:
@@ -38,12 +43,13 @@ def _layout(descriptions: tuple[bytes, ...], surveyed: list[Surveyed], options: 
         raise UnsupportedType(f"{error}; {remedy(versions_in(surveyed))}") from None
 
 
-def scan_of(options: ReadOptions, surveyed: list[Surveyed], schema: StructType) -> Scan:
+def scan_of(options: ReadOptions, surveyed: list[Surveyed], schema: StructType) -> TaskScan:
     """How the chunks of surveyed recordings become rows of a schema."""
     descriptions = merged_of(surveyed, options)
     columns = columns_for(_layout(descriptions, surveyed, options), schema)
     selection = Selection(options.start_ns, options.end_ns)
-    return Scan(options, columns, arrow_schema(schema), descriptions, selection)
+    unsigned, arrow = unsigned_of(options), arrow_schema(schema)
+    return TaskScan(columns, arrow, descriptions, unsigned, options.mode, options.carried, selection)
 
 
 class RecordingReader(DataSourceReader):
@@ -51,14 +57,14 @@ class RecordingReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._surveyed = survey(options)
+        self._target = options.partition_bytes
         self._scan = scan_of(options, self._surveyed, schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_surveyed": []}
 
     def partitions(self) -> Sequence[InputPartition]:
-        scan = self._scan
-        return partitions_of(self._surveyed, scan.selection, scan.options.partition_bytes)
+        return partitions_of(self._surveyed, self._scan.selection, self._target)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Partition)

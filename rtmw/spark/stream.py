@@ -20,11 +20,12 @@ from pyspark.sql.streaming.datasource import (
 
 from rtmw.errors import RecordingError
 from rtmw.recording import Chunk, Recording
+from rtmw.recording.frames.scan import Run, Stream
 from rtmw.spark.follow import Budget, Follower, Position, from_json, to_json
 from rtmw.spark.options import ReadOptions, read_options
-from rtmw.spark.partitions import Partition, Run, packed, runs_of, sensible
+from rtmw.spark.partitions import Partition, packed, runs_of, sensible
 from rtmw.spark.source import scan_of
-from rtmw.spark.survey import Stream, Surveyed, stream_of, survey
+from rtmw.spark.survey import Surveyed, stream_of, survey
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,21 +10,12 @@ from pathlib import Path
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.patterns import is_among, is_meant
 from rtmw.recording import Channel, Chunk, Recording
-from rtmw.recording.versions import Sighting, Version, dds_name, seen_in, some, versions_of
+from rtmw.recording.frames import streams
+from rtmw.recording.frames.scan import Stream
+from rtmw.recording.frames.streams import sightings, type_name
+from rtmw.recording.versions import Version, dds_name, some, versions_of
 from rtmw.spark.files import local, recordings_of
 from rtmw.spark.options import LATEST, ReadOptions
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A channel as a read sees it."""
-
-    topic: str
-    type_name: str
-    description: bytes | None
-    """Of its type, if that was looked up and has members."""
-    problem: str = ""
-    """Why its type cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +70,15 @@ def check_complete(recording: Recording, how: str) -> None:
 
 def stream_of(recording: Recording, channel: Channel, options: ReadOptions) -> Stream | None:
     """None: not wanted. What the type consists of is only looked up where members may become columns."""
-    stream = Stream(channel.topic, recording.type_name(channel), None)
-    if not is_wanted(stream, options):
+    if not is_wanted(channel.topic, recording.type_name(channel), options):
         return None
-    if not has_columns(options) and options.type_version is None:
-        return stream
-    kind = recording.message_type(channel)
-    if kind is None:
-        return replace(stream, problem=recording.type_problem(channel) or "it has no type")
-    return replace(stream, description=kind.description if kind.kind != "bytes" else None)
+    return streams.stream_of(recording, channel, has_columns(options) or options.type_version is not None)
 
 
-def is_wanted(stream: Stream, options: ReadOptions) -> bool:
-    if options.type is not None and dds_name(stream.type_name) != dds_name(options.type):
+def is_wanted(topic: str, type_name: str, options: ReadOptions) -> bool:
+    if options.type is not None and dds_name(type_name) != dds_name(options.type):
         return False
-    return not options.topics or is_among(stream.topic, options.topics)
+    return not options.topics or is_among(topic, options.topics)
 
 
 def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) -> None:
@@ -113,14 +98,7 @@ def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) ->
 
 def versions_in(surveyed: Iterable[Surveyed]) -> list[Version]:
     """The versions of all types whose messages are wanted."""
-    return versions_of(sighting for one in surveyed for sighting in _sightings(one))
-
-
-def _sightings(one: Surveyed) -> Iterator[Sighting]:
-    seen = seen_in(one.chunks)
-    for number, stream in one.streams.items():
-        about = (stream.type_name, stream.description, stream.problem, stream.topic)
-        yield Sighting(*about, *seen.get(number, (0, 0)))
+    return versions_of(sighting for one in surveyed for sighting in sightings(one.chunks, one.streams))
 
 
 def of_version(surveyed: list[Surveyed], options: ReadOptions) -> list[Surveyed]:

@@ -38,6 +38,17 @@ def test_info_shows_topics_and_numbers(path: Path, capsys: pytest.CaptureFixture
     assert (facts["messages"], facts["complete"], facts["topics"][0]["topic"]) == (10, True, "a")
 
 
+def test_info_of_a_folder_ends_with_the_totals_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        numbered(tmp_path / f"{name}.mcap", ["t"], 3, apart_ns=10**9)
+    status, out, _ = run(capsys, "info", tmp_path)
+    assert (status, out.count("in all:")) == (0, 1)
+    assert "in all: 2 files, " in out
+    assert "6 messages, 1 topic, 2 chunks\nfrom 2023-11-14 22:13:20.000+00:00, for 2 s" in out
+    *_, last = run(capsys, "info", tmp_path, "--json")[1].splitlines()
+    assert json.loads(last)["run"]["messages"] == 6
+
+
 def test_info_counts_topics_and_names_versions_of_a_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Maker(tmp_path / "a.mcap") as maker:
         for kind in (Old, New):

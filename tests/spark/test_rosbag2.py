@@ -10,8 +10,8 @@ from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
+from rtmw.recording.frames.layout import METADATA
 from rtmw.recording.schemas.ros2 import PLACEHOLDER
-from rtmw.spark.schema import METADATA
 from tests.recording.ros2_values import STORE, plain, sample
 
 if TYPE_CHECKING:

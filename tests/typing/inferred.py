@@ -90,3 +90,10 @@ def waiting(first: rtmw.Subscriber[Speed], second: rtmw.Subscriber[bytes]) -> No
 def profiles() -> None:
     assert_type(rtmw.Publisher("t", Speed, **rtmw.profiles.SIGNAL.publisher), rtmw.Publisher[Speed])
     assert_type(rtmw.Subscriber("t", Speed, **rtmw.profiles.SIGNAL.subscriber), rtmw.Subscriber[Speed])
+
+
+def tables(recording: rtmw.Recording) -> None:
+    assert_type(str(recording.planned("t", start="2026-11-22", columns=["rpm"])), str)
+    assert_type(recording.planned().read.chunks, int)
+    assert_type(recording.to_arrow("t", end=5, typed=False).num_rows, Any)
+    assert_type(recording.to_polars("t").height, int)

@@ -28,3 +28,9 @@ def misuse(publisher: rtmw.Publisher[Speed], subscriber: rtmw.Subscriber[Speed],
     subscriber.listen(lambda sample: sample.value.rpms)  # refused
     print(raw.receive().value.rpm)  # refused
     subscriber.receive().sequence = 5  # refused
+
+
+def tables(recording: rtmw.Recording) -> None:
+    recording.to_arrow("t", until=3)  # refused
+    recording.to_pandas("t", start=3.0)  # refused
+    recording.to_polars(5)  # refused

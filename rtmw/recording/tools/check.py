@@ -15,6 +15,7 @@ from rtmw.recording.checksum import crc32
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
 from rtmw.recording.footer import is_finished
+from rtmw.recording.ranges import ranges_of
 from rtmw.recording.recording import Recording
 from rtmw.recording.records import MAGIC, Opcode
 from rtmw.recording.times import UNSET_NS
@@ -78,6 +79,7 @@ def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
             stored = recording.read_stored(chunk)
             _check_indexes(recording, chunk, stored)
             batch = recording.as_published(stored)
+            _check_ranges(recording, chunk, batch)
         except RecordingError as error:
             checked.problems.append(str(error))
             sequences.forget()
@@ -117,6 +119,16 @@ def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:
         same = np.array_equal(entries["position"], positions) and np.array_equal(times, batch.log_time[rows])
         if not same:
             raise damaged(recording.path, begin, f"the message index of channel {channel} does not fit its messages")
+
+
+def _check_ranges(recording: Recording, chunk: Chunk, batch: Batch) -> None:
+    """What queries skip chunks by is so."""
+    for number, claimed in recording.ranges(chunk).items():
+        kind = recording.message_type(number) if number in recording.channels else None
+        of_channel = batch.channel == number
+        found = ranges_of(kind.description, batch.where(of_channel)) if kind is not None and of_channel.any() else ()
+        if not set(claimed) <= set(found):
+            raise damaged(recording.path, chunk.side_position, f"the ranges of channel {number} are not its messages'")
 
 
 def _check_data_crc(recording: Recording) -> None:

@@ -95,9 +95,9 @@ class Copier:
             self.writer.metadata(name, values)
 
 
-def writer_like(path: Path, recordings: Sequence[Recording]) -> RecordingWriter:
-    """For a new recording: compressed as the first chunk of the first one, and of the profile that all have."""
+def writer_like(path: Path, recordings: Sequence[Recording], compression: str | None = None) -> RecordingWriter:
+    """For a new recording, of the profile that all have. `compression` None: as the first chunk of the first one."""
     chunks = (chunk.compression for chunk in recordings[0].chunks if not chunk.is_run)
     (profile, *others) = {recording.header.profile for recording in recordings}
     definitions = Definitions("" if others else profile)
-    return RecordingWriter(path, compression=next(chunks, "lz4") or "none", definitions=definitions)
+    return RecordingWriter(path, compression=compression or next(chunks, "lz4") or "none", definitions=definitions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rtmw.errors import RecordingError
-from rtmw.patterns import is_among, is_meant
+from rtmw.patterns import is_meant
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.latched import latched
@@ -24,27 +24,37 @@ class Section:
     end: float | None = None
     """The first moment that does not belong to it any more."""
 
-    def names(self, recording: Recording) -> list[str] | None:
-        """The topics that are meant. Raises RecordingError for a pattern that fits none."""
-        known = sorted(recording.topics())
+    def names(self, *recordings: Recording) -> list[str] | None:
+        """The topics that are meant. Raises RecordingError for a pattern that fits none of any."""
+        known = sorted({name for recording in recordings for name in recording.topics()})
         if self.topics is None:
             return None
         for pattern in self.topics:
             if not any(is_meant(name, pattern) for name in known):
-                raise RecordingError(f"{recording.path} has no topic {pattern}; it has {', '.join(known) or 'none'}")
-        return [name for name in known if is_among(name, self.topics)]
+                where = ", ".join(str(recording.path) for recording in recordings)
+                has = "has" if len(recordings) == 1 else "have"
+                raise RecordingError(f"{where} {has} no topic {pattern}; there are {', '.join(known) or 'none'}")
+        return [name for name in known if any(is_meant(name, pattern) for pattern in self.topics)]
 
-    def span(self, recording: Recording) -> tuple[int | None, int | None]:
-        """In nanoseconds, of its log times. Raises RecordingError where it ends before it begins."""
+    def span(self, *recordings: Recording) -> tuple[int | None, int | None]:
+        """In nanoseconds, of log times, from where the first one begins. Raises RecordingError where it ends before."""
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise RecordingError(f"a section from {self.start} s to {self.end} s has no time in it")
-        moments = (None if s is None else recording.start_ns + round(s * 1e9) for s in (self.start, self.end))
+        begin_ns = min((recording.start_ns for recording in recordings if recording.message_count), default=0)
+        moments = (None if s is None else begin_ns + round(s * 1e9) for s in (self.start, self.end))
         first, last = moments
         return first, last
 
 
-def cut(source: Path, target: Path, section: Section, progress: Progress = no_progress) -> Written:
+ALL = Section()
+
+
+def cut(
+    source: Path, target: Path, section: Section, progress: Progress = no_progress, compression: str | None = None
+) -> Written:
     """Writes a section of a recording as a new one, with what was latched at its start and attachments of its time.
+
+    `compression`: lz4, zstd or none; None: as it was.
 
     Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
     """
@@ -52,7 +62,7 @@ def cut(source: Path, target: Path, section: Section, progress: Progress = no_pr
         names, (start_ns, end_ns) = section.names(recording), section.span(recording)
         chosen = {n: c for n, c in recording.channels.items() if names is None or c.topic in names}
         chunks = recording.select(names, start_ns, end_ns)
-        with writer_like(temporary, [recording]) as writer:
+        with writer_like(temporary, [recording], compression) as writer:
             copier = Copier(writer)
             numbers = copier.define(recording.schemas, chosen)
             if start_ns is not None:

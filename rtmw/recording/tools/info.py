@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -104,6 +104,60 @@ def info(path: Path) -> RecordingInfo:
             about.get("failed", ""),
             unknown,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """Several recordings as one run."""
+
+    files: int
+    size: int
+    """Bytes of all files."""
+    messages: int
+    start_ns: int
+    end_ns: int
+    chunks: int
+    topics: tuple[TopicInfo, ...]
+    """Several of one name where its type changed. Rates are over the whole run."""
+    incomplete: int
+    """Files that are not complete."""
+
+    @property
+    def topic_count(self) -> int:
+        return len({topic.topic for topic in self.topics})
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+def run_of(recordings: Sequence[RecordingInfo]) -> RunInfo:
+    """The totals of several recordings, and their overall span."""
+    filled = [one for one in recordings if one.messages]
+    start_ns, end_ns = min((o.start_ns for o in filled), default=0), max((o.end_ns for o in filled), default=0)
+    found: dict[tuple[str, str], list[TopicInfo]] = {}
+    for topic in (topic for one in recordings for topic in one.topics):
+        found.setdefault((topic.topic, topic.type), []).append(topic)
+    return RunInfo(
+        len(recordings),
+        sum(one.size for one in recordings),
+        sum(one.messages for one in recordings),
+        start_ns,
+        end_ns,
+        sum(one.chunks for one in recordings),
+        tuple(_summed(found[key], (end_ns - start_ns) / 1e9) for key in sorted(found)),
+        sum(not one.complete for one in recordings),
+    )
+
+
+def _summed(parts: Sequence[TopicInfo], seconds: float) -> TopicInfo:
+    messages, missing = sum(part.messages for part in parts), Counter[str]()
+    for part in parts:
+        missing.update(part.missing)
+    problem = next((part.problem for part in parts if part.problem), None)
+    rate = messages / seconds if seconds else None
+    first = parts[0]  # versions are numbered in each file by itself, so they are not those of the run
+    return TopicInfo(first.topic, first.type, messages, rate, dict(missing), problem)
 
 
 def _recorder(recording: Recording) -> dict[str, str]:

@@ -14,6 +14,7 @@ from rtmw.recording.batch import COLUMNS
 from rtmw.recording.ordered import CarriedOver, Selection, Stretch, in_order
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
+from rtmw.recording.tools.cut import ALL, Section
 from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.writer import RecordingWriter
 
@@ -42,31 +43,43 @@ class _Joined:
         return _Joined(self.data, **{name: column[mask] for name, column in columns.items()})
 
 
-def merge(sources: Sequence[Path], target: Path, progress: Progress = no_progress) -> Written:
-    """Writes all messages and attachments of several recordings as one. What was carried over comes once.
+def merge(
+    sources: Sequence[Path],
+    target: Path,
+    progress: Progress = no_progress,
+    section: Section = ALL,
+    compression: str | None = None,
+) -> Written:
+    """Writes messages and attachments of several recordings as one. What was carried over comes once.
 
-    Raises FileExistsError, RecordingDamaged, OSError.
+    `section`: topics that one of them has, and seconds since the first of them began; unlike `cut`, nothing is carried
+    over from before. `compression`: lz4, zstd or none; None: as the first one is.
+    Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
     """
     with ExitStack() as opened:
         recordings = [opened.enter_context(Recording(path)) for path in sources]
         temporary = opened.enter_context(written_whole(target))
-        with writer_like(temporary, recordings) as writer:
-            return _merge(recordings, writer, progress)
+        with writer_like(temporary, recordings, compression) as writer:
+            return _merge(recordings, writer, progress, section)
 
 
-def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: Progress) -> Written:
+def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: Progress, section: Section) -> Written:
     copier = Copier(writer)
-    numbers = [copier.define(recording.schemas, recording.channels) for recording in recordings]
+    names, (start_ns, end_ns) = section.names(*recordings), section.span(*recordings)
+    numbers = [
+        copier.define(one.schemas, {n: c for n, c in one.channels.items() if names is None or c.topic in names})
+        for one in recordings
+    ]
     topics = sorted({channel.topic for recording in recordings for channel in recording.channels.values()})
     table = _table(numbers)
     topic_of = np.zeros(1 << 16, np.int64)
     for recording, mapping in zip(recordings, numbers, strict=True):
-        for number, channel in recording.channels.items():
-            topic_of[mapping[number]] = topics.index(channel.topic)
+        for number in mapping:
+            topic_of[mapping[number]] = topics.index(recording.channels[number].topic)
     carried = CarriedOver(len(topics))
     identity = {number: number for mapping in numbers for number in mapping.values()}
     done, count = 0, sum(recording.message_count for recording in recordings)
-    for stretch in in_order(recordings, Selection([frozenset(mapping) for mapping in numbers])):
+    for stretch in in_order(recordings, Selection([frozenset(mapping) for mapping in numbers], start_ns, end_ns)):
         joined = _join(stretch, table)
         again = carried.again(topic_of[joined.channel], joined.publish_time, joined.flags)
         rows: Any = joined.where(~again) if again.any() else joined
@@ -79,7 +92,7 @@ def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: P
         for chunk in recording.chunks:
             if not chunk.message_count and recording.header.is_ours:
                 copier.add(recording.read(chunk), mapping)  # it may say what was missed
-        copier.add_attachments(recording)
+        copier.add_attachments(recording, start_ns, end_ns)
         copier.add_metadata(recording)
     writer.metadata("rtmw.merged", {"from": ", ".join(recording.path.name for recording in recordings)})
     return copier.written()
@@ -89,7 +102,8 @@ def _miss(stretch: Stretch, numbers: Sequence[dict[int, int]], writer: Recording
     for part in stretch.parts:
         if part.is_first:
             for missed in part.batch.missed:
-                writer.missed(numbers[part.recording][missed.channel], missed.cause, missed.count)
+                if missed.channel in numbers[part.recording]:
+                    writer.missed(numbers[part.recording][missed.channel], missed.cause, missed.count)
 
 
 def _table(numbers: Sequence[dict[int, int]]) -> NDArray[np.uint16]:

@@ -13,7 +13,7 @@ from rtmw.recording import Recording
 from rtmw.recording.causes import Cause
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.cut import Section, cut
-from rtmw.recording.tools.info import info
+from rtmw.recording.tools.info import info, run_of
 from rtmw.recording.tools.merge import merge
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, New, Old, numbered
 
@@ -92,7 +92,7 @@ def test_a_section_has_the_topics_and_the_time_that_were_asked_for(tmp_path: Pat
 
 def test_a_topic_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["a"], 1)
-    with pytest.raises(RecordingError, match="no topic b; it has a"):
+    with pytest.raises(RecordingError, match="no topic b; there are a"):
         cut(path, tmp_path / "b.mcap", Section(("b",)))
 
 
@@ -150,3 +150,44 @@ def test_a_chunk_that_holds_all_times_does_not_disturb_the_order(tmp_path: Path)
         times = [m.log_time for m in recording.messages()]
     assert times == sorted(times)
     assert len(times) == 104
+
+
+def test_merge_takes_some_topics_and_some_time_of_all(tmp_path: Path) -> None:
+    first = numbered(tmp_path / "a.mcap", ["a", "b"], 10, apart_ns=SECOND)
+    second = numbered(tmp_path / "b.mcap", ["b", "c"], 10, apart_ns=SECOND)
+    written = merge([first, second], tmp_path / "m.mcap", section=Section(("b",), 2.0, 6.0))
+    assert numbers(tmp_path / "m.mcap") == [("b", 2), ("b", 3), ("b", 4), ("b", 5)]
+    assert written.messages == 4
+    with pytest.raises(RecordingError, match=r"a\.mcap, .*b\.mcap have no topic x; there are a, b, c"):
+        merge([first, second], tmp_path / "n.mcap", section=Section(("x",)))
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+def test_cut_and_merge_compress_anew_if_that_is_asked_for(tmp_path: Path, compression: str) -> None:
+    path = numbered(tmp_path / "a.mcap", ["a"], 500)
+    cut(path, tmp_path / "cut.mcap", Section(end=0.4), compression=compression)
+    merge([path], tmp_path / "merged.mcap", compression=compression)
+    assert [info(tmp_path / name).compression for name in ("a.mcap", "cut.mcap", "merged.mcap")] == [
+        "lz4",
+        compression,
+        compression,
+    ]
+    assert numbers(tmp_path / "merged.mcap") == numbers(path)
+
+
+def test_several_recordings_are_one_run_with_totals_and_one_span(tmp_path: Path) -> None:
+    paths = [numbered(tmp_path / f"{name}.mcap", ["a", name], 4, apart_ns=SECOND) for name in "bc"]
+    with Maker(tmp_path / "late.mcap") as maker:
+        channel = maker.channel("a")
+        maker.write(channel, 10 * SECOND, bytes(8))
+        maker.writer.missed(channel, Cause.MISSED, 2)
+    empty = numbered(tmp_path / "empty.mcap", ["a"], 0)
+    run = run_of([info(path) for path in (*paths, maker.path, empty)])
+    assert (run.files, run.messages, run.topic_count, run.incomplete) == (4, 9, 3, 0)
+    assert (run.start_ns, run.seconds) == (BEGIN_NS, 10.0)
+    assert run.size == sum(path.stat().st_size for path in (*paths, maker.path, empty))
+    assert [(t.topic, t.messages, t.rate, t.missing) for t in run.topics] == [
+        ("a", 5, 0.5, {"missed": 2}),
+        ("b", 2, 0.2, {}),
+        ("c", 2, 0.2, {}),
+    ]

@@ -1,0 +1,63 @@
+"""`rtmw recording sql`: ask recordings in SQL."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from rtmw.cli.recording import working
+from rtmw.cli.show import Cell, Table, counted, show
+from rtmw.recording.optional import needed
+from rtmw.strict_json import as_json
+
+
+def sql(arguments: argparse.Namespace) -> int:
+    """Show what a query answers; with `--json`, an object a row."""
+    for module, package in (("pyarrow", "PyArrow"), ("duckdb", "DuckDB")):
+        needed(module, package, "sql", "rtmw recording sql")
+    from rtmw.recording.frames.sql import Tables
+
+    with working("read") as (found, _), Tables(found(arguments.paths)) as tables:
+        answer = tables.query(arguments.query)
+        rows: list[dict[str, Any]] = answer.to_pylist()
+        if arguments.json:
+            for row in rows:
+                print(as_json(row, plain))
+        elif answer.column_names:
+            cells = [[cell(value) for value in row.values()] for row in rows]
+            show(Table(counted(len(rows), "row"), answer.column_names, cells))
+        if arguments.explain:
+            print(f"rtmw: read {tables.planned()}", file=sys.stderr)
+    return 0
+
+
+def cell(value: Any) -> Cell:
+    """A value of a row in a table."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(value)  # in full, where tables of measured values are cut to three digits
+    if value is None or isinstance(value, (int, str)):
+        return value
+    if isinstance(value, (list, dict)):
+        return as_json(value, plain)
+    return str(plain(value))
+
+
+def plain(value: Any) -> Any:
+    """What JSON has no word for: whole decimals as numbers, bytes as base64, times in ISO format."""
+    match value:
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return str(value)

@@ -1,0 +1,1 @@
+"""Messages as tables: which columns a message has, and chunks as record batches. Spark reads through it, too."""

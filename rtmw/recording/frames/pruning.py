@@ -1,0 +1,105 @@
+"""Which chunks a condition needs: those that may have a row for which it is true.
+
+Each channel of a chunk is a fragment of a dataset of Arrow, about which is known what all of its rows have in common:
+topic, type, times, and the ranges of its numbers. Arrow says which fragments may hold such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
+
+from rtmw import columns
+from rtmw.recording.frames.expressions import all_of
+from rtmw.recording.frames.layout import Layout
+from rtmw.recording.frames.scan import Stream
+from rtmw.recording.times import UNSET_NS
+
+if TYPE_CHECKING:
+    from rtmw.columns.program import Unsigned
+    from rtmw.columns.ranges import Range
+    from rtmw.recording.contents import Chunk
+    from rtmw.recording.ranges import Ranges
+    from rtmw.recording.recording import Recording
+
+_FORMAT: Final = ds.IpcFileFormat()  # of files that nobody opens: fragments need one
+_NOWHERE: Final = LocalFileSystem()
+
+
+class Pruning:
+    """A condition on columns: an expression of pyarrow.compute."""
+
+    def __init__(self, layout: Layout, descriptions: tuple[bytes, ...], unsigned: Unsigned, condition: Any) -> None:
+        self.condition, self._unsigned = condition, unsigned
+        words = str(condition)  # has the names of all columns that it looks at, and perhaps those of others
+        self.columns = tuple(column for name, column in layout.columns.items() if name in words)
+        """That the condition looks at, and perhaps others."""
+        self._fields = {column.name: column.field for column in self.columns}
+        self._schema = pa.schema([column.field for column in layout.columns.values()])
+        names: list[str] = []
+        if descriptions:
+            names = columns.merged_versions(descriptions, unsigned).schema(False).names
+        self._members: dict[str, pa.Field] = {names[c.member]: c.field for c in self.columns if c.member is not None}
+        """The fields of columns, by the names of members."""
+
+    def kept(
+        self, recording: Recording, chunks: Sequence[tuple[Chunk, int]], streams: Mapping[int, Stream]
+    ) -> tuple[tuple[Chunk, int], ...]:
+        """Those chunks that may have rows for which the condition is true. Raises RecordingDamaged."""
+        fragments = [
+            _FORMAT.make_fragment(str(at), filesystem=_NOWHERE, partition_expression=guarantee)
+            for at, (chunk, _) in enumerate(chunks)
+            for guarantee in self._guarantees(recording, chunk, streams)
+        ]
+        dataset = ds.FileSystemDataset(fragments, self._schema, _FORMAT, filesystem=_NOWHERE)
+        try:
+            places = {int(one.path) for one in dataset.get_fragments(filter=self.condition)}
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            return tuple(chunks)  # whoever asks for rows gets the same error, if they are rows that do it
+        return tuple(chunks[at] for at in sorted(places))
+
+    def _guarantees(self, recording: Recording, chunk: Chunk, streams: Mapping[int, Stream]) -> Iterator[Any]:
+        """What is true of all rows of each channel in a chunk."""
+        ranges: Ranges = recording.ranges(chunk) if self._members else {}
+        times = [*self._times(chunk)]
+        for number in chunk.counts.keys() & streams.keys():
+            stream = streams[number]
+            known = [*times, *self._names(stream), *self._numbers(stream, ranges.get(number, ()))]
+            yield all_of(known) if known else pc.scalar(True)
+
+    def _names(self, stream: Stream) -> Iterator[Any]:
+        for name, value in (("topic", stream.topic), ("type", stream.type_name)):
+            if name in self._fields:
+                yield pc.field(name) == value
+
+    def _times(self, chunk: Chunk) -> Iterator[Any]:
+        for name, unit in (("log_time", 1000), ("log_time_ns", 1)):
+            if name in self._fields and chunk.start_ns <= chunk.end_ns < UNSET_NS:
+                kind = self._fields[name].type
+                yield between(name, pa.scalar(chunk.start_ns // unit, kind), pa.scalar(chunk.end_ns // unit, kind))
+
+    def _numbers(self, stream: Stream, ranges: Sequence[Range]) -> Iterator[Any]:
+        if not ranges or stream.description is None:
+            return
+        names = columns.described_decoder(stream.description, self._unsigned).schema(False).names
+        for found in ranges:
+            field = self._members.get(names[found.member])
+            if field is not None:
+                yield between(field.name, scalar(found.least, field.type), scalar(found.most, field.type))
+
+
+def between(name: str, least: Any, most: Any) -> Any:
+    return (pc.field(name) >= least) & (pc.field(name) <= most)
+
+
+def scalar(value: float, kind: pa.DataType) -> Any:
+    """The same number in a column's type, which holds all numbers of the member's."""
+    if pa.types.is_decimal(kind):
+        return pa.scalar(Decimal(value), kind)
+    return pa.scalar(float(value) if pa.types.is_floating(kind) else int(value), kind)

@@ -1,0 +1,186 @@
+"""Chunks to record batches: never a Python object for a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from rtmw import columns
+from rtmw.columns import payload_array
+from rtmw.columns.rows import Rows
+from rtmw.errors import ValueMismatch
+from rtmw.recording import arrow
+from rtmw.recording.batch import CARRIED, Batch, within
+from rtmw.recording.contents import Chunk
+from rtmw.recording.frames.layout import Column
+
+if TYPE_CHECKING:
+    from rtmw.columns.program import Unsigned
+    from rtmw.recording.recording import Recording
+
+    Mask = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A channel as a table sees it."""
+
+    topic: str
+    type_name: str
+    description: bytes | None
+    """Of its type, if that was looked up and has members."""
+    problem: str = ""
+    """Why its type cannot be read."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Chunks of a recording, each with the number of its first message in the file, and what its channels are."""
+
+    path: Path
+    chunks: tuple[tuple[Chunk, int], ...]
+    streams: dict[int, Stream]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows that are wanted: start_ns <= log time < end_ns."""
+
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def overlaps(self, chunk: Chunk) -> bool:
+        """May the chunk have such rows?"""
+        late = self.end_ns is not None and chunk.start_ns >= self.end_ns
+        early = self.start_ns is not None and chunk.end_ns < self.start_ns
+        return not late and not early
+
+
+ALL: Final = Selection()
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How chunks become rows. Spark sends it to every task, so it is small."""
+
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    """Of `columns`."""
+    descriptions: tuple[bytes, ...]
+    """Of the versions of the type of all messages, if its members are columns."""
+    unsigned: Unsigned = "keep"
+    mode: str = "FAILFAST"
+    """What becomes of a damaged payload: an error; PERMISSIVE: a row without members; DROPMALFORMED: no row."""
+    carried: bool = False
+    """Also the messages that a recorder carried over from the file before."""
+    selection: Selection = ALL
+
+    def read_run(self, recording: Recording, run: Run) -> Iterator[pa.RecordBatch]:
+        """The rows of its chunks. Raises RecordingDamaged, ValueMismatch."""
+        for chunk, first in run.chunks:
+            yield from self._rows(recording.read(chunk), first, run)
+
+    def _rows(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
+        """Of a chunk whose first message has this number. Before the next is read, its memory is given back."""
+        mask = self._mask(batch, run)
+        wanted = batch if mask is None else batch.where(mask)
+        if len(wanted):
+            yield from self._batches(wanted, first, run)
+
+    def _mask(self, batch: Batch, run: Run) -> Mask | None:
+        """Rows that are wanted; None: all."""
+        masks: list[Mask] = []
+        if not run.streams.keys() >= batch.chunk.counts.keys():
+            masks.append(np.isin(batch.channel, [*run.streams]))
+        masks += within(batch, self.selection.start_ns, self.selection.end_ns)
+        if not self.carried and np.count_nonzero(batch.flags):
+            masks.append(batch.flags & CARRIED == 0)
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _batches(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
+        start = 0
+        for members, damaged in self._members(batch, run):
+            rows = batch
+            if members is not None and members.num_rows < len(batch):
+                rows = batch.where(np.arange(start, start + members.num_rows, dtype=np.int64))
+                start += len(rows)
+            made = self._assembled(rows, first, run, members)
+            if damaged is not None and self.mode == "DROPMALFORMED":
+                made = made.filter(pa.array(~damaged))
+            yield made
+
+    def _members(self, batch: Batch, run: Run) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
+        if not self.descriptions or all(column.member is None for column in self.columns):
+            yield None, None
+            return
+        versions = columns.merged_versions(self.descriptions, self.unsigned)
+        rows, permissive = Rows(batch.data, batch.position, batch.size), self.mode != "FAILFAST"
+        try:
+            yield from versions.decode(rows, self._version(batch, run), permissive)
+        except ValueMismatch as error:
+            raise ValueMismatch(f"{run.path}, chunk at byte {batch.chunk.position}: {error}") from None
+
+    def _version(self, batch: Batch, run: Run) -> Mask | int:
+        """Which of the descriptions describes the rows, or each row."""
+        if len(self.descriptions) == 1:
+            return 0
+        table = np.zeros(1 << 16, np.int64)
+        for number, stream in run.streams.items():
+            if stream.description in self.descriptions:  # else it has no messages
+                table[number] = self.descriptions.index(stream.description)
+        return table[batch.channel]
+
+    def _assembled(self, batch: Batch, first: int, run: Run, members: pa.RecordBatch | None) -> pa.RecordBatch:
+        if members is not None and self._are_all(members):
+            return members
+        arrays = [
+            metadata(column.name, batch, first, run)
+            if column.member is None or members is None
+            else members.column(column.member)
+            for column in self.columns
+        ]
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
+        fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
+        return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
+
+    def _are_all(self, members: pa.RecordBatch) -> bool:
+        """These, as they are, are what is wanted."""
+        places = [column.member for column in self.columns]
+        return places == [*range(members.num_columns)] and members.schema.equals(self.schema)
+
+
+def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values; a user's schema may say otherwise what is never null."""
+    return array if array.type == kind else array.cast(kind)
+
+
+def metadata(name: str, batch: Batch, first: int, run: Run) -> pa.Array:
+    """A column of what the recording says of each message."""
+    match name:
+        case "topic":
+            return named(batch, {number: stream.topic for number, stream in run.streams.items()})
+        case "type":
+            return named(batch, {number: stream.type_name for number, stream in run.streams.items()})
+        case "file":
+            return pa.repeat(str(run.path), len(batch))
+        case "offset":
+            return pa.array(first + np.arange(batch.chunk.message_count, dtype=np.int64)[batch.rows])
+        case "payload":
+            return payload_array(Rows(batch.data, batch.position, batch.size))
+        case _:
+            return arrow.metadata(name, batch)
+
+
+def named(batch: Batch, names: dict[int, str]) -> pa.Array:
+    """A name a row, by its channel."""
+    if len(set(names.values())) == 1:
+        return pa.repeat(next(iter(names.values())), len(batch))
+    known = np.array(sorted(names), np.uint16)
+    places = np.searchsorted(known, batch.channel)
+    return pa.array([names[int(number)] for number in known]).take(pa.array(places))

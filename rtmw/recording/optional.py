@@ -1,0 +1,21 @@
+"""Packages that only some uses of rtmw need."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+from rtmw.errors import NotInstalled
+
+MISSING: Final = """{package} is not installed, which {use} needs. Install it with:
+    pip install 'rtmw[{extra}]'"""
+
+
+def needed(module: str, package: str, extra: str, use: str) -> Any:
+    """The module. NotInstalled names the package that is missing, and the command that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise NotInstalled(MISSING.format(package=package, use=use, extra=extra)) from error

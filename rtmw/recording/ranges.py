@@ -1,0 +1,110 @@
+"""The least and the largest value of each number in a chunk, channel by channel, so that queries skip chunks.
+
+They lie in a side record of their own, behind the one of the messages (docs/format.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from rtmw.columns.ranges import KINDS, Range, Ranger, described_ranger
+from rtmw.columns.rows import Rows
+from rtmw.errors import RtmwError
+from rtmw.recording import records
+from rtmw.recording.checksum import crc32
+from rtmw.recording.fields import Fields
+from rtmw.recording.records import Opcode, Packed
+
+if TYPE_CHECKING:
+    from rtmw.recording._mcap import Chunk as Collected
+    from rtmw.recording.batch import Batch
+    from rtmw.recording.contents import Chunk
+    from rtmw.recording.file import File
+
+Ranges = Mapping[int, tuple[Range, ...]]
+"""By channel. All of its messages in the chunk have such values."""
+
+_HEAD: Final = Struct("<BQQ")
+_PREFIX: Final = 9
+_REST: Final = Struct("<IIQIQ")
+_ROW: Final = 21
+_ROWS: Final = {kind: Struct("<HHB" + 2 * letter) for kind, letter in zip(KINDS, "qqqqQQQQdd", strict=True)}
+_MOST: Final = 1 << 16
+"""Ranges of a chunk, as they are read."""
+
+
+def ranges_record(chunk: Collected, data: memoryview, position: int, descriptions: Mapping[int, bytes]) -> bytes:
+    """Of a chunk that is written at this position; b"" if there is nothing to say. `descriptions`: by channel."""
+    rows = b"".join(_rows(chunk, data, descriptions))
+    return records.side(position, len(rows) // _ROW, Packed("", len(rows), crc32(rows), rows)) if rows else b""
+
+
+def _rows(chunk: Collected, data: memoryview, descriptions: Mapping[int, bytes]) -> Iterator[bytes]:
+    channels = chunk.channels()
+    rangers = [_ranger(descriptions.get(number)) for number, _, _ in channels]
+    if not any(rangers):
+        return
+    position, size = (memoryview(places) for places in chunk.places())
+    begin = 0
+    for (number, count, _), ranger in zip(channels, rangers, strict=True):
+        part, begin = slice(8 * begin, 8 * (begin + count)), begin + count
+        for found in ranger.ranges(data, position[part], size[part]) if ranger else ():
+            kind = KINDS.index(found.kind)
+            yield _ROWS[found.kind].pack(number, found.member, kind, found.least, found.most)
+
+
+def ranges_of(description: bytes, batch: Batch) -> Sequence[Range]:
+    """Of messages of one type, as they are."""
+    ranger = _ranger(description)
+    return ranger.ranges(*Rows(batch.data, batch.position, batch.size).lent()) if ranger else ()
+
+
+@lru_cache(maxsize=256)
+def _ranger(description: bytes | None) -> Ranger | None:
+    """None also of what is no description: a recording of others may claim anything."""
+    try:
+        return None if description is None else described_ranger(description)
+    except RtmwError:
+        return None
+
+
+def read_ranges(file: File, chunk: Chunk) -> Ranges:
+    """Of a chunk; none where nobody wrote them. Raises RecordingDamaged."""
+    if chunk.is_run or not chunk.side_position:
+        return {}
+    opcode, length, of = _unpacked(file, chunk.side_position)
+    if (opcode, of) != (Opcode.SIDE, chunk.position):
+        return {}
+    behind = chunk.side_position + _PREFIX + length
+    opcode, length, of = _unpacked(file, behind)
+    if (opcode, of) != (Opcode.SIDE, chunk.position):
+        return {}
+    fields = Fields(file.path, file.read(behind + _PREFIX, length), behind + _PREFIX, "ranges of a chunk")
+    return _parse(fields)
+
+
+def _unpacked(file: File, position: int) -> tuple[int, int, int]:
+    begin = file.window(position, _HEAD.size)
+    opcode, length, of = _HEAD.unpack(begin) if len(begin) == _HEAD.size else (0, 0, 0)
+    return opcode, length, of
+
+
+def _parse(fields: Fields) -> Ranges:
+    fields.bytes(8)
+    count, name, size, crc, packed_size = fields.numbers(_REST)
+    if name or size != packed_size or size != count * _ROW or count > _MOST:
+        fields.wrong(f"{count} ranges in {size} bytes")
+    rows = fields.bytes(size)
+    if crc32(rows) != crc:
+        fields.wrong("they do not match their CRC")
+    found: dict[int, tuple[Range, ...]] = {}
+    for at in range(0, size, _ROW):
+        kind = rows[at + 4]
+        if kind >= len(KINDS):
+            fields.wrong(f"numbers of kind {kind}")
+        channel, member, _, least, most = _ROWS[KINDS[kind]].unpack_from(rows, at)
+        found[channel] = (*found.get(channel, ()), Range(member, KINDS[kind], least, most))
+    return found
