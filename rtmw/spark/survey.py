@@ -12,7 +12,7 @@ from rtmw.patterns import is_among, is_meant
 from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.frames import streams
 from rtmw.recording.frames.scan import Stream
-from rtmw.recording.frames.streams import sightings, type_name
+from rtmw.recording.frames.streams import sightings
 from rtmw.recording.versions import Version, dds_name, some, versions_of
 from rtmw.spark.files import local, recordings_of
 from rtmw.spark.options import LATEST, ReadOptions

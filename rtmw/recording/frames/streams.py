@@ -18,22 +18,13 @@ ADVICE: Final = "typed=False gives payloads"
 
 def stream_of(recording: Recording, channel: Channel, typed: bool) -> Stream:
     """A channel. `typed`: its members may become columns, so what its type consists of is looked up."""
-    stream = Stream(channel.topic, type_name(recording, channel), None)
+    stream = Stream(channel.topic, recording.type_name(channel), None)
     if not typed:
         return stream
     kind = recording.message_type(channel)
     if kind is None:
         return replace(stream, problem=recording.type_problem(channel) or "it has no type")
     return replace(stream, description=kind.description if kind.kind != "bytes" else None)
-
-
-def type_name(recording: Recording, channel: Channel) -> str:
-    """Of its schema, else of its type; `bytes` where only payloads are known."""
-    schema = recording.schemas.get(channel.schema_id)
-    if schema is not None:
-        return schema.name
-    kind = recording.message_type(channel)
-    return kind.name if kind else "bytes"
 
 
 def sightings(chunks: Sequence[Chunk], streams: Mapping[int, Stream]) -> Iterator[Sighting]:
