@@ -15,6 +15,7 @@
 #include "atomics.h"
 #include "layout.h"
 #include "rtmw.h"
+#include "within.h"
 
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
@@ -72,6 +73,7 @@ struct rtmw_region {
     uint32_t evict_scan[2][BANDS];           /* and those for topics whose messages give way: spare ones, unread ones */
     uint32_t evicted_last[2][BANDS];         /* which of these gave way last */
     uint32_t repair_scan, unpin_scan;        /* and where their hints are compared next */
+    struct within within;                    /* and what lies within queues, behind what is needed */
     uint32_t roomy_below[2][GRANULES_A_PAGE]; /* see blocks.c */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, relieved_ns,
@@ -301,10 +303,12 @@ uint32_t queue_pass(struct rtmw_region *, struct band *, const struct passing *)
 uint32_t queue_evict(struct rtmw_region *, struct band *, uint64_t up_to, uint32_t most); /* lock held */
 /* A message of a queue, looked at without being held: its fields are those of that message. */
 struct glimpse {
-    uint64_t sequence, published_ns;
-    uint32_t index, next, offer;
+    uint64_t sequence, published_ns, state;
+    uint32_t index, next, offer, type, reliability;
     bool expires, expired; /* it has a lifetime; that was over by `now` */
 };
+/* Where an earlier glimpse was: `index` and `sequence` say so. false: it is passed. */
+bool glimpse_again(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *);
 bool glimpse_first(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* the oldest; false: none */
 bool glimpse_cursor(struct rtmw_region *, struct band *, uint64_t cursor, uint64_t now, struct glimpse *);
 bool glimpse_next(struct rtmw_region *, struct band *, uint64_t now, struct glimpse *); /* false: the end, or passed */

@@ -4,6 +4,7 @@
  *   2  what is spare: expired, read by all, or beyond the depth of the subscribers that have not; of any band
  *   3  unread messages that no RELIABLE pair needs: of lower bands than the publisher's, the lowest first; then of its
  *      own band, where a topic holds more than the publisher's
+ *   4  blocks of such messages behind one that is needed (within.c)
  *
  * In each band the topic that holds most of what is short gives way, of up to eight that are looked at; its oldest go.
  * So no load of low priority keeps an urgent message out; and what RELIABLE subscribers need, which cannot go, is kept
@@ -25,6 +26,8 @@
  * Each call looks at a bounded number of topics for what is spare, and at further ones for what is unread; the next call
  * goes on behind them. Some of these looks are for each band, so that no crowd in a lower one that has to stay hides what
  * may go in a higher one. The topic that gave way last is always among those that are looked at.
+ *
+ * For what lies within queues topics are looked at in turn, and not by the bitmap: a topic that is pinned may have some.
  */
 #include "bitmap.h"
 #include "retention.h"
@@ -38,6 +41,7 @@ enum {
     LOOKS_A_BAND = 6 * LOOK,
     SPARE_LOOKS_A_BAND = 3 * LOOK,
     SUBSCRIBERS_A_GLANCE = 8,
+    LOOKS_WITHIN = 32 * LOOK,
     REPAIRS = 64, /* topics */
     UNREAD_MOST = 8,
     RELIEF_EVERY_NS = 1000000,
@@ -244,6 +248,55 @@ static bool search_bands(struct search *s, uint32_t highest, enum look look, str
     return false;
 }
 
+/* ---- within queues ---- */
+
+/* What of a band may go: unread messages, where those at its head may; else what is spare. */
+static enum look look_within(struct search *s, struct outlook *o)
+{
+    o->look = LOOK_UNREAD;
+    return o->band <= s->band && is_fair(s, o, share_of(s->publisher->region, o)) ? LOOK_UNREAD : LOOK_SPARE;
+}
+
+static bool band_gives_within(struct search *s, uint32_t topic, uint32_t band)
+{
+    struct rtmw_region *r = s->publisher->region;
+    struct outlook o = outlook_begin(r, topic, band, LOOK_SPARE);
+    s->looks_within--;
+    if (is_all_kept(&o) || !share_of(r, &o)) return false;
+    o.look = look_within(s, &o);
+    return empty_within(s, &o);
+}
+
+/* From the band at the hand on; that stays where something gave way, and where the looks are used up. */
+static bool topic_gives_within(struct search *s)
+{
+    struct rtmw_region *r = s->publisher->region;
+    struct within *at = &r->within;
+    uint32_t bands = load_seq(&r->topics[at->topic].bands);
+    s->looks_within--;
+    for (; at->band < BANDS; at->band++) {
+        if ((bands & (1u << at->band)) && band_gives_within(s, at->topic, at->band)) return true;
+        if (s->looks_within <= 0) return false;
+    }
+    return false;
+}
+
+static bool search_within(struct search *s)
+{
+    struct rtmw_region *r = s->publisher->region;
+    struct within *at = &r->within;
+    uint32_t topics = load_seq(&r->hints->topics_top);
+    if (topics > r->header->topics) topics = r->header->topics;
+    for (uint32_t looked = 0; r->short_of_pages && looked <= topics && s->looks_within > 0; looked++) {
+        if (at->topic >= topics) at->topic = at->band = 0;
+        if (topic_gives_within(s)) return true;
+        if (s->looks_within <= 0) break;
+        at->topic++;
+        at->band = 0;
+    }
+    return false;
+}
+
 struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
 {
     struct rtmw_region *r = p->region;
@@ -253,6 +306,7 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     s.own = share_of(r, &mine);
     s.looks = (int64_t)(LOOKS + LOOKS_A_PAGE * (size / PAGE));
     s.spare_looks = (int64_t)(SPARE_LOOKS + LOOKS_A_PAGE * (size / PAGE));
+    s.looks_within = (int64_t)(LOOKS_WITHIN + LOOKS_A_PAGE * (size / PAGE));
     s.reclaims = 1 + size / (RECLAIM_FOR * PAGE);
     return s;
 }
@@ -285,7 +339,8 @@ bool make_room(struct search *s)
     s->looks -= LOOK;
     if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
-    return make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s);
+    if (make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s)) return true;
+    return search_within(s);
 }
 
 /* Memory is low: before this topic keeps less than it could, one that holds more lets go of what is spare. */

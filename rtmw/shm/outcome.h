@@ -25,8 +25,9 @@ static inline void outcome_skipped(rtmw_subscriber *s, uint32_t band, uint64_t *
     if (is_traced(s->topic)) trace_reached(s, cause, band);
 }
 
-/* From a RELIABLE subscriber that is counted on only what has expired is taken away: but for what lay there when it lapsed. */
-static inline bool has_expired(rtmw_subscriber *s, uint32_t band, uint64_t first)
+/* From a RELIABLE subscriber that is counted on only what it would not get any more is taken away, which is what has expired
+ * or will be thinned: but for what lay there when it lapsed. */
+static inline bool is_counted_on(rtmw_subscriber *s, uint32_t band, uint64_t first)
 {
     if (s->qos.reliability != RTMW_RELIABLE || !load_relaxed(&s->topic->reliable)) return false;
     return first > s->rejoined[band] && !is_lapsed(s);
@@ -35,7 +36,7 @@ static inline bool has_expired(rtmw_subscriber *s, uint32_t band, uint64_t first
 /* So many are gone before the cursor came to them, the last of them with this sequence. */
 static inline void outcome_gone(rtmw_subscriber *s, uint32_t band, uint64_t last, uint64_t count)
 {
-    bool expired = has_expired(s, band, last - count + 1);
+    bool expired = is_counted_on(s, band, last - count + 1); /* what will be thinned is emptied, and not passed over */
     count_up(expired ? &s->block->expired : &s->block->missed, count);
     if (is_traced(s->topic)) trace_gone(s, expired ? TRACE_EXPIRED : TRACE_MISSED, band, last, count);
 }

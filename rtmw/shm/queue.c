@@ -245,7 +245,10 @@ static bool glimpse_at(struct rtmw_region *r, struct band *band, uint64_t now, s
 {
     struct descriptor *d = descriptor_at(r, g->index);
     if (!d) return false;
+    g->state = load_acquire(&d->state);
     g->next = link_index(load_acquire(&d->next));
+    g->type = load_acquire(&d->type);
+    g->reliability = load_acquire(&d->reliability);
     g->published_ns = load_acquire(&d->published_ns);
     g->offer = offer_of(d);
     g->expires = load_acquire(&d->expires_ns) != 0;
@@ -267,6 +270,11 @@ bool glimpse_cursor(struct rtmw_region *r, struct band *band, uint64_t cursor, u
     g->index = link_index(cursor);
     g->sequence = sequence_near(link_tag(cursor), band_tail_sequence(r, band));
     return (g->index != NIL && glimpse_at(r, band, now, g)) || glimpse_first(r, band, now, g);
+}
+
+bool glimpse_again(struct rtmw_region *r, struct band *band, uint64_t now, struct glimpse *g)
+{
+    return glimpse_at(r, band, now, g);
 }
 
 bool glimpse_next(struct rtmw_region *r, struct band *band, uint64_t now, struct glimpse *g)

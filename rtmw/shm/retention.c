@@ -51,7 +51,7 @@ struct outlook outlook_begin(struct rtmw_region *r, uint32_t topic, uint32_t ban
     return o;
 }
 
-struct outlook outlook_of(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look)
+struct outlook outlook_beside(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look, struct walk *walk)
 {
     struct topic *t = &r->topics[topic];
     struct outlook o = outlook_begin(r, topic, band, look);
@@ -63,12 +63,20 @@ struct outlook outlook_of(struct rtmw_region *r, uint32_t topic, uint32_t band, 
         if (!counts(&o, block)) continue;
         uint32_t wanted = wanted_by(&t->band[band], block);
         uint64_t needs = needs_behind(&o, block, wanted);
-        if (load_seq(&r->subscriber_words[slot]) == word)
-            lower_floors(&o, wanted, needs);
-        else
+        bool apart = walk && walk_notes(walk, r, &o, block, word, needs);
+        if (load_seq(&r->subscriber_words[slot]) != word) {
+            if (apart) walk->count--;
             slot--; /* it has another owner meanwhile: look at it again */
+        } else if (!apart) {
+            lower_floors(&o, wanted, needs);
+        }
     }
     return o;
+}
+
+struct outlook outlook_of(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look)
+{
+    return outlook_beside(r, topic, band, look, NULL);
 }
 
 /* The newest `keep` messages, and those of the history, stay; expired ones go whatever stands in their way. */

@@ -26,10 +26,19 @@ struct outlook {
 /* Only how much there is: `floor` is missing. */
 struct outlook outlook_begin(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
 struct outlook outlook_of(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
+/* The same, but for those subscribers that the walk notes: `floor` knows nothing of what they need. */
+struct outlook outlook_beside(struct rtmw_region *, uint32_t topic, uint32_t band, enum look, struct walk *);
 /* Passes over the oldest that nobody needs, without the newest `keep`; how many. `which` says how many at most. */
 uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t keep, struct passing *which);
 /* Nobody needs the last message, which is the only one, or it has expired by now: its block is given back. */
 bool outlook_empty_last(struct rtmw_region *, const struct outlook *, uint64_t now);
+
+/* within.c */
+bool walk_notes(struct walk *, struct rtmw_region *, const struct outlook *, struct subscriber_block *, uint64_t word,
+                uint64_t needs);
+struct search;
+/* Goes on in the walk of a band; true: blocks were given back. `o`: how much there is, and as which look. */
+bool empty_within(struct search *, const struct outlook *);
 
 /* eviction.c */
 struct victim {
@@ -43,6 +52,7 @@ struct search { /* of one call, for a message */
     uint64_t need, own;          /* of what is short; and what the publisher's own topic holds of it in that band */
     uint64_t now;                /* CLOCK_MONOTONIC */
     int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest; in units of a glance */
+    int64_t looks_within;        /* and for what lies within queues */
     bool hinted;                 /* there may be passed messages that somebody has named */
     uint64_t reclaims;           /* parts of the others' stashes that may still be looked through */
     struct victim spare, unread; /* those that gave way last */

@@ -19,11 +19,22 @@ struct turn {
     uint32_t left, lowest;
 };
 
-/* Emptied: all who were counted on had read it. This one was not when it came too late for it, or when its lease had run
- * out: then it missed it. */
+/* Emptied: all who were counted on had read it, or it was evicted where it lay (within.c). One that comes now came too late
+ * for it, or missed it. From a RELIABLE one that is counted on only what its interval leaves out is taken so: it did when
+ * memory was short, and is thinned, though the interval may have become shorter since. */
 static void count_emptied(rtmw_subscriber *s, uint32_t band)
 {
-    if (s->sequence[band] > s->began[band]) outcome_skipped(s, band, &s->block->missed, TRACE_MISSED);
+    bool thinned = s->qos.min_interval_ns && is_counted_on(s, band, s->sequence[band]);
+    if (s->sequence[band] <= s->began[band]) return;
+    outcome_skipped(s, band, thinned ? &s->block->thinned : &s->block->missed, thinned ? TRACE_THINNED : TRACE_MISSED);
+}
+
+/* It comes sooner after the last message that was accepted than the subscriber wants. */
+static inline bool is_thinned(const rtmw_subscriber *s, const struct descriptor *d)
+{
+    if (!s->qos.min_interval_ns) return false;
+    uint64_t accepted = load_relaxed(&s->block->accepted_ns);
+    return accepted && d->published_ns < accepted + s->qos.min_interval_ns;
 }
 
 /* Another subscriber carries it: that is no drop. */
@@ -140,13 +151,9 @@ static bool accept(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     if (!reliabilities_match(d->reliability, s->qos.reliability, false))
         return outcome_skipped(s, band, &block->unmatched, TRACE_UNMATCHED), false;
     if (is_expired(d, now)) return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED), false;
+    if (is_thinned(s, d)) return outcome_skipped(s, band, &block->thinned, TRACE_THINNED), false;
     if (!descriptor_is_message(d)) return count_emptied(s, band), false;
-    if (s->qos.min_interval_ns) {
-        uint64_t accepted = load_relaxed(&block->accepted_ns);
-        if (accepted && d->published_ns < accepted + s->qos.min_interval_ns)
-            return outcome_skipped(s, band, &block->thinned, TRACE_THINNED), false;
-        store_relaxed(&block->accepted_ns, d->published_ns);
-    }
+    if (s->qos.min_interval_ns) store_release(&block->accepted_ns, d->published_ns); /* behind cursor: see within.c */
     return true;
 }
 

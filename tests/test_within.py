@@ -1,0 +1,201 @@
+"""What lies in a queue behind a message that a RELIABLE subscriber needs, and what of it keeps no memory from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.bus import Order, Reading, eventually, taken
+
+RELIABLE, ADAPTIVE, TIMELY = Reliability.RELIABLE, Reliability.ADAPTIVE, Reliability.TIMELY
+POOL = 1 << 20
+BLOCK = 32 * 1024
+BLOCKS = POOL // BLOCK
+DESCRIPTORS = 1024
+AT_ONCE = 1e-9
+"""A lifetime that is over when the message is in its queue."""
+DEEP = 10_000
+HOUR = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def domain(domain_id: int) -> Iterator[rtmw.Domain]:
+    """A domain that is soon full, all of it open to every priority."""
+    with rtmw.Domain(domain_id, pool=POOL, reserve=0) as attached:
+        yield attached
+
+
+def reliable(topic: str = "t", **settings: Any) -> rtmw.Publisher[bytes]:
+    """A publisher that is told at once when there is no room."""
+    return rtmw.Publisher(topic, reliability=RELIABLE, max_blocking=0, **settings)
+
+
+def numbered(number: int, size: int = BLOCK) -> bytes:
+    return number.to_bytes(8, "little") + bytes(size - 8)
+
+
+def numbers(values: list[bytes]) -> list[int]:
+    return [int.from_bytes(value[:8], "little") for value in values]
+
+
+def publish_to_another_topic(count: int = BLOCKS - 4, **qos: Any) -> None:
+    """As many as there is room for if nothing but a few messages stays elsewhere. A publisher that is refused tries again:
+    one call does a bounded amount of work."""
+    reader, publisher = rtmw.Subscriber("elsewhere", reliability=RELIABLE, depth=DEEP), reliable("elsewhere", **qos)
+    for number in range(count):
+        eventually(lambda number=number: publisher.publish(numbered(number)))  # type: ignore[misc]
+    assert numbers(taken(reader)) == list(range(count))
+
+
+# Thinned
+
+
+def test_what_an_interval_leaves_out_keeps_no_memory_from_others() -> None:
+    hung = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=HOUR)
+    publisher = reliable()
+    for number in range(3 * BLOCKS):
+        assert publisher.publish(numbered(number)), number
+    publish_to_another_topic()
+    assert numbers(taken(hung)) == [0]
+    assert (hung.stats().thinned, hung.stats().missed, hung.stats().expired) == (3 * BLOCKS - 1, 0, 0)
+
+
+def test_a_subscriber_that_hung_gets_what_one_with_its_interval_got_that_did_not() -> None:
+    interval = 0.02
+    hung, lively = (rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=interval) for _ in range(2))
+    publisher, got, number = reliable(), [], 0
+    while len(got) < BLOCKS // 2 and number < DESCRIPTORS - BLOCKS:
+        eventually(lambda: publisher.publish(numbered(number)))
+        number += 1
+        got += numbers(taken(lively))
+    assert number > 2 * BLOCKS, "most of them are thinned"
+    assert numbers(taken(hung)) == got
+    assert (hung.stats().thinned, hung.stats().missed) == (number - len(got), 0)
+
+
+def test_what_an_interval_leaves_out_behind_a_message_that_was_taken_goes_too() -> None:
+    hung = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=HOUR)
+    publisher = reliable()
+    assert publisher.publish(b"first")
+    assert taken(hung) == [b"first"]
+    for number in range(3 * BLOCKS):
+        assert publisher.publish(numbered(number)), number
+    assert taken(hung) == []
+    assert (hung.stats().thinned, hung.stats().missed) == (3 * BLOCKS, 0)
+
+
+def test_what_comes_in_another_priority_may_thin_other_messages_so_those_stay() -> None:
+    """The hour ends with neither: of two priorities it is not known what the subscriber takes first."""
+    hung = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=HOUR)
+    publisher = reliable()
+    assert publisher.publish(b"low", priority=0)
+    assert publisher.publish(b"high", priority=7)
+    for number in range(BLOCKS // 2):
+        assert publisher.publish(numbered(number), priority=0)
+    assert not all(publisher.publish(numbered(number)) for number in range(BLOCKS))
+    assert taken(hung) == [b"high"]
+
+
+def test_a_subscriber_with_an_interval_beside_one_that_hangs_without_loses_nothing() -> None:
+    seldom = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=HOUR)
+    all_of_it = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP)
+    publisher, count = reliable(), 0
+    while publisher.publish(numbered(count)):
+        count += 1
+    assert numbers(taken(all_of_it)) == list(range(count))
+    assert numbers(taken(seldom)) == [0]
+
+
+# Expired
+
+
+@pytest.mark.parametrize("priority", [0, 5])
+def test_what_has_expired_behind_a_message_that_is_needed_gives_way(priority: int) -> None:
+    hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
+    assert publisher.publish(b"needed", priority=priority)
+    for number in range(3 * BLOCKS):
+        eventually(lambda number=number: publisher.publish(numbered(number), priority=priority, lifetime=AT_ONCE))  # type: ignore[misc]
+    publish_to_another_topic()
+    assert taken(hung) == [b"needed"]
+    assert (hung.stats().expired, hung.stats().missed) == (3 * BLOCKS, 0)
+
+
+def test_what_expires_while_it_lies_behind_one_that_is_needed_gives_way_then() -> None:
+    hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
+    assert publisher.publish(b"needed")
+    count = 0
+    while publisher.publish(numbered(count), lifetime=0.2):
+        count += 1
+    publish_to_another_topic(count - 2)
+    assert taken(hung) == [b"needed"]
+    assert (hung.stats().expired, hung.stats().missed) == (count, 0)
+
+
+# Floods
+
+
+def test_a_flood_behind_a_message_that_is_needed_gives_way() -> None:
+    hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
+    viewer, flood = rtmw.Subscriber("t", depth=DEEP), rtmw.Publisher("t", reliability=TIMELY)
+    assert publisher.publish(b"needed")
+    for number in range(3 * BLOCKS):
+        assert flood.publish(numbered(number))
+    assert publisher.publish(b"too")
+    publish_to_another_topic(priority=1)
+    assert taken(hung) == [b"needed", b"too"]
+    assert (hung.stats().unmatched, hung.stats().missed) == (3 * BLOCKS, 0)
+    got = len(taken(viewer)) - 2
+    assert viewer.stats().missed == 3 * BLOCKS - got > 0
+
+
+def test_a_flood_gives_way_also_where_a_topic_has_more_offers_than_are_counted_apart() -> None:
+    offers = [rtmw.Publisher("t", kind, reliability=TIMELY) for kind in (Reading, Order)]
+    hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
+    assert offers[0].publish(Reading("A1", 1.0))
+    assert offers[1].publish(Order("1"))
+    assert rtmw.Publisher("t", Order, reliability=ADAPTIVE).publish(Order("2"))
+    flood = rtmw.Publisher("t", reliability=TIMELY)
+    for number in range(3 * BLOCKS):
+        assert flood.publish(numbered(number))
+    assert publisher.publish(b"needed")
+    for number in range(3 * BLOCKS):
+        assert flood.publish(numbered(number))
+    publish_to_another_topic()
+    assert taken(hung) == [b"needed"]
+    assert (hung.stats().unmatched, hung.stats().other_types, hung.stats().missed) == (6 * BLOCKS, 3, 0)
+
+
+# What stays
+
+
+def test_what_a_publisher_promised_to_keep_stays_behind_a_message_that_is_needed() -> None:
+    hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
+    assert publisher.publish(b"needed")
+    keeper = rtmw.Publisher("t", reliability=ADAPTIVE, history=4)
+    for number in range(8):
+        assert keeper.publish(numbered(number))
+    other, count = reliable("elsewhere"), 0
+    reader = rtmw.Subscriber("elsewhere", reliability=RELIABLE, depth=DEEP)
+    while other.publish(numbered(count)):
+        count += 1
+    late = rtmw.Subscriber("t", depth=DEEP, history=4)
+    assert numbers(taken(late)) == [4, 5, 6, 7]
+    assert count == BLOCKS - 4
+    assert (taken(hung), len(taken(reader))) == ([b"needed"], count)
+
+
+def test_a_sample_that_is_kept_behind_a_message_that_is_needed_stays_as_it_is() -> None:
+    hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
+    viewer, flood = rtmw.Subscriber("t"), rtmw.Publisher("t", reliability=TIMELY)
+    assert publisher.publish(b"needed")
+    assert flood.publish(numbered(1))
+    kept = viewer.take_many(DEEP)[-1]
+    for number in range(2, BLOCKS):
+        assert flood.publish(numbered(number))
+    publish_to_another_topic(priority=1)
+    assert bytes(kept.data) == numbered(1)
+    assert taken(hung) == [b"needed"]
