@@ -281,13 +281,16 @@ static bool topic_gives_within(struct search *s)
     return false;
 }
 
+/* The publisher's own queue, in which the last call may have ended; then the others in turn. */
 static bool search_within(struct search *s)
 {
     struct rtmw_region *r = s->publisher->region;
     struct within *at = &r->within;
     uint32_t topics = load_seq(&r->hints->topics_top);
     if (topics > r->header->topics) topics = r->header->topics;
-    for (uint32_t looked = 0; r->short_of_pages && looked <= topics && s->looks_within > 0; looked++) {
+    if (!r->short_of_pages || s->looks_within <= 0) return false;
+    if (band_gives_within(s, s->publisher->topic_index, s->band)) return true;
+    for (uint32_t looked = 0; looked <= topics && s->looks_within > 0; looked++) {
         if (at->topic >= topics) at->topic = at->band = 0;
         if (topic_gives_within(s)) return true;
         if (s->looks_within <= 0) break;

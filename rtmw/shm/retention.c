@@ -51,7 +51,8 @@ struct outlook outlook_begin(struct rtmw_region *r, uint32_t topic, uint32_t ban
     return o;
 }
 
-struct outlook outlook_beside(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look, struct walk *walk)
+struct outlook outlook_beside(struct rtmw_region *r, uint32_t topic, uint32_t band, enum look look,
+                              struct traversal *traversal)
 {
     struct topic *t = &r->topics[topic];
     struct outlook o = outlook_begin(r, topic, band, look);
@@ -63,9 +64,9 @@ struct outlook outlook_beside(struct rtmw_region *r, uint32_t topic, uint32_t ba
         if (!counts(&o, block)) continue;
         uint32_t wanted = wanted_by(&t->band[band], block);
         uint64_t needs = needs_behind(&o, block, wanted);
-        bool apart = walk && walk_notes(walk, r, &o, block, word, needs);
+        bool apart = traversal && traversal_notes(traversal, r, &o, block, word, needs);
         if (load_seq(&r->subscriber_words[slot]) != word) {
-            if (apart) walk->count--;
+            if (apart) traversal->count--;
             slot--; /* it has another owner meanwhile: look at it again */
         } else if (!apart) {
             lower_floors(&o, wanted, needs);

@@ -7,7 +7,7 @@
  *    that stands still            the queue, their blocks are given back
  *
  * Eviction moves head, so it ends at the oldest message that a RELIABLE subscriber needs. When nothing else gives way, the
- * queues are walked. A message may go if no subscriber needs it: it has expired, or nobody behind it asks for its type and
+ * queues are traversed. A message may go if no subscriber needs it: it has expired, or nobody behind it asks for its type and
  * reliability, or it comes sooner than the min_interval of those who do. Descriptors stay, since a link cannot be taken out
  * of the middle of a queue; so messages without a block give nothing.
  *
@@ -29,13 +29,13 @@
  *     another message of the interval is delivered than would have been.
  *   - A message with a lifetime may expire before it is accepted. From there on the same is known, and no more.
  *
- * A walk goes on where it ended in the call before, with what it has foretold. It begins anew when a subscriber with an
+ * A traversal goes on where it ended in the call before, with what it has foretold. It begins anew when a subscriber with an
  * interval has moved otherwise than foretold, and now and then, for what has expired since.
  */
 #include "retention.h"
 #include "topics.h"
 
-enum { LOOKS_A_MESSAGE = 2, LOOKS_A_WALK = 8, ANEW_NS = 1000000, ANEW_NS_A_MESSAGE = 1000 };
+enum { LOOKS_A_MESSAGE = 2, LOOKS_A_TRAVERSAL = 8, ANEW_NS = 1000000, ANEW_NS_A_MESSAGE = 1000 };
 
 /* ---- what its readers need ---- */
 
@@ -51,7 +51,8 @@ static bool is_unread_elsewhere(struct rtmw_region *r, const struct outlook *o, 
 }
 
 /* Messages at its cursors that it may be about to accept: how many, and when the last of them was published. */
-static uint32_t undecided(struct rtmw_region *r, const uint64_t *cursor, const struct reader *reader, uint64_t *published)
+static uint32_t undecided(struct rtmw_region *r, const uint64_t *cursor, const struct reader *reader,
+                          uint64_t *published)
 {
     uint32_t count = 0;
     for (uint32_t band = 0; band < BANDS; band++) {
@@ -64,8 +65,9 @@ static uint32_t undecided(struct rtmw_region *r, const uint64_t *cursor, const s
     return count;
 }
 
-/* What it has accepted, between two looks at its cursors. Where these are the same it held what is there, and had said of
- * each message before them whether it was accepted. Else it moves, and what it says may be old: it only grows. */
+/* What it has accepted, after a look at its cursors: so it has said of each message before these whether that was accepted.
+ * Where it moves on meanwhile, it accepts what is foretold, or comes to what is unread in another band. Of a message that it
+ * holds no more another time may be read: that is one more guess. */
 static void note_accepted(struct rtmw_region *r, const struct outlook *o, struct subscriber_block *block,
                           struct reader *reader)
 {
@@ -74,24 +76,24 @@ static void note_accepted(struct rtmw_region *r, const struct outlook *o, struct
     reader->began[0] = load_acquire(&block->accepted_ns); /* pairs with accept in take.c */
     uint32_t count = undecided(r, cursor, reader, &published);
     reader->frozen = count > 1 || is_unread_elsewhere(r, o, cursor);
-    for (uint32_t band = 0; band < BANDS; band++) reader->frozen |= load_seq(&block->cursor[band]) != cursor[band];
     reader->began[1] = count && !reader->frozen ? published : reader->began[0];
     for (uint32_t i = 0; i < GUESSES; i++) reader->accepted[i] = reader->began[i];
 }
 
 /* A subscriber that may need less than all of its offers behind a sequence. false: it is not noted, and needs all of them. */
-bool walk_notes(struct walk *walk, struct rtmw_region *r, const struct outlook *o, struct subscriber_block *block,
-                uint64_t word, uint64_t needs)
+bool traversal_notes(struct traversal *traversal, struct rtmw_region *r, const struct outlook *o,
+                     struct subscriber_block *block, uint64_t word, uint64_t needs)
 {
     uint64_t offers = load_relaxed(&r->topics[o->topic].band[o->band].offers);
     struct reader reader = {.word = word, .behind = needs, .type = load_relaxed(&block->type)};
     reader.reliability = load_relaxed(&block->reliability);
     reader.exact = load_relaxed(&block->exact);
     if (o->offered && reader.reliability == RTMW_RELIABLE) reader.interval = load_relaxed(&block->min_interval_ns);
-    bool is_counted_together = offer_at(offers, OFFERS - 1) != 0; /* some of its messages may be, so offers do not tell */
-    if (walk->count == READERS || (!reader.interval && !is_counted_together)) return false;
+    bool is_counted_together =
+        offer_at(offers, OFFERS - 1) != 0; /* some of its messages may be, so offers do not tell */
+    if (traversal->count == READERS || (!reader.interval && !is_counted_together)) return false;
     if (reader.interval) note_accepted(r, o, block, &reader);
-    walk->reader[walk->count++] = reader;
+    traversal->reader[traversal->count++] = reader;
     return true;
 }
 
@@ -118,25 +120,25 @@ static bool is_needed_by(struct reader *reader, const struct glimpse *g)
 }
 
 /* Each one that is noted is asked: they foretell. */
-static bool is_needed(const struct outlook *o, struct walk *walk, const struct glimpse *g)
+static bool is_needed(const struct outlook *o, struct traversal *traversal, const struct glimpse *g)
 {
     bool needed = !g->expired && g->sequence > o->floor[g->offer];
-    for (uint32_t i = 0; i < walk->count; i++) needed |= is_needed_by(&walk->reader[i], g);
+    for (uint32_t i = 0; i < traversal->count; i++) needed |= is_needed_by(&traversal->reader[i], g);
     return needed;
 }
 
-/* ---- the walk ---- */
+/* ---- the traversal ---- */
 
-/* The walk of this band, or the one that is given up for it. */
-static struct walk *walk_of(struct rtmw_region *r, const struct outlook *o)
+/* The traversal of this band, or the one that is given up for it. */
+static struct traversal *traversal_of(struct rtmw_region *r, const struct outlook *o)
 {
-    for (uint32_t i = 0; i < WALKS; i++) {
-        struct walk *walk = &r->within.walk[i];
-        if (walk->topic == o->topic && walk->band == o->band && walk->look == o->look) return walk;
+    for (uint32_t i = 0; i < TRAVERSALS; i++) {
+        struct traversal *traversal = &r->within.traversal[i];
+        if (traversal->topic == o->topic && traversal->band == o->band && traversal->look == o->look) return traversal;
     }
-    struct walk *walk = &r->within.walk[r->within.turn++ % WALKS];
-    *walk = (struct walk){.topic = o->topic, .band = o->band, .look = o->look};
-    return walk;
+    struct traversal *traversal = &r->within.traversal[r->within.turn++ % TRAVERSALS];
+    *traversal = (struct traversal){.topic = o->topic, .band = o->band, .look = o->look};
+    return traversal;
 }
 
 /* What was foretold of it up to a sequence is true yet, or it has come past that. */
@@ -152,20 +154,21 @@ static bool reader_goes_on(struct reader *reader, const struct reader *now, uint
     return true;
 }
 
-static bool walk_goes_on(struct walk *walk, const struct walk *now)
+static bool traversal_goes_on(struct traversal *traversal, const struct traversal *now)
 {
-    bool same = walk->sequence && walk->epoch == now->epoch && walk->count == now->count;
+    bool same = traversal->sequence && traversal->epoch == now->epoch && traversal->count == now->count;
     for (uint32_t i = 0; same && i < now->count; i++)
-        same = reader_goes_on(&walk->reader[i], &now->reader[i], walk->sequence);
+        same = reader_goes_on(&traversal->reader[i], &now->reader[i], traversal->sequence);
     return same;
 }
 
-/* The next message of the walk, or the oldest. false: where it was is passed. */
-static bool walk_step(struct rtmw_region *r, struct band *band, const struct walk *walk, uint64_t now, struct glimpse *g)
+/* The next message of the traversal, or the oldest. false: where it was is passed. */
+static bool traversal_step(struct rtmw_region *r, struct band *band, const struct traversal *traversal, uint64_t now,
+                           struct glimpse *g)
 {
-    if (!walk->sequence) return glimpse_first(r, band, now, g);
-    g->index = walk->index;
-    g->sequence = walk->sequence;
+    if (!traversal->sequence) return glimpse_first(r, band, now, g);
+    g->index = traversal->index;
+    g->sequence = traversal->sequence;
     return glimpse_again(r, band, now, g) && glimpse_next(r, band, now, g);
 }
 
@@ -178,19 +181,19 @@ static uint64_t empty_one(struct rtmw_region *r, const struct glimpse *g)
     return descriptor_empty(r, d, g->state, NIL) ? granules : 0;
 }
 
-static bool walk_on(struct search *s, const struct outlook *o, struct walk *walk, uint64_t up_to)
+static bool traverse(struct search *s, const struct outlook *o, struct traversal *traversal, uint64_t up_to)
 {
     struct rtmw_region *r = s->publisher->region;
     struct band *band = &r->topics[o->topic].band[o->band];
     struct glimpse g;
     uint64_t given = 0;
-    while (walk->sequence < up_to && given < s->need && s->looks_within > 0) {
+    while (traversal->sequence < up_to && given < s->need && s->looks_within > 0) {
         s->looks_within -= LOOKS_A_MESSAGE;
-        bool there = walk_step(r, band, walk, s->now, &g) && g.sequence <= up_to;
-        walk->sequence = there ? g.sequence : 0;
+        bool there = traversal_step(r, band, traversal, s->now, &g) && g.sequence <= up_to;
+        traversal->sequence = there ? g.sequence : 0;
         if (!there) break;
-        walk->index = g.index;
-        if (!is_needed(o, walk, &g)) given += empty_one(r, &g);
+        traversal->index = g.index;
+        if (!is_needed(o, traversal, &g)) given += empty_one(r, &g);
     }
     return given > 0;
 }
@@ -199,14 +202,15 @@ bool empty_within(struct search *s, const struct outlook *o)
 {
     struct rtmw_region *r = s->publisher->region;
     uint64_t keep = o->history ? o->history : 1, up_to = o->newest.sequence > keep ? o->newest.sequence - keep : 0;
-    struct walk *walk = walk_of(r, o), now = {.topic = o->topic, .band = o->band, .look = o->look, .began_ns = s->now};
-    if (walk->sequence >= up_to) {
-        if (s->now - walk->began_ns < ANEW_NS + o->kept * ANEW_NS_A_MESSAGE) return false;
-        walk->sequence = 0;
+    struct traversal *traversal = traversal_of(r, o),
+                     now = {.topic = o->topic, .band = o->band, .look = o->look, .began_ns = s->now};
+    if (traversal->sequence >= up_to) {
+        if (s->now - traversal->began_ns < ANEW_NS + o->kept * ANEW_NS_A_MESSAGE) return false;
+        traversal->sequence = 0;
     }
     now.epoch = load_seq(&r->topics[o->topic].epoch); /* before its subscribers are asked */
     struct outlook asked = outlook_beside(r, o->topic, o->band, o->look, &now);
-    s->looks_within -= LOOKS_A_WALK + asked.subscribers / LOOKS_A_WALK;
-    if (!walk_goes_on(walk, &now)) *walk = now;
-    return walk_on(s, &asked, walk, up_to);
+    s->looks_within -= LOOKS_A_TRAVERSAL + asked.subscribers / LOOKS_A_TRAVERSAL;
+    if (!traversal_goes_on(traversal, &now)) *traversal = now;
+    return traverse(s, &asked, traversal, up_to);
 }

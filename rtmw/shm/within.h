@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { READERS = 8, WALKS = 4, GUESSES = 2 };
+enum { READERS = 8, TRAVERSALS = 4, GUESSES = 2 };
 
 /* A subscriber that is asked for each message whether it needs it. Times are published_ns of messages. */
 struct reader {
@@ -13,14 +13,14 @@ struct reader {
     uint64_t behind;            /* it needs nothing up to this sequence */
     uint64_t interval;          /* its min_interval, if what that leaves out is not needed; 0: none */
     uint64_t began[GUESSES];    /* what it had accepted last when it was asked, 0: nothing; each of these may be true */
-    uint64_t accepted[GUESSES]; /* the same, when it will have come to where the walk is */
+    uint64_t accepted[GUESSES]; /* the same, when it will have come to where the traversal is */
     bool frozen;                /* what it will accept from there on is not known */
     bool exact;
     uint32_t type, reliability; /* that it asks for */
 };
 
 /* Through a band, from its oldest message on. */
-struct walk {
+struct traversal {
     uint32_t topic, band, look;
     uint32_t epoch; /* of the topic */
     uint32_t index, count;
@@ -31,8 +31,8 @@ struct walk {
 
 struct within {
     uint32_t topic, band; /* at which the next search begins */
-    uint32_t turn;        /* the walk that is given up next */
-    struct walk walk[WALKS];
+    uint32_t turn;        /* the traversal that is given up next */
+    struct traversal traversal[TRAVERSALS];
 };
 
 #endif

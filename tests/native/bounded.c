@@ -91,6 +91,23 @@ static void a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_pri
     }
 }
 
+/* Behind messages that are needed: in many queues, and in a long one, through which each process walks by itself. */
+static void a_publish_walks_through_a_bounded_part_of_queues(void)
+{
+    static uint8_t data[4000];
+    begin();
+    crowd_in(data);
+    rtmw_subscriber_qos seldom = {RTMW_RELIABLE, 1u << 30, 0, UINT64_C(1) << 60, 0, 0};
+    subscribe_to(others, "thinned", seldom);
+    rtmw_publisher *mine_there = publish_on(mine, "thinned", RTMW_RELIABLE, 0);
+    for (int i = 0; i < FLOOD * 4; i++)
+        CHECK(PUBLISHED(rtmw_publish(mine_there, data, sizeof data, NULL)) == RTMW_OK, "message %d", i);
+    rtmw_publisher *anew = publish_on(others, "thinned", RTMW_RELIABLE, 0);
+    int refused = 0;
+    while (PUBLISHED(rtmw_publish(anew, data, sizeof data, NULL)) != RTMW_OK) refused++;
+    CHECK(refused < 500, "%d calls", refused);
+}
+
 /* Each of a topic's subscribers is asked what it needs, once in a call and not once for each message that goes. */
 static void an_eviction_asks_a_bounded_number_of_subscribers(void)
 {
@@ -181,6 +198,7 @@ int main(void)
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics);
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_priority);
     alone(a_publisher_that_waits_looks_at_a_bounded_number_of_full_subscribers);
+    alone(a_publish_walks_through_a_bounded_part_of_queues);
     alone(an_eviction_asks_a_bounded_number_of_subscribers);
     printf("no call did more than it may\n");
     return 0;

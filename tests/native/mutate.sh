@@ -94,7 +94,7 @@ mutant "a message whose block is half given on becomes one again" blocks \
 mutant "a block is passed on by a message behind one that is kept" retention \
     's/^    if \(o\.kept > 1 && outlook_pass\(.*$/    (void)which;/' "inherit" "$@"
 mutant "who lapsed does not miss what was emptied" take \
-    's/if \(s->sequence\[band\] > s->began\[band\]\) outcome_skipped/if (false) outcome_skipped/' "empty last" "$@"
+    '/^static void count_emptied/,/^}/ s/s->sequence\[band\] <= s->began\[band\]/true/' "empty last" "$@"
 mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
 mutant "who finds its place at head looks at what is behind it" queue \
@@ -205,6 +205,18 @@ mutant "a page of which granules were claimed in vain is not named" blocks \
     '/^static bool give_up/,/^}/ s/^    hint_page\(r, page\);$/    (void)page;/' "hints: claim" "$@"
 mutant "what is given back is not named" blocks \
     's/^        set_free\(r, page, pages < left .*$/        (void)left;/' "hints: claim" "$@"
+mutant "a message is emptied within a queue without a first look at holders" within \
+    's/ \|\| descriptor_is_held\(d\)\)/)/' "within: empty ‖ take of what another thins" "$@"
+mutant "the state of a message within a queue is read after it was seen there" within \
+    's/descriptor_empty\(r, d, g->state, NIL\)/descriptor_empty(r, d, load_seq(\&d->state), NIL)/; s/state_kind\(g->state\) != QUEUED/state_kind(load_seq(\&d->state)) != QUEUED/' "within: empty ‖ evict" "$@"
+mutant "a message at a cursor is taken for one that is decided on" within \
+    's/^    uint32_t count = undecided\(.*$/    uint32_t count = 0; (void)undecided;/' "within: empty ‖ take of what is thinned" "$@"
+mutant "what is foretold knows nothing of other bands" within \
+    's/count > 1 \|\| is_unread_elsewhere\(r, o, cursor\)/count > 1; (void)is_unread_elsewhere/' "within: empty, empty ‖ take of what is urgent" "$@"
+mutant "what may expire is foretold to be accepted" within \
+    's/reader->frozen \|= g->expires \|\| /reader->frozen |= /' "within: empty ‖ take when" "$@"
+mutant "a traversal goes on though a subscriber accepted what was not foretold" within \
+    's/^        if \(reader->began\[i\] != now->began\[i\]\) return false;$/        (void)i;/' "within: empty, empty ‖ append" "$@"
 mutant "a message does not stand behind its predecessor" queue \
     's/load_acquire\(&last->count\[0\]\) \+ \(offer == 0\)/(offer == 0)/' "append, evict" "$@"
 

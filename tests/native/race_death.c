@@ -87,6 +87,8 @@ static void reclaim(void) { reclaim_passed(&world.region[DEAD]); }
 
 static void make_room_once(void) { make_room_for_page(DEAD); }
 
+static void empty_within_queue(void) { make_room_within(DEAD, UINT64_MAX); }
+
 static void inherit(void) { publish_inheriting(DEAD, 7, 2 * PAGE); }
 
 static void find_nothing(void)
@@ -157,6 +159,32 @@ static void pages_rested_on(void)
     publish_word(HELPER, 100, 2 * PAGE);
     if (take_word(READER, &taken)) rtmw_release(&world.region[READER], taken.descriptor);
     if (take_word(READER, &taken)) broken("taken twice");
+}
+
+/* A RELIABLE subscriber of HELPER's hangs at the first message; READER is at the same, and reads on. */
+static void flood_behind_one_needed(void)
+{
+    open_publisher(DEAD, RTMW_TIMELY, 1);
+    open_publisher(HELPER, RTMW_RELIABLE, 1);
+    open_subscriber(HELPER, RTMW_RELIABLE, 8);
+    open_subscriber(READER, RTMW_TIMELY, 8);
+    publish_word(HELPER, 100, 300);
+    publish_word(DEAD, 101, 300);
+    publish_word(DEAD, 102, 2 * PAGE);
+    publish_word(HELPER, 103, 300);
+    if (take_word(READER, &taken)) rtmw_release(&world.region[READER], taken.descriptor);
+}
+
+/* And what it needs comes to it, whole. */
+static void the_hung_one_goes_on(void)
+{
+    rtmw_message m;
+    uint64_t expected[] = {100, 103, 200}, got = 0;
+    for (int i = 0; i < 12 && got < 3 && take_word(HELPER, &m); i++) {
+        if (word_of(&m) != expected[got++] || !is_whole(&m)) broken("the dead took what a RELIABLE subscriber needs");
+        rtmw_release(&world.region[HELPER], m.descriptor);
+    }
+    if (got != 3 || world.subscriber[HELPER].block->missed) broken("a RELIABLE subscriber did not get what it needs");
 }
 
 static void others_go_on(void)
@@ -279,6 +307,26 @@ static bool die_emptying(const struct fate *fate, void (*prepare)(void))
     return true;
 }
 
+static bool die_within(void)
+{
+    uint32_t step = 1;
+    world_make((struct size){8, 4});
+    flood_behind_one_needed();
+    start = world;
+    for (bool more = true; more; step++) {
+        world = start;
+        more = run_until_step(empty_within_queue, step);
+        others_go_on();
+        the_hung_one_goes_on();
+        world_kill(DEAD);
+        sweep_the_dead(&world.region[HELPER]);
+        all_comes_back();
+        if (!told("empty within", "behind one that is needed", step)) return false;
+    }
+    printf("death in %-28s %6u steps, behind one that is needed\n", "empty within", step - 2);
+    return true;
+}
+
 /* READER is dead, with a loan, a block, a cursor and a held message; who sweeps after it is the one to die. */
 static void sweep(void) { sweep_the_dead(&world.region[DEAD]); }
 
@@ -349,5 +397,6 @@ bool die_at_every_step(void)
     well &= die_in(&(struct fate){"publish and take", publish_and_take_traced}, (struct size){8, 4}, traced_crowd, "traced");
     well &= die_emptying(&(struct fate){"make room", make_room_once}, one_rested_on);
     well &= die_emptying(&(struct fate){"inherit two pages", inherit}, pages_rested_on);
+    well &= die_within();
     return well & die_sweeping() & die_retiring() & die_waking() & stop_at_every_step();
 }

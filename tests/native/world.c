@@ -105,6 +105,18 @@ void make_room_for_page(uint32_t who)
     make_spare_room(&search);
 }
 
+void make_room_within(uint32_t who, uint64_t granules)
+{
+    struct rtmw_region *r = &world.region[who];
+    lock_take(&r->lock);
+    r->short_of_pages = true;
+    struct search search = {.publisher = &world.publisher[who], .need = granules, .looks_within = 64};
+    search.now = monotonic_ns();
+    struct outlook o = outlook_begin(r, 0, 0, LOOK_UNREAD);
+    empty_within(&search, &o);
+    lock_give(&r->lock);
+}
+
 void world_kill(uint32_t who) { world.dead[world.pid[who]] = true; }
 
 void world_new_process(uint32_t who)

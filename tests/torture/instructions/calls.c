@@ -103,6 +103,18 @@ static void read_and_leave_three_unread(struct witness *w)
     for (int i = 0; i < 3; i++) witness_publish(w, SMALL);
 }
 
+static void prepare_timely_publisher(struct victim *v) { open_publisher(v, TOPIC, RTMW_TIMELY, 64); }
+
+/* The pool is full of messages that have expired, behind one of the witness that it has not read. */
+static void leave_one_unread_and_fill_the_pool(struct witness *w)
+{
+    rtmw_message_qos over_at_once = {-1, 1, 0, 0, 0};
+    witness_take(w);
+    witness_publish(w, SMALL);
+    for (uint32_t i = 0; i < 2 * POOL / A_FILL; i++) rtmw_publish(w->publisher, payload, A_FILL, &over_at_once);
+    for (int i = 0; i < 2; i++) witness_publish(w, SMALL);
+}
+
 static void publish_evicting(struct victim *v) { CHECK(rtmw_publish(v->publisher, payload, A_FILL, NULL) == RTMW_OK); }
 
 static void leave(struct victim *v)
@@ -335,6 +347,8 @@ const struct call calls[] = {
     {"publish in granules", prepare_publisher, NULL, publish_granules, leave, 0},
     {"publish in pages", prepare_publisher, NULL, publish_pages, leave, 0},
     {"publish under eviction", prepare_full_pool, read_and_leave_three_unread, publish_evicting, leave, 0},
+    {"publish where one is emptied", prepare_timely_publisher, leave_one_unread_and_fill_the_pool, publish_evicting,
+     leave, 0},
     {"publish the first of a topic", prepare_new_topic, NULL, publish_unseen, leave, LIVES},
     {"publish many", prepare_publisher, NULL, publish_many, leave, 0},
     {"publish and wake", prepare_publisher, somebody_sleeps, publish_in_place, leave, 0},
