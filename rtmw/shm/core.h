@@ -242,6 +242,7 @@ static inline bool publisher_is_swept(const struct rtmw_publisher *p)
 /* LOANED by me with room for size, or NIL; for a message of this band */
 uint32_t descriptor_claim(struct rtmw_region *, uint64_t size, uint32_t band);
 void descriptor_fetch_ahead(struct rtmw_region *);                               /* for the claims to come */
+bool descriptor_is_open(struct rtmw_region *, uint32_t index, uint32_t band);    /* a message of it may lie there */
 void descriptor_free(struct rtmw_region *, uint32_t index);                      /* LOANED by me → FREE */
 bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);

@@ -60,6 +60,12 @@ static bool is_open(struct rtmw_region *r, uint32_t index, uint32_t band)
     return index >= r->reserve_end || gathered(index, r->header->descriptors) >= r->open_descriptors[band];
 }
 
+bool descriptor_is_open(struct rtmw_region *r, uint32_t index, uint32_t band)
+{
+    struct descriptor *d = &r->descriptors[index];
+    return is_open(r, index, band) && (!load_relaxed(&d->block_granules) || block_is_open(r, d, band));
+}
+
 bool descriptor_take_over(struct rtmw_region *r, uint32_t index, uint64_t state)
 {
     struct descriptor *d = &r->descriptors[index];
@@ -330,7 +336,7 @@ bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t stat
 }
 
 /* The same, and the block goes to a descriptor that is LOANED by me then; NIL: somebody holds the message, or its block
- * does not suit, or is not open to the band: it was a loan of another priority. */
+ * does not suit, or is not open to the band. */
 uint32_t descriptor_inherit(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint64_t size, uint32_t band)
 {
     struct want want = {granules_for(size), band}, no_block = {0, band};

@@ -172,13 +172,19 @@ int loan_give_back(struct rtmw_region *r, const rtmw_loan *loan)
 
 int rtmw_loan_drop(rtmw_publisher *p, rtmw_loan *loan) { return loan_give_back(p->region, loan); }
 
-static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+static int loan_can_be_appended(rtmw_publisher *p, const rtmw_loan *loan, uint32_t band)
 {
     if (!loan_is(p->region, loan, LOANED)) return RTMW_BAD_LOAN;
-    struct descriptor *d = &p->region->descriptors[loan->descriptor];
-    if (loan->size > load_relaxed(&d->size)) return RTMW_BAD_LOAN;
+    if (loan->size > load_relaxed(&p->region->descriptors[loan->descriptor].size)) return RTMW_BAD_LOAN;
+    return reliable_room(p, band) ? RTMW_OK : refused(p, RTMW_FULL, 0, band);
+}
+
+static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+{
     uint32_t band = band_for(p, qos);
-    if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band);
+    int code = loan_can_be_appended(p, loan, band);
+    if (code != RTMW_OK) return code;
+    struct descriptor *d = &p->region->descriptors[loan->descriptor];
     struct stamp stamp = stamp_now(p, qos);
     write_header(p, band, d, &stamp);
     store_relaxed(&d->size, loan->size);
@@ -188,6 +194,28 @@ static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_mes
     return RTMW_OK;
 }
 
+/* A loan that was taken for a higher priority than it is published with, and lies in the reserve of those. It is copied to
+ * where its message may lie, so that the reserve stays what it is; without the lock, for it may be large. */
+static int append_elsewhere(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+{
+    struct rtmw_region *r = p->region;
+    uint32_t band = band_for(p, qos);
+    rtmw_loan copy = {.data = NULL};
+    lock_take(&r->lock);
+    int code = loan_can_be_appended(p, loan, band);
+    const void *data = code == RTMW_OK ? payload_of(r, &r->descriptors[loan->descriptor], loan->size) : NULL;
+    if (code == RTMW_OK && !data) code = RTMW_DAMAGED;
+    if (data) code = make_loan(p, claim_with_room(p, loan->size, band), loan->size, band, &copy);
+    lock_give(&r->lock);
+    if (code != RTMW_OK) return code;
+    memcpy(copy.data, data, loan->size);
+    lock_take(&r->lock);
+    code = loan_is(r, loan, LOANED) ? loan_append_locked(p, &copy, qos) : RTMW_BAD_LOAN;
+    descriptor_free(r, code == RTMW_OK ? loan->descriptor : copy.descriptor);
+    lock_give(&r->lock);
+    return code;
+}
+
 int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
@@ -195,9 +223,11 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
     if (!has_band(qos)) return RTMW_BAD_QOS;
     if (publisher_is_swept(p)) return RTMW_SWEPT;
     lock_take(&r->lock);
-    int code = loan_append_locked(p, loan, qos);
+    bool is_known = descriptor_at(r, loan->descriptor) != NULL;
+    bool elsewhere = is_known && !descriptor_is_open(r, loan->descriptor, band_for(p, qos));
+    int code = elsewhere ? RTMW_OK : loan_append_locked(p, loan, qos);
     lock_give(&r->lock);
-    return code;
+    return __builtin_expect(elsewhere, 0) ? append_elsewhere(p, loan, qos) : code;
 }
 
 int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)

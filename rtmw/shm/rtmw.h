@@ -202,7 +202,9 @@ RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *); /* subscribers that 
 RTMW_API int rtmw_publish(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
 /* Within what the publisher's priority may use of the pool, whatever priority the message is published with. */
 RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
-/* Refused, a loan stays lent: publish it again, or drop it. What was published or dropped is RTMW_BAD_LOAN ever after. */
+/* Refused, a loan stays lent: publish it again, or drop it. What was published or dropped is RTMW_BAD_LOAN ever after. A
+ * loan lies where its publisher's priority may use the pool. Where a lower one may not, its message is copied when it is
+ * published with that, and refused with RTMW_NO_MEMORY while there is no room. */
 RTMW_API int rtmw_loan_publish(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);
 RTMW_API int rtmw_loan_drop(rtmw_publisher *, rtmw_loan *);
 /* For who passes on what another has published: so many messages never came, the first of them after `since_ns`

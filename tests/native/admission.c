@@ -102,6 +102,47 @@ static void a_large_last_message_that_has_expired_gives_its_block_and_is_counted
     CHECK(counters.expired == 1 && counters.missed == 0);
 }
 
+/* ---- the reserve ---- */
+
+/* As an urgent publisher takes them all: those in the reserve come last. */
+static void a_loan_from_the_reserve_leaves_it_when_it_is_published_below(void)
+{
+    enum { COMMON = 56, ALL = 64 };
+    static const rtmw_message_qos low = {0, 0, 0, 0, 0};
+    rtmw_loan loan[ALL];
+    rtmw_message m;
+    begin();
+    rtmw_subscriber *reader = subscribe_to(others, "t", deep);
+    rtmw_publisher *urgent = publish_on(mine, "t", RTMW_RELIABLE, 7);
+    for (int i = 0; i < ALL; i++) CHECK(rtmw_loan_take(urgent, MIB, &loan[i]) == RTMW_OK, "loan %d", i);
+    ((uint8_t *)loan[COMMON].data)[MIB - 1] = 7;
+    CHECK(rtmw_loan_publish(urgent, &loan[COMMON], &low) == RTMW_NO_MEMORY, "there is no room outside of the reserve");
+    CHECK(rtmw_loan_drop(urgent, &loan[0]) == RTMW_OK);
+    CHECK(rtmw_loan_publish(urgent, &loan[COMMON], &low) == RTMW_OK, "there is");
+    CHECK(rtmw_loan_publish(urgent, &loan[COMMON], &low) == RTMW_BAD_LOAN && rtmw_loan_drop(urgent, &loan[COMMON]) == RTMW_BAD_LOAN);
+    CHECK(fill(urgent, MIB, 2, NULL) == 1, "what the reserve had lent is the reserve's");
+    CHECK(rtmw_take(reader, &m) == RTMW_OK && m.priority == 7 && rtmw_release(others, m.descriptor) == RTMW_OK);
+    CHECK(rtmw_take(reader, &m) == RTMW_OK && m.priority == 0 && m.size == MIB && ((const uint8_t *)m.data)[MIB - 1] == 7);
+    CHECK(rtmw_loan_publish(urgent, &loan[COMMON + 1], NULL) == RTMW_OK, "with its own priority it stays where it is");
+    CHECK(rtmw_loan_publish(urgent, &loan[1], &low) == RTMW_OK, "and so does one that never lay in the reserve");
+    CHECK(m.data != loan[COMMON].data);
+}
+
+/* Also what lies in its descriptor. */
+static void a_small_loan_from_the_reserve_leaves_it_when_it_is_published_below(void)
+{
+    static const rtmw_message_qos low = {0, 0, 0, 0, 0};
+    rtmw_loan loan;
+    begin();
+    subscribe_to(others, "t", deep);
+    rtmw_publisher *urgent = publish_on(mine, "t", RTMW_RELIABLE, 7);
+    int common = fill(urgent, SMALL, 40000, &low);
+    CHECK(rtmw_loan_take(urgent, SMALL, &loan) == RTMW_OK && rtmw_loan_publish(urgent, &loan, &low) == RTMW_NO_MEMORY);
+    CHECK(rtmw_loan_drop(urgent, &loan) == RTMW_OK);
+    int reserve = fill(urgent, SMALL, 40000, NULL), all = (int)mine->header->descriptors;
+    CHECK(common + reserve == all && reserve == (int)mine->header->reserved_descriptors, "%d, %d of %d", common, reserve, all);
+}
+
 /* ---- small messages and large ones ---- */
 
 /* Of most of these sizes a page has a rest that fits none. */
@@ -167,6 +208,8 @@ int main(void)
     alone(a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired);
     alone(a_large_last_message_that_is_held_hides_nothing_that_may_go);
     alone(a_large_last_message_that_has_expired_gives_its_block_and_is_counted_as_expired);
+    alone(a_loan_from_the_reserve_leaves_it_when_it_is_published_below);
+    alone(a_small_loan_from_the_reserve_leaves_it_when_it_is_published_below);
     alone(small_messages_that_stay_leave_room_for_an_eighth_whatever_their_size);
     alone(a_queue_of_expired_messages_is_empty_however_many_there_are);
     alone(expired_messages_fill_no_depth_behind_many_that_only_others_need);
