@@ -179,11 +179,22 @@ static int loan_can_be_appended(rtmw_publisher *p, const rtmw_loan *loan, uint32
     return reliable_room(p, band) ? RTMW_OK : refused(p, RTMW_FULL, 0, band);
 }
 
-static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+enum { ELSEWHERE = -1 };
+
+/* It was taken for a higher priority than this, and lies in the reserve of those. */
+static inline bool is_in_reserve_above(struct rtmw_region *r, uint32_t index, uint32_t band)
+{
+    uint32_t page = load_relaxed(&r->descriptors[index].block_granule) / GRANULES_A_PAGE;
+    bool is_common = index >= r->reserve_end && page >= r->header->reserved_pages;
+    return __builtin_expect(!is_common, 0) && !descriptor_is_open(r, index, band);
+}
+
+static inline int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     uint32_t band = band_for(p, qos);
     int code = loan_can_be_appended(p, loan, band);
     if (code != RTMW_OK) return code;
+    if (is_in_reserve_above(p->region, loan->descriptor, band)) return ELSEWHERE;
     struct descriptor *d = &p->region->descriptors[loan->descriptor];
     struct stamp stamp = stamp_now(p, qos);
     write_header(p, band, d, &stamp);
@@ -194,25 +205,20 @@ static int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const rtmw_mes
     return RTMW_OK;
 }
 
-/* A loan that was taken for a higher priority than it is published with, and lies in the reserve of those. It is copied to
- * where its message may lie, so that the reserve stays what it is; without the lock, for it may be large. */
-static int append_elsewhere(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
+/* Copied to where its message may lie, so that the reserve stays what it is; without the lock, for it may be large. */
+__attribute__((noinline)) static int append_elsewhere(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     struct rtmw_region *r = p->region;
     uint32_t band = band_for(p, qos);
-    rtmw_loan copy = {.data = NULL};
+    rtmw_loan copy;
     lock_take(&r->lock);
-    int code = loan_can_be_appended(p, loan, band);
-    const void *data = code == RTMW_OK ? payload_of(r, &r->descriptors[loan->descriptor], loan->size) : NULL;
-    if (code == RTMW_OK && !data) code = RTMW_DAMAGED;
-    if (data) code = make_loan(p, claim_with_room(p, loan->size, band), loan->size, band, &copy);
+    const void *data = payload_of(r, &r->descriptors[loan->descriptor], loan->size);
+    int code = data ? make_loan(p, claim_with_room(p, loan->size, band), loan->size, band, &copy) : RTMW_DAMAGED;
     lock_give(&r->lock);
     if (code != RTMW_OK) return code;
     memcpy(copy.data, data, loan->size);
-    lock_take(&r->lock);
-    code = loan_is(r, loan, LOANED) ? loan_append_locked(p, &copy, qos) : RTMW_BAD_LOAN;
-    descriptor_free(r, code == RTMW_OK ? loan->descriptor : copy.descriptor);
-    lock_give(&r->lock);
+    code = loan_append(p, &copy, qos);
+    loan_give_back(r, code == RTMW_OK ? loan : &copy);
     return code;
 }
 
@@ -223,11 +229,9 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
     if (!has_band(qos)) return RTMW_BAD_QOS;
     if (publisher_is_swept(p)) return RTMW_SWEPT;
     lock_take(&r->lock);
-    bool is_known = descriptor_at(r, loan->descriptor) != NULL;
-    bool elsewhere = is_known && !descriptor_is_open(r, loan->descriptor, band_for(p, qos));
-    int code = elsewhere ? RTMW_OK : loan_append_locked(p, loan, qos);
+    int code = loan_append_locked(p, loan, qos);
     lock_give(&r->lock);
-    return __builtin_expect(elsewhere, 0) ? append_elsewhere(p, loan, qos) : code;
+    return __builtin_expect(code == ELSEWHERE, 0) ? append_elsewhere(p, loan, qos) : code;
 }
 
 int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
