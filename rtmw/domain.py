@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DomainNotFound
+from rtmw.qos import is_whole
 from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
@@ -35,7 +36,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _check_id(id: int) -> int:
-    if not isinstance(id, int) or isinstance(id, bool) or not 0 <= id <= LARGEST_ID:
+    if not is_whole(id, 0, LARGEST_ID):
         raise ValueError(f"{id!r} is not a domain; domains have numbers from 0 to {LARGEST_ID}")
     return id
 

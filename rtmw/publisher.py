@@ -11,7 +11,7 @@ from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.matching import Offer, refusals
-from rtmw.qos import PRIORITIES, Reliability, check_reliability, check_seconds
+from rtmw.qos import Reliability, check_priority, check_reliability, check_seconds, is_whole
 from rtmw.types import MessageType, resolve, shown_name
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PublisherStats:
 
 
 def check_count(name: str, value: int, least: int) -> int:
-    if not isinstance(value, int) or not least <= value <= LONGEST_QUEUE:
+    if not is_whole(value, least, LONGEST_QUEUE):
         raise ValueError(f"{name}={value!r} is not possible; it must be a whole number from {least} to {LONGEST_QUEUE}")
     return value
 
@@ -101,8 +101,7 @@ class Publisher(shm.Publisher[T], Closing):
         history: int = 0,
         max_blocking: float | None = 0.1,
     ) -> None:
-        if not isinstance(priority, int) or not 0 <= priority < PRIORITIES:
-            raise ValueError(f"priority {priority!r} does not exist; there are 0 (lowest) to {PRIORITIES - 1}")
+        check_priority(priority)
         message_type = resolve(type)
         self.type = message_type
         self.reliability = check_reliability(reliability)

@@ -22,9 +22,22 @@ class Reliability(IntEnum):
     """Nothing goes unread: `publish` waits up to `max_blocking` seconds, then returns False."""
 
 
+def is_whole(given: Any, least: int, most: int) -> bool:
+    """Is this a whole number of that range? True and False are none, though Python counts with them."""
+    return isinstance(given, int) and not isinstance(given, bool) and least <= given <= most
+
+
+def check_priority(given: Any) -> None:
+    """ValueError with the priorities that there are."""
+    if not is_whole(given, 0, PRIORITIES - 1):
+        raise ValueError(f"priority {given!r} does not exist; there are 0 (lowest) to {PRIORITIES - 1}")
+
+
 def check_reliability(given: Any) -> Reliability:
     """The reliability that a user gave; ValueError with those that there are."""
     try:
+        if isinstance(given, bool):
+            raise ValueError
         return Reliability(given)
     except ValueError:
         names = list(Reliability.__members__)

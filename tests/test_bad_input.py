@@ -93,7 +93,7 @@ def test_a_value_that_is_no_bytes_is_refused_by_a_publisher_of_bytes(value: Any,
 
 def test_a_value_of_another_class_is_refused_with_both_named(domain: rtmw.Domain) -> None:
     with rtmw.Publisher("a", Small, domain=domain) as publisher:
-        with pytest.raises(rtmw.TypeMismatch, match=r"carries bad::Small.*not dict"):
+        with pytest.raises(rtmw.TypeMismatch, match=r"carries bad.Small.*not dict"):
             publisher.publish({"name": "x", "level": 1})  # type: ignore[arg-type]
         with pytest.raises(rtmw.TypeMismatch, match=r"level: expected.*found 'high'"):
             publisher.publish(Small("x", "high"))  # type: ignore[arg-type]
@@ -168,6 +168,10 @@ def test_a_loan_that_outlives_its_publisher_gives_its_block_back(domain: rtmw.Do
     [
         ({"priority": 8}, "0 (lowest) to 7"),
         ({"priority": -1}, "0 (lowest) to 7"),
+        ({"priority": True}, "priority True does not exist; there are 0 (lowest) to 7"),
+        ({"depth": True}, "depth=True is not possible; it must be a whole number from 1 to"),
+        ({"history": False}, "history=False is not possible; it must be a whole number from 0 to"),
+        ({"reliability": True}, "reliability=True is not possible; give one of rtmw.Reliability"),
         ({"depth": 0}, "from 1 to"),
         ({"history": -1}, "from 0 to"),
         ({"lifetime": -1.0}, "above 0"),
@@ -190,6 +194,8 @@ def test_an_impossible_qos_of_a_publisher_is_refused_with_what_is_possible(
     [
         ({"depth": 0}, "from 1 to"),
         ({"history": 1 << 21}, "from 0 to"),
+        ({"depth": True}, "depth=True is not possible; it must be a whole number from 1 to"),
+        ({"history": True}, "history=True is not possible; it must be a whole number from 0 to"),
         ({"min_interval": -1.0}, "from 0"),
         ({"deadline": 0.0}, "above 0"),
         ({"lease": -1.0, "reliability": rtmw.Reliability.RELIABLE}, "above 0"),
@@ -223,7 +229,9 @@ def test_a_qos_of_a_subscriber_that_is_just_possible_is_taken(options: dict[str,
         assert isinstance(subscriber.reliability, rtmw.Reliability)
 
 
-@pytest.mark.parametrize("options", [{"priority": 8}, {"lifetime": -1}, {"valid_until": float("nan")}])
+@pytest.mark.parametrize(
+    "options", [{"priority": 8}, {"priority": True}, {"lifetime": -1}, {"valid_until": float("nan")}]
+)
 def test_an_impossible_qos_of_one_message_is_refused(options: dict[str, Any], domain: rtmw.Domain) -> None:
     with rtmw.Publisher("a", domain=domain) as publisher, pytest.raises(ValueError, match=r"0 or more|does not exist"):
         publisher.publish(b"x", **options)

@@ -157,7 +157,7 @@ def test_programs_in_c_ask_for_the_same_reserve_as_those_in_python() -> None:
     assert int(defined) / 1024 == inspect.signature(rtmw.Domain).parameters["reserve"].default
 
 
-@pytest.mark.parametrize("reserve", [-0.01, 0.51, 1, 12.5, True, math.nan, math.inf, "12%", None])
+@pytest.mark.parametrize("reserve", [-0.01, 0.51, 1, 12.5, True, False, math.nan, math.inf, "12%", None])
 def test_a_reserve_that_cannot_be_is_refused_in_words(domain_id: int, reserve: Any) -> None:
     with pytest.raises(ValueError, match=rf"^a reserve of {re.escape(repr(reserve))} is not possible.*from 0 to 0\.5"):
         rtmw.Domain(domain_id, pool=POOL, reserve=reserve)

@@ -1,4 +1,4 @@
-"""What lies in a queue behind a message that a RELIABLE subscriber needs, and what of it keeps no memory from others."""
+"""What lies in a queue behind a message that a RELIABLE subscriber needs: what of it keeps no memory from others."""
 
 from __future__ import annotations
 
@@ -42,12 +42,16 @@ def numbers(values: list[bytes]) -> list[int]:
     return [int.from_bytes(value[:8], "little") for value in values]
 
 
+def published(publisher: rtmw.Publisher[bytes], value: bytes, **qos: Any) -> None:
+    """A publisher that is refused tries again: one call does a bounded amount of work."""
+    eventually(lambda: publisher.publish(value, **qos))
+
+
 def publish_to_another_topic(count: int = BLOCKS - 4, **qos: Any) -> None:
-    """As many as there is room for if nothing but a few messages stays elsewhere. A publisher that is refused tries again:
-    one call does a bounded amount of work."""
+    """As many as there is room for if nothing but a few messages stays on topic t."""
     reader, publisher = rtmw.Subscriber("elsewhere", reliability=RELIABLE, depth=DEEP), reliable("elsewhere", **qos)
     for number in range(count):
-        eventually(lambda number=number: publisher.publish(numbered(number)))  # type: ignore[misc]
+        published(publisher, numbered(number))
     assert numbers(taken(reader)) == list(range(count))
 
 
@@ -69,7 +73,7 @@ def test_a_subscriber_that_hung_gets_what_one_with_its_interval_got_that_did_not
     hung, lively = (rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=interval) for _ in range(2))
     publisher, got, number = reliable(), [], 0
     while len(got) < BLOCKS // 2 and number < DESCRIPTORS - BLOCKS:
-        eventually(lambda: publisher.publish(numbered(number)))
+        published(publisher, numbered(number))
         number += 1
         got += numbers(taken(lively))
     assert number > 2 * BLOCKS, "most of them are thinned"
@@ -118,7 +122,7 @@ def test_what_has_expired_behind_a_message_that_is_needed_gives_way(priority: in
     hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
     assert publisher.publish(b"needed", priority=priority)
     for number in range(3 * BLOCKS):
-        eventually(lambda number=number: publisher.publish(numbered(number), priority=priority, lifetime=AT_ONCE))  # type: ignore[misc]
+        published(publisher, numbered(number), priority=priority, lifetime=AT_ONCE)
     publish_to_another_topic()
     assert taken(hung) == [b"needed"]
     assert (hung.stats().expired, hung.stats().missed) == (3 * BLOCKS, 0)

@@ -13,7 +13,7 @@ from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.node_status import find_status
 from rtmw.cli.picture import picture
-from rtmw.cli.show import show_json
+from rtmw.cli.show import counted, show_json
 from rtmw.errors import LimitReached
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
@@ -101,7 +101,7 @@ def record(edge: Edge) -> dict[str, object]:
 
 def lines(graph: Graph, title: str) -> Iterator[str]:
     """A paragraph a topic: who publishes, then who subscribes."""
-    yield f"{title}: {len(graph.topics)} topics, {len(graph.processes)} processes"
+    yield f"{title}: {counted(len(graph.topics), 'topic')}, {counted(len(graph.processes), 'process')}"
     for topic in graph.topics:
         crosses = ", crosses hosts" if topic.name in graph.crossing else ""
         yield f"{topic.name}  ({', '.join(topic.types) or 'no type yet'}){crosses}"

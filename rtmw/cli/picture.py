@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from rtmw import observe
+from rtmw.cli.show import counted
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
 
@@ -74,7 +75,7 @@ def picture(graph: Graph, title: str) -> str:
     """The SVG document."""
     layout = _layout(graph)
     width, height = 2 * MARGIN + 3 * WIDTH + 2 * GAP, HEAD + layout.rows * ROW + FOOT
-    counts = f"{len(graph.topics)} topics, {len(graph.processes)} processes"
+    counts = f"{counted(len(graph.topics), 'topic')}, {counted(len(graph.processes), 'process')}"
     hue = {topic.name: HUES[at % len(HUES)] for at, topic in enumerate(graph.topics)}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -11,12 +12,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from rtmw.cli.common import CommandError
+from rtmw.cli.common import LOOK_S, CommandError, attach
 from rtmw.cli.endings import heeded
 from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, facts, summary
 from rtmw.cli.show import show_json
 from rtmw.domain import Domain
+from rtmw.errors import DomainNotFound
 from rtmw.record import Recorder
 
 STEP_S = 0.2
@@ -66,7 +68,7 @@ def record(arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.topics):
         raise CommandError("say which topics to record: names and patterns, or --all")
     demands = _Demands()
-    with demands.listening(), Domain(arguments.domain) as domain:
+    with demands.listening(), _attached(arguments, demands) as domain:
         try:
             given = {name: getattr(arguments, name) for name in _OPTIONS}
             options: Any = {name: value for name, value in given.items() if value is not None}
@@ -82,6 +84,23 @@ def record(arguments: argparse.Namespace) -> int:
     if not arguments.json and not arguments.quiet:
         print(summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
     return 0
+
+
+def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:
+    """The domain: who only listens does not make it, and a number that is mistyped is told."""
+    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    told = arguments.quiet
+    while True:
+        try:
+            return attach(arguments.domain)
+        except DomainNotFound as error:
+            if not arguments.wait:
+                raise CommandError(f"{str(error).rstrip('.')}. --wait waits for the domain.") from None
+            if not told:
+                told = True
+                print(f"waiting for domain {arguments.domain}", file=sys.stderr, flush=True)
+            if (until is not None and time.monotonic() >= until) or demands.end.wait(LOOK_S):
+                raise CommandError(f"There was no domain {arguments.domain}, so nothing was recorded.") from None
 
 
 def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace) -> None:

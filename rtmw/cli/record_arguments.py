@@ -31,4 +31,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sync-every", type=seconds, metavar="TIME", help="to the disk itself (default 5)")
     parser.add_argument("--ros2", action="store_true", help="schemas and QoS for the tools of ROS 2")
     parser.add_argument("--for", type=seconds, dest="seconds", metavar="TIME", help="how long (until SIGINT)")
+    parser.add_argument("--wait", action="store_true", help="wait for a domain that is not there yet")
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")

@@ -190,8 +190,8 @@ def size(number: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of these: 1 topic, 2 topics."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """So many of these: 1 topic, 2 topics, 2 processes."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def duration(seconds: float | None) -> str | None:

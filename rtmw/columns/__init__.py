@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rtmw.errors import UnsupportedType
+from rtmw.types.checks import shown_name
 from rtmw.types.message_type import MessageType, read_document
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -
 
     batches = [*decoder(kind, unsigned).decode(Rows(*payloads), False)]
     if len(batches) > 1:
-        raise OverflowError(f"{len(payloads[1])} payloads of {kind.name} do not fit one batch; give fewer at a time")
+        raise OverflowError(
+            f"{len(payloads[1])} payloads of {shown_name(kind.name)} do not fit one batch; give fewer at a time"
+        )
     return batches[0][0]
 
 

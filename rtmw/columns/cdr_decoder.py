@@ -20,7 +20,7 @@ class CdrDecoder:
 
     def __init__(self, schema: Schema, unsigned: Unsigned) -> None:
         ops, self._columns = compile_columns(schema, unsigned)
-        self._name = schema.name
+        self._name = schema.shown_name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
         hows = (False, True)
         self._layouts = [[layout_of(column, permissive) for column in self._columns] for permissive in hows]

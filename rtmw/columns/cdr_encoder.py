@@ -27,7 +27,7 @@ class CdrEncoder:
 
     def __init__(self, schema: Schema) -> None:
         ops, self._columns = compile_columns(schema, "keep")
-        self._name = schema.name
+        self._name = schema.shown_name
         self._header = header_word(schema)
         self._program = Program([*ops], schema.top.extensibility == "appendable")
         self._ops = ops

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, assert_never, get_args
 
 from rtmw.columns import _columns
 from rtmw.errors import UnsupportedType
+from rtmw.types.checks import shown_name
 from rtmw.types.plan import Plan, is_octet
 from rtmw.types.schema import (
     Array,
@@ -105,7 +106,7 @@ class _Compiler:
         )
 
     def _check_size(self, count: int, within: tuple[str, ...]) -> None:
-        name = self._newer.schema.name
+        name = self._newer.schema.shown_name
         if count > MOST:
             raise UnsupportedType(f"{name} would be more than {MOST} columns; read it as payloads")
         if len(within) > DEEPEST:
@@ -134,7 +135,9 @@ class _Compiler:
             case Named():
                 return self._named(node, within)
             case Maybe() | Map() | Typedef():
-                raise UnsupportedType(f"{self._newer.schema.name} has {type(node).__name__.lower()}s, not read in bulk")
+                raise UnsupportedType(
+                    f"{self._newer.schema.shown_name} has {type(node).__name__.lower()}s, not read in bulk"
+                )
             case _:
                 assert_never(node)
 
@@ -172,12 +175,12 @@ class _Compiler:
         length = node.length if isinstance(node, Array) else node.bound or 0
         sized = self._newer.sized(node) and not (is_array and inner)
         if isinstance(node, Array) and node.length == 0:  # it takes no bytes, and a column of it an offset a row
-            raise UnsupportedType(f"{self._newer.schema.name} has an array of no elements; read it as payloads")
+            raise UnsupportedType(f"{self._newer.schema.shown_name} has an array of no elements; read it as payloads")
         if is_octet(node.element):
             return Op(*_octets(is_array), sized=sized and not is_array, length=length), "binary", ()
         older, newer = (minimum_size(node.element, schema) for schema in self._schemas)
         if older == 0 or newer == 0:
-            raise UnsupportedType(f"{self._newer.schema.name} has rows of elements without content")
+            raise UnsupportedType(f"{self._newer.schema.shown_name} has rows of elements without content")
         first = len(self.ops)
         (element,) = self.lay_out([("element", node.element)], False, (*within, ""), inner=is_array)
         code = _columns.ARRAY if is_array else _columns.SEQUENCE
@@ -186,7 +189,7 @@ class _Compiler:
     def _named(self, node: Named, within: tuple[str, ...]) -> tuple[Op, str, tuple[Column, ...]]:
         part, first = self._newer.schema.types[node.name], len(self.ops)
         if node.name in within:
-            raise UnsupportedType(f"{node.name} contains itself, which columns cannot; read it as payloads")
+            raise UnsupportedType(f"{shown_name(node.name)} contains itself, which columns cannot; read it as payloads")
         inside = (*within, node.name)
         match part:
             case Enumeration():
@@ -206,7 +209,7 @@ class _Compiler:
     def _count_labels(self, labels: int) -> None:
         self._labels += labels
         if self._labels > LABELS:
-            raise UnsupportedType(f"{self._newer.schema.name} has more than {LABELS} labels; read it as payloads")
+            raise UnsupportedType(f"{self._newer.schema.shown_name} has more than {LABELS} labels; read it as payloads")
 
     def _check_form(self, name: str, part: Struct | Union) -> None:
         if part.extensibility == "mutable":

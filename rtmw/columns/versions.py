@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from rtmw.columns import described_decoder
 from rtmw.errors import UnsupportedType
-from rtmw.types.message_type import read_document, shown_name
+from rtmw.types.checks import shown_name
+from rtmw.types.message_type import read_document
 
 if TYPE_CHECKING:
     from rtmw.columns import Integers, Mask

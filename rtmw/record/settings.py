@@ -56,8 +56,8 @@ class Settings:
             raise ValueError(f"compression is one of {', '.join(COMPRESSIONS)}, not {self.compression!r}")
         for name in ("chunk_bytes", "buffer_bytes", "split_bytes", "split_every", "keep", "sync_every", "snapshot"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value!r} is not possible; it must be above 0")
+            if value is not None and (isinstance(value, bool) or not value > 0):
+                raise ValueError(f"{name}={value!r} is not possible; it must be a number above 0")
         if self.buffer_bytes < LEAST_CHUNKS * self.chunk_bytes:
             raise ValueError(
                 f"a buffer of {self.buffer_bytes} bytes holds fewer than {LEAST_CHUNKS} chunks of {self.chunk_bytes};"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rtmw.types.message_type import shown_name
+from rtmw.types.checks import shown_name
 
 if TYPE_CHECKING:
     from rtmw.recording.contents import Chunk

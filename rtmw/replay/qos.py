@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
 from rtmw.publisher import LONGEST_QUEUE, check_count
-from rtmw.qos import PRIORITIES, Reliability
+from rtmw.qos import PRIORITIES, Reliability, check_priority
 from rtmw.recording.schemas.ros2_qos import QOS_KEY, is_latched, offered
 
 _DEPTH: Final = 64
@@ -107,8 +107,7 @@ def _nanoseconds(seconds: float | None) -> int:
 
 
 def _checked(qos: TrackQos) -> TrackQos:
-    if not isinstance(qos.priority, int) or not 0 <= qos.priority < PRIORITIES:
-        raise ValueError(f"priority {qos.priority!r} does not exist; there are 0 (lowest) to {PRIORITIES - 1}")
+    check_priority(qos.priority)
     check_count("depth", qos.depth, 1)
     check_count("history", qos.history, 0)
     return replace(qos, reliability=Reliability(qos.reliability))

@@ -7,11 +7,11 @@ enum { PUBLISH_AT_ONCE = 64 };
 static bool parse_priority(PyObject *value, rtmw_message_qos *qos)
 {
     if (value == Py_None) return true;
-    long priority = PyLong_AsLong(value);
+    long priority = PyBool_Check(value) ? BANDS : PyLong_AsLong(value); /* True is no number to a user */
     if (priority == -1 && PyErr_Occurred()) return false;
     qos->priority = (int)priority;
     if (priority >= 0 && priority < BANDS) return true;
-    return PyErr_Format(PyExc_ValueError, "priority %ld does not exist; there are 0 (lowest) to 7", priority), false;
+    return PyErr_Format(PyExc_ValueError, "priority %R does not exist; there are 0 (lowest) to 7", value), false;
 }
 
 /* A time of 0 is over at once; but to the core 0 is none. */

@@ -36,7 +36,7 @@ def parse_size(size: int | str) -> int:
 def parse_reserve(reserve: float) -> int:
     """1024ths of a share of the pool between 0 and 1/2."""
     whole, most = _core.RESERVE_WHOLE, _core.RESERVE_MOST
-    if not isinstance(reserve, int | float) or not 0 <= reserve <= most / whole:
+    if isinstance(reserve, bool) or not isinstance(reserve, int | float) or not 0 <= reserve <= most / whole:
         raise ValueError(
             f"a reserve of {reserve!r} is not possible; it is a share of the pool from 0 to {most / whole:g}"
         )

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType
-from rtmw.types.checks import shown
-from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document, shown_name
+from rtmw.types.checks import shown, shown_name
+from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document
 
 __all__ = ["ANY", "AnyType", "MessageType", "carried_type", "from_description", "resolve", "shown_name"]
 

@@ -60,6 +60,11 @@ def row(value: Any, what: str, least: int = 0, most: int = MEMBERS) -> list[Any]
     return elements
 
 
+def shown_name(name: str) -> str:
+    """The name of a type as Python programs write it, `ops.Flight`; DDS and the region have it as `ops::Flight`."""
+    return name.replace("::", ".")
+
+
 def type_name(name: Any) -> str:
     if isinstance(name, str) and len(name) > NAME_LIMIT:
         raise ValueError(f"type name {shown(name)} has {len(name)} characters; at most {NAME_LIMIT} fit")

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
-from rtmw.types.checks import shown
+from rtmw.types.checks import shown, shown_name
 from rtmw.types.convert import BOOLEANS
 from rtmw.types.plan import Plan, conversion, number_of
 from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Primitive, Sequence, Struct, Text, Union, strip
@@ -15,8 +15,8 @@ from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Primitive,
 
 def explain(plan: Plan, value: Any, error: Exception) -> MessageError:
     """The error to raise for a value that could not be encoded because of `error`."""
-    name = plan.schema.name
-    cls = plan.classes[name]
+    name = plan.schema.shown_name
+    cls = plan.classes[plan.schema.name]
     if not isinstance(value, cls):
         return TypeMismatch(f"the topic carries {name} ({full_name(cls)}), not {full_name(type(value))}")
     try:
@@ -86,7 +86,7 @@ def _check_number(plan: Plan, node: Node, value: Any, path: str) -> None:
     code = number_of(node, plan)
     assert code is not None
     assert isinstance(node, Primitive | Named)
-    word, kind = node.name, conversion(node, plan)
+    word, kind = shown_name(node.name), conversion(node, plan)
     if kind == "boolean":
         fits = _is_boolean(value)
     elif kind == "char":

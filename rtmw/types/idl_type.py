@@ -55,14 +55,14 @@ def idl_and_plan(document: dict[str, Any]) -> tuple[MessageType, Plan | None]:
         plan = Plan(schema, _classes(schema))
         return _compiled_type(document, plan, None), plan
     except RecursionError as error:
-        raise RegionDamaged(f"type description of {schema.name!r} is nested too deeply") from error
+        raise RegionDamaged(f"type description of {schema.shown_name!r} is nested too deeply") from error
 
 
 def _classes(schema: Schema) -> dict[str, Any]:
     try:
         return make_classes(schema)
     except Exception as error:  # of the standard library, which says in its own ways what it makes no class of
-        raise RegionDamaged(f"type description of {schema.name!r} does not give classes: {error}") from error
+        raise RegionDamaged(f"type description of {schema.shown_name!r} does not give classes: {error}") from error
 
 
 def _octets(value: Any) -> bytes:
@@ -71,7 +71,7 @@ def _octets(value: Any) -> bytes:
 
 def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> MessageType:
     """`original` is the cyclonedds class, if there is one: it can read other encodings than our own."""
-    name, word = plan.schema.name, header_word(plan.schema)
+    name, word = plan.schema.shown_name, header_word(plan.schema)
 
     def rescue(data: memoryview, position: int, error: Exception) -> Any:
         head = bytes(data[:2])
@@ -97,6 +97,6 @@ def _reference_type(cls: Any, document: dict[str, Any], plan: Plan) -> MessageTy
             raise explain(plan, value, error) from error
 
     def decode(data: Lender) -> Any:
-        return reference.decode(cls, plan.schema.name, data)
+        return reference.decode(cls, plan.schema.shown_name, data)
 
     return make(document, encode, decode)

@@ -25,11 +25,6 @@ _PLAIN_LIMIT: Final = 1 << 18
 """Bytes of a description's JSON. What has more packs into 8000 bytes only if it repeats itself as no type does."""
 
 
-def shown_name(name: str) -> str:
-    """The name of a type as Python programs write it, `ops.Flight`; DDS and the region have it as `ops::Flight`."""
-    return name.replace("::", ".")
-
-
 class AnyType:
     """The class of `rtmw.ANY`."""
 

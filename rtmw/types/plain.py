@@ -11,6 +11,7 @@ from typing import Any
 
 from rtmw.errors import TypeMismatch, UnsupportedType, ValueMismatch
 from rtmw.strict_json import NOT_FINITE
+from rtmw.types.checks import shown_name
 from rtmw.types.idl_type import idl_and_plan
 from rtmw.types.message_type import MessageType, read_document
 from rtmw.types.plan import Plan, is_octet
@@ -46,9 +47,9 @@ def maker(description: bytes) -> tuple[MessageType, Make]:
         return numpy_maker(document)
     kind, plan = idl_and_plan(document)
     if plan is None:
-        raise UnsupportedType(f"{kind.name} cannot be made without its class")
+        raise UnsupportedType(f"{shown_name(kind.name)} cannot be made without its class")
     top = Named(plan.schema.name)
-    return kind, lambda plain: _value(plan, top, plain, plan.schema.name)
+    return kind, lambda plain: _value(plan, top, plain, plan.schema.shown_name)
 
 
 def _value(plan: Plan, node: Node, plain: Any, path: str) -> Any:
@@ -104,7 +105,7 @@ def _named(plan: Plan, node: Named, plain: Any, path: str) -> Any:
     if isinstance(part, Enumeration):
         return _enumerator(cls, plain, path)
     if not _is(plain, dict):
-        raise TypeMismatch(f"{path}: expected an object of {node.name}, found {plain!r}")
+        raise TypeMismatch(f"{path}: expected an object of {shown_name(node.name)}, found {plain!r}")
     match part:
         case Struct():
             return _struct(plan, part, cls, plain, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rtmw.types.checks import shown_name
 from rtmw.types.schema import (
     Array,
     Bitmask,
@@ -69,12 +70,12 @@ def uncovered(schema: Schema) -> str | None:
     """What the compiled codec leaves to cyclonedds' own; None when it covers all."""
     for name, part in schema.types.items():
         if isinstance(part, Struct | Union) and part.extensibility == "mutable":
-            return f"{name} is mutable"
+            return f"{shown_name(name)} is mutable"
         for node in nodes_of(part):
             if isinstance(node, Map):
-                return f"{name} has a map"
+                return f"{shown_name(name)} has a map"
             if isinstance(node, Maybe) and schema.xcdr == 1:
-                return f"{name} has an optional member in XCDR1"
+                return f"{shown_name(name)} has an optional member in XCDR1"
     return None
 
 

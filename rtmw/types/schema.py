@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from rtmw.types.checks import shown_name
+
 
 @dataclass(frozen=True)
 class Primitive:
@@ -141,6 +143,11 @@ class Schema:
     name: str
     xcdr: int
     types: dict[str, Definition]
+
+    @property
+    def shown_name(self) -> str:
+        """Its name in messages to people."""
+        return shown_name(self.name)
 
     @property
     def top(self) -> Struct:

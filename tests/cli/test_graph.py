@@ -164,3 +164,10 @@ def test_the_picture_tells_programs_of_other_hosts_apart() -> None:
 def test_a_domain_where_nobody_is_still_has_a_picture() -> None:
     root = ElementTree.fromstring(picture(observe.graph([]), "Domain 3"))
     assert root.attrib["aria-label"] == "Domain 3: 0 topics, 0 processes"
+
+
+def test_one_of_something_is_counted_as_one() -> None:
+    alone = observe.graph([topic(subscribers=())])
+    assert next(lines(alone, "Domain 3")) == "Domain 3: 1 topic, 1 process"
+    label = ElementTree.fromstring(picture(alone, "Domain 3")).attrib["aria-label"]
+    assert label == "Domain 3: 1 topic, 1 process"

@@ -89,7 +89,9 @@ def test_a_replay_in_the_background_is_not_stopped(shells: list[Shell], tmp_path
     shells[0].wait_for("the job ended with status 0")
 
 
-def test_a_recorder_in_the_background_is_not_stopped_and_names_signals(shells: list[Shell], tmp_path: Path) -> None:
+def test_a_recorder_in_the_background_is_not_stopped_and_names_signals(
+    shells: list[Shell], domain: rtmw.Domain, tmp_path: Path
+) -> None:
     shells.append(Shell("never", "record", "-o", str(tmp_path / "run"), "t", "--for", "0.5"))
     shells[0].wait_for("SIGINT ends it")
     shells[0].wait_for("the job ended with status 0")

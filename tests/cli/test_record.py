@@ -256,6 +256,47 @@ def test_json_has_the_totals_also_when_the_disk_is_full(domain: rtmw.Domain, tmp
     assert json.loads(out.splitlines()[-1])["missing"] == {"unwritten": 1}
 
 
+def run_in(domain_id: int, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "rtmw", "record", "--domain", str(domain_id), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def test_a_domain_that_does_not_exist_is_told_and_not_made(domain_id: int, tmp_path: Path) -> None:
+    with run_in(domain_id, "a", "-o", str(tmp_path / "run")) as recorder:
+        _, err = recorder.communicate(timeout=LONG_S)
+    assert (recorder.returncode, err.count("\n")) == (1, 1)
+    assert f"domain {domain_id} does not exist" in err
+    assert err.endswith("--wait waits for the domain.\n")
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_told_to_it_waits_for_the_domain(domain_id: int, tmp_path: Path) -> None:
+    with run_in(domain_id, "a", "-o", str(tmp_path / "run"), "--wait") as recorder:
+        assert recorder.stderr is not None
+        assert recorder.stderr.readline() == f"waiting for domain {domain_id}\n"
+        with rtmw.Domain(domain_id) as domain:
+            assert "recording to" in recorder.stderr.readline()
+            publisher = rtmw.Publisher("a", domain=domain)
+            assert publisher.wait_for_subscribers(timeout=LONG_S)
+            assert publisher.publish(b"late")
+            recorder.send_signal(signal.SIGINT)
+            recorder.communicate(timeout=LONG_S)
+    assert payloads_of(files(tmp_path), "a") == [b"late"]
+
+
+@pytest.mark.parametrize("more", [(), ("--for", "0.1")], ids=["a signal", "its time"])
+def test_the_wait_for_a_domain_ends(domain_id: int, tmp_path: Path, more: tuple[str, ...]) -> None:
+    with run_in(domain_id, "a", "-o", str(tmp_path / "run"), "--wait", *more) as recorder:
+        assert recorder.stderr is not None
+        assert recorder.stderr.readline() == f"waiting for domain {domain_id}\n"
+        if not more:
+            recorder.send_signal(signal.SIGINT)
+        _, err = recorder.communicate(timeout=LONG_S)
+    assert (recorder.returncode, err) == (1, f"rtmw: There was no domain {domain_id}, so nothing was recorded.\n")
+
+
 def test_a_snapshot_that_nobody_asked_for_is_not_called_recorded(
     start: Start, domain: rtmw.Domain, tmp_path: Path
 ) -> None:

@@ -96,16 +96,16 @@ ROW: dict[str, Any] = {
     "small": [1],
 }
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"title": [None]}, ValueMismatch, r"geo::Plot\.title: row 0: it is null"),
-    ({"grid": [[1, None, 3]]}, ValueMismatch, r"geo::Plot\.grid\.element: row 0: it is null"),
-    ({"grid": [[1, 2]]}, ValueMismatch, r"geo::Plot\.grid: row 0: 2 elements, where exactly 3 are needed"),
-    ({"grid": [[1, 2, 70_000]]}, TypeMismatch, r"geo::Plot\.grid cannot be made of int64"),
+    ({"title": [None]}, ValueMismatch, r"geo.Plot\.title: row 0: it is null"),
+    ({"grid": [[1, None, 3]]}, ValueMismatch, r"geo.Plot\.grid\.element: row 0: it is null"),
+    ({"grid": [[1, 2]]}, ValueMismatch, r"geo.Plot\.grid: row 0: 2 elements, where exactly 3 are needed"),
+    ({"grid": [[1, 2, 70_000]]}, TypeMismatch, r"geo.Plot\.grid cannot be made of int64"),
     ({"image": [b"abc"]}, ValueMismatch, "3 elements, where exactly 4"),
     ({"points": [[ROW["points"][0][0]] * 5]}, ValueMismatch, "5 elements, where at most 4"),
     ({"points": [[{"x": 1.0, "flag": True, "letter": "ab"}]]}, ValueMismatch, "one ASCII character is needed"),
-    ({"points": [[{"x": 1.0, "flag": True}]]}, TypeMismatch, r"geo::Plot\.points needs a member 'letter'"),
-    ({"points": [[1]]}, TypeMismatch, r"geo::Plot\.points cannot be made of int64: a struct is needed"),
-    ({"small": ["many"]}, TypeMismatch, r"geo::Plot\.small cannot be made of string"),
+    ({"points": [[{"x": 1.0, "flag": True}]]}, TypeMismatch, r"geo.Plot\.points needs a member 'letter'"),
+    ({"points": [[1]]}, TypeMismatch, r"geo.Plot\.points cannot be made of int64: a struct is needed"),
+    ({"small": ["many"]}, TypeMismatch, r"geo.Plot\.small cannot be made of string"),
 ]
 
 
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused_by_member_and_row(
 
 
 def test_a_column_that_is_missing_is_named() -> None:
-    with pytest.raises(TypeMismatch, match="geo::Frozen needs a column 'number'; there are"):
+    with pytest.raises(TypeMismatch, match=r"geo\.Frozen needs a column 'number'; there are"):
         encode(pa.RecordBatch.from_pydict({"name": ["a"]}), resolve(Frozen))
 
 

@@ -72,7 +72,7 @@ def test_rows_of_different_encodings_are_decoded_one_by_one(values: list[Numbers
 def test_one_damaged_row_is_found_among_whole_ones(row: int, change: bytes | None) -> None:
     payloads = [Numbers(n, 0, 0, 0, Pose(0, 0.5, True), 0.0, 0, 0, False).serialize() for n in range(10)]
     payloads[row] = payloads[row] + b"\1" if change is None else change
-    with pytest.raises(ValueMismatch, match=f"fixed::Numbers.*row {row},"):
+    with pytest.raises(ValueMismatch, match=f"fixed.Numbers.*row {row},"):
         rows_of(payloads)
 
 

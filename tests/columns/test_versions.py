@@ -187,5 +187,5 @@ def test_a_damaged_row_of_any_version_is_found() -> None:
     assert batch.column("number").to_pylist() == [7, None, None, -300]
     assert damaged is not None
     assert damaged.tolist() == [False, True, True, False]
-    with pytest.raises(ValueMismatch, match=r"plant::Pump\.rpm: the payload of row 1, 9 bytes"):
+    with pytest.raises(ValueMismatch, match=r"plant.Pump\.rpm: the payload of row 1, 9 bytes"):
         list(versions.decode(rows, which, False))

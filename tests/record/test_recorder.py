@@ -257,6 +257,7 @@ def test_bad_wishes_are_refused_in_words(domain: rtmw.Domain, tmp_path: Path) ->
     for options, said in (
         ({"compression": "gzip"}, "one of lz4, zstd, none, not 'gzip'"),
         ({"split_every": 0.0}, "split_every=0.0 is not possible"),
+        ({"keep": True}, "keep=True is not possible; it must be a number above 0"),
         ({"buffer_bytes": 1000}, "fewer than 4 chunks"),
         ({"snapshot": 1.0, "split_bytes": 10**9}, "a snapshot is one file"),
         ({"split_bytes": 1_000_000}, "no room for a chunk of 1048576; split them later, or make chunks smaller"),

@@ -94,5 +94,5 @@ def test_what_is_wrong_is_said_at_once_and_by_its_own_error(spark: SparkSession,
         rtmw.spark.read(__file__)
     with pytest.raises(TypeError, match=r"read\(\) has no keyword 'topics'; there are topic, type, columns"):
         rtmw.spark.read(folder, topics="raw")  # type: ignore[call-arg]
-    with pytest.raises(PySparkException, match=r"plant::Speed\.turns: .* is beyond 64 bits with a sign"):
+    with pytest.raises(PySparkException, match=r"plant.Speed\.turns: .* is beyond 64 bits with a sign"):
         rtmw.spark.read(folder, topic="pump/1/speed", unsigned64="long").collect()

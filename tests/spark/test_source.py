@@ -145,7 +145,7 @@ def test_no_columns_at_all_still_count_rows(folder: Path) -> None:
 def test_unsigned_numbers_of_64_bits_are_decimals_or_refused_as_longs(folder: Path) -> None:
     query = Query(folder / "a.mcap", topic="pump/1/speed", unsigned64="long")
     assert query.schema["turns"].dataType.simpleString() == "bigint"
-    with pytest.raises(ValueMismatch, match=r"plant::Speed\.turns: .* is beyond 64 bits with a sign"):
+    with pytest.raises(ValueMismatch, match=r"plant.Speed\.turns: .* is beyond 64 bits with a sign"):
         query.rows()
 
 

@@ -98,5 +98,5 @@ def test_a_frame_that_reads_no_recording_has_not_scanned(spark: SparkSession) ->
 def test_what_is_wrong_reaches_the_caller_in_its_words(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(PySparkException, match=r"no topic 'pump' in 2 recording\(s\); there are pump/1/speed"):
         read(spark, folder, topic="pump")
-    with pytest.raises(PySparkException, match=r"plant::Speed\.turns: .* is beyond 64 bits with a sign"):
+    with pytest.raises(PySparkException, match=r"plant.Speed\.turns: .* is beyond 64 bits with a sign"):
         read(spark, folder, topic="pump/1/speed", unsigned64="long").collect()

@@ -75,9 +75,9 @@ def test_members_may_come_in_any_order_and_optional_ones_may_be_left_out() -> No
 @pytest.mark.parametrize(
     ("kind", "plain", "error", "said"),
     [
-        (Point, 5, TypeMismatch, "geo::Point: expected an object of geo::Point, found 5"),
-        (Point, {"x": 1.0}, ValueMismatch, "geo::Point: .* not set"),
-        (Point, {"X": 1.0}, ValueMismatch, "geo::Point: there is no X; there are x, "),
+        (Point, 5, TypeMismatch, "geo.Point: expected an object of geo.Point, found 5"),
+        (Point, {"x": 1.0}, ValueMismatch, "geo.Point: .* not set"),
+        (Point, {"X": 1.0}, ValueMismatch, "geo.Point: there is no X; there are x, "),
         (Reading, {"station": "A1", "values": 7, "colour": "RED", "note": ""}, TypeMismatch, "values: expected a list"),
         (np.dtype(np.int32), [1.5], ValueMismatch, "does not fit int32"),
         (np.dtype(np.int8), [300], ValueMismatch, "no such array"),
