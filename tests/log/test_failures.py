@@ -1,0 +1,75 @@
+"""What a log says when the disk does not do its part, and what is there afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.log import _log as core
+from rtmw.log.failures import failure
+from tests.child import Spawn
+
+
+def test_after_a_failed_call_nothing_is_appended_and_the_log_opened_anew_has_all_that_was_answered(
+    tmp_path: Path, spawn: Spawn
+) -> None:
+    """No file may be larger than the first segment, so that the next one cannot be made."""
+    child = spawn(f"""
+        import resource, signal
+        import rtmw
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        log = rtmw.Log({str(tmp_path / "log")!r})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        answered = 0
+        try:
+            while answered < 100_000:
+                log.append(bytes(1000), key=answered)
+                answered += 1
+        except rtmw.LogFailed as error:
+            print(error)
+        try:
+            log.append(b"more")
+        except rtmw.LogFailed as error:
+            print(error.start == error.end)
+        log.close()
+        print(answered)
+    """)
+    told = child.line()
+    assert "log: write of spare failed: File too large. No call is tried again" in told
+    assert "close the log and open it anew" in told
+    assert child.line() == "True"
+    answered = int(child.line())
+    assert child.wait() == 0
+    with rtmw.Log(tmp_path / "log") as log:
+        found = [record.key for record in log.read()]
+        assert found[:answered] == list(range(answered))
+        log.append(bytes(1000), key="again")
+        assert [record.key for record in log.read()][-1] == "again"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (core.FULL, rtmw.LogFull, "no room for another segment (No space left on device). Nothing was appended. Free"),
+        (core.FAILED, rtmw.LogFailed, "fdatasync of 1.seg failed: No space left on device. No call is tried again"),
+        (core.FAILED, rtmw.LogFailed, "Outcome unknown: records from position 8 up to 16 may be on the disk or not"),
+        (core.DAMAGED, rtmw.LogDamaged, "records from position 8 up to 16 are concerned"),
+        (core.TOO_LARGE, rtmw.MessageTooLarge, "open the log with a larger segment"),
+        (core.VERSION, rtmw.LogError, "use the rtmw that wrote it"),
+        (core.TRIMMED, rtmw.LogError, "read from rtmw.Start.EARLIEST"),
+        (core.NO_RECORD, ValueError, "no record begins at position 8; the next one begins at 16"),
+        (core.TIMEOUT, TimeoutError, "not on the disk within the timeout"),
+        (core.CLOSED, rtmw.ClosedError, "used after close()"),
+        (core.NO_MEMORY, MemoryError, "no memory"),
+        (core.NO_LOG, rtmw.LogError, "there is no log in this folder"),
+    ],
+)
+def test_each_code_has_an_error_that_says_what_happened_and_what_to_do(
+    code: int, kind: type[Exception], words: str
+) -> None:
+    error = failure("orders", code, "fdatasync", "1.seg", 28, 8, 16)
+    assert type(error) is kind
+    assert str(error).startswith("orders: ")
+    assert words in str(error)
