@@ -52,8 +52,10 @@ class Stalls:
         self.meter.kill()
         self.meter.communicate()
 
-    def stood_still(self) -> bool:
-        """Whether a pause has ended since the test began that runs now."""
+    def stood_still(self, error: BaseException | None) -> bool:
+        """Whether a pause has ended since the test began that failed with this; None: it did not fail."""
+        if error is None:
+            return False
         time.sleep(2 * LEAST_S)  # one that goes on is told of when it ends
         try:
             while told := os.read(self._told, 65536):
