@@ -171,7 +171,7 @@ COUNTS = [1, 2, 3]
         memoryview(array("q", COUNTS)),
         b"\1\2\3",
     ],
-    ids=repr,
+    ids=lambda row: "memoryview" if isinstance(row, memoryview) else repr(row),
 )
 def test_a_row_of_integers_may_be_anything_that_holds_some(row: Any) -> None:
     for name in ("counts", "octets"):
