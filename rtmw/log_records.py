@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _DATA: Final = 1
 """The kind of record that a program appends."""
+_TURN: Final = 128
+"""Records that `async for` gives before other tasks have their turn."""
 
 
 class Start(Enum):
@@ -76,6 +78,7 @@ class LogRecords(Closing, Generic[T]):
     ) -> None:
         self._closed = True
         self._busy = Lock()
+        self._in_a_row = 0
         self._awaits = False
         self._decode = decode
         self._folder = folder.copy()
@@ -114,8 +117,9 @@ class LogRecords(Closing, Generic[T]):
     def __next__(self) -> LogRecord[T]:
         with self._busy:
             record = self._wait() if self._watch is not None else self._take()
-        if record is None:
+        if record is None or self._closed:
             self.close()
+        if record is None:
             raise StopIteration
         return record
 
@@ -143,6 +147,7 @@ class LogRecords(Closing, Generic[T]):
                     record = self._take()
                 self._awaits = record is None and self._watch is not None and not self._closed
             if record is not None:
+                await self._give_way()
                 return record
             if not self._awaits or self._watch is None:
                 self.close()
@@ -155,6 +160,15 @@ class LogRecords(Closing, Generic[T]):
                 self._awaits = False
                 if self._closed:
                     self.close()
+
+    async def _give_way(self) -> None:
+        """What is there already is read without a wait, so other tasks have their turn now and then."""
+        self._in_a_row += 1
+        if self._in_a_row >= _TURN:
+            from asyncio import sleep
+
+            self._in_a_row = 0
+            await sleep(0)
 
     def _take(self) -> LogRecord[T] | None:
         found = None if self._closed else self._reader.next(self._end)
@@ -169,17 +183,21 @@ class LogRecords(Closing, Generic[T]):
         return LogRecord(data, position, time_ns, epoch, unpack_labels(labels)[0], self._decode)
 
     def close(self) -> None:
-        """Ends the iteration, also one that waits in another thread."""
+        """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it."""
         self._closed = True
         if self._watch is not None:
             self._watch.wake()
-        with self._busy:
+        if not self._busy.acquire(blocking=False):
+            return  # who is inside sees it, and closes
+        try:
             if self._awaits:  # the task that waits has the descriptors in its loop, and closes them
                 return
             if self._watch is not None:
                 self._watch.close()
             self._reader.close()
             self._folder.close()
+        finally:
+            self._busy.release()
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # made in part

@@ -127,3 +127,24 @@ def test_closing_ends_a_follower_that_waits(tmp_path: Path) -> None:
     log = rtmw.Log(tmp_path / "log")
     log.append(b"only")
     assert asyncio.run(asyncio.wait_for(follow(log), 60)) == [b"only"]
+
+
+def test_a_task_that_reads_what_is_there_lets_others_have_their_turn(tmp_path: Path) -> None:
+    async def main() -> int:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(other())
+        with rtmw.Log(tmp_path / "log") as log:
+            log.append_many([b"x"] * 2000)
+            async for _ in log.read():
+                pass
+        task.cancel()
+        return turns
+
+    assert asyncio.run(main()) > 10

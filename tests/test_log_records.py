@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -131,3 +132,60 @@ def test_records_say_when_they_were_appended(tmp_path: Path) -> None:
         log.append(b"x")
         (record,) = log.read()
     assert before.timestamp() < record.time_ns / 1e9 < datetime.now(UTC).timestamp() + 1
+
+
+def test_a_signal_handler_may_close_a_log_that_the_same_thread_follows(log: rtmw.Log[bytes]) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: log.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert keys(log.read(follow=True)) == list(range(10))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+FORKED = """
+import os, threading, rtmw
+log = rtmw.Log({folder!r})
+answer = log.append(b"before")
+threading.Thread(target=lambda: [None for _ in log.read(follow=True)], daemon=True).start()
+def append():
+    while not done.is_set():
+        log.append(b"x")
+done = threading.Event()
+threads = [threading.Thread(target=append, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+statuses = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        log.stats()
+        try:
+            log.append(b"in the child")
+        except rtmw.ForkedError:
+            log.close()
+            os._exit(7)
+        os._exit(1)
+    statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+print(statuses == [7] * 20)
+"""
+
+
+def test_a_child_of_fork_looks_at_the_log_and_closes_it_and_cannot_append(tmp_path: Path, spawn: Spawn) -> None:
+    child = spawn(FORKED.format(folder=f"{tmp_path}/log"))
+    assert child.line(60) == "True"
+    assert child.wait(60) == 0, child.stderr
+
+
+OPENING = "import rtmw\nfor n in range(1_000_000): rtmw.Log({folder!r}).close(); n == 3 and print('opens', flush=True)"
+
+
+def test_who_opens_the_log_to_read_does_not_keep_a_writer_out(tmp_path: Path, spawn: Spawn) -> None:
+    folder = f"{tmp_path}/log"
+    with rtmw.Log(folder) as log:
+        log.append_many([bytes(100_000)] * 9)
+    spawn(OPENING.format(folder=folder)).line(60)
+    for _ in range(20):
+        with rtmw.Log(folder) as log:
+            log.append(b"x")

@@ -51,10 +51,10 @@ static PyObject *explain(Writer *self, int code, uint64_t from, uint64_t to)
     return fail(self->subject, code, &fault);
 }
 
-static bool is_usable(Writer *self)
+/* The threads, and whoever has the lock, are those of the process that opened it. */
+static bool is_ours(Writer *self)
 {
-    if (!self->closed && self->owner == getpid()) return true;
-    if (self->closed) return fail(self->subject, LOG_CLOSED, &(struct log_fault){0}), false;
+    if (self->owner == getpid()) return true;
     PyObject *errors = PyImport_ImportModule("rtmw.errors"),
              *error = errors ? PyObject_GetAttrString(errors, "ForkedError") : NULL;
     if (error)
@@ -66,6 +66,12 @@ static bool is_usable(Writer *self)
     Py_XDECREF(error);
     Py_XDECREF(errors);
     return false;
+}
+
+static bool is_usable(Writer *self)
+{
+    if (self->closed) return fail(self->subject, LOG_CLOSED, &(struct log_fault){0}), false;
+    return is_ours(self);
 }
 
 /* Signals are answered by Python, and the call goes on unless that raises. */
@@ -176,6 +182,7 @@ static PyObject *Writer_wait(PyObject *object, PyObject *args)
     PyObject *timeout;
     uint64_t deadline;
     if (!PyArg_ParseTuple(args, "KO", &end, &timeout) || !deadline_of(timeout, &deadline)) return NULL;
+    if (load_acquire(&self->core.durable) < end && !self->closed && !is_ours(self)) return NULL;
     int code = load_acquire(&self->core.durable) >= end ? LOG_OK
                : self->closed                           ? LOG_FAILED
                                                         : wait_for(self, end, deadline);
@@ -186,7 +193,7 @@ static PyObject *Writer_wait(PyObject *object, PyObject *args)
 static PyObject *Writer_add_bell(PyObject *object, PyObject *given)
 {
     int descriptor = (int)PyLong_AsLong(given);
-    if (descriptor == -1 && PyErr_Occurred()) return NULL;
+    if ((descriptor == -1 && PyErr_Occurred()) || !is_ours((Writer *)object)) return NULL;
     return PyBool_FromLong(writer_add_bell(&((Writer *)object)->core, descriptor));
 }
 
@@ -194,17 +201,17 @@ static PyObject *Writer_remove_bell(PyObject *object, PyObject *given)
 {
     int descriptor = (int)PyLong_AsLong(given);
     if (descriptor == -1 && PyErr_Occurred()) return NULL;
-    writer_remove_bell(&((Writer *)object)->core, descriptor);
+    if (((Writer *)object)->owner == getpid()) writer_remove_bell(&((Writer *)object)->core, descriptor);
     Py_RETURN_NONE;
 }
 
 static PyObject *Writer_counters(PyObject *object, PyObject *unused)
 {
     Writer *self = (Writer *)object;
-    struct writer_counters c;
-    uint64_t queued, bytes, oldest_ns;
+    struct writer_counters c = {0};
+    uint64_t queued = 0, bytes = 0, oldest_ns = 0;
     (void)unused;
-    writer_counters(&self->core, &c, &queued, &bytes, &oldest_ns);
+    if (self->owner == getpid()) writer_counters(&self->core, &c, &queued, &bytes, &oldest_ns);
     return Py_BuildValue("KKKKKKKKKKK", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
                          c.failed_spares, queued, bytes, oldest_ns);
 }

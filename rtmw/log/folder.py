@@ -34,9 +34,9 @@ class Folder(Closing):
     cut: int = 0
     """Bytes of what was not whole, which were cut off when it was opened."""
 
-    def hold(self) -> Holder:
-        """The lock, for one who writes. LogLocked names who has it."""
-        return Holder(self.path, self.descriptor)
+    def hold(self, to_write: bool = True) -> Holder:
+        """The lock. LogLocked names who has it. A writer waits for those who only look whether the log is whole."""
+        return Holder(self.path, self.descriptor, to_write)
 
     def recover(self) -> None:
         """What a writer that was killed has left is made whole, unless a writer lives, or this user may only read.
@@ -44,7 +44,7 @@ class Folder(Closing):
         LogDamaged, LogFailed.
         """
         try:
-            with self.hold():
+            with self.hold(to_write=False):
                 self.cut = core.recover(self.path, self.descriptor, self.uuid)
         except LogLocked:
             return

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import sys
+import time
 import weakref
 from contextlib import suppress
 
@@ -15,6 +16,12 @@ from rtmw.errors import LogError, LogLocked
 __all__ = ["Holder"]
 
 LOCK = "lock"
+_RECOVERING = ", which looks whether it is whole"
+"""Behind the name of one who opens the log to read it; that takes a moment, and a writer waits for it."""
+RECOVERY_S = 60.0
+_NAMED_S = 0.1
+"""Whoever has just taken the lock has written its name by then."""
+_LOOK_S = 0.002
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _holders: weakref.WeakSet[Holder] = weakref.WeakSet()
 
@@ -25,15 +32,15 @@ class Holder(Closing):
     PermissionError, or OSError of a read-only file system: this user may read only.
     """
 
-    def __init__(self, log: str, folder: int) -> None:
+    def __init__(self, log: str, folder: int, to_write: bool = True) -> None:
         self._descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder)
         try:
-            _lock(log, self._descriptor)
+            _lock(log, self._descriptor, to_write)
         except BaseException:
             self.close()
             raise
         _holders.add(self)
-        _write_name(self._descriptor)
+        _write_name(self._descriptor, "" if to_write else _RECOVERING)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -41,29 +48,36 @@ class Holder(Closing):
             os.close(descriptor)
 
 
-def _lock(log: str, descriptor: int) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise LogLocked(
-            f"{log}: {_read_name(descriptor)} writes to this log, and one process at a time may; end it, or append "
-            "through it. Reading is free to all"
-        ) from None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        raise LogError(
-            f"{log}: this file system has no locks ({error.strerror}), so two writers could not be kept apart; put the "
-            "log on another one"
-        ) from error
+def _lock(log: str, descriptor: int, to_write: bool) -> None:
+    begin = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            name = _read_name(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            raise LogError(
+                f"{log}: this file system has no locks ({error.strerror}), so two writers could not be kept apart; put "
+                "the log on another one"
+            ) from error
+        patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S
+        if not to_write or time.monotonic() - begin > patience:
+            raise LogLocked(
+                f"{log}: {name} writes to this log, and one process at a time may; end it, or append through it. "
+                "Reading is free to all"
+            )
+        time.sleep(_LOOK_S)
 
 
-def _write_name(descriptor: int) -> None:
+def _write_name(descriptor: int, doing: str) -> None:
     """For people: a lock counts also where this cannot be written."""
     program = os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else sys.executable)
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{program} ({os.getpid()})\n".encode(errors="replace"), 0)
+        os.pwrite(descriptor, f"{program} ({os.getpid()}){doing}\n".encode(errors="replace"), 0)
 
 
 def _read_name(descriptor: int) -> str:

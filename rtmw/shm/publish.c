@@ -211,6 +211,7 @@ __attribute__((noinline)) static int append_elsewhere(rtmw_publisher *p, rtmw_lo
     struct rtmw_region *r = p->region;
     uint32_t band = band_for(p, qos);
     rtmw_loan copy;
+    if (is_too_large(r, loan->size, band)) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     const void *data = payload_of(r, &r->descriptors[loan->descriptor], loan->size);
     int code = data ? make_loan(p, claim_with_room(p, loan->size, band), loan->size, band, &copy) : RTMW_DAMAGED;

@@ -9,6 +9,7 @@ import pytest
 import rtmw
 from rtmw.log import _log as core
 from rtmw.log.failures import failure
+from tests import namespaces
 from tests.child import Spawn
 
 
@@ -73,3 +74,30 @@ def test_each_code_has_an_error_that_says_what_happened_and_what_to_do(
     assert type(error) is kind
     assert str(error).startswith("orders: ")
     assert words in str(error)
+
+
+SMALL_DISK = """
+import rtmw
+with rtmw.Log({folder!r}, segment="64M") as log:
+    log.append(b"small")
+    try:
+        log.append(bytes(30 << 20))
+    except rtmw.LogFull:
+        print("full")
+    for _ in range(500):
+        try:
+            print(log.append(b"small again").position > 0)
+            break
+        except rtmw.LogFull:
+            time.sleep(0.02)
+"""
+
+
+def test_what_is_too_large_for_the_disk_keeps_nothing_small_out(tmp_path: Path) -> None:
+    mount = f'mount -t tmpfs -o size=20m tmpfs {tmp_path}/disk && exec "$@"'
+    (tmp_path / "disk").mkdir()
+    namespaces.require("unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=64k tmpfs {tmp_path}/disk")
+    source = "import time" + SMALL_DISK.format(folder=f"{tmp_path}/disk/log")
+    program = namespaces.start(["unshare", "--mount", "sh", "-c", mount, "sh"], source, tmp_path / "small.py")
+    out, _ = program.communicate(timeout=60)
+    assert out == "full\nTrue\n"

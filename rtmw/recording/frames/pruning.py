@@ -40,6 +40,7 @@ class Pruning:
         words = str(condition)  # has the names of all columns that it looks at, and perhaps those of others
         self.columns = tuple(column for name, column in layout.columns.items() if name in words)
         """That the condition looks at, and perhaps others."""
+        self._has_sets = "is_in" in words
         self._fields = {column.name: column.field for column in self.columns}
         self._schema = pa.schema([column.field for column in layout.columns.values()])
         names: list[str] = []
@@ -89,9 +90,19 @@ class Pruning:
             return
         names = columns.described_decoder(stream.description, self._unsigned).schema(False).names
         for found in ranges:
-            field = self._members.get(names[found.member])
-            if field is not None:
-                yield between(field.name, scalar(found.least, field.type), scalar(found.most, field.type))
+            field = self._members.get(names[found.member]) if found.member < len(names) else None
+            if field is None or not found.least <= found.most or (self._has_sets and is_inexact(field.type)):
+                continue
+            try:
+                bounds = scalar(found.least, field.type), scalar(found.most, field.type)
+            except (pa.ArrowInvalid, OverflowError, ValueError):
+                continue  # a range that its type cannot have says nothing
+            yield between(field.name, *bounds)
+
+
+def is_inexact(kind: pa.DataType) -> bool:
+    """Arrow compares a set of numbers with rows after it has made them of this type, and with a range before."""
+    return bool(pa.types.is_float32(kind) or pa.types.is_decimal(kind))
 
 
 def between(name: str, least: Any, most: Any) -> Any:

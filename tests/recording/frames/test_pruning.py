@@ -67,6 +67,7 @@ others = st.one_of(
     st.sampled_from(sorted(NUMBERS)).map(lambda name: pc.field(name).is_null(nan_is_null=True)),
     st.sampled_from(["single", "double"]).map(lambda name: pc.is_nan(pc.field(name))),
     st.sampled_from(["small", "long"]).map(lambda name: pc.field(name).isin([0, -1])),
+    st.sampled_from([[0.1], [0.1, 2.5], [1 / 3]]).map(lambda numbers: pc.field("single").isin(numbers)),
     st.sampled_from(["OFF", "ON", "7"]).map(lambda name: pc.field("mode") == name),
     st.sampled_from(["", "a", "9"]).map(lambda text: pc.field("text") > text),
     st.sampled_from([0, 1, 2]).map(lambda number: pc.field("log_time_ns") > BEGIN + number * MS),

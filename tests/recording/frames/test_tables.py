@@ -137,7 +137,7 @@ def test_a_damaged_payload_is_an_error_that_names_its_place(tmp_path: Path) -> N
     plant.payload("pump", Speed, 0, b"\0\1\0\0too short")
     with (
         Recording(plant.close()) as recording,
-        pytest.raises(rtmw.ValueMismatch, match=r"a\.mcap, chunk at byte \d+: plant::Speed.*is damaged"),
+        pytest.raises(rtmw.ValueMismatch, match=r"a\.mcap, chunk at byte \d+: plant.Speed.*is damaged"),
     ):
         recording.to_arrow("pump")
 
