@@ -190,7 +190,11 @@ struct pacing {
     uint32_t count, band;     /* band: the one whose code point they have; BANDS: none yet */
     uint64_t rate;            /* bytes a second, as the kernel counts them; 0: not known */
     uint64_t queued, looked_ns;
-    bool has_waited; /* nothing was sent since that look */
+    bool has_waited;                 /* nothing was sent since that look */
+    bool has_sent;                   /* something was */
+    uint64_t held[SOCKETS_MOST];     /* of each socket, what it had queued at that look */
+    uint64_t stuck[SOCKETS_MOST];    /* what of it waits for something else than the line */
+    uint64_t moved_ns[SOCKETS_MOST]; /* when it was last seen to drain, or may have */
 };
 
 /* Another node's clock: see dated.c. */

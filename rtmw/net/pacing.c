@@ -8,6 +8,10 @@
  * is, is seen while the sender waits: by how much less there is at the next look. A line that is faster than the
  * sender (loopback, mostly) never has anything queued; there, the burst is BURST_BYTES, and a look is all that it costs.
  *
+ * Datagrams to a host that does not answer (ARP, ND) are charged to the socket for seconds, and the line is free meanwhile.
+ * So what has not drained for STUCK_NS is left out of the account, until it is gone. A line that takes longer than that for
+ * one datagram (below 240 kbit/s) gets ahead by as much each time.
+ *
  * A line that is slow further on, behind a switch, fills no buffer here. There only max_rate helps.
  *
  * Each band has a code point (DSCP, RFC 4594) on its datagrams, for switches that heed them. What DDS sends from threads
@@ -30,10 +34,12 @@ enum {
     WAIT_LEAST_NS = 50000,
     WAIT_FIRST_NS = 200000, /* while it is not known how fast the line is */
     WAIT_MOST_NS = 2000000,
+    STUCK_NS = 50000000,
     SECOND_NS = 1000000000,
 };
 
-#define RATE_MOST (UINT64_C(1) << 40) /* bytes a second: more is not told apart */
+/* Bytes a second: more is not told apart. `allowed` is BURST_BYTES then. */
+#define RATE_MOST (UINT64_C(1) * BURST_BYTES * SECOND_NS / AHEAD_NS + 1)
 
 /* Default forwarding, AF11 to AF41, CS5, VOICE-ADMIT, EF. */
 static const int code_points[BANDS] = {0, 10, 18, 26, 34, 40, 44, 46};
@@ -55,28 +61,47 @@ void pacing_close(struct engine *e)
     while (e->pacing.count) close(e->pacing.socket[--e->pacing.count]);
 }
 
-static uint64_t queued(const struct pacing *p)
+/* Of what a socket has queued, what waits for the line. Who waits sees it drain, for nothing is added. */
+static uint64_t moving(struct pacing *p, uint32_t n, uint64_t bytes, uint64_t now, bool *is_stuck)
+{
+    if (!p->has_waited || bytes < p->held[n] || bytes <= p->stuck[n]) p->moved_ns[n] = now;
+    p->held[n] = bytes;
+    bool stands = now >= p->moved_ns[n] + STUCK_NS;
+    if (stands || bytes < p->stuck[n]) p->stuck[n] = bytes;
+    *is_stuck = *is_stuck || stands;
+    return bytes - p->stuck[n];
+}
+
+static uint64_t queued(struct pacing *p, uint64_t now)
 {
     uint64_t sum = 0;
+    bool is_stuck = false;
     for (uint32_t n = 0; n < p->count; n++) {
         int bytes = 0;
-        if (ioctl(p->socket[n], SIOCOUTQ, &bytes) == 0 && bytes > 0) sum += (uint64_t)bytes;
+        if (ioctl(p->socket[n], SIOCOUTQ, &bytes) != 0 || bytes < 0) bytes = 0;
+        sum += moving(p, n, (uint64_t)bytes, now, &is_stuck);
     }
+    if (is_stuck) p->has_waited = false; /* it has not drained: nothing is to be learned of it */
     return sum;
 }
 
-/* Nothing was sent since the last look. What has drained says how fast the line is; if all has, how fast it is at least. A
- * line that has nothing queued may be faster than it was thought to be: a busy machine was late to send. */
+static uint64_t faster(uint64_t rate) { return rate + rate / 8; }
+
+static uint64_t least(uint64_t one, uint64_t other) { return one < other ? one : other; }
+
+/* What has drained while nothing was sent says how fast the line is; if all has, how fast it is at least. A line that has
+ * nothing queued right after something was sent may be faster than it was thought to be. Where nothing was sent, nothing
+ * is known. */
 static void learn(struct pacing *p, uint64_t left, uint64_t now)
 {
     uint64_t drained = p->has_waited && left <= p->queued ? p->queued - left : 0;
     uint64_t rate = drained && now > p->looked_ns ? drained * SECOND_NS / (now - p->looked_ns) : 0;
     if (rate && left)
-        p->rate = p->rate ? (3 * p->rate + rate) / 4 : rate;
-    else if (rate > p->rate)
-        p->rate = rate;
-    else if (!left && p->rate < RATE_MOST)
-        p->rate += p->rate / 8;
+        rate = p->rate ? (3 * p->rate + rate) / 4 : rate;
+    else if (rate <= p->rate)
+        rate = !left && (p->has_sent || p->has_waited) ? faster(p->rate) : p->rate;
+    p->rate = least(rate, RATE_MOST);
+    p->has_sent = false;
 }
 
 static uint64_t allowed(const struct pacing *p)
@@ -94,7 +119,7 @@ uint64_t pacing_burst(const struct engine *e)
 uint64_t pacing_wait(struct engine *e, uint64_t now)
 {
     struct pacing *p = &e->pacing;
-    uint64_t left = queued(p);
+    uint64_t left = queued(p, now);
     learn(p, left, now);
     p->queued = left;
     p->looked_ns = now;
@@ -107,6 +132,7 @@ uint64_t pacing_wait(struct engine *e, uint64_t now)
 void pacing_mark(struct engine *e, uint32_t band)
 {
     struct pacing *p = &e->pacing;
+    p->has_sent = true;
     if (p->band == band) return;
     p->band = band;
     for (uint32_t n = 0; n < p->count; n++) {
