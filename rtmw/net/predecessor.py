@@ -13,7 +13,7 @@ import struct
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from rtmw.domain import Domain
 from rtmw.net.discovery import Program
@@ -81,14 +81,44 @@ class Farewells:
         """To those that have not been told yet; with `again` once more to the others, until it was _TIMES."""
         for guid, program in participants.items() if self._datagrams else ():
             if program.address and self._told[guid] < (_TIMES if again else 1):
-                self._told[guid] += 1
-                self._send(program.address)
+                self._told[guid] += self._send(program.address)
 
-    def _send(self, address: str) -> None:
-        """What cannot be sent is as any datagram that is lost; and what a stranger calls its address may be none."""
-        host, _, port = address.rpartition(":")
+    def _send(self, address: str) -> bool:
+        """What cannot be sent is as any datagram that is lost. False: what a stranger calls its address is none, so
+        that nobody was told."""
+        try:
+            family, place = place_of(address)
+        except ValueError:
+            return False
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        with socket.socket(socket.AF_INET, kind) as sender, suppress(OSError, ValueError, OverflowError):
-            place = (str(IPv4Address(host)), int(port))
+        with suppress(OSError), socket.socket(family, kind) as sender:
             for datagram in self._datagrams:
                 sender.sendto(datagram, place)
+        return True
+
+
+def place_of(address: str) -> tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]:
+    """Where `192.0.2.1:7400`, `[2001:db8::1]:7400` or `[fe80::1%eth0]:7400` is, for a socket of that family. The scope
+    may be a number or a name. Raises ValueError where it is none of these: no name is looked up."""
+    text, _, port_text = address.rpartition(":")
+    port = int(port_text)
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"{address}: {port} is no port")
+    if not text.startswith("["):
+        return socket.AF_INET, (str(IPv4Address(text)), port)
+    host, _, scope = text.removeprefix("[").removesuffix("]").partition("%")
+    return socket.AF_INET6, (str(IPv6Address(host)), port, 0, _scope(scope))
+
+
+def _scope(text: str) -> int:
+    """The number of an interface; 0: none is named."""
+    if not text or text.isdecimal():
+        number = int(text or 0)
+    else:
+        try:
+            number = socket.if_nametoindex(text)
+        except OSError as error:
+            raise ValueError(f"there is no interface {text}") from error
+    if number >= 1 << 32:
+        raise ValueError(f"{number} is no interface")
+    return number

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
+import pytest
+
 import rtmw
 from rtmw import Reliability
-from rtmw.net.predecessor import dead_predecessors
+from rtmw.net.discovery import Program
+from rtmw.net.predecessor import Farewells, dead_predecessors, farewell, place_of
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from tests.net.hosts import PATIENCE, Host, wait_until
 
@@ -64,3 +69,42 @@ def test_a_node_that_lives_is_nobodys_predecessor(hosts: tuple[Host, Host]) -> N
             stranger.publish(text)
     assert dead_predecessors(host.domain, settings) == [guid]
     assert dead_predecessors(host.domain, Settings(domain=host.number, dds_domain=other.number)) == []
+
+
+@pytest.mark.parametrize(("family", "loopback"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_a_farewell_reaches_a_participant_over_ipv4_and_over_ipv6(family: socket.AddressFamily, loopback: str) -> None:
+    guid = bytes(range(16))
+    with socket.socket(family, socket.SOCK_DGRAM) as receiver:
+        try:
+            receiver.bind((loopback, 0))
+        except OSError as error:
+            pytest.skip(f"{loopback}: {error}")
+        receiver.settimeout(PATIENCE)
+        port = receiver.getsockname()[1]
+        address = f"[{loopback}]:{port}" if ":" in loopback else f"{loopback}:{port}"
+        Farewells([guid]).tell({"one": Program(address=address)}, again=False)
+        assert receiver.recv(1000) == farewell(guid)
+
+
+def test_who_calls_an_address_that_is_none_is_told_when_it_has_one() -> None:
+    farewells, guid = Farewells([bytes(range(16))]), bytes(range(16))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(PATIENCE)
+        farewells.tell({"one": Program(address="nowhere:7400")}, again=False)
+        farewells.tell({"one": Program(address=f"127.0.0.1:{receiver.getsockname()[1]}")}, again=False)
+        assert receiver.recv(1000) == farewell(guid)
+
+
+def test_an_ipv6_address_may_name_its_interface_or_number_it() -> None:
+    number = socket.if_nametoindex("lo")
+    expected = socket.AF_INET6, ("fe80::1", 7400, 0, number)
+    assert place_of("[fe80::1%lo]:7400") == place_of(f"[fe80::1%{number}]:7400") == expected
+
+
+@pytest.mark.parametrize(
+    "address", ["", "host:7400", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "[::1]:x", "[::1%none]:1", "::1:7400"]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        place_of(address)
