@@ -6,12 +6,17 @@ is reckoned from another host's source time, the Lifespan of plain DDS writers, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from typing import TypeVar
 
 from rtmw.net.beacon import Peer
 from rtmw.net.bridge import Bridge
 from rtmw.net.discovery import Discovery
 from rtmw.net.neighbours import LocalTopic
+
+_Name = TypeVar("_Name")
+_Named = TypeVar("_Named")
 
 NOTICED_NS = 10_000_000
 """What ordinary NTP keeps in a local network; less is nobody's fault."""
@@ -31,14 +36,23 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
 
 def measured(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, int, int]]:
     """Of each node whose clock is measured: its participant's GUID, how far it is ahead, and half of the way there and
-    back, by which that may be wrong; in nanoseconds."""
-    guids = {(of.host, of.pid, of.domain): guid for guid, of in discovery.participants.items()}
-    found = ((guids.get((peer.host, peer.pid, peer.domain)), peer) for peer in peers)
+    back, by which that may be wrong; in nanoseconds. Hosts that were cloned may have one name, and their nodes one pid:
+    of those, none has a clock here, for it might be the other's."""
+    named = _once(((of.host, of.pid, of.domain), guid) for guid, of in discovery.participants.items())
+    heard = _once(((peer.host, peer.pid, peer.domain), peer) for peer in peers)
+    found = ((named.get(name), peer) for name, peer in heard.items())
     return [
         (bytes.fromhex(guid), peer.offset_ns, peer.round_trip_ns // 2)
         for guid, peer in found
         if guid is not None and peer.offset_ns is not None and peer.round_trip_ns is not None
     ]
+
+
+def _once(pairs: Iterable[tuple[_Name, _Named]]) -> dict[_Name, _Named]:
+    """Without those that have the name of another."""
+    listed = [*pairs]
+    times = Counter(name for name, _ in listed)
+    return {name: named for name, named in listed if times[name] == 1}
 
 
 def disagreement(peer: Peer, shortest_ns: int | None) -> str | None:

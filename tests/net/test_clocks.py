@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
 from rtmw.net.beacon import Peer
-from rtmw.net.clocks import disagreement
+from rtmw.net.clocks import disagreement, measured
+from rtmw.net.cyclone import DomainParticipant
+from rtmw.net.discovery import Discovery, Program
+from rtmw.net.refusals import Refusals
 from tests.child import Spawn
 from tests.net.hosts import Host, wait_until
 
@@ -49,6 +53,20 @@ def test_the_warning_says_which_clock_is_off_by_how_much_and_what_it_spoils() ->
 
 def test_a_clock_that_has_not_been_measured_is_not_accused() -> None:
     assert disagreement(Peer(1, "far", 5, 3, 0.0, None, 1), 1) is None
+
+
+def test_of_nodes_that_cannot_be_told_apart_by_name_none_has_a_clock(participant: DomainParticipant) -> None:
+    discovery = Discovery(participant, Refusals())
+    one, other = bytes(16).hex(), bytes(range(16)).hex()
+    there = peer(7)
+    name = Program(host=there.host, pid=there.pid, domain=there.domain)
+    discovery.participants[one] = name
+    assert measured([there], discovery) == [(bytes(16), 7 * MS, 0)]
+    assert measured([there, replace(there, node=2)], discovery) == []
+    discovery.participants[other] = name
+    assert measured([there], discovery) == []
+    discovery.participants[other] = replace(name, pid=name.pid + 1)
+    assert measured([there], discovery) == [(bytes(16), 7 * MS, 0)]
 
 
 SHIFTED = """
