@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -83,7 +84,9 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
 
 
 def _begin_anew() -> NoReturn:
-    """As the same process, with what it was started with. Nothing stays of what DDS has opened."""
+    """As the same process, with what it was started with. Nothing stays of what DDS has opened. A SIGHUP has nothing to
+    say meanwhile: the settings are read anyway."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # also after exec, until the node listens to it
     for descriptor in os.listdir("/proc/self/fd"):
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself

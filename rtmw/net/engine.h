@@ -18,6 +18,7 @@
 #include "../shm/atomics.h"
 #include "../shm/rtmw.h"
 #include "dds.h"
+#include "pacing.h"
 #include "trailer.h"
 
 enum {
@@ -31,7 +32,6 @@ enum {
     KNOWN = 64,                /* remote publishers of which a lane remembers what it has brought */
     CARRIED = 4096,            /* lanes of which is known how far they were carried, over restarts */
     CLOCKS = 2048,             /* places for clocks of other nodes; of these there are 1,000 at most */
-    SOCKETS_MOST = 8,          /* that are looked at, to pace what is sent */
     PAUSES = 512,              /* pauses of others that may be in force at a time */
     PAUSES_OF_ONE = 128,       /* the same, of one DDS participant */
     SHARES = 256,              /* of what waits for the bus: a participant has one, and seldom two have the same */
@@ -182,19 +182,6 @@ struct pause {
 /* What waits in backlogs. */
 struct share {
     uint64_t count, bytes;
-};
-
-/* How much of what was sent has not left this host: see pacing.c. The sender's, as it holds the lock. */
-struct pacing {
-    int socket[SOCKETS_MOST]; /* those that DDS sends with */
-    uint32_t count, band;     /* band: the one whose code point they have; BANDS: none yet */
-    uint64_t rate;            /* bytes a second, as the kernel counts them; 0: not known */
-    uint64_t queued, looked_ns;
-    bool has_waited;                 /* nothing was sent since that look */
-    bool has_sent;                   /* something was */
-    uint64_t held[SOCKETS_MOST];     /* of each socket, what it had queued at that look */
-    uint64_t stuck[SOCKETS_MOST];    /* what of it waits for something else than the line */
-    uint64_t moved_ns[SOCKETS_MOST]; /* when it was last seen to drain, or may have */
 };
 
 /* Another node's clock: see dated.c. */

@@ -254,7 +254,9 @@ class Node:
         if late:
             log.warning("%s: takes effect when the node is started again", ", ".join(late))
         taken = {name: getattr(new, name) for name in changed if name in _CHANGEABLE}
-        self._bridge.settings = self.settings = replace(self.settings, **taken)
+        self.settings = replace(self.settings, **taken)
+        if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
+            self._bridge.settings = self.settings
         self._engine.limit(self.settings.max_rate)
         log.info("settings read again; changed: %s", ", ".join(taken) or "nothing")
 

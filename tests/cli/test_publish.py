@@ -46,7 +46,7 @@ def test_pub_publishes_json_as_the_type_that_the_topic_carries(run: Run, domain:
         ("hello", "t carries telemetry.Cpu, and 'hello' is no JSON: Expecting value"),
         ('{"a": 1}', "there is no a; there are host, percent"),
         ('{"host": "pump"}', "not set"),
-        ("7", "expected an object of telemetry::Cpu, found 7"),
+        ("7", "expected an object of telemetry.Cpu, found 7"),
     ],
 )
 def test_pub_refuses_what_is_not_of_the_type_that_the_topic_carries(

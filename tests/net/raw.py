@@ -11,7 +11,7 @@ from rtmw import Reliability
 from rtmw.net.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.idl_class import idl_class
 from rtmw.net.lanes import Lane
-from rtmw.net.library import dds
+from rtmw.net.library import dds, matched
 from rtmw.net.note import make_note
 from rtmw.net.wire import MARK
 from rtmw.types import MessageType, resolve
@@ -38,7 +38,7 @@ def raw_writer(participant: DomainParticipant, topic: str, kind: MessageType, is
     if is_node:
         policies.append(Policy.Userdata(MARK + make_note(Lane(Reliability.RELIABLE, False), kind)))
     writer: Any = DataWriter(participant, Topic(participant, topic, idl_class(kind)), qos=Qos(*policies))
-    wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "the node does not read")
+    wait_until(lambda: len(matched(writer._ref, True)) == 1, "the node does not read")
     return writer
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from rtmw.net.beacon import Beacon, Echo
 from rtmw.net.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.library import dds
+from rtmw.net.library import dds, matched
 from rtmw.net.roster import Roster
 from rtmw.net.settings import Settings
 from rtmw.net.wire import MARK, join
@@ -37,7 +37,7 @@ class Stranger:
         quality = Qos(Policy.Reliability.BestEffort)
         writer: Any = DataWriter(self._participant, Topic(self._participant, topic, kind), qos=quality)
         self._kept.append(writer)
-        wait_until(lambda: len(writer.get_matched_subscriptions()) == 2, "the nodes do not read it")
+        wait_until(lambda: len(matched(writer._ref, True)) == 2, "the nodes do not read it")
         samples = [_pad(value if isinstance(value, bytes) else value.serialize(), 4) for value in values]
 
         def again() -> None:

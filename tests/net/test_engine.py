@@ -10,7 +10,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.library import Bell, Engine, Route
+from rtmw.net.library import Bell, Engine, Route, matched
 from rtmw.publisher import wire_type
 from rtmw.types import resolve
 from tests.books import examine
@@ -91,7 +91,7 @@ def test_a_bell_tells_of_each_sample_when_it_came(participant: DomainParticipant
     reader = DataReader(participant, topic, qos=KEPT)
     bell = Bell(reader._ref)
     writer = DataWriter(participant, topic, qos=KEPT)
-    wait_until(lambda: len(writer.get_matched_subscriptions()) == 1, "nobody reads")
+    wait_until(lambda: len(matched(writer._ref, True)) == 1, "nobody reads")
     for _ in range(3):
         writer.write(OCTETS(b"first"))
     assert select.select([bell.fileno()], [], [], PATIENCE)[0]

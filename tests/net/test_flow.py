@@ -17,6 +17,7 @@ from cyclonedds.topic import Topic
 import rtmw
 from rtmw import Reliability
 from rtmw.net.flow import Flow
+from rtmw.net.library import matched
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.raw import OCTETS
@@ -84,7 +85,7 @@ def test_who_does_not_read_a_topic_does_not_pause_it(participant: DomainParticip
     publisher = rtmw.Publisher("open", domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=PATIENCE)
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
     pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
-    wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
+    wait_until(lambda: len(matched(pausing._ref, True)) == len(pair), "nobody listens")
     with going_on(lambda: [pausing.write(Flow(topic_hash("open"), value)) for value in (1, 2)]):
         wait_until(lambda: here.info()["refusals"].get("rtmw/flow, malformed", 0) > 0, "nothing is heard of it")
         for number in range(20):
@@ -101,7 +102,7 @@ def test_who_reads_a_topic_pauses_it_for_all(participant: DomainParticipant, pai
     quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll)
     reading: Any = DataReader(participant, Topic(participant, "open", OCTETS), qos=quality)
     pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
-    wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
+    wait_until(lambda: len(matched(pausing._ref, True)) == len(pair), "nobody listens")
     wait_until(lambda: here.crossed("out", "open", "plain")["readers"] == 1, "it is not read")
 
     def is_held() -> bool:
@@ -138,7 +139,7 @@ def going_on(act: Callable[[], object]) -> Generator[None]:
 
 def test_pauses_that_are_over_make_room_for_others(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
     pausing: Any = DataWriter(participant, Topic(participant, "rtmw/flow", Flow), qos=Qos(Policy.History.KeepAll))
-    wait_until(lambda: len(pausing.get_matched_subscriptions()) == len(pair), "nobody listens")
+    wait_until(lambda: len(matched(pausing._ref, True)) == len(pair), "nobody listens")
     for number in range(1000):
         pausing.write(Flow(number, 1))
     time.sleep(2 * LASTING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,23 @@ def test_an_interface_that_cannot_be_used_yet_is_waited_for(two: Two, why: str) 
         two.ip(0, "link", "set", INTERFACE, "up")
     else:
         two.ip(0, "addr", "add", f"{Network.address(0)}/24", "dev", INTERFACE)
+    two.flows()
+
+
+def test_settings_that_are_read_again_while_a_node_waits_for_a_network_are_those_it_begins_with(
+    two: Two, tmp_path: Path
+) -> None:
+    two.ip(0, "link", "set", INTERFACE, "down")
+    file = tmp_path / "node.toml"
+    file.write_text("topics_out = []\n")
+    first, second = two.hosts
+    second.start()
+    first.start("--config", str(file))
+    two.stream()
+    file.write_text('topics_out = ["*"]\n')
+    first.node.send_signal(signal.SIGHUP)
+    wait_until(lambda: "settings read again; changed: topics_out" in first.said, "the log does not say it")
+    two.ip(0, "link", "set", INTERFACE, "up")
     two.flows()
 
 
