@@ -47,7 +47,8 @@ def run(folder: Path, source: str, **environment: str) -> str:
         str(folder),
         str(folder),
     ]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "RTMW_REQUIRE": "", **environment}
+    unset = dict.fromkeys(("PYTEST_ADDOPTS", "RTMW_REQUIRE", "RTMW_SECOND_TRY"), "")
+    env = {**os.environ, **unset, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60).stdout
 
 
