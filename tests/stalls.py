@@ -1,4 +1,4 @@
-"""A second try for a test that failed while the machine stood still; for any other only with RTMW_SECOND_TRY=always (CI).
+"""A second try for a test that failed while the machine stood still; in CI (RTMW_SECOND_TRY=always) for any other too.
 
 A process beside the tests sleeps 10 ms again and again. It tells of each sleep that took far longer: no program of this
 machine could keep a time then. A test that failed meanwhile is tried again, at most twice, and the closing line counts
