@@ -38,7 +38,8 @@ def test_the_subscriber_of_the_readme_prints_what_its_publisher_publishes(spawn:
         assert child.wait() == 0, child.stderr
 
 
-def test_every_other_program_of_the_readme_runs(spawn: Spawn) -> None:
+def test_every_other_program_of_the_readme_runs(spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # they write where they run
     for source in blocks(True, True) + blocks(False, False):
         child = spawn(source)
         assert child.wait(20.0) == 0, child.stderr
