@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtmw.errors import RecordingDamaged, RecordingError
-from rtmw.patterns import is_among, is_meant
+from rtmw.patterns import is_among, is_meant, is_pattern
 from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.frames import streams
 from rtmw.recording.frames.scan import Stream
@@ -157,4 +157,4 @@ def has_columns(options: ReadOptions) -> bool:
 
 
 def is_named(options: ReadOptions) -> bool:
-    return options.type is not None or (len(options.topics) == 1 and not set(options.topics[0]) & set("*?["))
+    return options.type is not None or (len(options.topics) == 1 and not is_pattern(options.topics[0]))

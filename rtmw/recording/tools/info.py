@@ -41,8 +41,25 @@ class TopicInfo:
     """How many of them there are."""
 
 
+class _Totals:
+    """What follows from the rest, of a file and of a run."""
+
+    __slots__ = ()
+    start_ns: int
+    end_ns: int
+    topics: tuple[TopicInfo, ...]
+
+    @property
+    def topic_count(self) -> int:
+        return len({topic.topic for topic in self.topics})
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
 @dataclass(frozen=True, slots=True)
-class RecordingInfo:
+class RecordingInfo(_Totals):
     """A recording at a glance. Times are wall clock nanoseconds."""
 
     path: Path
@@ -70,14 +87,6 @@ class RecordingInfo:
     """How the disk failed, as its recorder says; "" if it does not."""
     unknown_missing: int
     """Chunks whose side record is damaged: what was missing before them is not counted."""
-
-    @property
-    def topic_count(self) -> int:
-        return len({topic.topic for topic in self.topics})
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
 
 
 def info(path: Path) -> RecordingInfo:
@@ -107,7 +116,7 @@ def info(path: Path) -> RecordingInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(_Totals):
     """Several recordings as one run."""
 
     files: int
@@ -121,14 +130,6 @@ class RunInfo:
     """Several of one name where its type changed. Rates are over the whole run."""
     incomplete: int
     """Files that are not complete."""
-
-    @property
-    def topic_count(self) -> int:
-        return len({topic.topic for topic in self.topics})
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
 
 
 def run_of(recordings: Sequence[RecordingInfo]) -> RunInfo:
