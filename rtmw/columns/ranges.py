@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rtmw.columns._columns import ARRAY, NUMBER, SEQUENCE, Program
 from rtmw.columns.program import Op, compile_columns
 from rtmw.errors import UnsupportedType
 from rtmw.types.description import from_document
 from rtmw.types.message_type import read_document
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 KINDS: Final = (*("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double"),)
 """In the order of `enum column_number`."""
