@@ -36,3 +36,21 @@ def test_a_test_that_a_document_names_exists(file: str, test: str) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_a_document_links_only_to_files_that_exist(path: Path) -> None:
     assert [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()] == []
+
+
+DESIGN = [ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("docs/design/*.md"))]
+SOURCE = re.compile(r"`([\w/]+\.(?:py|[ch]))`")
+
+
+@pytest.mark.parametrize("path", DESIGN, ids=name)
+def test_a_source_file_that_the_architecture_names_exists(path: Path) -> None:
+    present = [f"/{name(file)}" for folder in ("rtmw", "tests") for file in (ROOT / folder).rglob("*.*")]
+    named = SOURCE.findall(path.read_text())
+    assert [n for n in named if not any(file.endswith(f"/{n}") for file in present)] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_a_heading_that_a_document_links_to_exists(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", path.read_text()):
+        headings = re.findall(r"^#+ (.*)$", (path.parent / target if target else path).read_text(), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,14 @@ def allowed(importer: str, imported: str) -> bool:
     return LEVELS.get(other, len(LAYERS)) <= LEVELS[mine]
 
 
+def documented() -> Iterator[tuple[str, ...]]:
+    """The table of layers in ARCHITECTURE.md, row by row, with full names."""
+    rows = re.findall(r"^\| (\d) \| (`[^|]+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    for number, (row, names) in enumerate(rows):
+        assert int(row) == number
+        yield tuple(name if name == "rtmw" else f"rtmw.{name}" for name in re.findall(r"`(\w+)`", names))
+
+
 def upward_imports(module: str, source: str, package: str) -> list[str]:
     found = imports(ast.parse(source), package)
     return [f"line {line}: {module} imports {name}" for line, name in found if not allowed(module, name)]
@@ -132,6 +141,10 @@ def test_a_module_imports_only_from_its_layer_and_below(path: Path) -> None:
     assert part(module) in LEVELS, f"{module} has no layer: enter it in LAYERS of this file"
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     assert upward_imports(module, path.read_text(), package) == []
+
+
+def test_the_architecture_has_the_same_table_of_layers() -> None:
+    assert [set(row) for row in documented()] == [set(row) for row in LAYERS]
 
 
 @pytest.mark.parametrize("path", [p for folder in OUTSIDE for p in python_files(folder)], ids=module_name)
