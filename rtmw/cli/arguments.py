@@ -15,6 +15,7 @@ from rtmw.cli import (
     doctor,
     echo,
     graph,
+    metrics,
     node,
     node_doctor,
     node_status,
@@ -29,8 +30,9 @@ from rtmw.cli import (
     trace,
 )
 from rtmw.cli.filters import Filter
-from rtmw.cli.quantities import count, domain_number, natural, positive, seconds
+from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds
 from rtmw.cli.values import load_type
+from rtmw.net.urls import place_to_listen
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]
@@ -108,6 +110,11 @@ def _add_watching(commands: Commands) -> None:
     parser.add_argument(
         "--for", type=seconds, dest="seconds", metavar="SECONDS", help="how long (default: until Ctrl-C)"
     )
+    parser = _add(
+        commands, "metrics", metrics.metrics, "print the domain's metrics as Prometheus reads them", json=False
+    )
+    help = "serve them there under /metrics, and /health, until SIGINT or SIGTERM; port 0: any that is free"
+    parser.add_argument("--listen", type=argument(place_to_listen), metavar="ADDRESS:PORT", help=help)
 
 
 def _add_windows(parser: argparse.ArgumentParser) -> None:

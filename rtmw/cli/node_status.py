@@ -34,6 +34,8 @@ def list_nodes(arguments: argparse.Namespace) -> int:
 
 def info(arguments: argparse.Namespace) -> int:
     """Print what crosses, in each direction, and what does not, and why."""
+    from rtmw.net.urls import metrics_url
+
     found = node_status(arguments.domain)
     if arguments.json:
         show_json(found)
@@ -44,8 +46,7 @@ def info(arguments: argparse.Namespace) -> int:
         f"{counted(len(found['peers']), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
     if found["metrics_port"] is not None:
-        address = found["metrics_address"]
-        print(f"Metrics: http://{f'[{address}]' if ':' in address else address}:{found['metrics_port']}/metrics")
+        print(f"Metrics: {metrics_url(found['metrics_address'], found['metrics_port'])}")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
     for words in without_trailer(found):

@@ -1,4 +1,4 @@
-"""Prometheus metrics of a node: what it says of itself (status.py), named by their conventions."""
+"""Prometheus metrics of a node: those of its domain, and what it says of itself (status.py)."""
 
 from __future__ import annotations
 
@@ -6,58 +6,63 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
+from rtmw.observe.metrics import collect as collect_of_domain
 
 _TOPIC = ("topic", "direction")
+_STALE_S = 5.0
+"""A node says once a second how it is; one that has not for so long is not well."""
 
 
 class Metrics(Collector):
     """Serves what it was last told, in a thread of its own."""
 
-    def __init__(self, address: str, port: int) -> None:
+    def __init__(self, domain: int, address: str, port: int) -> None:
         """`port` 0: any that is free. Raises RtmwError when it cannot be had."""
+        self._domain, self._told = domain, 0.0
         self._latest: dict[str, Any] = {}
-        registry = CollectorRegistry()
-        registry.register(self)
-        self._server = MetricsServer(address, port, registry)
+        self._server = MetricsServer(address, port, self, self._fault)
         self.port = self._server.port
 
     def tell(self, status: dict[str, Any]) -> None:
         """The newest document of make_status."""
-        self._latest, self._server.told = status, time.monotonic()
+        self._latest, self._told = status, time.monotonic()
 
     def close(self) -> None:
         self._server.close()
 
+    def _fault(self) -> str:
+        """Why the node is not well; empty: it is."""
+        silent = time.monotonic() - self._told
+        return "" if silent < _STALE_S else f"the node has said nothing for {silent:.0f} s"
+
     def collect(self) -> Iterator[Metric]:
         """In a thread of the server."""
-        status = self._latest
-        if not status:
-            return
-        yield InfoMetricFamily(
-            "rtmw_node", "The node", value=_texts(status, "host", "domain", "dds_domain", "interface")
-        )
-        for name, what, value in (
-            ("start_time_seconds", "When the node was started, since the epoch", status["since"]),
-            ("peers", "Other nodes that are heard", len(status["peers"])),
-            ("participants", "DDS participants that are known", status["participants"]),
-        ):
-            yield GaugeMetricFamily(f"rtmw_node_{name}", what, value=value)
-        yield CounterMetricFamily(
-            "rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"]
-        )
-        refused = CounterMetricFamily("rtmw_node_refusals", "What came and could not be used", labels=("cause",))
-        for cause, number in status["refusals"].items():
-            refused.add_metric([cause], number)
-        yield refused
-        yield from _of_peers(status["peers"])
-        yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
+        yield from collect_of_domain(self._domain)
+        if self._latest:
+            yield from _of_node(self._latest)
+
+
+def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
+    yield InfoMetricFamily("rtmw_node", "The node", value=_texts(status, "host", "domain", "dds_domain", "interface"))
+    for name, what, value in (
+        ("start_time_seconds", "When the node was started, since the epoch", status["since"]),
+        ("peers", "Other nodes that are heard", len(status["peers"])),
+        ("participants", "DDS participants that are known", status["participants"]),
+    ):
+        yield GaugeMetricFamily(f"rtmw_node_{name}", what, value=value)
+    yield CounterMetricFamily("rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"])
+    refused = CounterMetricFamily("rtmw_node_refusals", "What came and could not be used", labels=("cause",))
+    for cause, number in status["refusals"].items():
+        refused.add_metric([cause], number)
+    yield refused
+    yield from _of_peers(status["peers"])
+    yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
 
 
 def _texts(status: dict[str, Any], *names: str) -> dict[str, str]:

@@ -1,11 +1,10 @@
-"""The HTTP server of a node's metrics and health. Clients that dawdle cost it a bounded number of threads."""
+"""The HTTP server of metrics and health, and metrics as text. Slow clients cost it a bounded number of threads."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
@@ -13,6 +12,7 @@ from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, exposition
+from prometheus_client.registry import Collector
 
 from rtmw.errors import RtmwError
 
@@ -20,8 +20,6 @@ _CLIENTS_MOST = 16
 """At a time. One more, and the oldest is cut off."""
 _SILENT_S = 5.0
 """A client that says nothing for so long is cut off."""
-_STALE_S = 5.0
-"""A node says once a second how it is; one that has not for so long is not well."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -68,20 +66,32 @@ def _cut_off(request: socket.socket) -> None:
 Start = Callable[[str, list[tuple[str, str]]], Any]
 
 
-class MetricsServer:
-    """Serves /metrics, and /health: 200 while the node says how it is, else 503."""
+def as_text(collector: Collector) -> str:
+    """Metrics in the text format of Prometheus."""
+    text: bytes = cast("Any", exposition).generate_latest(_registry(collector))
+    return text.decode()
 
-    def __init__(self, address: str, port: int, registry: CollectorRegistry) -> None:
-        """`port` 0: any that is free. Raises RtmwError when it cannot be had."""
-        self.told = 0.0
-        """CLOCK_MONOTONIC, seconds, when the node last said how it is."""
-        self._metrics: Any = cast("Any", exposition).make_wsgi_app(registry)
+
+def _registry(collector: Collector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry
+
+
+class MetricsServer:
+    """Serves /metrics, and /health: 200 while all is well, else 503."""
+
+    def __init__(self, address: str, port: int, collector: Collector, fault: Callable[[], str]) -> None:
+        """`port` 0: any that is free. `fault`: what is wrong, empty while all is well; called in threads of the server,
+        as the collector is. Raises RtmwError when the port cannot be had."""
+        self._fault = fault
+        self._metrics: Any = cast("Any", exposition).make_wsgi_app(_registry(collector))
         try:
             self._server = _Server((address, port))
         except OSError as error:
             why = error.strerror or os.strerror(error.errno or 0)
             raise RtmwError(
-                f"metrics_port {port} of {address} cannot be used: {why}; choose another, or 0, or another address"
+                f"metrics cannot be served at port {port} of {address}: {why}; choose another port (0: any), or address"
             ) from error
         self._server.set_app(self._answer)
         self.port: int = self._server.server_port
@@ -97,8 +107,7 @@ class MetricsServer:
         if request["PATH_INFO"] != "/health":
             answer: Iterable[bytes] = self._metrics(request, start)
             return answer
-        silent = time.monotonic() - self.told
-        is_well = silent < _STALE_S
-        status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
+        fault = self._fault()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if fault else HTTPStatus.OK
         start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
-        return [b"ok\n" if is_well else f"the node has said nothing for {silent:.0f} s\n".encode()]
+        return [f"{fault or 'ok'}\n".encode()]

@@ -37,6 +37,7 @@ from rtmw.net.roster import Rosters
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import make_status, make_waiting, members
 from rtmw.net.supervisor import notify
+from rtmw.net.urls import metrics_url
 from rtmw.publisher import Publisher
 from rtmw.shm import beside, region_of
 
@@ -110,9 +111,8 @@ class Node:
             yield
             return
         address = self.settings.metrics_address
-        self._metrics = Metrics(address, self.settings.metrics_port)
-        host = f"[{address}]" if ":" in address else address
-        log.info("metrics are at http://%s:%d/metrics", host, self._metrics.port)
+        self._metrics = Metrics(self.settings.domain, address, self.settings.metrics_port)
+        log.info("metrics are at %s", metrics_url(address, self._metrics.port))
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ import re
 import socket
 
 from rtmw.errors import RtmwError
+from rtmw.net.urls import bracketed
 
 _PORTS = range(1, 65536)
 
@@ -37,7 +38,7 @@ def _address(peer: str, is_ipv6: bool) -> str:
         raise RtmwError(
             f"peers: the host {host!r} cannot be found: {why}; name its {version} address instead"
         ) from error
-    address = f"[{found[0][4][0]}]" if is_ipv6 else str(found[0][4][0])
+    address = bracketed(str(found[0][4][0]))
     return f"{address}:{port}" if port else address
 
 

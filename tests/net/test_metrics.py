@@ -10,32 +10,23 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import rtmw
+from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
 from rtmw.net.metrics import Metrics
 from rtmw.net.settings import Settings
 from rtmw.net.status import CARRIED
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.openmetrics import Samples, labelled, scraped
 
 ADDRESS = Settings().metrics_address
-Labels = frozenset[tuple[str, str]]
+NOWHERE = LARGEST_ID
+"""A domain that no test makes."""
 
 
-def scrape(port: int) -> dict[tuple[str, Labels], float]:
-    """Every sample by name and labels, as a parser of Prometheus' format reads it."""
-    with urlopen(f"http://{ADDRESS}:{port}/metrics", timeout=PATIENCE) as answer:
-        families = [*text_string_to_metric_families(answer.read().decode())]
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in families
-        for sample in family.samples
-    }
-
-
-def labelled(**labels: str) -> Labels:
-    return frozenset(labels.items())
+def scrape(port: int) -> Samples:
+    return scraped(f"http://{ADDRESS}:{port}/metrics")
 
 
 def port_of(host: Host) -> int:
@@ -62,6 +53,8 @@ def test_messages_that_cross_are_counted_by_topic_and_direction(hosts: tuple[Hos
     assert shown["rtmw_node_matched_endpoints", out] == 1
     assert shown["rtmw_node_drops_total", out | {("cause", "expired")}] == 0
     wait_until(lambda: scrape(port_of(here))["rtmw_node_peers", labelled()] == 1, "the other node is not shown")
+    of_topic = labelled(domain=str(here.number), topic="counted")
+    assert scrape(port_of(here))["rtmw_topic_messages_total", of_topic] == 3
 
 
 def ended(host: Host, way: str) -> list[tuple[str, int, int]]:
@@ -87,7 +80,7 @@ def test_what_was_counted_stays_when_a_topic_no_longer_crosses(pair: tuple[Host,
 
 def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> None:
     rows = [{"topic": "t", "type": name, "readers": 1, "sent": 2, "bytes": 10, "expired": 3} for name in ("A", "B")]
-    metrics = Metrics(ADDRESS, 0)
+    metrics = Metrics(NOWHERE, ADDRESS, 0)
     try:
         metrics.tell({
             "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1,
@@ -107,7 +100,7 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
 
 @pytest.fixture
 def metrics() -> Iterator[Metrics]:
-    made = Metrics(ADDRESS, 0)
+    made = Metrics(NOWHERE, ADDRESS, 0)
     yield made
     made.close()
 
@@ -155,13 +148,13 @@ def test_a_taken_port_ends_the_node_before_anything_has_started(hosts: tuple[Hos
         taken.listen()
         port = taken.getsockname()[1]
         assert host.launch("--metrics-port", str(port)).wait(PATIENCE) == 1
-    assert f"metrics_port {port} of {ADDRESS} cannot be used: Address already in use" in host.said
+    assert f"metrics cannot be served at port {port} of {ADDRESS}: Address already in use" in host.said
     assert "is carried" not in host.said
 
 
 def test_a_port_is_free_again_when_the_metrics_are_closed() -> None:
-    first = Metrics(ADDRESS, 0)
+    first = Metrics(NOWHERE, ADDRESS, 0)
     with pytest.raises(RtmwError, match="Address already in use"):
-        Metrics(ADDRESS, first.port)
+        Metrics(NOWHERE, ADDRESS, first.port)
     first.close()
-    Metrics(ADDRESS, first.port).close()
+    Metrics(NOWHERE, ADDRESS, first.port).close()

@@ -1,0 +1,66 @@
+"""`rtmw metrics`: the metrics of a domain in the text format of Prometheus, printed or served, without a node."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from rtmw.cli.common import look_at
+from rtmw.errors import RtmwError
+from rtmw.net.urls import metrics_url
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+ENDS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class _OfDomain:
+    """What prometheus_client calls a collector."""
+
+    def __init__(self, domain: int) -> None:
+        self._domain = domain
+
+    def collect(self) -> Iterator[Metric]:
+        from rtmw.observe.metrics import collect
+
+        return collect(self._domain)
+
+    def fault(self) -> str:
+        """Why there is nothing to tell; empty: there is. For any thread."""
+        try:
+            look_at(self._domain).close()
+        except RtmwError as error:
+            return str(error)
+        return ""
+
+
+def metrics(arguments: argparse.Namespace) -> int:
+    """Print the metrics once, of a domain that exists; or serve them, also of one that does not exist yet."""
+    if arguments.listen is not None:
+        return _serve(arguments.domain, *arguments.listen)
+    from rtmw.net.metrics_server import as_text
+
+    with look_at(arguments.domain):
+        sys.stdout.write(as_text(_OfDomain(arguments.domain)))
+    return 0
+
+
+def _serve(domain: int, address: str, port: int) -> int:
+    from rtmw.net.metrics_server import MetricsServer
+
+    of_domain = _OfDomain(domain)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # threads of the server inherit it: this one gets them
+    try:
+        server = MetricsServer(address, port, of_domain, of_domain.fault)
+        try:
+            print(f"metrics of domain {domain} are at {metrics_url(address, server.port)}", flush=True)
+            signal.sigwait(ENDS)
+        finally:
+            server.close()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return 0

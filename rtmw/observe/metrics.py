@@ -1,0 +1,135 @@
+"""Prometheus metrics of a domain: how full its pool and tables are, what its topics carry, and who drops or is behind.
+
+`rtmw metrics` and the metrics server of a node show these. Not imported by `rtmw.observe`: prometheus_client is only
+needed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from rtmw.domain import Domain
+from rtmw.errors import RtmwError
+from rtmw.observe.activity import MISSES, REFUSALS
+from rtmw.observe.books import examine
+from rtmw.observe.programs import program
+from rtmw.observe.tables import TableUse, tables
+from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
+from rtmw.qos import PRIORITIES
+
+View = PublisherView | SubscriberView
+Ends = tuple[list[str], list[View]]
+"""Labels, and the endpoints that have them."""
+Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
+COUNTER: Final = CounterMetricFamily
+GAUGE: Final = GaugeMetricFamily
+
+_TOPIC: Final = ("domain", "topic")
+_ENDPOINT: Final = (*_TOPIC, "program", "pid")
+
+_OF_TOPICS: Final[tuple[tuple[Family, str, str, Callable[[TopicView], int]], ...]] = (
+    (COUNTER, "rtmw_topic_messages", "Messages that were published", lambda view: view.published),
+    (COUNTER, "rtmw_topic_bytes", "Payload bytes that were published", lambda view: view.bytes),
+    (GAUGE, "rtmw_topic_queued_messages", "Messages that lie in its queues", lambda view: sum(view.queued)),
+    (GAUGE, "rtmw_topic_pool_bytes", "What these take of the pool", lambda view: view.pool_bytes),
+    (GAUGE, "rtmw_topic_publishers", "Publishers of this host", lambda view: len(view.publishers)),
+    (GAUGE, "rtmw_topic_subscribers", "Subscribers of this host", lambda view: len(view.subscribers)),
+)
+_Row = tuple[Family, str, str, str]
+"""Of endpoints: which kind, its name, what it is, and the counter of the view that it shows."""
+_OF_PUBLISHERS: Final[tuple[_Row, ...]] = (
+    (COUNTER, "rtmw_publisher_messages", "Messages that a program published", "published"),
+)
+_OF_SUBSCRIBERS: Final[tuple[_Row, ...]] = (
+    (COUNTER, "rtmw_subscriber_messages", "Messages that a program took", "received"),
+    (GAUGE, "rtmw_subscriber_behind_messages", "Messages in the queues that it gets and has not taken", "behind"),
+    (COUNTER, "rtmw_subscriber_missed_deadlines", "Times that no message came by the deadline", "deadlines_missed"),
+    (COUNTER, "rtmw_subscriber_lapses", "Times that the lease of a RELIABLE subscriber ran out", "lapses"),
+)
+
+
+def collect(number: int) -> Iterator[Metric]:
+    """Every metric of a domain, read from the region without taking part in it.
+
+    Of a domain that does not exist, or cannot be read, there is only `rtmw_up` with the value 0. For any thread.
+    """
+    up = GaugeMetricFamily("rtmw_up", "1: the domain exists and can be read, else 0", labels=("domain",))
+    try:
+        with Domain(number, observe=True) as domain:
+            views, used = topics(domain), tables(domain, examine(domain))
+    except RtmwError:
+        up.add_metric([str(number)], 0)
+        yield up
+        return
+    up.add_metric([str(number)], 1)
+    yield up
+    yield from _of_tables(str(number), used)
+    yield _queued(str(number), views)
+    yield from _of_topics(str(number), views)
+    yield from _of_endpoints(str(number), views)
+
+
+def _of_tables(domain: str, used: Iterable[TableUse]) -> Iterator[Metric]:
+    for name, what in (("size", "Size"), ("used", "Taken"), ("reserved", "Of it, for priorities above 3 alone")):
+        entries = GaugeMetricFamily(f"rtmw_table_{name}", f"{what}, entries of a table", labels=("domain", "table"))
+        pool = GaugeMetricFamily(f"rtmw_pool_{name}_bytes", f"{what}, bytes of the pool", labels=("domain",))
+        for table in used:
+            if table.name == "pool":
+                pool.add_metric([domain], getattr(table, name))
+            else:
+                entries.add_metric([domain, table.name], getattr(table, name))
+        yield from (entries, pool)
+
+
+def _queued(domain: str, views: Sequence[TopicView]) -> Metric:
+    found = GaugeMetricFamily("rtmw_queued_messages", "Messages in the queues", labels=("domain", "priority"))
+    for priority in range(PRIORITIES):
+        found.add_metric([domain, str(priority)], sum(view.queued[priority] for view in views))
+    return found
+
+
+def _of_topics(domain: str, views: Sequence[TopicView]) -> Iterator[Metric]:
+    for family, name, what, value in _OF_TOPICS:
+        found = family(name, what, labels=_TOPIC)
+        for view in views:
+            found.add_metric([domain, view.name], value(view))
+        yield found
+
+
+def _of_endpoints(domain: str, views: Sequence[TopicView]) -> Iterator[Metric]:
+    """Endpoints of one topic in one process are added up: a series has labels of its own."""
+    publishers = [one for view in views for one in _by_process(domain, view.name, view.publishers)]
+    subscribers = [one for view in views for one in _by_process(domain, view.name, view.subscribers)]
+    for family, name, what, counter in _OF_PUBLISHERS:
+        yield _summed(family(name, what, labels=_ENDPOINT), publishers, counter)
+    yield _by_cause("rtmw_publisher_refusals", "Messages that could not be published", publishers, REFUSALS)
+    for family, name, what, counter in _OF_SUBSCRIBERS:
+        yield _summed(family(name, what, labels=_ENDPOINT), subscribers, counter)
+    yield _by_cause("rtmw_subscriber_drops", "Messages that a program did not get", subscribers, MISSES)
+
+
+def _by_process(domain: str, topic: str, views: Iterable[View]) -> Iterator[Ends]:
+    for named, ends in groupby(sorted(views, key=_names), key=_names):
+        yield [domain, topic, *named], [*ends]
+
+
+def _names(view: View) -> tuple[str, str]:
+    return program(view.process), str(view.pid)
+
+
+def _summed(family: CounterMetricFamily | GaugeMetricFamily, ends: Iterable[Ends], counter: str) -> Metric:
+    for labels, views in ends:
+        family.add_metric(labels, sum(getattr(view, counter) for view in views))
+    return family
+
+
+def _by_cause(name: str, what: str, ends: Sequence[Ends], causes: Sequence[str]) -> Metric:
+    family = CounterMetricFamily(name, what, labels=(*_ENDPOINT, "cause"))
+    for cause in causes:
+        _summed(family, [([*labels, cause], views) for labels, views in ends], cause)
+    return family
