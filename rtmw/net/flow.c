@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "../shm/fnv.h"
 #include "engine.h"
 
 enum {
@@ -29,12 +30,7 @@ struct note { /* as CDR, little endian: rtmw::Flow */
 
 _Static_assert(sizeof(struct note) == 16, "the note travels");
 
-uint64_t flow_topic(const char *topic, uint64_t type)
-{
-    uint64_t hash = 14695981039346656037u ^ type;
-    for (; *topic; topic++) hash = (hash ^ (uint8_t)*topic) * 1099511628211u;
-    return hash;
-}
+uint64_t flow_topic(const char *topic, uint64_t type) { return fnv1a_text(FNV_BASIS ^ type, topic); }
 
 static void send(struct inbound *i, uint64_t now)
 {

@@ -3,22 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shm/fnv.h"
 #include "engine.h"
 
 enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
-#define MIX_FIRST UINT64_C(14695981039346656037)
 
 /* As wire.py has them. */
 static const char mark[] = "rtmw";            /* begins the user data of a node's writer */
 static const char for_plain[] = "plain rtmw"; /* is the user data of one that repeats for plain programs */
 static const char nodes[] = "rtmw nodes";     /* the partition of nodes */
 static const char origin[] = "rtmw bus ";     /* begins its name, which is that of its host's region */
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
-{
-    for (const uint8_t *b = bytes; count--; b++) hash = (hash ^ *b) * 1099511628211u;
-    return hash;
-}
 
 /* What a writer's user data says: of a node's, the letter of its lane (lanes.py), else 0. */
 static uint8_t letter_of(const dds_qos_t *qos, bool *repeats)
@@ -50,7 +44,7 @@ static uint64_t identity_of(const dds_qos_t *qos, uint64_t node)
 {
     char *name = NULL;
     bool told = dds_qget_entity_name(qos, &name) && name && strncmp(name, origin, sizeof origin - 1) == 0;
-    uint64_t identity = told ? mix(MIX_FIRST, name, strlen(name)) : node;
+    uint64_t identity = told ? fnv1a_text(FNV_BASIS, name) : node;
     dds_free(name);
     return identity;
 }
@@ -67,7 +61,7 @@ static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
     return durability >= DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
 }
 
-uint64_t node_named(const uint8_t guid[16]) { return mix(MIX_FIRST, guid, 16); }
+uint64_t node_named(const uint8_t guid[16]) { return fnv1a(FNV_BASIS, guid, 16); }
 uint64_t node_of(const dds_endpoint_t *endpoint) { return node_named(endpoint->participant_key.v); }
 
 /* A remote writer: what its QoS says is asked for once. */
@@ -82,7 +76,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
     uint8_t letter = endpoint->qos ? letter_of(endpoint->qos, &repeats) : 0;
     s->is_node = letter != 0;
     s->node = node_of(endpoint);
-    s->identity = s->is_node ? identity_of(endpoint->qos, s->node) : mix(MIX_FIRST, endpoint->key.v, 16);
+    s->identity = s->is_node ? identity_of(endpoint->qos, s->node) : fnv1a(FNV_BASIS, endpoint->key.v, 16);
     if (endpoint->qos) s->lane = repeats ? LANE_REPEATS : lane_of(endpoint->qos, letter);
     if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
         s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
@@ -95,7 +89,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
 
 uint64_t source_publisher(const struct source *s, uint64_t publisher)
 {
-    return (s->is_node ? mix(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
+    return (s->is_node ? fnv1a(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
 }
 
 bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "books.h"
+#include "fnv.h"
 #include "standing.h"
 
 enum { LOOKS = 4, PAUSE_NS = 2000000 };
@@ -23,16 +24,10 @@ struct look {
     uint8_t *moving; /* a byte a topic, a bit a band: its head moved during the walk, so not all was reached */
 };
 
-static uint64_t hash_text(const char *text, uint64_t hash)
-{
-    for (; *text; text++) hash = (hash ^ (uint8_t)*text) * 1099511628211u;
-    return hash;
-}
-
 /* `life` tells two lives of a descriptor apart, of which the text names only the index. */
 static void complain(struct look *look, uint64_t life, const char *text)
 {
-    uint64_t hash = hash_text(text, 1469598103934665603u ^ life);
+    uint64_t hash = fnv1a_text(FNV_BASIS ^ life, text);
     bool seen_before = look->before == NULL;
     for (uint32_t i = 0; look->before && i < look->before->count; i++)
         seen_before |= look->before->complaints[i] == hash;

@@ -16,12 +16,12 @@
  */
 #include <string.h>
 
+#include "fnv.h"
 #include "topics.h"
 
 static uint64_t hash_of(const char *text)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (; *text; text++) hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
+    uint64_t hash = fnv1a_text(FNV_BASIS, text);
     return hash ^ (hash >> 29);
 }
 
