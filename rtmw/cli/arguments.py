@@ -17,6 +17,7 @@ from rtmw.cli import (
     graph,
     metrics,
     node,
+    node_check,
     node_doctor,
     node_status,
     publish,
@@ -207,6 +208,10 @@ def _add_node(commands: Commands) -> None:
     shown = parser.add_subparsers(metavar="COMMAND", required=False)
     _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")
     _add(shown, "info", node_status.info, "show what crosses and what does not, what was dropped, and why")
+    help = "say what a node would do with the settings of a file, and what is in its way; nothing starts"
+    parser = _add(shown, "check", node_check.check, help)
+    parser.set_defaults(domain=None)  # not given: the file may say it
+    parser.add_argument("file", metavar="FILE", help="settings in TOML")
     _add(shown, "doctor", node_doctor.doctor, "look for what is in the way between this host and the others")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class _OfDomain:
+class OfDomain:
     """What prometheus_client calls a collector."""
 
     def __init__(self, domain: int) -> None:
@@ -45,14 +45,14 @@ def metrics(arguments: argparse.Namespace) -> int:
     from rtmw.net.metrics_server import as_text
 
     with look_at(arguments.domain):
-        sys.stdout.write(as_text(_OfDomain(arguments.domain)))
+        sys.stdout.write(as_text(OfDomain(arguments.domain)))
     return 0
 
 
 def _serve(domain: int, address: str, port: int) -> int:
     from rtmw.net.metrics_server import MetricsServer
 
-    of_domain = _OfDomain(domain)
+    of_domain = OfDomain(domain)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # threads of the server inherit it: this one gets them
     try:
         server = MetricsServer(address, port, of_domain, of_domain.fault)

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.config) if arguments.config else None
     given: dict[str, Any] = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
     if arguments.systemd_unit:
-        make_settings(None, given, _base())
+        make_settings(None, given, base_settings())
         print(systemd_unit(path, given, json=arguments.json), end="")
         return 0
     with _logging(_Lines() if arguments.json else logging.Formatter("%(asctime)s rtmw node: %(message)s")) as log:
@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _base() -> Settings:
+def base_settings() -> Settings:
+    """What holds where neither file nor command line says anything."""
     try:
         return Settings(domain=environment_domain())
     except ValueError as error:
@@ -74,7 +75,7 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
     from rtmw.net.network import NetworkChanged
     from rtmw.net.node import Node
 
-    base = _base()
+    base = base_settings()
     node = Node(make_settings(path, given, base), (lambda: make_settings(path, given, base)) if path else None)
     try:
         uvloop.run(node.run())

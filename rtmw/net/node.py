@@ -48,7 +48,8 @@ _STATUS_S = 1.0
 _END_S = 3.0
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
-_CHANGEABLE = {"topics_out", "topics_in", "max_rate", "topic_rates"}
+CHANGEABLE = {"topics_out", "topics_in", "max_rate", "topic_rates"}
+"""Settings that SIGHUP takes in."""
 
 
 class NodeError(RtmwError):
@@ -250,10 +251,10 @@ class Node:
             log.error("the settings stay as they are: %s", error)
             return
         changed = [f.name for f in fields(new) if getattr(new, f.name) != getattr(self.settings, f.name)]
-        late = [name for name in changed if name not in _CHANGEABLE]
+        late = [name for name in changed if name not in CHANGEABLE]
         if late:
             log.warning("%s: takes effect when the node is started again", ", ".join(late))
-        taken = {name: getattr(new, name) for name in changed if name in _CHANGEABLE}
+        taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE}
         self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
             self._bridge.settings = self.settings

@@ -29,7 +29,10 @@ def addresses(peers: tuple[str, ...], is_ipv6: bool = False) -> tuple[str, ...]:
 
 
 def _address(peer: str, is_ipv6: bool) -> str:
-    host, port = _parts(peer)
+    try:
+        host, port = parts(peer)
+    except ValueError as error:
+        raise RtmwError(f"peers: {error}") from None
     version = "IPv6" if is_ipv6 else "IPv4"
     try:
         found = socket.getaddrinfo(host, None, socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
@@ -42,10 +45,10 @@ def _address(peer: str, is_ipv6: bool) -> str:
     return f"{address}:{port}" if port else address
 
 
-def _parts(peer: str) -> tuple[str, str | None]:
-    """Host and port."""
+def parts(peer: str) -> tuple[str, str | None]:
+    """Host and port, of a name or an address. Raises ValueError."""
     match, name = _IPV6.fullmatch(peer), _NAME.fullmatch(peer)
     host, port = (match[1] or match[3], match[2]) if match else (name[1], name[2]) if name else ("", None)
     if not host or (port and int(port) not in _PORTS):
-        raise RtmwError(f"peers: {peer!r} is no host; it must be a name or an address, such as 10.0.0.7 or fd00::7")
+        raise ValueError(f"{peer!r} is no host; it must be a name or an address, such as 10.0.0.7 or fd00::7")
     return host, port

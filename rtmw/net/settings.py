@@ -29,6 +29,7 @@ from typing import Any, Final, cast
 
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
+from rtmw.net.peers import parts
 from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own
 from rtmw.shm import parse_size
 from rtmw.units import seconds_of, some_bytes
@@ -114,6 +115,13 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(_text(item) for item in items)
 
 
+def _peers(value: Any) -> tuple[str, ...]:
+    found = _texts(value)
+    for peer in found:
+        parts(peer)
+    return found
+
+
 def _interface(value: Any) -> str:
     names = [name for _, name in socket.if_nameindex()]
     for one in _text(value).split(","):
@@ -171,7 +179,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "pool": parse_size,
     "dds_domain": _domain,
     "interface": _interface,
-    "peers": _texts,
+    "peers": _peers,
     "topics_out": _texts,
     "topics_in": _texts,
     "max_rate": parse_rate,
@@ -207,16 +215,18 @@ def read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: {os.strerror(error.errno or 0)}") from error
     except ValueError as error:
         raise SettingsError(f"{path}: not TOML: {error}") from error
-    lines = text.splitlines()
+    return check(values, lambda key: _place(path, text, key))
 
-    def place(key: str) -> str:
-        at = (
-            n for n, line in enumerate(lines, 1) if re.match(rf"\s*\[?\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]", line)
-        )
-        number = next(at, None)
-        return f"{path}, line {number}" if number else str(path)
 
-    return check(values, place)
+def place_of(path: Path, key: str) -> str:
+    """Where a file that was read says something: `node.toml, line 3`; without the line where it does not say it."""
+    return _place(path, path.read_text(encoding="utf-8"), key)
+
+
+def _place(path: Path, text: str, key: str) -> str:
+    names_key = re.compile(rf"\s*\[?\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]")
+    number = next((n for n, line in enumerate(text.splitlines(), 1) if names_key.match(line)), None)
+    return f"{path}, line {number}" if number else str(path)
 
 
 def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:

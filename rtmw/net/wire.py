@@ -43,6 +43,16 @@ MARK = b"rtmw"
 FOR_PLAIN = b"plain rtmw"
 """The user data of a node's endpoints for plain programs: other nodes pass over them (partitions.py)."""
 
+_NODES_MOST = 120
+"""DDS participants of a host and domain that get ports."""
+
+
+def udp_ports(dds_domain: int) -> range:
+    """On which participants of a DDS domain listen, by the rules of RTPS 2.5, section 9.6.2.3."""
+    first = 7400 + 250 * dds_domain
+    return range(first, min(first + 10 + 2 * _NODES_MOST, 1 << 16))
+
+
 dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
 
@@ -61,7 +71,8 @@ def configuration(settings: Settings, line: Line) -> str:
         f"<General>{interfaces}{unicast}"
         "<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize></General>"
         f"<Discovery><LeaseDuration>{settings.lease}s</LeaseDuration>"
-        f"<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>119</MaxAutoParticipantIndex>"
+        f"<ParticipantIndex>auto</ParticipantIndex>"
+        f"<MaxAutoParticipantIndex>{_NODES_MOST - 1}</MaxAutoParticipantIndex>"
         f"{f'<Peers>{peers}</Peers>' if peers else ''}</Discovery>"
         '<Internal><SocketReceiveBufferSize min="default" max="16MB"/>'
         "<Watermarks><WhcHigh>6MB</WhcHigh></Watermarks></Internal>"

@@ -1,0 +1,168 @@
+"""`rtmw node check`: what a node would do with the settings of a file, without starting one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rtmw import observe
+from rtmw.cli.common import look_at
+from rtmw.cli.environment import Check
+from rtmw.cli.metrics import OfDomain
+from rtmw.cli.node import base_settings
+from rtmw.cli.node_status import find_status
+from rtmw.cli.show import Table, show, show_json, size
+from rtmw.errors import DomainNotFound, RtmwError
+from rtmw.patterns import is_own
+
+if TYPE_CHECKING:
+    from rtmw.net.network import Line
+    from rtmw.net.settings import Settings
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Print what the node would do; status 1 if anything is in its way."""
+    from rtmw.net.settings import Settings, make_settings
+
+    path = Path(arguments.file)
+    given = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
+    settings = make_settings(path, given, base_settings())
+    found = [*checks(settings, path)]
+    topics = topics_table(settings)
+    well = not any(one.advice for one in found)
+    if arguments.json:
+        named = [dict(zip(topics.columns, row, strict=True)) for row in topics.rows]
+        show_json({"file": str(path), "well": well, "checks": found, "topics": named})
+        return 0 if well else 1
+    rows = [(one.name, one.found, one.advice or None) for one in found]
+    show(Table(f"A node with {path}", ("what", "found", "advice"), rows))
+    if topics.rows:
+        show(topics)
+    return 0 if well else 1
+
+
+def checks(settings: Settings, path: Path) -> Iterator[Check]:
+    """What the node would use, and what is in its way now. `path`: of the settings."""
+    from rtmw.net.network import choose
+
+    line = choose(settings)
+    status = _running(settings)
+    yield _domain(settings)
+    yield _node(settings, status)
+    yield _dds(settings)
+    yield _interface(settings, line)
+    yield from _peers(settings, line, path)
+    yield Check("topics that leave", ", ".join(settings.topics_out) or "none")
+    yield Check("topics that come in", ", ".join(settings.topics_in) or "none")
+    yield Check("rate of all", f"{size(settings.max_rate)}/s" if settings.max_rate else "no limit")
+    for pattern, rate in settings.topic_rates:
+        yield Check(f"rate of {pattern}", f"{size(rate)}/s")
+    yield Check("a silent peer is gone", f"after {settings.lease:g} s")
+    yield _metrics(settings, status, path)
+
+
+def _running(settings: Settings) -> dict[str, object] | None:
+    """What the node says of itself that carries this domain already."""
+    try:
+        status = find_status(settings.domain)
+    except DomainNotFound:
+        return None
+    return status if status and status["dds_domain"] == settings.wire_domain else None
+
+
+def _domain(settings: Settings) -> Check:
+    try:
+        with look_at(settings.domain) as domain:
+            return Check("domain", f"{settings.domain}, with a pool of {size(domain.pool)}")
+    except DomainNotFound:
+        return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}")
+
+
+def _node(settings: Settings, status: dict[str, object] | None) -> Check:
+    from rtmw.net.node import CHANGEABLE
+
+    if status is None:
+        return Check("node", "none runs")
+    taken = ", ".join(sorted(CHANGEABLE))
+    return Check("node", f"process {status['pid']} runs; SIGHUP takes in {taken}, a new start all")
+
+
+def _dds(settings: Settings) -> Check:
+    from rtmw.net.wire import udp_ports
+
+    ports = udp_ports(settings.wire_domain)
+    names = ", names of ROS 2" if settings.ros2 else ""
+    return Check("DDS domain", f"{settings.wire_domain}{names}, UDP ports {ports[0]} to {ports[-1]}")
+
+
+def _interface(settings: Settings, line: Line | None) -> Check:
+    from rtmw.net.interfaces import are_named_by_experts
+    from rtmw.net.network import why_none
+
+    if line is None:
+        return Check("interface", "none to use", why_none(settings))
+    missing = [name for name in settings.wire_interfaces if name not in line.names]
+    if are_named_by_experts():
+        return Check("interface", "the one that CYCLONEDDS_URI names")
+    version = "IPv6" if line.is_ipv6 else "IPv4"
+    found = f"{', '.join(line.names) or 'the one that leads to the peers'}, {version}"
+    advice = f"{', '.join(missing)}: down, or without an address; used as soon as there is one" if missing else ""
+    return Check("interface", found, advice)
+
+
+def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]:
+    from rtmw.net.peers import addresses, are_ipv6
+    from rtmw.net.settings import place_of
+
+    if not settings.peers:
+        yield Check("peers", "found by multicast")
+    for peer in settings.peers:
+        try:
+            (address,) = addresses((peer,), line.is_ipv6 if line else are_ipv6(settings.peers))
+        except RtmwError as error:
+            yield Check(f"peer {peer}", "not found", f"{place_of(path, 'peers')}: {error}")
+        else:
+            yield Check(f"peer {peer}", address)
+
+
+def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -> Check:
+    """Could they be served there? The node that runs may have the port."""
+    from rtmw.net.metrics_server import MetricsServer
+    from rtmw.net.settings import place_of
+    from rtmw.net.urls import metrics_url
+
+    port, address = settings.metrics_port, settings.metrics_address
+    if port is None:
+        return Check("metrics", "not served")
+    url = metrics_url(address, port) if port else f"any free port of {address}"
+    if status is not None and (status["metrics_address"], status["metrics_port"]) == (address, port):
+        return Check("metrics", url)
+    try:
+        of_domain = OfDomain(settings.domain)
+        MetricsServer(address, port, of_domain, of_domain.fault).close()
+    except RtmwError as error:
+        return Check("metrics", url, f"{place_of(path, 'metrics_port')}: {error}")
+    return Check("metrics", url)
+
+
+def topics_table(settings: Settings) -> Table:
+    """Topics that are on the bus now, and what may become of them."""
+    try:
+        with look_at(settings.domain) as domain:
+            names = [view.name for view in observe.topics(domain) if not is_own(view.name)]
+    except DomainNotFound:
+        names = []
+    rows = [(name, _yes(settings.leaves(name)), _yes(settings.enters(name)), _rate(settings, name)) for name in names]
+    return Table("Topics of the domain now", ("topic", "may leave", "may come in", "rate"), rows)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
+def _rate(settings: Settings, topic: str) -> str | None:
+    rate = settings.rate_of(topic)
+    return f"{size(rate)}/s" if rate else None

@@ -1,0 +1,139 @@
+"""`rtmw node check`: what a node would do with a file of settings, and what is in its way, without starting one."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import rtmw
+from rtmw.net.wire import udp_ports
+from tests.cli.command import Run
+from tests.conftest import free_number
+from tests.net.hosts import Host
+
+Found = dict[str, tuple[str, str]]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "node.toml"
+
+
+def checked(run: Run, file: Path, text: str) -> tuple[int, Found, list[dict[str, Any]]]:
+    """The status, what was found and advised by name, and the topics."""
+    file.write_text(text)
+    status, out, err = run("node", "check", str(file), "--json")
+    assert err == ""
+    told = json.loads(out)
+    assert told["well"] is (status == 0)
+    return status, {one["name"]: (one["found"], one["advice"]) for one in told["checks"]}, told["topics"]
+
+
+def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path, domain_id: int) -> None:
+    text = 'dds_domain = 4\npeers = ["localhost", "127.0.0.1:7410"]\ninterface = "lo"\npool = "3M"\nros2 = true\n'
+    text += (
+        'max_rate = "2M"\ntopic_rates = ["camera/*=1M"]\ntopics_out = ["camera/*"]\ntopics_in = []\nmetrics_port = 0\n'
+    )
+    status, found, topics = checked(run, file, text)
+    assert (status, topics) == (0, [])
+    assert {name: shown for name, (shown, _) in found.items()} == {
+        "domain": f"{domain_id}, made by the node with a pool of 3.0 MiB",
+        "node": "none runs",
+        "DDS domain": "4, names of ROS 2, UDP ports 8400 to 8649",
+        "interface": "lo, IPv4",
+        "peer localhost": "127.0.0.1",
+        "peer 127.0.0.1:7410": "127.0.0.1:7410",
+        "topics that leave": "camera/*",
+        "topics that come in": "none",
+        "rate of all": "2.0 MiB/s",
+        "rate of camera/*": "1.0 MiB/s",
+        "a silent peer is gone": "after 10 s",
+        "metrics": "any free port of 127.0.0.1",
+    }
+
+
+def test_nothing_is_made_and_nothing_starts(run: Run, file: Path, domain_id: int) -> None:
+    checked(run, file, "metrics_port = 0\n")
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)
+
+
+def test_topics_that_are_there_are_shown_with_what_may_become_of_them(
+    run: Run, file: Path, domain: rtmw.Domain
+) -> None:
+    with rtmw.Publisher("camera/front", domain=domain), rtmw.Subscriber("speed", domain=domain):
+        text = 'topics_out = ["camera/*"]\ntopics_in = ["speed"]\ntopic_rates = ["camera/*=1M"]\n'
+        _, _, topics = checked(run, file, text)
+    assert topics == [
+        {"topic": "camera/front", "may leave": "yes", "may come in": "no", "rate": "1.0 MiB/s"},
+        {"topic": "speed", "may leave": "no", "may come in": "yes", "rate": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("lease = 5\nmax_rate = 'fast'\n", "line 2: max_rate cannot be used: it is 'fast'"),
+        ("\ndomian = 3\n", "line 2: there is no setting domian"),
+        ("lease = 5\npeers = ['10.0.0.7:x']\n", "line 2: peers cannot be used: '10.0.0.7:x' is no host"),
+        ("domain = 0\ndomain 3\n", "not TOML: "),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_with_its_line(run: Run, file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    status, out, err = run("node", "check", str(file))
+    assert (status, out) == (1, "")
+    assert err.startswith(f"rtmw: {file}")
+    assert said in err
+
+
+def test_a_file_that_is_not_there_is_named(run: Run, file: Path) -> None:
+    assert run("node", "check", str(file)) == (1, "", f"rtmw: {file}: No such file or directory\n")
+
+
+def test_each_peer_that_cannot_be_found_is_named_with_the_line_and_what_to_do(run: Run, file: Path) -> None:
+    status, found, _ = checked(run, file, 'lease = 5\npeers = ["a.invalid", "127.0.0.1", "b.invalid"]\n')
+    assert status == 1
+    assert found["peer 127.0.0.1"] == ("127.0.0.1", "")
+    for name in ("a.invalid", "b.invalid"):
+        shown, advice = found[f"peer {name}"]
+        assert shown == "not found"
+        assert advice.startswith(f"{file}, line 2: peers: the host '{name}' cannot be found")
+        assert "name its IPv4 address instead" in advice
+
+
+def test_a_port_of_metrics_that_is_taken_is_named_with_the_line(run: Run, file: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, found, _ = checked(run, file, f"lease = 5\nmetrics_port = {port}\n")
+    assert status == 1
+    assert f"{file}, line 2: metrics cannot be served at port {port}" in found["metrics"][1]
+
+
+def test_what_it_says_is_what_the_node_does_and_a_node_that_runs_is_not_in_its_own_way(
+    run: Run, file: Path, domain_id: int, tmp_path: Path
+) -> None:
+    dds_domain = free_number()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = f'domain = {domain_id}\ndds_domain = {dds_domain}\ninterface = "lo"\nmetrics_port = {port}\n'
+    host = Host(domain_id, dds_domain, tmp_path)
+    try:
+        assert checked(run, file, text)[0] == 0
+        host.start("--config", str(file))
+        status, found, _ = checked(run, file, text)
+        assert status == 0
+        assert found["node"][0].startswith(f"process {host.node.pid} runs; SIGHUP takes in ")
+        assert f"metrics are at {found['metrics'][0]}" in host.said
+        assert found["interface"][0].startswith(f"{host.info()['interface']}, ")
+        bound = {one.laddr.port for one in psutil.Process(host.node.pid).net_connections("udp") if one.laddr}
+        ports = udp_ports(dds_domain)
+        assert f"UDP ports {ports[0]} to {ports[-1]}" in found["DDS domain"][0]
+        assert len(bound.intersection(ports)) >= 2
+    finally:
+        host.end()
