@@ -60,7 +60,8 @@ from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
     from rtmw import spark
-    from rtmw.durable_log import Appended, Durability, Log, LogStats, PersistQueue
+    from rtmw.durable_log import Log
+    from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
     from rtmw.log_records import LogRecord, LogRecords, Start
     from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
@@ -132,13 +133,13 @@ __all__ = [
 __version__: str
 
 _LATE: Final = {
-    "Appended": "rtmw.durable_log",
-    "Durability": "rtmw.durable_log",
+    "Appended": "rtmw.log_answers",
+    "Durability": "rtmw.log_answers",
     "Log": "rtmw.durable_log",
     "LogRecord": "rtmw.log_records",
     "LogRecords": "rtmw.log_records",
-    "LogStats": "rtmw.durable_log",
-    "PersistQueue": "rtmw.durable_log",
+    "LogStats": "rtmw.log_answers",
+    "PersistQueue": "rtmw.log_answers",
     "Recorder": "rtmw.record",
     "RecorderStats": "rtmw.record",
     "Recording": "rtmw.recording",

@@ -8,15 +8,14 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar, Unpack, overload
 
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFailed, TypeMismatch
 from rtmw.log import SEGMENT_LEAST, Folder, Holder, Label, Writer, open_folder, pack_labels
+from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
 from rtmw.log_records import LogRecord, LogRecords, Start
 from rtmw.qos import check_seconds
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
@@ -35,85 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGEST_SEGMENT: Final = 4 << 30
-
-
-class Durability(Enum):
-    """What an append has come to."""
-
-    BUFFERED = "buffered"
-    """Taken, and on its way to the disk: a log with `sync=False`. The end of the program's process may lose it."""
-    WRITTEN = "written"
-    """On the disk. A power cut does not lose it."""
-
-
-@dataclass(frozen=True)
-class PersistQueue:
-    """What was appended and is not on the disk yet."""
-
-    records: int
-    bytes: int
-    """With their heads."""
-    oldest: float
-    """Seconds that the first of them has been waiting."""
-
-
-@dataclass(frozen=True)
-class LogStats:
-    """What a log is, and what this object has appended to it."""
-
-    earliest: int
-    """Position of the first record."""
-    end: int
-    """Position behind the last durable record."""
-    segments: int
-    """Files with records, and the one made ahead."""
-    disk: int
-    """Bytes of these."""
-    records: int
-    """Records appended."""
-    bytes: int
-    """Their data."""
-    batches: int
-    """Groups that went to the disk with one sync each."""
-    largest_batch: int
-    """Records of the largest of them."""
-    syncs: int
-    refused: int
-    """Records refused with LogFull."""
-    cut: int
-    """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
-    persist_queue: PersistQueue
-
-
-class Appended:
-    """The answer to an append."""
-
-    __slots__ = ("_end", "_log", "position")
-
-    position: int
-    """Of the record."""
-
-    def __init__(self, log: Log[Any], position: int, end: int) -> None:
-        self._log = log
-        self._end = end
-        self.position = position
-
-    @property
-    def state(self) -> Durability:
-        """As it is now."""
-        return Durability.WRITTEN if self._log._durable() >= self._end else Durability.BUFFERED
-
-    def resolve(self, timeout: float | None = None) -> Durability:
-        """Waits until it is on the disk; at most so many seconds (None: no limit), then BUFFERED is the answer.
-
-        LogFailed: the outcome is unknown.
-        """
-        check_seconds("timeout", timeout)
-        self._log._resolve(self._end, timeout)
-        return self.state
-
-    def __repr__(self) -> str:
-        return f"<rtmw.Appended {self.position} {self.state.name}>"
+DEDUPE: Final = 65_536
+MOST_IDS: Final = 1 << 24
 
 
 class LogOptions(TypedDict, total=False):
@@ -122,6 +44,7 @@ class LogOptions(TypedDict, total=False):
     create: bool
     segment: int | str
     sync: bool
+    dedupe: int
 
 
 class Log(Closing, Generic[T]):
@@ -130,7 +53,8 @@ class Log(Closing, Generic[T]):
     `path`: a PathLike, or text with a separator (`"orders/"`). `type`: as of Publisher; `rtmw.ANY` stands for the type
     of a log that exists. `create`: make the log if there is none. `segment`: size of a file at most, from 64K to 4G;
     what is appended at once has to fit. `sync`: an append is answered when it is on the disk; without it, as soon as
-    it is taken, and `Appended.resolve` or `close` wait for the disk.
+    it is taken, and `Appended.resolve` or `close` wait for the disk. `dedupe`: of so many records with an id, the last
+    ones, an append with the same id is not made again.
 
     Opening keeps no lock: one process at a time appends, from its first append until it closes the log; any number
     read. Threads share a Log. Errors: ValueError, FileNotFoundError, TypeMismatch, LogError, LogDamaged, LogFull,
@@ -161,11 +85,13 @@ class Log(Closing, Generic[T]):
         create: bool = True,
         segment: int | str = "64M",
         sync: bool = True,
+        dedupe: int = DEDUPE,
     ) -> None:
         self.path = log_path(path)
         wanted = None if isinstance(type, AnyType) else resolve(type)
         self._segment = check_segment(segment)
         self._sync = sync
+        self._window = check_dedupe(dedupe)
         description = wanted.description if wanted is not None and create else None
         self._folder: Folder = open_folder(self.path, description, segment=self._segment)
         try:
@@ -195,15 +121,19 @@ class Log(Closing, Generic[T]):
 
     # ---- append ----
 
-    def append(self, value: T, *, key: Label | None = None, timeout: float | None = None) -> Appended:
+    def append(
+        self, value: T, *, key: Label | None = None, id: Label | None = None, timeout: float | None = None
+    ) -> Appended:
         """Appends a record. With `sync` it is on the disk when this returns.
 
-        `key`: text, bytes or a whole number that readers find with the record. `timeout`: seconds.
+        `key`: text, bytes or a whole number that readers find with the record. `id`: likewise, and it makes the append
+        idempotent: if one of the last `dedupe` records with an id has this one, nothing is appended, and the answer is
+        that record's; LogError, if its data or key differ. `timeout`: seconds.
         Errors, after which nothing was appended: LogLocked, LogFull, MessageTooLarge, TypeMismatch, ValueMismatch,
         ClosedError, and LogFailed that says so. LogFailed, TimeoutError: the outcome is unknown.
         """
         check_seconds("timeout", timeout)
-        labels = None if key is None else pack_labels(key, None)
+        labels = None if key is None and id is None else pack_labels(key, id)
         data: Any = value if self._encode is None else self._encode(value)
         writer = self._writer or self._begin_to_write()
         try:
@@ -213,14 +143,14 @@ class Log(Closing, Generic[T]):
         except LogFailed:
             self._told = True
             raise
-        return Appended(self, position, end)
+        return Appended(self, position, end, id)
 
-    async def append_async(self, value: T, *, key: Label | None = None) -> Appended:
+    async def append_async(self, value: T, *, key: Label | None = None, id: Label | None = None) -> Appended:
         """As `append`, for asyncio: the event loop goes on meanwhile, and no thread waits. Errors as of `append`.
 
-        Cancelled, the record may be appended or not.
+        Cancelled, the record may be appended or not; with the same `id` it is appended once.
         """
-        labels = None if key is None else pack_labels(key, None)
+        labels = None if key is None and id is None else pack_labels(key, id)
         data: Any = value if self._encode is None else self._encode(value)
         writer = self._writer or self._begin_to_write()
         try:
@@ -230,7 +160,7 @@ class Log(Closing, Generic[T]):
         except LogFailed:
             self._told = True
             raise
-        return Appended(self, position, end)
+        return Appended(self, position, end, id)
 
     def _flushes(self, writer: Writer) -> Flushes:
         """What the running loop waits for."""
@@ -275,7 +205,7 @@ class Log(Closing, Generic[T]):
             if self._writer is None:
                 holder = self._folder.hold()
                 try:
-                    self._writer = self._folder.writer(self._segment)
+                    self._writer = self._folder.writer(self._segment, self._window)
                 except BaseException:
                     holder.close()
                     raise
@@ -321,12 +251,26 @@ class Log(Closing, Generic[T]):
         with self._lock:
             self._check_open()
             earliest, end = self._folder.bounds()
-            counted = (0,) * 11 if self._writer is None else self._writer.counters()
+            counted = (0,) * 13 if self._writer is None else self._writer.counters()
             segments, disk = self._folder.segments()
             cut = self._folder.cut + (0 if self._writer is None else self._writer.cut)
-        records, size, batches, syncs, largest, _, refused, _, waiting, waiting_bytes, oldest_ns = counted
-        queue = PersistQueue(waiting, waiting_bytes, oldest_ns / 1e9)
-        return LogStats(earliest, end, segments, disk, records, size, batches, largest, syncs, refused, cut, queue)
+        records, size, batches, syncs, largest, _, refused, _, *queue, repeated, ids = counted
+        return LogStats(
+            earliest=earliest,
+            end=end,
+            segments=segments,
+            disk=disk,
+            records=records,
+            bytes=size,
+            batches=batches,
+            largest_batch=largest,
+            syncs=syncs,
+            refused=refused,
+            repeated=repeated,
+            ids=ids,
+            cut=cut,
+            persist_queue=PersistQueue(queue[0], queue[1], queue[2] / 1e9),
+        )
 
     # ---- end ----
 
@@ -380,6 +324,13 @@ def check_segment(segment: int | str) -> int:
     if not SEGMENT_LEAST <= size <= LARGEST_SEGMENT:
         raise ValueError(f"segment={segment!r} is not possible; it is a size from 64K to 4G")
     return size & ~4095
+
+
+def check_dedupe(dedupe: int) -> int:
+    """The length of the dedupe window, in ids."""
+    if isinstance(dedupe, bool) or not 1 <= dedupe <= MOST_IDS:
+        raise ValueError(f"dedupe={dedupe!r} is not possible; it is a number of ids from 1 to {MOST_IDS}")
+    return dedupe
 
 
 def _same(data: bytes) -> Any:

@@ -6,9 +6,11 @@ The flusher writes to the eventfd, and the loop wakes all whose records are on t
 from __future__ import annotations
 
 import asyncio
+import bisect
 import os
 from collections import deque
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any, Final
 
 from rtmw.errors import LimitReached
@@ -72,7 +74,10 @@ class Flushes:
         if self._writer.durable >= end:
             return
         future: asyncio.Future[None] = self._loop.create_future()
-        self._durable.append((end, future))
+        if self._durable and self._durable[-1][0] > end:  # the answer of a record that was appended before
+            bisect.insort(self._durable, (end, future), key=itemgetter(0))
+        else:
+            self._durable.append((end, future))
         if self._writer.failed or self._writer.durable >= end:  # meanwhile
             self._look()
         await future

@@ -45,6 +45,8 @@ class LogRecord(Generic[T]):
     """1, in a log that one host writes."""
     key: Label | None
     """As it was given to `append`."""
+    id: Label | None
+    """Likewise."""
     _decode: Callable[[bytes], T]
 
     @property
@@ -180,7 +182,8 @@ class LogRecords(Closing, Generic[T]):
                 f"{self._folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know; use "
                 "the rtmw that wrote it"
             )
-        return LogRecord(data, position, time_ns, epoch, unpack_labels(labels)[0], self._decode)
+        key, id = unpack_labels(labels)
+        return LogRecord(data, position, time_ns, epoch, key, id, self._decode)
 
     def close(self) -> None:
         """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it."""

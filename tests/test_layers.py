@@ -39,6 +39,7 @@ LAYERS = (
         "rtmw.durable_log",
         "rtmw.log_records",
         "rtmw.log_aio",
+        "rtmw.log_answers",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net", "rtmw.record", "rtmw.replay"),

@@ -2,7 +2,7 @@
 
     log = open_folder(Path("orders"), b"description of the type", create=True, segment=64 << 20)
     with log.hold():
-        writer = log.writer(64 << 20)                     # recovers, and has threads of its own
+        writer = log.writer(64 << 20, 1000)               # recovers, and has threads of its own
         first, end = writer.append(b"one", None, True, None)   # on the disk now
     reader = log.reader(first)                            # here, or in any other process
     reader.next(log.bounds()[1])

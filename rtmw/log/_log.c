@@ -156,9 +156,9 @@ static int module_exec(PyObject *module)
                    {"CLOSED", LOG_CLOSED},           {"NO_MEMORY", LOG_NO_MEMORY},
                    {"DAMAGED", LOG_DAMAGED},         {"VERSION", LOG_VERSION_OTHER},
                    {"TRIMMED", LOG_TRIMMED},         {"NO_RECORD", LOG_NO_RECORD},
-                   {"NO_LOG", LOG_NO_LOG},           {"FORMAT", LOG_VERSION},
-                   {"SEGMENT_FIRST", SEGMENT_FIRST}, {"SEGMENT_LEAST", SEGMENT_LEAST},
-                   {"SEGMENT_DATA", SEGMENT_DATA}};
+                   {"NO_LOG", LOG_NO_LOG},           {"ID_TAKEN", LOG_ID_TAKEN},
+                   {"FORMAT", LOG_VERSION},          {"SEGMENT_FIRST", SEGMENT_FIRST},
+                   {"SEGMENT_LEAST", SEGMENT_LEAST}, {"SEGMENT_DATA", SEGMENT_DATA}};
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
         if (PyModule_AddIntConstant(module, numbers[n].name, numbers[n].value)) return -1;
     return add_type(module, &Writer_spec) || add_type(module, &Reader_spec) ? -1 : 0;

@@ -9,6 +9,7 @@ DAMAGED: int
 FAILED: int
 FORMAT: int
 FULL: int
+ID_TAKEN: int
 NO_LOG: int
 NO_MEMORY: int
 NO_RECORD: int
@@ -39,7 +40,7 @@ def watch(path: str, /) -> int:
 class Writer:
     """Appends: group commit in a thread of its own. The lock is held."""
 
-    def __new__(cls, subject: str, folder: int, uuid: bytes, most: int) -> Writer: ...
+    def __new__(cls, subject: str, folder: int, uuid: bytes, most: int, window: int) -> Writer: ...
     @property
     def durable(self) -> int:
         """All below this position is on the disk."""
@@ -51,7 +52,7 @@ class Writer:
     @property
     def failed(self) -> bool: ...
     def append(self, data: Buffer, labels: Buffer | None, wait: bool, timeout: float | None, /) -> tuple[int, int]:
-        """Its position, and the one behind it."""
+        """Its position, and the one behind it; of the record with its id, if there is one."""
 
     def append_many(self, data: list[Buffer], wait: bool, /) -> list[tuple[int, int]]:
         """All of them, or none."""
@@ -61,9 +62,10 @@ class Writer:
 
     def remove_bell(self, descriptor: int, /) -> None: ...
     def wait(self, end: int, timeout: float | None, /) -> None: ...
-    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]:
         """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares
-        that could not be made; records, bytes and age in nanoseconds of what waits for the disk."""
+        that could not be made; records, bytes and age in nanoseconds of what waits for the disk; appends that were
+        answered with an earlier record of their id, ids that are remembered."""
 
     def close(self) -> None: ...
 

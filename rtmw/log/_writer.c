@@ -17,22 +17,25 @@ typedef struct {
 
 static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"subject", "folder", "uuid", "most", NULL};
+    static char *names[] = {"subject", "folder", "uuid", "most", "window", NULL};
     PyObject *subject;
     int descriptor, code = LOG_OK;
     Py_buffer uuid;
     unsigned long long most;
+    unsigned int window;
     struct log_folder folder;
     struct log_fault fault = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K", names, &subject, &descriptor, &uuid, &most)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI", names, &subject, &descriptor, &uuid, &most, &window))
+        return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     PyBuffer_Release(&uuid);
     Writer *self = done ? (Writer *)type->tp_alloc(type, 0) : NULL;
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
     self->owner = getpid();
+    struct writer_options options = {most, IDLE_NS, window};
     Py_BEGIN_ALLOW_THREADS
-    code = writer_open(&self->core, &folder, most, IDLE_NS, &fault);
+    code = writer_open(&self->core, &folder, &options, &fault);
     Py_END_ALLOW_THREADS
     self->is_open = code == LOG_OK;
     if (self->is_open) return (PyObject *)self;
@@ -124,6 +127,7 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
     int code = append(self, &parts, 1, deadline, &first, &end);
     PyBuffer_Release(&data);
     if (labels.obj) PyBuffer_Release(&labels);
+    if (code == LOG_ID_TAKEN) return explain(self, code, first, end);
     if (code) return refused(self, code);
     if (wait && (code = wait_for(self, end, deadline))) return unanswered(self, code, first, end);
     return Py_BuildValue("KK", (unsigned long long)first, (unsigned long long)end);
@@ -212,8 +216,8 @@ static PyObject *Writer_counters(PyObject *object, PyObject *unused)
     uint64_t queued = 0, bytes = 0, oldest_ns = 0;
     (void)unused;
     if (self->owner == getpid()) writer_counters(&self->core, &c, &queued, &bytes, &oldest_ns);
-    return Py_BuildValue("KKKKKKKKKKK", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
-                         c.failed_spares, queued, bytes, oldest_ns);
+    return Py_BuildValue("KKKKKKKKKKKKI", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
+                         c.failed_spares, queued, bytes, oldest_ns, c.repeated, c.ids);
 }
 
 static PyObject *Writer_close(PyObject *object, PyObject *unused)

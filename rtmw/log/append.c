@@ -9,7 +9,7 @@
 #include "writer.h"
 
 enum { ROOM_AT_FIRST = 64 * 1024 };
-enum { WAIT = -1 }; /* of try_append: not now */
+enum { WAIT = -1, REPEATED = -2 }; /* of try_append: not now; of find_id: it was appended before */
 
 /* The size of all records, or 0: one of them is longer than a length can say. */
 static uint64_t size_of(const struct record_parts *parts, size_t count)
@@ -71,21 +71,45 @@ static void put(struct writer *w, struct writer_batch *batch, const struct recor
     w->counters.records += count;
 }
 
-/* Lock held. */
-static int try_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t size)
+struct request {
+    const struct record_parts *parts;
+    size_t count;
+    uint64_t size;
+    bool has_id;
+    struct id_entry id;
+};
+
+/* Lock held. Has a record this id already? LOG_OK: none; REPEATED, LOG_ID_TAKEN: with its positions. */
+static int find_id(struct writer *w, const struct request *request, uint64_t *first, uint64_t *end)
 {
+    const struct id_entry *there = request->has_id ? ids_find(&w->ids, &request->id) : NULL;
+    if (!there) return LOG_OK;
+    *first = there->position;
+    *end = id_entry_end(there);
+    if (there->content != request->id.content || there->length != request->id.length) return LOG_ID_TAKEN;
+    w->counters.repeated++;
+    return REPEATED;
+}
+
+/* Lock held. */
+static int try_append(struct writer *w, const struct request *request)
+{
+    uint64_t size = request->size;
     struct writer_batch *batch = &w->batches[w->filling];
     if (load_relaxed(&w->failed)) return LOG_FAILED;
     if (load_relaxed(&w->stopping)) return LOG_CLOSED;
     if (batch->used && batch->used + size > WRITER_BATCH) return WAIT;
-    if (!grow(batch, batch->used + size)) return LOG_NO_MEMORY;
+    if (!grow(batch, batch->used + size) || (request->has_id && ids_reserve(&w->ids))) return LOG_NO_MEMORY;
     int code = find_place(w, size);
     if (code) return code;
     if (!batch->used) {
         batch->first = w->next;
         batch->oldest_ns = writer_now(w);
     }
-    put(w, batch, parts, count);
+    struct id_entry id = request->id;
+    id.position = w->next;
+    put(w, batch, request->parts, request->count);
+    if (request->has_id) ids_add(&w->ids, &id);
     return LOG_OK;
 }
 
@@ -105,13 +129,17 @@ static int sleep_on(struct writer *w, uint32_t *word, uint32_t seen, uint64_t de
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end)
 {
-    uint64_t size = size_of(parts, count);
-    if (!size || size > w->most - SEGMENT_DATA) return LOG_TOO_LARGE;
+    struct request request = {.parts = parts, .count = count, .size = size_of(parts, count)};
+    if (!request.size || request.size > w->most - SEGMENT_DATA) return LOG_TOO_LARGE;
+    request.has_id = count == 1 && id_entry_of(parts, w->folder.uuid, &request.id);
     for (;;) {
         pthread_mutex_lock(&w->lock);
-        *first = w->next;
-        int code = try_append(w, parts, count, size);
-        *end = w->next;
+        int code = find_id(w, &request, first, end);
+        if (code == LOG_OK) {
+            *first = w->next;
+            code = try_append(w, &request);
+            *end = w->next;
+        }
         uint32_t seen = load_relaxed(&w->room);
         bool wakes = code == LOG_OK && w->flusher_sleeps;
         if (wakes) {
@@ -122,7 +150,7 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
         if (code == LOG_FULL) w->counters.refused += count;
         pthread_mutex_unlock(&w->lock);
         if (wakes) futex_wake(&w->work);
-        if (code != WAIT) return code;
+        if (code != WAIT) return code == REPEATED ? LOG_OK : code;
         code = sleep_on(w, &w->room, seen, deadline);
         pthread_mutex_lock(&w->lock);
         w->room_waiters--;
@@ -154,6 +182,7 @@ void writer_counters(struct writer *w, struct writer_counters *counters, uint64_
     uint64_t now = writer_now(w), oldest = now;
     pthread_mutex_lock(&w->lock);
     *counters = w->counters;
+    counters->ids = w->ids.count;
     *queued = *queued_bytes = 0;
     for (int n = 0; n < 2; n++) {
         const struct writer_batch *batch = &w->batches[n];

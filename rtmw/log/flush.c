@@ -57,6 +57,7 @@ static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
     w->spare = (struct segment){.file = -1};
     w->spare_state = SPARE_NONE;
     w->spare_needs = 0;
+    w->snapshot_is_due = true;
     w->rolls = false;
     w->counters.rolls++;
     w->counters.syncs += 2;

@@ -16,7 +16,7 @@ from rtmw.log.holder import LOCK, Holder
 
 __all__ = ["Folder", "open_folder"]
 
-OWN = frozenset({LOCK, "spare", "log.new", "end", "log"})
+OWN = frozenset({LOCK, "spare", "log.new", "end", "log", "ids", "ids.new"})
 CREATION_S = 10.0
 """Another process is making the log: that takes milliseconds, and a slow disk's seconds."""
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -56,9 +56,9 @@ class Folder(Closing):
         """The first position, and the one behind the last record that is durable."""
         return core.bounds(self.path, self.descriptor, self.uuid)
 
-    def writer(self, most: int) -> core.Writer:
-        """Whoever calls this holds the lock. `most`: bytes of a segment."""
-        return core.Writer(self.path, self.descriptor, self.uuid, most)
+    def writer(self, most: int, window: int) -> core.Writer:
+        """Whoever calls this holds the lock. `most`: bytes of a segment; `window`: ids that are remembered."""
+        return core.Writer(self.path, self.descriptor, self.uuid, most, window)
 
     def reader(self, position: int) -> core.Reader:
         return core.Reader(self.path, self.descriptor, self.uuid, position)

@@ -146,3 +146,5 @@ int64_t io_read_all(const struct log_io *io, int file, void *to, size_t size, ui
     }
     return (int64_t)filled;
 }
+
+bool io_is_full(int error) { return error == -ENOSPC || error == -EDQUOT; }

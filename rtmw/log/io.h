@@ -39,5 +39,7 @@ extern const struct log_io log_io_system;
 int io_write_all(const struct log_io *io, int file, const void *from, size_t size, uint64_t at);
 /* As much as there is: less than `size` only at the end of the file. Or -errno. */
 int64_t io_read_all(const struct log_io *io, int file, void *to, size_t size, uint64_t at);
+/* Does this -errno say that the disk, or what this user may have of it, is full? */
+bool io_is_full(int error);
 
 #endif

@@ -28,6 +28,7 @@ enum log_code {
     LOG_TRIMMED,       /* a reader: its segment is not there any more */
     LOG_NO_RECORD,     /* a reader: no record begins at this position */
     LOG_NO_LOG,        /* there is none in this folder */
+    LOG_ID_TAKEN,      /* a record with this id and other content is there; nothing was appended */
 };
 
 enum { LOG_FILE_NAME = 32 };

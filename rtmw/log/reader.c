@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL_HEAD = 8 };
+#include "labels.h"
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
 {
@@ -84,11 +84,9 @@ static int split(const uint8_t *bytes, uint64_t size, struct reader_record *reco
     record->labels = bytes + RECORD_HEAD;
     record->labels_size = 0;
     if (record->head.flags & RECORD_LABELS) {
-        uint16_t sizes[2];
-        if (record->head.length < LABEL_HEAD) return LOG_DAMAGED;
-        memcpy(sizes, record->labels + 2, sizeof sizes);
-        record->labels_size = (LABEL_HEAD + sizes[0] + sizes[1] + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
-        if (record->labels_size > record->head.length) return LOG_DAMAGED;
+        struct label_head labels;
+        if (!label_head_of(record->labels, record->head.length, &labels)) return LOG_DAMAGED;
+        record->labels_size = labels_size_of(&labels);
     }
     record->data = record->labels + record->labels_size;
     record->data_size = record->head.length - record->labels_size;

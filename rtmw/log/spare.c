@@ -8,8 +8,6 @@
 static const char SPARE[] = "spare";
 enum { STEP = 256 * 1024 };
 
-static bool is_full(int error) { return error == -ENOSPC || error == -EDQUOT; }
-
 /* 0, -errno, or 1: stopped. */
 static int fill(const struct log_folder *folder, int file, uint64_t size, const uint32_t *stop)
 {
@@ -31,7 +29,7 @@ int spare_make(const struct log_folder *folder, uint64_t size, int *file, const 
     spare_discard(folder, *file);
     *file = -1;
     if (error > 0) return LOG_CLOSED;
-    return log_fail(fault, is_full(error) ? LOG_FULL : LOG_FAILED, "write", SPARE, -error);
+    return log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", SPARE, -error);
 }
 
 int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t base, struct log_fault *fault)

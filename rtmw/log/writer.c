@@ -39,6 +39,7 @@ static void close_files(struct writer *w)
 void writer_free(struct writer *w)
 {
     for (int n = 0; n < 2; n++) free(w->batches[n].bytes);
+    ids_free(&w->ids);
     pthread_mutex_destroy(&w->lock);
 }
 
@@ -53,19 +54,21 @@ static void adopt(struct writer *w, const struct recovered *found)
     w->mark_is_due = false;
 }
 
-int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns,
+int writer_open(struct writer *w, const struct log_folder *folder, const struct writer_options *options,
                 struct log_fault *fault)
 {
     struct recovered found;
     const struct log_io *io = folder->io;
-    *w = (struct writer){.folder = *folder, .most = most, .idle_ns = idle_ns, .spare.file = -1};
+    *w = (struct writer){.folder = *folder, .most = options->most, .idle_ns = options->idle_ns, .spare.file = -1};
     for (int n = 0; n < WRITER_BELLS; n++) w->bells[n] = -1;
     int code = log_recover(folder, true, &found, fault);
     if (code) return code;
     adopt(w, &found);
     pthread_mutex_init(&w->lock, NULL);
-    w->end_file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
-    if (w->end_file < 0) code = log_fail(fault, LOG_FAILED, "open", "end", -w->end_file);
+    ids_begin(&w->ids, options->window);
+    code = ids_load(folder, &w->ids, w->earliest, w->durable, &w->ids_upto, fault);
+    w->end_file = code ? -1 : io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
+    if (!code && w->end_file < 0) code = log_fail(fault, LOG_FAILED, "open", "end", -w->end_file);
     int error = code ? 0 : start_threads(w);
     if (error) code = log_fail(fault, LOG_NO_MEMORY, "start of a thread", ".", error);
     if (code) {
@@ -73,6 +76,16 @@ int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most
         writer_free(w);
     }
     return code;
+}
+
+/* It follows from the records: what goes wrong here makes the next opening slower, and nothing else. */
+static void save_ids(struct writer *w)
+{
+    struct log_fault fault;
+    uint32_t count;
+    struct id_entry *entries = ids_copy(&w->ids, w->durable, &count);
+    if (entries) ids_save(&w->folder, entries, count, w->durable, &fault);
+    free(entries);
 }
 
 int writer_close(struct writer *w, struct log_fault *fault)
@@ -90,6 +103,7 @@ int writer_close(struct writer *w, struct log_fault *fault)
     pthread_join(w->maker, NULL);
     *fault = w->fault;
     int code = load_acquire(&w->failed) ? LOG_FAILED : LOG_OK;
+    if (!code && w->ids.count && w->ids_upto < w->durable) save_ids(w);
     close_files(w);
     return code;
 }

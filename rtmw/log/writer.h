@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 
+#include "ids.h"
 #include "record.h"
 #include "recover.h"
 
@@ -39,7 +40,8 @@ enum spare_state {
 };
 
 struct writer_counters {
-    uint64_t records, bytes, batches, syncs, largest_batch, rolls, refused, failed_spares;
+    uint64_t records, bytes, batches, syncs, largest_batch, rolls, refused, failed_spares, repeated;
+    uint32_t ids; /* that are remembered */
 };
 
 struct writer {
@@ -62,6 +64,9 @@ struct writer {
     bool flusher_sleeps;
     uint32_t room_waiters;
     struct writer_counters counters;
+    struct ids ids;         /* of records that were taken, durable or not */
+    uint64_t ids_upto;      /* what the snapshot of them covers */
+    bool snapshot_is_due;   /* for the maker */
     struct log_fault fault; /* of the call that failed; written once, before `failed` */
 
     /* Words that threads sleep on; changed under the lock. */
@@ -82,8 +87,14 @@ struct writer {
     uint64_t earliest, cut;
 };
 
+struct writer_options {
+    uint64_t most;    /* bytes of a segment's file at most */
+    uint64_t idle_ns; /* see struct writer */
+    uint32_t window;  /* ids that are remembered, 1 or more */
+};
+
 /* Recovers, and starts the threads. The lock of the folder is held, `folder` stays open until writer_close. */
-int writer_open(struct writer *w, const struct log_folder *folder, uint64_t most, uint64_t idle_ns,
+int writer_open(struct writer *w, const struct log_folder *folder, const struct writer_options *options,
                 struct log_fault *fault);
 /* Writes what was appended, marks the log as clean, ends the threads. LOG_FAILED, with its fault, where the writer had failed.
  * Once. Others may still be inside of the functions of append.c: they are told, and the memory stays until writer_free. */
@@ -93,7 +104,8 @@ void writer_free(struct writer *w); /* closed, and nobody is inside */
 /* append.c: any thread. `deadline`: of the monotonic clock of the seam. */
 
 /* Takes records, all of one batch, all or none of which will be durable. `*first`, `*end`: their positions. It waits for room
- * only. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED, LOG_NO_MEMORY: nothing was taken. */
+ * only. Records of a batch of several have no ids. A record with an id that is in the dedupe window is not taken again: the positions are those of the record
+ * that has it, which need not be durable yet; LOG_ID_TAKEN, with its positions: its content is another one. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED, LOG_NO_MEMORY: nothing was taken. */
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end);
 /* Waits until all below `end` is durable. LOG_FAILED: it may be, or not. LOG_TIMEOUT, LOG_INTERRUPTED: not yet. */

@@ -13,6 +13,7 @@ import pytest
 import rtmw
 from rtmw.log import pack_labels, unpack_labels
 from tests.log.page import field, table
+from tests.log.siphash import siphash
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -110,7 +111,18 @@ def test_the_reader_without_rtmw_has_at_most_sixty_lines() -> None:
     assert "import rtmw" not in source
 
 
-@pytest.mark.parametrize("heading", ["The file `log`", "Head, at 0", "Mark, at 4096 and at 8192", "Record", "Labels"])
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "The file `log`",
+        "Head, at 0",
+        "Mark, at 4096 and at 8192",
+        "Record",
+        "Labels",
+        "The file `ids`",
+        "Entry of `ids`",
+    ],
+)
 def test_the_tables_of_the_page_have_no_gap(heading: str) -> None:
     rows = table(heading)
     ends = [row.at + (row.size or 0) for row in rows]
@@ -158,6 +170,28 @@ def test_the_page_says_what_lies_in_a_record(example: ModuleType) -> None:
     assert field(batch, "Record", "flags") == 2
 
 
+def test_the_page_says_what_lies_in_the_snapshot_of_ids(tmp_path: Path, example: ModuleType) -> None:
+    with rtmw.Log(tmp_path / "log", segment="64K") as log:
+        log.append(b"without")
+        answers = [log.append(b"data", key="k", id=id) for id in ("größer", 7)]
+        end = log.end
+    data, uuid = (tmp_path / "log" / "ids").read_bytes(), (tmp_path / "log" / "log").read_bytes()[16:32]
+    name = "The file `ids`"
+    assert data[:8] == b"RTMWIDS\0"
+    assert field(data, name, "version") == 1
+    assert field(data, name, "CRC") == example.crc32c(data[16:], example.crc32c(uuid))
+    assert field(data, name, "upto") == end
+    assert field(data, name, "number of entries") == 2
+    entries = [data[at : at + 40] for at in range(32, len(data), 40)]
+    for entry, answer, id, kind in zip(entries, answers, ("größer".encode(), b"\x07"), (2, 3), strict=True):
+        labels = pack_labels("k", answer.id)
+        assert labels is not None
+        assert entry[:16] == siphash(uuid, bytes([kind]) + id)
+        assert entry[16:24] == siphash(siphash(uuid, labels), b"data")[:8]
+        assert field(entry, "Entry of `ids`", "position") == answer.position
+        assert field(entry, "Entry of `ids`", "length") == len(labels) + 4
+
+
 @pytest.mark.parametrize("label", ["", "k", "größer", b"", b"\x00", 0, 1, -1, 127, 128, -128, 1 << 70, -(1 << 70)])
 def test_a_label_is_read_as_it_was_written(label: str | bytes | int) -> None:
     packed = pack_labels(label, None)
@@ -173,3 +207,10 @@ def test_a_label_is_read_as_it_was_written(label: str | bytes | int) -> None:
 def test_what_is_no_label_is_refused(label: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="key"):
         pack_labels(label, None)  # type: ignore[arg-type]
+
+
+def test_the_siphash_of_these_tests_gives_the_vectors_of_the_reference_implementation() -> None:
+    key = bytes(range(16))
+    assert siphash(key, b"").hex() == "a3817f04ba25a8e66df67214c7550293"
+    assert siphash(key, bytes(range(1))).hex() == "da87c1d86b99af44347659119b22fc45"
+    assert siphash(key, bytes(range(15))).hex() == "5493e99933b0a8117e08ec0f97cfc3d9"

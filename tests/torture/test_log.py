@@ -62,6 +62,7 @@ def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refuse
         "no watermark is written",
         "no sync of the folder at a roll",
         "what was found is not written again",
+        "ids behind the snapshot are not read",
     ],
 )
 def test_the_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:

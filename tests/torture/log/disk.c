@@ -102,7 +102,7 @@ static int enter(struct disk *d, enum call call, const char *name)
     if (call == CALL_READ && !d->reads_count) return 0;
     if (d->before && call != CALL_READ) d->before(d, call, d->argument);
     if (d->has_failed && d->failed_call != CALL_READ && (call == CALL_WRITE || call == CALL_SYNC) &&
-        !strcmp(name, d->failed_name) && strcmp(name, "spare"))
+        !strcmp(name, d->failed_name))
         d->again++;
     d->calls++;
     bool fails = d->fail_at && (d->calls == d->fail_at || (d->fails_from_there && d->calls > d->fail_at));
@@ -151,6 +151,7 @@ static int disk_open_file(void *disk, int folder, const char *name, int flags)
     } else if (makes) {
         file = new_inode(d);
         change_folder(d, name, file, "");
+        if (!strcmp(name, d->failed_name)) d->has_failed = false; /* begun anew, with nothing of the old one */
     }
     pthread_mutex_unlock(&d->lock);
     return file < 0 ? file : file + DISK_FIRST_FILE;

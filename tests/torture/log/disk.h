@@ -12,7 +12,7 @@
 
 #include "../../../rtmw/log/io.h"
 
-enum { DISK_FILES = 64, DISK_NAMES = 32, DISK_NAME = 40, DISK_PENDING = 512, DISK_FOLDER = 3, DISK_FIRST_FILE = 100 };
+enum { DISK_FILES = 256, DISK_NAMES = 64, DISK_NAME = 40, DISK_PENDING = 512, DISK_FOLDER = 3, DISK_FIRST_FILE = 100 };
 
 struct content {
     uint8_t *bytes;

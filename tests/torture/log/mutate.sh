@@ -59,6 +59,8 @@ mutant "the folder is not synced by recovery" cuts 6 recover '/^static int settl
 mutant "a clean mark stays while it is written" cuts 20 recover 's/if \(is_clean && !to_write\)/if (is_clean)/' "$@"
 mutant "half a batch is kept" cuts 3 recover 's/if \(!\(head\.flags & RECORD_MORE\)\) \*end = lsn/*end = lsn/' "$@"
 mutant "the CRC is not looked at" rot 97 record 's/return crc_of\(bytes, size, seed\) == head\.crc \? size : 0;/return size;/' "$@"
+mutant "ids behind the snapshot are not read" cuts 2 ids_file 's/return code \? code : add_records\(.*/return code;/' "$@"
+mutant "a snapshot says that it covers what it does not hold" cuts 4 ids 's/if \(entry->position >= upto\) break;/if (entry->position >= upto \/ 2) break;/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -50,6 +50,15 @@ size_t data_of(uint64_t tag, uint8_t data[LARGEST])
     return size;
 }
 
+size_t labels_of(uint64_t tag, uint8_t labels[LABELS])
+{
+    static const uint8_t key[LABELS] = {2, 0, 3, 0, 0, 0, 0, 0, 'k', 'e', 'y'},
+                         both[LABELS] = {2, 1, 3, 0, 8, 0, 0, 0, 'k', 'e', 'y'};
+    memcpy(labels, tag % 4 ? both : key, LABELS);
+    if (tag % 4 == 1) memcpy(labels + 11, &tag, sizeof tag);
+    return tag % 4 == 0 ? 16 : tag % 4 == 1 ? LABELS : 0;
+}
+
 /* ---- append ---- */
 
 struct appender {
@@ -90,14 +99,15 @@ static uint64_t next_tag(struct appender *a)
 
 static int append(struct appender *a, size_t count)
 {
-    static const uint8_t labels[16] = {2, 0, 3, 0, 0, 0, 0, 0, 'k', 'e', 'y'};
-    uint8_t data[3][LARGEST];
+    uint8_t data[3][LARGEST], labels[3][LABELS];
     struct record_parts parts[3] = {0};
     uint64_t first, end, tags[3];
     for (size_t n = 0; n < count; n++) {
         tags[n] = next_tag(a);
+        if (count > 1 && tags[n] % 4 == 1) tags[n]++; /* records of a batch have no ids */
         parts[n] = (struct record_parts){.data = data[n], .data_size = data_of(tags[n], data[n])};
-        if (tags[n] % 4 == 0) parts[n].labels = labels, parts[n].labels_size = sizeof labels;
+        parts[n].labels = labels[n];
+        parts[n].labels_size = labels_of(tags[n], labels[n]);
     }
     pthread_mutex_lock(a->turn);
     uint64_t lsn = *a->next;
@@ -138,7 +148,8 @@ static int append_all(struct life *life, struct writer *w)
     uint64_t next = w->next;
     int code = LOG_OK;
     for (int n = 0; n < life->threads; n++) {
-        appenders[n] = (struct appender){life, w, &turn, &next, life->seed + (uint64_t)n, LOG_OK};
+        uint64_t seed = life->seed + (uint64_t)n + ((uint64_t)life->history->count << 32); /* no tag comes twice */
+        appenders[n] = (struct appender){life, w, &turn, &next, seed, LOG_OK};
         if (pthread_create(&threads[n], NULL, run_appender, &appenders[n])) abort();
     }
     for (int n = 0; n < life->threads; n++) {
@@ -165,6 +176,23 @@ static int open_or_create(struct life *life, struct log_folder *folder)
     return code;
 }
 
+/* Of each record with an id that is there, its position is known; of none that a cut took. */
+static void check_ids(const struct life *life, const struct writer *w)
+{
+    const struct history *h = life->history;
+    uint8_t data[LARGEST], labels[LABELS];
+    struct id_entry id;
+    for (uint32_t n = 0; n < h->count + life->lost_count; n++) {
+        const struct entry *entry = n < h->count ? &h->entries[n] : &life->lost[n - h->count];
+        struct record_parts parts = {labels, data, labels_of(entry->tag, labels), data_of(entry->tag, data)};
+        if (!id_entry_of(&parts, w->folder.uuid, &id)) continue;
+        const struct id_entry *known = ids_find(&w->ids, &id);
+        if (n < h->count && (!known || known->position != entry->lsn || known->content != id.content))
+            wrong("a new life", "the id of a record is not known, or of another one", NULL);
+        if (n >= h->count && known) wrong("a new life", "the id of a record that a cut took is known", NULL);
+    }
+}
+
 int live(struct life *life)
 {
     struct log_io io = disk_io(life->disk);
@@ -172,8 +200,9 @@ int live(struct life *life)
     struct writer *w = calloc(1, sizeof *w);
     if (!w) abort();
     int code = open_or_create(life, &folder);
-    if (!code) code = writer_open(w, &folder, SEGMENT, IDLE_NS, &life->fault);
+    if (!code) code = writer_open(w, &folder, &OPTIONS, &life->fault);
     if (!code) {
+        check_ids(life, w);
         store_release(&life->history->is_created, 1u); /* one of before may not have been answered */
         answer(life->history, w->durable);             /* readers see it */
         code = append_all(life, w);

@@ -6,7 +6,10 @@
 #include "../../../rtmw/log/writer.h"
 #include "disk.h"
 
-enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000 };
+enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000, LABELS = 24 };
+
+/* What each life opens its writer with: all ids of a history are in the window. */
+static const struct writer_options OPTIONS = {SEGMENT, IDLE_NS, ENTRIES};
 
 /* A record as it was handed to the log, before it was. */
 struct entry {
@@ -41,6 +44,8 @@ int live(struct life *life);
 uint32_t check(struct disk *disk, const struct history *history, bool to_write, const char *when);
 /* The data of the record with this tag; how many bytes. */
 size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
+/* Labels of the record with this tag, of which some have a key, and some an id, too; how many bytes. */
+size_t labels_of(uint64_t tag, uint8_t labels[LABELS]);
 /* Does a record that recovery will not find lie there whole, behind the first `count`? It must not come back. */
 bool has_leftovers(struct disk *disk, const struct history *history, uint32_t count);
 /* The first so many entries, as what a next life begins with. */

@@ -1,0 +1,61 @@
+/* The dedupe window: the ids of the last records that had one, so that an append that is made again is not appended again.
+ *
+ *   ring   | entry | entry | entry … |    in the order of positions; where the window is full, the oldest gives its place
+ *   heads  | newest entry of a bucket |   older ones of the bucket follow by `older`
+ *
+ * An entry holds hashes and no bytes of the id, so that a long id takes no more memory than a short one. The table is in
+ * memory, and follows from the records. Its snapshot, the file `ids`, spares a writer that begins to read all of them, and
+ * keeps ids of records that were trimmed. A snapshot holds nothing that is not durable: a power cut would take the record,
+ * and the append that is made again would be answered with its position.
+ */
+#ifndef RTMW_LOG_IDS_H
+#define RTMW_LOG_IDS_H
+
+#include "record.h"
+#include "segment.h"
+
+struct id_entry {
+    uint64_t low, high; /* SipHash of the kind of the id and its bytes */
+    uint64_t content;   /* SipHash, its first half, of labels and data */
+    uint64_t position;
+    uint32_t length, zero; /* length of the record, from which its end follows */
+};
+_Static_assert(sizeof(struct id_entry) == 40, "as in docs/log-format.md");
+
+struct ids {
+    struct id_entry *ring;
+    uint32_t *older, *heads;
+    uint32_t window; /* entries at most */
+    uint32_t room;   /* entries that fit into the ring; a power of two, or the window */
+    uint32_t mask;   /* buckets less one */
+    uint32_t first, count;
+};
+
+/* The entry of a record, but for its position; false: the record has no id. The labels are as pack_labels makes them. */
+bool id_entry_of(const struct record_parts *parts, const uint8_t uuid[16], struct id_entry *entry);
+static inline uint64_t id_entry_end(const struct id_entry *entry)
+{
+    return entry->position + record_size(entry->length);
+}
+
+void ids_begin(struct ids *ids, uint32_t window);
+void ids_free(struct ids *ids);
+/* The entry with this id, or NULL; valid until the next ids_add. */
+const struct id_entry *ids_find(const struct ids *ids, const struct id_entry *id);
+/* Room for one more: 0, or -ENOMEM and nothing is changed. Idempotent. */
+int ids_reserve(struct ids *ids);
+/* ids_reserve has said 0. Positions ascend from call to call. */
+void ids_add(struct ids *ids, const struct id_entry *entry);
+
+/* Fills the table from the snapshot, if it is whole, and from the records behind it up to `end`. `*upto`: what the
+ * snapshot has covered. LOG_DAMAGED: a record in between is spoiled; LOG_FAILED, LOG_NO_MEMORY. */
+int ids_load(const struct log_folder *folder, struct ids *ids, uint64_t earliest, uint64_t end, uint64_t *upto,
+             struct log_fault *fault);
+/* A copy of the entries below `upto`, oldest first, for ids_save; the caller frees it. NULL: no memory. */
+struct id_entry *ids_copy(const struct ids *ids, uint64_t upto, uint32_t *count);
+/* The snapshot: all ids below `upto`, which is durable. Written beside the old one, synced, put in its place, the folder
+ * synced. LOG_FULL: the old one stays; LOG_FAILED, LOG_NO_MEMORY. */
+int ids_save(const struct log_folder *folder, const struct id_entry *entries, uint32_t count, uint64_t upto,
+             struct log_fault *fault);
+
+#endif

@@ -1,0 +1,105 @@
+"""What a log answers: what an append has come to, and what the log is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from rtmw.log import Label
+from rtmw.qos import check_seconds
+
+__all__ = ["Appended", "Durability", "LogStats", "PersistQueue"]
+
+
+class Asked(Protocol):
+    """The log, as far as an answer asks it."""
+
+    def _durable(self) -> int: ...
+    def _resolve(self, end: int, timeout: float | None) -> None: ...
+
+
+class Durability(Enum):
+    """What an append has come to."""
+
+    BUFFERED = "buffered"
+    """Taken, and on its way to the disk: a log with `sync=False`. The end of the program's process may lose it."""
+    WRITTEN = "written"
+    """On the disk. A power cut does not lose it."""
+
+
+@dataclass(frozen=True)
+class PersistQueue:
+    """What was appended and is not on the disk yet."""
+
+    records: int
+    bytes: int
+    """With their heads."""
+    oldest: float
+    """Seconds that the first of them has been waiting."""
+
+
+@dataclass(frozen=True)
+class LogStats:
+    """What a log is, and what this object has appended to it."""
+
+    earliest: int
+    """Position of the first record."""
+    end: int
+    """Position behind the last durable record."""
+    segments: int
+    """Files with records, and the one made ahead."""
+    disk: int
+    """Bytes of these."""
+    records: int
+    """Records appended."""
+    bytes: int
+    """Their data."""
+    batches: int
+    """Groups that went to the disk with one sync each."""
+    largest_batch: int
+    """Records of the largest of them."""
+    syncs: int
+    refused: int
+    """Records refused with LogFull."""
+    repeated: int
+    """Appends with an id that a record had already: they were answered with it, and nothing was appended."""
+    ids: int
+    """Ids that are remembered for that, at most `dedupe`."""
+    cut: int
+    """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
+    persist_queue: PersistQueue
+
+
+class Appended:
+    """The answer to an append."""
+
+    __slots__ = ("_end", "_log", "id", "position")
+
+    position: int
+    """Of the record."""
+    id: Label | None
+    """As it was given to `append`."""
+
+    def __init__(self, log: Asked, position: int, end: int, id: Label | None = None) -> None:
+        self._log = log
+        self._end = end
+        self.position = position
+        self.id = id
+
+    @property
+    def state(self) -> Durability:
+        """As it is now."""
+        return Durability.WRITTEN if self._log._durable() >= self._end else Durability.BUFFERED
+
+    def resolve(self, timeout: float | None = None) -> Durability:
+        """Waits until it is on the disk; at most so many seconds (None: no limit), then BUFFERED is the answer.
+
+        LogFailed: the outcome is unknown.
+        """
+        check_seconds("timeout", timeout)
+        self._log._resolve(self._end, timeout)
+        return self.state
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Appended {self.position} {self.state.name}>"
