@@ -1,5 +1,5 @@
 /* creation DOMAIN POOL STEP: makes a domain, and dies before the given system call of that; counted from 1.
- * Exit status 0: the domain was made first. tests/test_creation.py sees what is left.
+ * Exit status 0: the domain was made first. tests/shm/test_creation.py sees what is left.
  */
 #undef shm_open /* here they are the real ones */
 #undef posix_fallocate

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.timeout(900)
 """The first of them waits until all is built."""
 
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parents[1] / "native"
 UNSEEN = 77
 """Exit status of `quiet` where the machine does not let it be seen."""
 

@@ -17,7 +17,7 @@ from tests.books import assert_usable, assert_whole
 from tests.child import Spawn
 
 SHM = Path("/dev/shm")
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parents[1] / "native"
 
 
 def objects(number: int) -> list[str]:

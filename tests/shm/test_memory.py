@@ -12,7 +12,7 @@ from rtmw import shm
 from tests import namespaces
 
 MIB = 1 << 20
-PAGE = Path(__file__).parents[1] / "docs" / "memory.md"
+PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 ROWS = re.findall(r"^\| (\d+[MG])[^|]*\| ([\d,]+) MiB \|", PAGE.read_text(), re.MULTILINE)
 
 
