@@ -145,6 +145,6 @@ def _create(path: str, descriptor: int, description: bytes, segment: int) -> tup
 
 
 def _check_empty(path: str, descriptor: int) -> None:
-    others = sorted(name for name in os.listdir(descriptor) if name not in OWN and not name.endswith(".seg"))
+    others = sorted(name for name in os.listdir(descriptor) if name not in OWN and not name.endswith((".seg", ".idx")))
     if others:
         raise LogError(f"{path} has other files ({others[0]}), and no log; name a folder that is empty or new")

@@ -1,6 +1,4 @@
 /* The maker: one thread that has the next segment ready before it is needed, so that no append waits for zeros. */
-#include <stdlib.h>
-
 #include "../shm/atomics.h"
 #include "../shm/futex.h"
 #include "spare.h"
@@ -46,22 +44,6 @@ static int make(struct writer *w, struct log_fault *fault)
     return code;
 }
 
-/* Lock held, and held again at the end. LOG_OK, also where the disk is full, LOG_FAILED or LOG_NO_MEMORY. */
-static int snapshot(struct writer *w, struct log_fault *fault)
-{
-    uint64_t upto = load_acquire(&w->durable); /* pairs with the flusher's: what is below is on the disk */
-    uint32_t count;
-    struct id_entry *entries = ids_copy(&w->ids, upto, &count);
-    w->snapshot_is_due = false;
-    if (!entries) return LOG_OK; /* the next one may find memory */
-    pthread_mutex_unlock(&w->lock);
-    int code = ids_save(&w->folder, entries, count, upto, fault);
-    free(entries);
-    pthread_mutex_lock(&w->lock);
-    if (code == LOG_OK) w->ids_upto = upto;
-    return code == LOG_FULL ? LOG_OK : code;
-}
-
 void *writer_make(void *given)
 {
     struct writer *w = given;
@@ -75,8 +57,8 @@ void *writer_make(void *given)
             if (code == LOG_FAILED) break;
             continue;
         }
-        if (w->snapshot_is_due) {
-            code = snapshot(w, &fault);
+        if (upkeep_is_due(w)) {
+            code = upkeep(w, &fault);
             if (code == LOG_FAILED) break;
             continue;
         }

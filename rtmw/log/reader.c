@@ -117,15 +117,3 @@ int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, 
     r->has_begun = true;
     return LOG_OK;
 }
-
-int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault)
-{
-    struct reader_record record;
-    int code;
-    while ((code = reader_next(r, limit, &record, fault)) == LOG_OK)
-        if (record.head.time_ns >= time_ns) {
-            r->position = record.head.lsn;
-            return LOG_OK;
-        }
-    return code;
-}

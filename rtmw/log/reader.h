@@ -29,7 +29,8 @@ void reader_close(struct reader *r);
 /* The next record below `limit`, which is durable; LOG_AT_END: there is none. LOG_NO_RECORD: the reader was opened at a
  * position at which no record begins. LOG_DAMAGED, LOG_TRIMMED, LOG_FAILED, LOG_NO_MEMORY. */
 int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault);
-/* Goes to the first record below `limit` that was appended at this time or later; LOG_AT_END: to `limit`. */
+/* seek.c: goes to the first record, by position, below `limit` that was appended at this time or later, also where the clock
+ * was set back in between; LOG_AT_END: to `limit`. */
 int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault);
 
 #endif

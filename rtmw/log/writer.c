@@ -49,7 +49,8 @@ static void adopt(struct writer *w, const struct recovered *found)
     w->newest_size = found->last.size;
     w->boundary = found->last.base + segment_capacity(&found->last);
     w->next = w->durable = found->end;
-    w->earliest = found->earliest;
+    w->earliest = w->indexed = found->earliest;
+    w->last_base = found->last.base;
     w->cut = found->cut;
     w->mark_is_due = false;
 }

@@ -67,6 +67,8 @@ struct writer {
     struct ids ids;         /* of records that were taken, durable or not */
     uint64_t ids_upto;      /* what the snapshot of them covers */
     bool snapshot_is_due;   /* for the maker */
+    uint64_t last_base;     /* where the last segment begins */
+    uint64_t indexed;       /* sealed segments below this position have an index, as far as it could be made */
     struct log_fault fault; /* of the call that failed; written once, before `failed` */
 
     /* Words that threads sleep on; changed under the lock. */
@@ -119,6 +121,9 @@ void writer_remove_bell(struct writer *w, int descriptor);
 /* Of the threads among each other. */
 void *writer_flush(void *writer); /* flush.c */
 void *writer_make(void *writer);  /* maker.c */
+/* upkeep.c, of the maker. Lock held, and held again at the end. One piece of work; LOG_OK or LOG_FAILED. */
+bool upkeep_is_due(const struct writer *w);
+int upkeep(struct writer *w, struct log_fault *fault);
 void writer_fail(struct writer *w, const struct log_fault *fault);
 void writer_wake_room(struct writer *w); /* lock held */
 void writer_ring(struct writer *w);      /* lock held */

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 import rtmw
 from rtmw.log import pack_labels, unpack_labels
+from tests.log.crc import load_example
 from tests.log.page import field, table
 from tests.log.siphash import siphash
 
@@ -38,12 +38,7 @@ def golden(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("read_log", ROOT / "examples" / "read_log.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example()
 
 
 def write_all(folder: Path) -> None:
@@ -121,6 +116,7 @@ def test_the_reader_without_rtmw_has_at_most_sixty_lines() -> None:
         "Labels",
         "The file `ids`",
         "Entry of `ids`",
+        "The file `<base>.idx`",
     ],
 )
 def test_the_tables_of_the_page_have_no_gap(heading: str) -> None:

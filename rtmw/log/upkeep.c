@@ -1,0 +1,50 @@
+/* Upkeep: what the maker does when a spare is ready, for the next writer and for readers. No append waits for it. */
+#include <stdlib.h>
+
+#include "../shm/atomics.h"
+#include "index.h"
+#include "writer.h"
+
+/* Lock held, and held again at the end. LOG_OK, also where the disk is full, LOG_FAILED or LOG_NO_MEMORY. */
+static int take_snapshot(struct writer *w, struct log_fault *fault)
+{
+    uint64_t upto = load_acquire(&w->durable); /* pairs with the flusher's: what is below is on the disk */
+    uint32_t count;
+    struct id_entry *entries = ids_copy(&w->ids, upto, &count);
+    w->snapshot_is_due = false;
+    if (!entries) return LOG_OK; /* the next one may find memory */
+    pthread_mutex_unlock(&w->lock);
+    int code = ids_save(&w->folder, entries, count, upto, fault);
+    free(entries);
+    pthread_mutex_lock(&w->lock);
+    if (code == LOG_OK) w->ids_upto = upto;
+    return code == LOG_FULL ? LOG_OK : code;
+}
+
+/* Lock held, and held again at the end. The index of the next sealed segment. */
+static void make_index(struct writer *w)
+{
+    uint64_t from = w->indexed, last = w->last_base, *bases, end = last;
+    size_t count;
+    struct log_fault fault;
+    pthread_mutex_unlock(&w->lock);
+    if (segment_list(&w->folder, &bases, &count, &fault)) count = 0;
+    for (size_t n = 0; n + 1 < count; n++) {
+        if (bases[n] < from || bases[n + 1] > last) continue;
+        end = bases[n + 1];
+        index_make(&w->folder, bases[n], end, &w->stopping);
+        break;
+    }
+    free(bases);
+    pthread_mutex_lock(&w->lock);
+    w->indexed = end;
+}
+
+bool upkeep_is_due(const struct writer *w) { return w->snapshot_is_due || w->indexed < w->last_base; }
+
+int upkeep(struct writer *w, struct log_fault *fault)
+{
+    if (w->snapshot_is_due) return take_snapshot(w, fault);
+    make_index(w);
+    return LOG_OK;
+}
