@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -30,7 +31,7 @@ from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
 from rtmw.net.network import Line, Network, NetworkChanged, choose, why_none
-from rtmw.net.peers import addresses
+from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.predecessor import Farewells, dead_predecessors
 from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
@@ -48,7 +49,7 @@ _STATUS_S = 1.0
 _END_S = 3.0
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
-CHANGEABLE = {"topics_out", "topics_in", "max_rate", "topic_rates"}
+CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates"}
 """Settings that SIGHUP takes in."""
 
 
@@ -81,6 +82,8 @@ class Node:
         self._refusals = Refusals()
         self._cut_off: str | None = None
         """Which address is gone."""
+        self._anew: str | None = None
+        """Why the node is to begin anew, though its network is what it was. Written by the thread of _take_peers."""
         self._warned: dict[int, str] = {}
         """Nodes whose clock was said to be wrong, and of which host each is."""
 
@@ -154,7 +157,7 @@ class Node:
             try:
                 await self._steps(domain, status, network)
             except NetworkChanged:
-                is_cut_off = True
+                is_cut_off = network.lost() is not None
                 raise
             finally:
                 if not is_cut_off:  # else nobody can be handed anything, and the node is back at once
@@ -186,6 +189,7 @@ class Node:
         log.warning("%s", why_none(self.settings))
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
             while line is None and not self._stopping.is_set():
+                self._see_settings()
                 told = make_waiting(self.settings, why_none(self.settings), self._since)
                 status.publish(json.dumps(told).encode())
                 notify("READY=1")
@@ -206,11 +210,17 @@ class Node:
             log.warning("%s", lost)
         self._cut_off = lost
 
+    def _see_settings(self) -> None:
+        """The DDS library takes in where to look for others when it starts, and never again."""
+        if self._anew:
+            raise NetworkChanged(self._anew)
+
     async def _steps(self, domain: Domain, status: Publisher[bytes], network: Network) -> None:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
         told, is_ready = 0.0, False  # ready: it has said how it is, by which the next node knows it again
         while not self._stopping.is_set():
+            self._see_settings()
             self._see_network(network)
             topics, barrier = neighbours.look(domain), self._refusals.barrier
             with barrier("step"):
@@ -254,12 +264,25 @@ class Node:
         late = [name for name in changed if name not in CHANGEABLE]
         if late:
             log.warning("%s: takes effect when the node is started again", ", ".join(late))
-        taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE}
+        if "peers" in changed:  # in a daemon thread: to look names up may take long, and the node may end meanwhile
+            threading.Thread(target=self._take_peers, args=(new,), name="rtmw peers", daemon=True).start()
+        taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE and name != "peers"}
         self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
             self._bridge.settings = self.settings
         self._engine.limit(self.settings.max_rate)
-        log.info("settings read again; changed: %s", ", ".join(taken) or "nothing")
+        known = [*taken, *(["peers, once they are looked up"] if "peers" in changed else [])]
+        log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
+
+    def _take_peers(self, new: Settings) -> None:
+        """Begin anew with other peers, if each of them can be found."""
+        line = choose(new)
+        try:
+            addresses(new.peers, line.is_ipv6 if line else are_ipv6(new.peers))
+        except RtmwError as error:
+            log.error("the peers stay as they are: %s", error)
+        else:
+            self._anew = f"peers are now {', '.join(new.peers) or 'found by multicast'}"
 
     def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
         """How the node is, for everybody who asks."""

@@ -52,3 +52,8 @@ def parts(peer: str) -> tuple[str, str | None]:
     if not host or (port and int(port) not in _PORTS):
         raise ValueError(f"{peer!r} is no host; it must be a name or an address, such as 10.0.0.7 or fd00::7")
     return host, port
+
+
+def has_port(address: str) -> bool:
+    """Of what `addresses` gives: does it name a port?"""
+    return parts(address)[1] is not None

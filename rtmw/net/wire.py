@@ -34,6 +34,7 @@ from rtmw.net.cyclone import (
 from rtmw.net.library import dds
 from rtmw.net.network import Line, choose
 from rtmw.net.partitions import NODES
+from rtmw.net.peers import has_port
 from rtmw.net.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
@@ -45,6 +46,12 @@ FOR_PLAIN = b"plain rtmw"
 
 _NODES_MOST = 120
 """DDS participants of a host and domain that get ports."""
+
+
+_LOOK_S = 10
+"""How often a participant tells those that it knows, and peers, that it is there."""
+_LOOKED_FOR = 4
+"""DDS participants of a peer."""
 
 
 def udp_ports(dds_domain: int) -> range:
@@ -65,12 +72,12 @@ def configuration(settings: Settings, line: Line) -> str:
     interfaces += "<RedundantNetworking>true</RedundantNetworking>" if len(line.names) > 1 else ""
     interfaces += "<Transport>udp6</Transport>" if line.is_ipv6 else ""
     unicast = "<AllowMulticast>false</AllowMulticast>" if settings.peers else ""
-    peers = "".join(f"<Peer Address={quoteattr(peer)}/>" for peer in settings.peers)
+    peers = "".join(_peer(peer, settings.wire_domain) for peer in settings.peers)
     return (
         "<CycloneDDS><Domain>"
         f"<General>{interfaces}{unicast}"
         "<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize></General>"
-        f"<Discovery><LeaseDuration>{settings.lease}s</LeaseDuration>"
+        f"<Discovery><LeaseDuration>{settings.lease}s</LeaseDuration><SPDPInterval>{_LOOK_S}s</SPDPInterval>"
         f"<ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{_NODES_MOST - 1}</MaxAutoParticipantIndex>"
         f"{f'<Peers>{peers}</Peers>' if peers else ''}</Discovery>"
@@ -78,6 +85,19 @@ def configuration(settings: Settings, line: Line) -> str:
         "<Watermarks><WhcHigh>6MB</WhcHigh></Watermarks></Internal>"
         "</Domain></CycloneDDS>"
     )
+
+
+def _peer(address: str, dds_domain: int) -> str:
+    """The library looks for a peer for half a minute and then never again, unless it is told otherwise. An address
+    without a port stands for each participant that may be there, of which the first are looked for again and again."""
+    if has_port(address):
+        return _lasting(address)
+    ports = udp_ports(dds_domain)[10 : 10 + 2 * _LOOKED_FOR : 2]
+    return f"<Peer Address={quoteattr(address)}/>{''.join(_lasting(f'{address}:{port}') for port in ports)}"
+
+
+def _lasting(address: str) -> str:
+    return f'<Peer Address={quoteattr(address)} PruneDelay="inf"/>'
 
 
 def _interface(name: str) -> str:

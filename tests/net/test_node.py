@@ -184,11 +184,11 @@ def test_what_needs_a_new_start_stays_and_is_said_at_each_sighup(hosts: tuple[Ho
     file.write_text("")
     host.start("--config", str(file))
     before = host.info()
-    file.write_text('ros2 = true\nlease = 5\ntopics_in = ["in"]\npeers = ["127.0.0.1"]\n')
+    file.write_text('ros2 = true\nlease = 5\ntopics_in = ["in"]\n')
     for said in ("changed: topics_in\n", "changed: nothing\n"):
         host.node.send_signal(signal.SIGHUP)
         wait_until(lambda said=said: said in host.said, f"{said!r} is not said")
-    assert host.said.count("peers, lease, ros2: takes effect when the node is started again") == 2
+    assert host.said.count("lease, ros2: takes effect when the node is started again") == 2
     with rtmw.Subscriber("out", domain=host.domain):
         wait_until(lambda: [one["cause"] for one in host.info()["apart"]] == ["pattern"], "the pattern is not taken in")
     assert host.info()["multicast"] == before["multicast"] is True
