@@ -27,18 +27,18 @@ LONGEST_QUEUE = 1 << 20
 
 @dataclass(frozen=True)
 class PublisherStats:
-    """What a publisher has done."""
+    """Counters of a publisher since it was opened."""
 
     published: int
-    """Messages appended to the queue."""
+    """Messages that it appended to the topic's queues."""
     bytes: int
-    """Payload bytes of these."""
+    """Payload bytes of these messages."""
     timed_out: int
     """Messages refused: a RELIABLE subscriber's queue stayed full for `max_blocking`."""
     exhausted: int
     """Messages refused: no memory could be had."""
     subscribers: int
-    """Subscribers that get its messages at present."""
+    """Subscribers that are matched with it at present."""
     refused: tuple[str, ...]
     """Subscribers of the topic that are not matched, and why."""
 
@@ -69,9 +69,16 @@ class PublisherOptions(TypedDict, total=False):
 class Publisher(shm.Publisher[T], Closing):
     """Publishes messages of one type to a topic.
 
-    `priority`: 0 to 7, 7 is taken first. `lifetime`: seconds a message is valid, None: for ever. `depth`: small
-    messages that stay for late subscribers while memory is plenty; `history`: messages that stay in any case.
-    `max_blocking`: seconds that publish waits for a RELIABLE subscriber whose queue is full, None: no limit.
+    - `topic`: a name of 1 to 191 bytes of UTF-8, without control characters, `*`, `?` and `[`.
+    - `type`: `bytes`, a numpy dtype, or a dataclass of `cyclonedds.idl`.
+    - `domain`: a number, or a Domain; None: the environment's RTMW_DOMAIN, else 0.
+    - `priority`: 0 to 7; subscribers take the highest first. A message may have another one.
+    - `lifetime`: seconds for which a message is valid; no subscriber gets an expired message. None: no limit. A message
+      may have another one.
+    - `reliability`: what gives way when a queue or the pool is full, see Reliability.
+    - `depth`: messages of at most 128 bytes that stay for late subscribers while memory and topics are plenty.
+    - `history`: messages that stay for late subscribers in any case.
+    - `max_blocking`: seconds for which `publish` waits for a RELIABLE subscriber whose queue is full; None: no limit.
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
     """
@@ -104,7 +111,9 @@ class Publisher(shm.Publisher[T], Closing):
         check_priority(priority)
         message_type = resolve(type)
         self.type = message_type
+        """The message type, with its name and its identity."""
         self.reliability = check_reliability(reliability)
+        """As it was given."""
         check_seconds("lifetime", lifetime, "above 0")  # the core has 0 for none
         check_seconds("max_blocking", max_blocking)
         self._domain = domain_of(domain)
@@ -125,7 +134,9 @@ class Publisher(shm.Publisher[T], Closing):
         self._domain.adopt(self)
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
-        """Wait until at least `count` subscribers are matched. False: not within `timeout` seconds."""
+        """Wait until at least `count` subscribers are matched, which it looks at a hundred times a second. False: not
+        within `timeout` seconds; None: no limit.
+        """
         check_seconds("timeout", timeout)
         end = None if timeout is None else time.monotonic() + timeout
         while self.subscribers < count:
@@ -136,7 +147,7 @@ class Publisher(shm.Publisher[T], Closing):
         return True
 
     def stats(self) -> PublisherStats:
-        """Counters since it was opened, and who is matched at present."""
+        """Counters since it was opened, and the subscribers that are matched at present, or not and why."""
         offer = Offer(self.topic, self.type, self.reliability)
         return PublisherStats(*self._counters(), self.subscribers, refusals(self._domain.region, offer))
 

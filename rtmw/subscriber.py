@@ -32,30 +32,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SubscriberStats:
-    """What a subscriber got, and what it did not get, each message under one cause."""
+    """Counters of a subscriber since it was opened: each message is counted once, as received or by the cause for which
+    it was not.
+    """
 
     received: int
     """Messages taken."""
     bytes: int
     """Payload bytes of these."""
     waiting: int
-    """Messages in the queues that it has not come to yet."""
+    """Messages in the queues that it gets, and has not taken yet."""
     missed: int
-    """Evicted before it came to them: beyond the depth, or the pool was full; RELIABLE: lost between hosts, too."""
+    """Messages that were evicted before it took them: beyond its depth, or because the pool was full. With RELIABLE:
+    those that were lost between hosts, or after its lease had run out."""
     expired: int
-    """Passed over because their lifetime was over."""
+    """Messages that it did not get because their lifetime was over."""
     thinned: int
-    """Passed over because they came inside `min_interval`."""
+    """Messages that it did not get because they came within `min_interval`."""
     unmatched: int
-    """Passed over because their publisher offers less than the RELIABLE that is asked for."""
+    """Messages that it did not get because their publisher offers less than RELIABLE, which it asks for."""
     other_types: int
-    """Passed over because they are of another type of the topic."""
+    """Messages of another type on the same topic."""
     deadlines_missed: int
     """Deadlines that passed without a message."""
     lapses: int
     """Times that the lease ran out."""
     latency: Latency
-    """How long messages took from publish to take: all that it received since it was opened."""
+    """Time from publish to take of all messages that it received."""
     unheard: tuple[str, ...]
     """Publishers of the topic that are not matched, and why."""
 
@@ -102,12 +105,19 @@ class SubscriberOptions(TypedDict, total=False):
 
 
 class Subscriber(shm.Subscriber[T], Closing):
-    """Takes messages of one type (or `rtmw.ANY`) from a topic, the highest priority first.
+    """Takes messages of one type from a topic, the highest priority first, and within a priority in order.
 
-    `min_interval`: seconds after a message in which nothing is received. `deadline`: seconds without a message after
-    which `receive` raises DeadlineMissed, `min_interval` or more. `depth`: unread messages kept for it; `history`:
-    messages from before it came that it wants. `lease` (RELIABLE only): seconds that a publisher waits for it while it
-    stands still, None: no limit. `spin`: seconds to spin before sleeping, 0: none, None: adaptive.
+    - `topic`: a name, as of Publisher.
+    - `type`: that of the messages, as of Publisher; or `rtmw.ANY`, for messages of all types.
+    - `domain`: as of Publisher.
+    - `min_interval`: seconds after a message in which no other is received; those in between are counted as thinned.
+    - `deadline`: seconds without a message after which `receive` raises DeadlineMissed; at least `min_interval`.
+    - `reliability`: what it asks for; with RELIABLE it is matched with RELIABLE publishers only.
+    - `depth`: unread messages of each priority that are kept for it.
+    - `history`: messages from before it came that it wants, of publishers that keep some.
+    - `lease`: with RELIABLE, seconds for which a publisher waits for this subscriber while it stands still. Then it
+      misses messages, and its next call raises LeaseExpired. None: no limit.
+    - `spin`: seconds to spin before sleeping; 0: none, None: as long as has been worth it.
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
     """
