@@ -17,6 +17,7 @@ PARTS = {
     "model": ["-m", "tests.model"],
     "wire": ["-m", "tests.torture.wire", "60"],
     "log": ["-m", "tests.torture.log"],
+    "power": ["-m", "tests.torture.log", "power"],
     "net": ["-m", "tests.torture.net"],
     "dds-rtps": ["-m", "tests.torture.dds_rtps"],
 }

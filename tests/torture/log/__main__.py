@@ -1,4 +1,7 @@
-"""The rig of the log for minutes: power cuts, faults, turned bits, under the sanitizers, and each of its mutants."""
+"""The rig of the log for minutes: power cuts, faults, turned bits, under the sanitizers, and each of its mutants.
+
+`python -m tests.torture.log power`: power cuts under a real file system, which need root (power.h).
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,32 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROUNDS = "60"
+POWER_CUTS = "2500"
 
 
 def make(*words: str) -> int:
     return subprocess.run(["make", "-s", "-C", str(HERE), *words], check=False).returncode
 
 
-def main() -> int:
-    runs = [
-        ("rig", "PART=cuts", f"AMOUNT={ROUNDS}"),
-        ("rig", "PART=faults", "AMOUNT=1"),
-        ("rig", "PART=faults", "AMOUNT=1", "SEED=1000"),
-        ("rig", "PART=rot", "AMOUNT=1"),
-        ("sanitized", "KIND=address", "PART=cuts", "AMOUNT=2"),
-        ("sanitized", "KIND=address", "PART=faults", "AMOUNT=3"),
-        ("sanitized", "KIND=thread", "PART=cuts", "AMOUNT=2"),
-        ("mutants",),
-    ]
-    return max(make(*words) for words in runs)
+IN_MEMORY = [
+    ("rig", "PART=cuts", f"AMOUNT={ROUNDS}"),
+    ("rig", "PART=faults", "AMOUNT=1"),
+    ("rig", "PART=faults", "AMOUNT=1", "SEED=1000"),
+    ("rig", "PART=rot", "AMOUNT=1"),
+    ("sanitized", "KIND=address", "PART=cuts", "AMOUNT=2"),
+    ("sanitized", "KIND=address", "PART=faults", "AMOUNT=3"),
+    ("sanitized", "KIND=thread", "PART=cuts", "AMOUNT=2"),
+    ("mutants",),
+]
+POWER = [
+    ("rig", "PART=power", f"AMOUNT={POWER_CUTS}"),
+    ("mutants", "PARTS=power"),
+]
+
+
+def main(words: list[str]) -> int:
+    return max(make(*run) for run in (POWER if words == ["power"] else IN_MEMORY))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 #
 #   mutate.sh LOG BUILD COMPILER FLAGS...        with the objects of the rig and of the log in BUILD
 #   ONLY=TEXT                                    those whose name contains the text
+#   PARTS=power                                  those of this part of the rig; else all but those of `power`, which need root
 set -u
 log=$1 build=$2
 shift 2
@@ -16,6 +17,7 @@ hangs="a full disk is told when the segment is full" # which is seen by that
 mutant() {
     name=$1 part=$2 amount=$3 file=$4 program=$5 source=$build/mutants/$4
     case $name in *"${ONLY:-}"*) ;; *) return ;; esac
+    case " ${PARTS:-cuts faults rot} " in *" $part "*) ;; *) return ;; esac
     shift 5
     sed -E "$program" "$log/$file.c" >"$source.c"
     if cmp -s "$log/$file.c" "$source.c"; then
@@ -62,5 +64,14 @@ mutant "the CRC is not looked at" rot 97 record 's/return crc_of\(bytes, size, s
 mutant "ids behind the snapshot are not read" cuts 2 ids_file 's/return code \? code : add_records\(.*/return code;/' "$@"
 mutant "a snapshot says that it covers what it does not hold" cuts 4 ids 's/if \(entry->position >= upto\) break;/if (entry->position >= upto \/ 2) break;/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
+
+mutant "on ext4 a batch is answered without a sync" power 500 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"
+mutant "on ext4 the watermark is not looked at" power 500 recover 's/if \(found->end < least\)/if (0)/' "$@"
+mutant "on ext4 no watermark is written" power 500 flush 's/segment_write_mark\(&w->folder, &w->last, lsn, 0\)/0/' "$@"
+mutant "on ext4 no sync of the folder at a roll" power 1000 spare '/^int spare_name/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
+mutant "on ext4 no sync of the folder when a log is made" power 500 create '/^int log_create/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
+mutant "on ext4 a segment gets its name before it is synced" power 1000 spare '/^int spare_name/,/^}/ s/io->sync\(io->disk, spare->file\)/0/' "$@"
+mutant "on ext4 the watermark says what is not durable yet" power 1000 flush 's/(segment_write_mark\(&w->folder, &w->last, lsn)(, 0\))/\1 + size\2/' "$@"
+mutant "on ext4 half a batch is kept" power 1000 recover 's/if \(!\(head\.flags & RECORD_MORE\)\) \*end = lsn/*end = lsn/' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

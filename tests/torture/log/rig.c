@@ -1,4 +1,4 @@
-/* Lives of a log on a disk in memory. `rig cuts|faults|rot SEED AMOUNT`. */
+/* Lives of a log on a disk in memory. `rig cuts|faults|rot|power SEED AMOUNT`. */
 #include "rig.h"
 
 #include <signal.h>
@@ -306,6 +306,7 @@ int main(int count, char **words)
     if (count > 1 && !strcmp(words[1], "cuts")) return try_cuts(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "faults")) return try_faults(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "rot")) return try_rot(seed, amount), 0;
-    fprintf(stderr, "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY\n");
+    if (count > 1 && !strcmp(words[1], "power")) return try_power(seed, amount), 0;
+    fprintf(stderr, "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY | power SEED CUTS\n");
     return 2;
 }

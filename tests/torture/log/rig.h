@@ -58,5 +58,6 @@ void wrong(const char *when, const char *what, const struct log_fault *fault) __
 void try_cuts(uint64_t seed, long rounds);
 void try_faults(uint64_t seed, long every);
 void try_rot(uint64_t seed, long every);
+void try_power(uint64_t seed, long cuts); /* on ext4, as root: power.h */
 
 #endif

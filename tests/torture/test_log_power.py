@@ -1,0 +1,88 @@
+"""A log on ext4 on a disk that loses what was not flushed. `make torture-power` goes on longer. See log/power.h."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.bus import eventually
+
+LOG = Path(__file__).parent / "log"
+UNAVAILABLE = 77
+PATIENCE_S = 400
+
+pytestmark = pytest.mark.timeout(600)
+"""The rig is compiled first."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("the power rig needs root, for mounts of its own")
+    if not (shutil.which("gcc") and shutil.which("make")):
+        pytest.skip("needs gcc and make")
+    out = tmp_path_factory.mktemp("power")
+    made = make(out, "build")
+    assert made.returncode == 0, made.stderr
+    tried = power(out, seed=1, cuts=0)
+    if tried.returncode == UNAVAILABLE:
+        pytest.skip(tried.stderr.removeprefix("UNAVAILABLE: ").strip())
+    return out
+
+
+def make(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "-s", "-j2", "-C", str(LOG), f"BUILD={out}", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def power(out: Path, *, seed: int, cuts: int) -> subprocess.CompletedProcess[str]:
+    command = [str(out / "rig"), "power", str(seed), str(cuts)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def lies_under_a_loop_device(name: str) -> bool:
+    """A file of this name; another process may detach its device meanwhile."""
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            if file.read_text().strip().endswith(f"/{name}"):
+                return True
+    return False
+
+
+def test_when_the_power_of_a_disk_is_cut_ext4_has_all_that_was_answered_and_nothing_else(built: Path) -> None:
+    done = power(built, seed=5, cuts=250)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cuts, rots, lives, writes, flushes, records = [int(text) for text in re.findall(r"\b\d+", done.stdout)]
+    assert cuts >= 250
+    assert min(rots, lives, writes, flushes, records) > 0
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        "on ext4 a batch is answered without a sync",
+        "on ext4 no watermark is written",
+        "on ext4 no sync of the folder at a roll",
+    ],
+)
+def test_the_power_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:
+    done = make(built, "mutants", "PARTS=power", f"ONLY={mutant}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"mutant {mutant}: found" in done.stdout
+
+
+def test_a_power_rig_that_is_killed_leaves_no_mount_and_no_loop_device(built: Path) -> None:
+    rig = subprocess.Popen([str(built / "rig"), "power", "1", "1000000"])
+    try:
+        eventually(lambda: lies_under_a_loop_device(f"image-{rig.pid}"))
+    finally:
+        rig.kill()
+        rig.wait()
+    eventually(lambda: not lies_under_a_loop_device(f"image-{rig.pid}"))
+    assert "rtmw-torture" not in Path("/proc/mounts").read_text()
