@@ -9,7 +9,7 @@ from typing import Any
 
 
 def add_commands(commands: Any) -> None:
-    """`rtmw recording info|check|recover|cut|merge|export|sql`."""
+    """`rtmw recording info|check|recover|cut|merge|export|ingest|sql`."""
     parser = commands.add_parser("recording", help="look into recordings, ask, repair, cut, merge and export them")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
     _many(_add(kinds, "info", "show what is in recordings, from their index"))
@@ -26,6 +26,7 @@ def add_commands(commands: Any) -> None:
     _compression(parser)
     _output(parser)
     _add_export(kinds)
+    _add_ingest(kinds)
     _add_sql(kinds)
 
 
@@ -37,7 +38,7 @@ def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:
-    home = "rtmw.cli.sql" if name == "sql" else "rtmw.cli.recording"
+    home = f"rtmw.cli.{name}" if name in ("sql", "ingest") else "rtmw.cli.recording"
     status: int = getattr(import_module(home), name)(arguments)
     return status
 
@@ -58,6 +59,15 @@ def _add_export(kinds: Any) -> None:
     form.add_argument("--parquet", metavar="FOLDER", help="partitioned by topic and hour")
     form.add_argument("--csv", metavar="FILE", help="of one topic; - for standard output")
     form.add_argument("--jsonl", metavar="FILE", help="one JSON object a message; - for standard output")
+
+
+def _add_ingest(kinds: Any) -> None:
+    parser = _add(kinds, "ingest", "add recordings to tables that last, of Delta Lake or Parquet; each message once")
+    _many(parser)
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="a table for each topic, partitioned by day")
+    parser.add_argument("--format", choices=("delta", "parquet"), default="delta", help="default: delta")
+    parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
+    parser.add_argument("--compact", action="store_true", help="make few large files of many small ones; delta only")
 
 
 def _add_sql(kinds: Any) -> None:

@@ -18,7 +18,6 @@ from typing import TypedDict, Unpack
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
-from rtmw.record.claim import Claim
 from rtmw.record.files import Files
 from rtmw.record.library import Collector
 from rtmw.record.settings import Settings, topics_of
@@ -26,6 +25,7 @@ from rtmw.record.sources import Sources
 from rtmw.record.stats import RecordedTopic, RecorderStats, recorded_topic
 from rtmw.record.writing import State, Writing
 from rtmw.recording.causes import Cause
+from rtmw.recording.claim import Claim
 
 __all__ = ["Recorder", "RecorderOptions"]
 
@@ -81,7 +81,7 @@ class Recorder(Closing):
         with ExitStack() as opened:
             self._domain = opened.enter_context(domain_until_closed(domain))
             with _beginning_in(self.folder):
-                self._claim = opened.enter_context(Claim(self.folder))
+                self._claim = opened.enter_context(Claim(self.folder, _held(self.folder)))
                 self._files = self._open_files()
             self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
             opened.callback(self._collector.close)
@@ -265,3 +265,7 @@ def _close_all() -> None:
 
 def _named(missing: Mapping[Cause, int]) -> dict[str, int]:
     return {cause.name.lower(): count for cause, count in missing.items()}
+
+
+def _held(folder: Path) -> RecordingFailed:
+    return RecordingFailed(f"{folder}: another recorder writes to this folder; name another one")

@@ -26,7 +26,7 @@ def written_whole(path: Path, *, replace: bool = False) -> Generator[Path]:
         if not replace:
             _refuse(path)
         temporary.rename(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         _remove(temporary)
 
@@ -43,7 +43,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """So that the name survives a loss of power, too."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,4 +1,4 @@
-"""The folder that a recorder writes to is its own: else two would take numbers of files from each other."""
+"""A folder that one program at a time writes to: else two would take numbers of files from each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtmw.closing import Closing
-from rtmw.errors import RecordingFailed
+from rtmw.errors import RtmwError
 
 __all__ = ["Claim"]
 
@@ -16,16 +16,16 @@ __all__ = ["Claim"]
 class Claim(Closing):
     """Makes the folder if need be, and holds it until it is closed, or its process ends.
 
-    RecordingFailed: another recorder holds it. Where the file system knows no locks, nobody is refused.
+    Raises `held` where another program holds it. Where the file system knows no locks, nobody is refused.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, held: RtmwError) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with suppress(OSError):
-                _lock(self._descriptor, folder)
-        except RecordingFailed:
+                _lock(self._descriptor, held)
+        except RtmwError:
             self.close()
             raise
 
@@ -36,8 +36,8 @@ class Claim(Closing):
             os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: Path) -> None:
+def _lock(descriptor: int, held: RtmwError) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise RecordingFailed(f"{folder}: another recorder writes to this folder; name another one") from None
+        raise held from None

@@ -1,0 +1,40 @@
+"""`rtmw recording ingest`: recordings into tables that last, each message once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rtmw.cli.common import CommandError
+from rtmw.cli.recording import working
+from rtmw.cli.show import Cell, Table, show, show_json
+from rtmw.errors import NotInstalled, RecordingError
+
+
+def ingest(arguments: argparse.Namespace) -> int:
+    """Status 1 if something could not be added; all else is."""
+    try:
+        from rtmw.recording.catalog.ingest import Catalog  # which needs pyarrow
+    except ImportError as error:
+        raise NotInstalled(f"tables need pyarrow ({error}): pip install 'rtmw[catalog]'") from error
+    if arguments.compact and arguments.format != "delta":
+        raise CommandError("--compact needs --format delta: files of Parquet cannot be replaced while others read them")
+    with working("added") as (found, progress):
+        try:
+            with Catalog(Path(arguments.to), arguments.format) as catalog:
+                for path in found(arguments.paths):
+                    catalog.add(path, arguments.topics, progress)
+                if arguments.compact:
+                    catalog.compact()
+        except RecordingError as error:
+            raise CommandError(str(error)) from error
+    messages, problems = catalog.ingested.messages, catalog.ingested.problems
+    if arguments.json:
+        show_json({"path": arguments.to, "messages": messages, "problems": problems})
+    else:
+        rows: list[list[Cell]] = [[topic, count] for topic, count in sorted(messages.items())]
+        show(Table(f"Added to {arguments.to}", ("topic", "messages"), rows))
+        for where, why in problems.items():
+            print(f"rtmw: {where}: not added: {why}", file=sys.stderr)
+    return 1 if problems else 0

@@ -1,0 +1,67 @@
+"""Tables of Delta Lake: a commit of its log is atomic, and holds marks as transactions of the application."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rtmw.errors import RecordingError
+from rtmw.recording.catalog.rows import DAY
+from rtmw.recording.optional import needed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_APP: Final = "rtmw:"
+"""Begins the id of the transaction that a mark is."""
+_ROW_GROUP: Final = 1 << 17
+
+
+class DeltaTopic:
+    """A table of a topic. Raises NotInstalled without the package deltalake."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lake: Any = needed("deltalake", "deltalake", "catalog", "a table of Delta Lake")
+        self._folder = folder
+        self._present = self._opened()
+
+    def _opened(self) -> Any:
+        """None: nothing was added yet."""
+        exists = self._lake.DeltaTable.is_deltatable(str(self._folder))
+        return self._lake.DeltaTable(str(self._folder)) if exists else None
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        import pyarrow as arrow
+
+        if self._present is None:
+            return {}
+        return {field.name: field.type for field in arrow.schema(self._present.schema().to_arrow())}
+
+    def knows(self, mark: str) -> bool:
+        return self._present is not None and self._present.transaction_version(_APP + mark) is not None
+
+    def commit(self, rows: pa.Table, marks: Collection[str]) -> None:
+        done = [self._lake.Transaction(_APP + mark, 1) for mark in sorted(marks)]
+        table = self._present
+        try:
+            self._lake.write_deltalake(
+                table if table is not None else str(self._folder),
+                rows,
+                mode="append",
+                schema_mode="merge" if table is not None else None,
+                partition_by=[DAY],
+                writer_properties=self._lake.WriterProperties(compression="ZSTD", max_row_group_size=_ROW_GROUP),
+                commit_properties=self._lake.CommitProperties(app_transactions=done),
+            )
+        except self._lake.exceptions.DeltaError as error:
+            raise RecordingError(f"{self._folder}: Delta Lake refuses the rows: {error}") from error
+        self._present = self._opened()
+
+    def compact(self) -> None:
+        if self._present is not None:
+            self._present.optimize.compact()
+
+    def close(self) -> None:
+        """Others need not wait: Delta Lake refuses the later one of two commits with the same mark."""

@@ -1,0 +1,135 @@
+"""Adds recordings to the tables of a catalog, without what is there already: so it may run every hour, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+import pyarrow as pa
+
+from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
+from rtmw.patterns import is_among, is_own
+from rtmw.recording.catalog.delta import DeltaTopic
+from rtmw.recording.catalog.marks import done, marks_of
+from rtmw.recording.catalog.parquet import ParquetTopic
+from rtmw.recording.catalog.rows import Topic
+from rtmw.recording.catalog.table import Table, folder_of
+from rtmw.recording.recording import Recording
+from rtmw.recording.tools.copying import Progress, no_progress
+
+FORMATS: Final[dict[str, Callable[[Path], Table]]] = {"delta": DeltaTopic, "parquet": ParquetTopic}
+COMMIT_BYTES: Final = 256 << 20
+"""Rows of all tables that wait for a commit; then those of the table with most are committed."""
+
+
+@dataclass
+class Ingested:
+    """What a call has added."""
+
+    messages: dict[str, int] = field(default_factory=dict[str, int])
+    """By topic; 0: all of its messages were there already."""
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+    """What could not be added, or not as a whole, and why: by file, or by file and topic."""
+
+
+class _Waiting:
+    """A table, and the rows that will be in its next commit."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.bytes = 0
+        self._columns = dict(table.columns)
+        self._rows: list[pa.RecordBatch] = []
+        self._marks: dict[Path, str] = {}
+
+    def add(self, path: Path, mark: str, added: Sequence[pa.RecordBatch]) -> int:
+        """How many rows. Raises ValueError for a column that has another type in the table."""
+        for schema in {batch.schema for batch in added}:
+            self._agree(schema)
+        self._rows += added
+        self._marks[path] = mark
+        self.bytes += sum(batch.nbytes for batch in added)
+        return sum(batch.num_rows for batch in added)
+
+    def knows(self, mark: str) -> bool:
+        """Also what is in the next commit."""
+        return mark in self._marks.values() or self.table.knows(mark)
+
+    def _agree(self, schema: pa.Schema) -> None:
+        for column in schema:
+            if self._columns.setdefault(column.name, column.type) != column.type:
+                raise ValueError(
+                    f"column {column.name!r} is {self._columns[column.name]} in the table, and {column.type} in this "
+                    "recording, whose type has changed: add it to another folder"
+                )
+
+    def commit(self) -> None:
+        """Without rows there is nothing to be kept: that a chunk has none is soon seen again."""
+        if self._rows:
+            rows = pa.concat_tables([pa.Table.from_batches([b]) for b in self._rows], promote_options="permissive")
+            self.table.commit(rows.combine_chunks(), set(self._marks.values()))
+        self._rows, self._marks, self.bytes = [], {}, 0
+
+
+class Catalog:
+    """A folder of tables, open for adding. A context manager: all is committed at its end, unless an error ends it."""
+
+    def __init__(self, folder: Path, form: str = "delta", commit_bytes: int = COMMIT_BYTES) -> None:
+        self._folder, self._open, self._commit_bytes = folder, FORMATS[form], commit_bytes
+        self._tables: dict[str, _Waiting] = {}
+        self._stack = ExitStack()
+        self.ingested = Ingested()
+
+    def add(self, path: Path, topics: Sequence[str] | None = None, progress: Progress = no_progress) -> None:
+        """The messages of a recording that are not there yet. What cannot be read stands in `ingested.problems`."""
+        try:
+            with Recording(path) as recording:
+                self._add(recording, topics, progress)
+        except (RecordingError, ValueMismatch) as error:
+            self.ingested.problems[str(path)] = str(error)
+
+    def _add(self, recording: Recording, topics: Sequence[str] | None, progress: Progress) -> None:
+        marks, wanted = marks_of(recording.chunks), [t for t in recording.topics() if _is_wanted(t, topics)]
+        for number, name in enumerate(wanted):
+            try:
+                self._add_topic(recording, Topic.of(recording, name), marks)
+            except (ValueError, UnsupportedType) as error:
+                self.ingested.problems[f"{recording.path}, {name}"] = str(error)
+            progress(number + 1, len(wanted))
+
+    def _add_topic(self, recording: Recording, topic: Topic, marks: list[str]) -> None:
+        waiting = self._table(topic.name)
+        first = done(marks, waiting.knows)
+        count = self.ingested.messages.setdefault(topic.name, 0)
+        for chunks, batches in topic.rows(recording, first):
+            count += waiting.add(recording.path, marks[chunks - 1], batches)
+            self.ingested.messages[topic.name] = count
+            if sum(table.bytes for table in self._tables.values()) > self._commit_bytes:
+                max(self._tables.values(), key=lambda table: table.bytes).commit()
+
+    def _table(self, topic: str) -> _Waiting:
+        if topic not in self._tables:
+            table = self._open(folder_of(self._folder, topic))
+            self._tables[topic] = _Waiting(self._stack.enter_context(closing(table)))
+        return self._tables[topic]
+
+    def compact(self) -> None:
+        """Makes few large files of many small ones, in all tables of this call. Raises RecordingError."""
+        for waiting in self._tables.values():
+            waiting.commit()
+            waiting.table.compact()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        with self._stack:
+            for waiting in self._tables.values() if kind is None else ():
+                waiting.commit()
+
+
+def _is_wanted(topic: str, topics: Sequence[str] | None) -> bool:
+    return not is_own(topic) if topics is None else is_among(topic, topics)

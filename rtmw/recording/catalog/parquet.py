@@ -1,0 +1,139 @@
+"""Tables of Parquet files, for readers that know no Delta Lake.
+
+    TABLE/day=2026-11-22/part-0000000007-0.parquet    rows of commit 7
+    TABLE/_commits/0000000007.json                    its files and marks
+
+A commit (1) writes its files under hidden names, (2) writes the list of them under the next number, and (3) gives the
+files their names. The list is what counts: the next program finishes step 3 for the last list, and removes hidden files
+that no list has. Readers pass over names that begin with a dot or an underscore. One program at a time adds to a table.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rtmw.errors import RecordingError
+from rtmw.recording.catalog.rows import DAY
+from rtmw.recording.claim import Claim
+from rtmw.recording.tools.whole import sync_folder, written_whole
+
+if TYPE_CHECKING:
+    from datetime import date
+
+_LISTS: Final = "_commits"
+_HIDDEN: Final = "."
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_ROW_GROUP: Final = 1 << 17
+
+
+@dataclass(frozen=True)
+class _Commit:
+    """What the list of a commit says."""
+
+    files: list[str]
+    marks: list[str]
+    columns: str
+    """The schema of its rows, as Arrow serializes it, base64."""
+
+    @classmethod
+    def read(cls, path: Path, number: int) -> Self:
+        """Raises RecordingError."""
+        try:
+            if int(path.stem) == number:
+                return cls(**json.loads(path.read_text()))
+        except (ValueError, TypeError):
+            pass
+        raise RecordingError(f"{path} is damaged, or one before it is missing: what is in the table is not known")
+
+    def schema(self) -> pa.Schema:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
+
+
+class ParquetTopic:
+    """A table of a topic. Raises RecordingError for a folder of another kind, and while another program adds to it."""
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and any(folder.iterdir()) and not (folder / _LISTS).is_dir():
+            raise RecordingError(f"{folder} is no table of Parquet files that rtmw has made: name another folder")
+        self.folder = folder
+        self._claim = Claim(folder / _LISTS, RecordingError(f"{folder}: another program adds to this table"))
+        self._marks, self._columns, self._next, last = set[str](), dict[str, pa.DataType](), 0, _Commit([], [], "")
+        for path in sorted((folder / _LISTS).glob("*.json")):
+            last = _Commit.read(path, self._next)
+            self._marks.update(last.marks)
+            self._columns |= {column.name: column.type for column in last.schema()}
+            self._next += 1
+        self._publish(last.files)
+        for path in folder.glob(f"{DAY}=*/{_HIDDEN}part-*"):
+            path.unlink()
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return self._columns
+
+    def knows(self, mark: str) -> bool:
+        return mark in self._marks
+
+    def commit(self, rows: pa.Table, marks: Collection[str]) -> None:
+        files = [self._write(day, part) for day, part in _by_day(rows)]
+        schema = base64.b64encode(rows.schema.serialize()).decode()
+        self._list(_Commit(files, sorted(marks), schema))
+        self._publish(files)
+        self._marks |= set(marks)
+        self._columns |= {column.name: column.type for column in rows.schema}
+        self._next += 1
+
+    def compact(self) -> None:
+        raise RecordingError("files of Parquet cannot be replaced while others read them; use --format delta")
+
+    def _write(self, day: date | None, rows: pa.Table) -> str:
+        folder = self.folder / f"{DAY}={day or _NULL}"
+        folder.mkdir(exist_ok=True)
+        name = f"{folder.name}/part-{self._next:010}.parquet"
+        hidden = self.folder / _hidden(name)
+        pq.write_table(rows, hidden, compression="zstd", row_group_size=_ROW_GROUP)
+        with hidden.open("rb") as file:
+            os.fsync(file.fileno())
+        sync_folder(folder)
+        return name
+
+    def _list(self, commit: _Commit) -> None:
+        """The moment of the commit: the list gets its name."""
+        path = self.folder / _LISTS / f"{self._next:010}.json"
+        with written_whole(path) as hidden, hidden.open("w") as file:
+            json.dump(asdict(commit), file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _publish(self, files: list[str]) -> None:
+        for name in files:
+            if not (self.folder / name).exists():
+                (self.folder / _hidden(name)).rename(self.folder / name)
+        for folder in {(self.folder / name).parent for name in files}:
+            sync_folder(folder)
+
+    def close(self) -> None:
+        self._claim.close()
+
+
+def _hidden(name: str) -> str:
+    folder, _, last = name.rpartition("/")
+    return f"{folder}/{_HIDDEN}{last}"
+
+
+def _by_day(rows: pa.Table) -> Iterator[tuple[date | None, pa.Table]]:
+    """The rows of each day, without the column that the name of their folder says."""
+    days = rows.column(DAY)
+    for day in pc.unique(days).to_pylist():
+        mask = pc.is_null(days) if day is None else pc.equal(days, day)
+        yield day, rows.filter(mask).drop_columns([DAY])

@@ -1,0 +1,41 @@
+"""A table of a topic, whatever its format: rows and marks are added together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Table(Protocol):
+    """A table on a disk. Readers see all rows of a commit or none of them."""
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """All columns of its rows so far; none before the first commit."""
+        ...
+
+    def knows(self, mark: str) -> bool:
+        """Was there a commit with this mark?"""
+        ...
+
+    def commit(self, rows: pa.Table, marks: Collection[str]) -> None:
+        """Adds rows, and how far their recordings are in the table by now. Raises OSError, RecordingError."""
+        ...
+
+    def compact(self) -> None:
+        """Makes few large files of many small ones. Raises RecordingError for a format that cannot."""
+        ...
+
+    def close(self) -> None:
+        """Lets other programs add to it."""
+        ...
+
+
+def folder_of(catalog: Path, topic: str) -> Path:
+    """The folder of a topic's table: its name, with %2F for a slash and the like."""
+    return catalog / quote(topic, safe="")
