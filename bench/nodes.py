@@ -1,4 +1,4 @@
-"""Two hosts on this machine: two domains, each with a node, that meet on one DDS domain over loopback."""
+"""Two hosts on this machine: two domains, each with a node, that meet on one DDS domain over loopback or a cable."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bench.cable import Place
 from bench.domain import domain
 
 READY = 20.0
@@ -20,14 +21,15 @@ END = 10.0
 
 
 @contextmanager
-def node(number: int, dds_domain: int, environment: dict[str, str]) -> Iterator[None]:
+def node(number: int, dds_domain: int, environment: dict[str, str], place: Place) -> Iterator[None]:
     """A node, ready; it ends with the block."""
     with tempfile.TemporaryDirectory(prefix="rtmw-bench-") as folder:
         supervisor = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         address = str(Path(folder, "notify"))
         supervisor.bind(address)
         supervisor.settimeout(READY)
-        command = [sys.executable, "-m", "rtmw", "node", "--domain", str(number), "--dds-domain", str(dds_domain)]
+        command = [*place.enter, sys.executable, "-m", "rtmw", "node", "--interface", place.interface]
+        command += ["--domain", str(number), "--dds-domain", str(dds_domain)]
         process = subprocess.Popen(
             command, env=environment | {"NOTIFY_SOCKET": address}, stderr=subprocess.DEVNULL, start_new_session=True
         )
@@ -45,10 +47,10 @@ def node(number: int, dds_domain: int, environment: dict[str, str]) -> Iterator[
 
 
 @contextmanager
-def hosts(pool: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+def hosts(pool: str, environment: dict[str, str], places: tuple[Place, Place]) -> Iterator[tuple[int, int]]:
     """Their domains. Both nodes may run on every processor."""
     with ExitStack() as stack:
         here, there = (stack.enter_context(domain(pool)) for _ in range(2))
-        for number in (here, there):
-            stack.enter_context(node(number, here, dict(os.environ) | environment))
+        for number, place in zip((here, there), places, strict=True):
+            stack.enter_context(node(number, here, dict(os.environ) | environment, place))
         yield here, there

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from bench.cable import HERE, Place, cable
 from bench.domain import domain
 from bench.nodes import hosts
 
@@ -25,6 +26,9 @@ LIMIT = 30.0
 """Seconds after which a measurement is given up."""
 LEAVE = 3.0
 """Seconds that processes have to end after their last answer."""
+
+ADDRESS = "RTMW_BENCH_ADDRESS"
+"""In the environment of a process: the address at which others reach it."""
 
 turn = count()
 
@@ -40,6 +44,19 @@ class Part:
     name: str
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     cpu: int | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """What lies between the first part and the others."""
+
+    has_nodes: bool = False
+    """Each is on a host of its own, with a node."""
+    has_cable: bool = False
+    """These hosts have a network of their own each, and a cable between them; else they meet on loopback."""
+
+
+WITHIN = Way()
 
 
 def environment() -> dict[str, str]:
@@ -75,16 +92,16 @@ class Play:
                     with suppress(BrokenPipeError):
                         pipe.close()
 
-    def start(self, task: dict[str, Any]) -> None:
+    def start(self, task: dict[str, Any], place: Place = HERE) -> None:
         """In a session of its own: Ctrl-C comes to the bench alone, which ends its processes."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.role"],
+            [*place.enter, sys.executable, "-m", "bench.role"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=ROOT,
-            env=environment(),
+            env=environment() | {ADDRESS: place.address},
             start_new_session=True,
         )
         self.processes.append(process)
@@ -141,26 +158,37 @@ class Stage:
         """The two processors that pinned measurements use."""
 
     def play(
-        self, question: str, peer: str, parts: Sequence[Part], limit: float = LIMIT, nodes: bool = False
+        self, question: str, peer: str, parts: Sequence[Part], limit: float = LIMIT, way: Way = WITHIN
     ) -> list[Any]:
-        """What the parts answer; Failed says why there is nothing. `nodes`: the first part is on a host of its own."""
+        """What the parts answer; Failed says why there is nothing. The first part is on the first host of the way."""
         with (
-            tempfile.TemporaryDirectory(prefix="rtmw-bench-") as place,
-            self._domains(nodes) as (first, others),
+            tempfile.TemporaryDirectory(prefix="rtmw-bench-") as folder,
+            _places(way.has_cable) as places,
+            self._domains(way.has_nodes, places) as numbers,
             Play(limit) as play,
         ):
-            task: dict[str, Any] = {"question": question, "peer": peer, "place": place}
+            task: dict[str, Any] = {"question": question, "peer": peer, "place": folder}
             name = f"bench{os.getpid()}n{next(turn)}"
             for at, part in enumerate(parts):
-                task["domain"] = others if at else first
-                play.start(task | {"part": part.name, "name": name, "options": part.options, "cpu": part.cpu})
+                host = min(at, 1)
+                about = {"part": part.name, "name": name, "options": part.options, "cpu": part.cpu}
+                play.start(task | about | {"domain": numbers[host]}, places[host])
             return play.answers()
 
     @contextmanager
-    def _domains(self, nodes: bool) -> Iterator[tuple[int, int]]:
+    def _domains(self, nodes: bool, places: tuple[Place, Place]) -> Iterator[tuple[int, int]]:
         if nodes:
-            with hosts(self.pool, environment()) as numbers:
+            with hosts(self.pool, environment(), places) as numbers:
                 yield numbers
         else:
             with domain(self.pool) as number:
                 yield number, number
+
+
+@contextmanager
+def _places(has_cable: bool) -> Iterator[tuple[Place, Place]]:
+    if has_cable:
+        with cable() as places:
+            yield places
+    else:
+        yield HERE, HERE

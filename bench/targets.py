@@ -42,6 +42,12 @@ SCANNING = (
     "Parquet, read into Spark's own vectors, takes 0.12 µs in all"
 )
 
+FRAMES = (
+    "by CPU time: IP divides datagrams into frames and joins them, which TCP leaves to the interface, so a byte "
+    "costs UDP about three times as much (see the bare sockets; half of it with an MTU of 9000), most in the sending "
+    "node; and four processes share two processors, where zenoh has two processes"
+)
+
 TARGETS = (
     Target(
         "half round trip, 64 B, polling: at most 1.15 × (a publish and a take within one process, and one C spin)",
@@ -220,6 +226,27 @@ TARGETS = (
         limited_by="perf: copies; 40 % of the sending node is the kernel's into datagrams, 22 % of the receiving one "
         "the kernel's out of them, and 29 % its own into the pool; two more are the programs'. And while an eighth of "
         "the pool is lent and not acknowledged, which takes DDS up to 100 ms, the library copies what it sends",
+    ),
+    *(
+        Target(
+            f"{size} from host to host over a cable, nothing lost: at least 1 × the MiB/s of zenoh over TCP",
+            ours("cable_rate", size),
+            1.0,
+            over=(("cable_rate", size, ZENOH_TCP),),
+            at_least=True,
+            limited_by=FRAMES,
+        )
+        for size in ("64 B", "1 KiB", "64 KiB", "1 MiB")
+    ),
+    *(
+        Target(
+            f"half round trip over a cable, {size}: at most 1 × zenoh over TCP",
+            ours("cable_trip", size),
+            1.0,
+            over=(("cable_trip", size, ZENOH_TCP),),
+            limited_by=FRAMES,
+        )
+        for size in ("64 B", "64 KiB", "1 MiB")
     ),
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),

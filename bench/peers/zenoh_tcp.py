@@ -1,7 +1,8 @@
-"""zenoh as between two hosts: peer to peer over TCP on loopback, with its shared memory off. It lends nothing."""
+"""zenoh as between two hosts: peer to peer over TCP, with its shared memory off. It lends nothing."""
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from functools import cache
@@ -9,33 +10,34 @@ from pathlib import Path
 
 from bench.peers import PATIENCE, Channel, Receiver, Sender
 from bench.peers import zenoh as common
-
-HOST = "127.0.0.1"
+from bench.stage import ADDRESS
 
 
 @cache
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])
+def free_place() -> str:
+    """Address and port of this process."""
+    with socket.create_server((os.environ[ADDRESS], 0)) as server:
+        host, port = server.getsockname()
+        return f"{host}:{port}"
 
 
-def told_port(file: Path) -> int:
+def told_place(file: Path) -> str:
     """What the process that listens has written."""
     end = time.monotonic() + PATIENCE
     while not file.exists():
         if time.monotonic() > end:
-            raise RuntimeError(f"the process that listens named no port within {PATIENCE:.0f} s")
+            raise RuntimeError(f"the process that listens named no place within {PATIENCE:.0f} s")
         time.sleep(0.01)
-    return int(file.read_text())
+    return file.read_text()
 
 
 def endpoint(channel: Channel) -> str:
-    file = Path(channel.place, "zenoh-port")
+    file = Path(channel.place, "zenoh-place")
     if channel.listens:
         written = file.with_suffix(".part")
-        written.write_text(str(free_port()))
+        written.write_text(free_place())
         written.rename(file)  # seen whole, or not yet
-    return f"tcp/{HOST}:{told_port(file)}"
+    return f"tcp/{told_place(file)}"
 
 
 TCP = common.Way(endpoint, shared_memory=False)

@@ -22,6 +22,8 @@ NAMES = (
     "between_rate",
     "between_bulk",
     "between_trip",
+    "cable_rate",
+    "cable_trip",
     "recording",
     "scan",
     "scan_slice",

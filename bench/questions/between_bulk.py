@@ -12,7 +12,7 @@ from bench.cases import RTMW, Case, Figures
 from bench.peers import ZENOH_SHM, ZENOH_TCP, peer
 from bench.questions.one_way import FLOW, HELLO, awaited, body, channel, clock, greeted
 from bench.role import Role
-from bench.stage import Part, Stage
+from bench.stage import Part, Stage, Way
 
 TITLE = "1 MiB messages from host to host"
 UNIT = "MiB/s"
@@ -20,23 +20,28 @@ SIZE = 1 << 20
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    return [Case("nothing lost", (RTMW, "cyclonedds", ZENOH_TCP, ZENOH_SHM), {"seconds": 0.7 if quick else 1.5})]
+    return [
+        Case(
+            "nothing lost", (RTMW, "cyclonedds", ZENOH_TCP, ZENOH_SHM), {"size": SIZE, "seconds": 0.7 if quick else 1.5}
+        )
+    ]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options) for name in ("source", "sink")]
-    sent, (seen, rate) = stage.play("between_bulk", system, parts, nodes=system == RTMW)
+    sent, (seen, rate) = stage.play("between_bulk", system, parts, way=Way(has_nodes=system == RTMW))
     return {system: Figures(rate, note=f"{sent - seen} of {sent} lost" if sent > seen else "")}
 
 
 def source(role: Role) -> int:
     """How many were sent."""
-    send = peer(role.peer).sender(channel(role, listens=True, size=SIZE)).send
+    size = int(role.options["size"])
+    send = peer(role.peer).sender(channel(role, listens=True, size=size)).send
     role.tell("open")
     while role.hear() != "found":
-        send(body(HELLO, SIZE))
+        send(body(HELLO, size))
         role.tell("hello")
-    sent, message, end = 0, body(FLOW, SIZE), clock() + int(role.options["seconds"] * 1e9)
+    sent, message, end = 0, body(FLOW, size), clock() + int(role.options["seconds"] * 1e9)
     while clock() < end:
         send(message)
         sent += 1
@@ -47,7 +52,8 @@ def source(role: Role) -> int:
 def sink(role: Role) -> tuple[int, float]:
     """How many arrived, and MiB/s."""
     role.hear()
-    receiver = peer(role.peer).receiver(channel(role, listens=False, size=SIZE))
+    size = int(role.options["size"])
+    receiver = peer(role.peer).receiver(channel(role, listens=False, size=size))
     greeted(role, receiver.take)
     role.tell("found")
     marks: list[int] = []
@@ -57,4 +63,4 @@ def sink(role: Role) -> tuple[int, float]:
         marks.append(clock())
     role.tell("over")
     span = marks[-1] - marks[0] if marks else 0
-    return len(marks), (len(marks) - 1) * SIZE / 2**20 / span * 1e9 if span else 0.0
+    return len(marks), (len(marks) - 1) * size / 2**20 / span * 1e9 if span else 0.0

@@ -14,7 +14,7 @@ from statistics import median
 from bench.cases import RTMW, Case, Figures
 from bench.peers import ZENOH_SHM, ZENOH_TCP
 from bench.questions.one_way import sink, source
-from bench.stage import Part, Stage
+from bench.stage import Part, Stage, Way
 
 __all__ = ["TITLE", "UNIT", "cases", "measure", "sink", "source"]
 
@@ -29,7 +29,7 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options) for name in ("source", "sink")]
-    sent, (seen, rates) = stage.play("between_rate", system, parts, nodes=system == RTMW)
+    sent, (seen, rates) = stage.play("between_rate", system, parts, way=Way(has_nodes=system == RTMW))
     lost = sent - seen
     note = f"{100 * lost / sent:.1f} % lost" if lost else ""
     return {system: Figures(median(rates) if rates else 0.0, note=note)}

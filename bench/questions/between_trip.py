@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bench.cases import RTMW, Case, Figures
 from bench.peers import ZENOH_SHM, ZENOH_TCP
 from bench.pingpong import far, near
-from bench.stage import Part, Stage
+from bench.stage import Part, Stage, Way
 
 __all__ = ["TITLE", "UNIT", "cases", "far", "measure", "near"]
 
@@ -30,5 +30,5 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options) for name in ("near", "far")]
-    result = stage.play("between_trip", system, parts, nodes=system == RTMW)[0]
+    result = stage.play("between_trip", system, parts, way=Way(has_nodes=system == RTMW))[0]
     return {system: Figures(result["p50"], result)}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.cable import NoCable, cable
 from bench.cases import MSGSPEC, RTMW, Case
 from bench.domain import NUMBERS, domain
 from bench.peers import TRANSPORTS, ZENOH_TCP
@@ -45,8 +46,23 @@ def test_every_figure_that_a_target_needs_is_measured(quick: bool) -> None:
 
 
 def test_between_hosts_no_target_is_held_against_a_way_within_one() -> None:
-    held = {key[2] for target in TARGETS for key in target.over if key[0].startswith("between_")}
+    held = {key[2] for target in TARGETS for key in target.over if key[0].startswith(("between_", "cable_"))}
     assert held & set(TRANSPORTS) == {ZENOH_TCP}
+
+
+def test_over_a_cable_messages_of_each_host_go_through_its_own_network() -> None:
+    try:
+        with cable() as places:
+            ips = [[*place.enter, "ip", "-br", "addr"] for place in places]
+            shown = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in ips]
+    except NoCable as error:
+        pytest.skip(str(error))
+    for place, addresses in zip(places, shown, strict=True):
+        assert f"{place.address}/24" in addresses
+    short = Case("64 B", (RTMW,), {"size": 64, "seconds": 0.1})
+    figures = question("cable_rate").measure(Stage("8M"), RTMW, short)[RTMW]
+    assert figures.value > 0
+    assert "lost" not in figures.note
 
 
 def test_a_publish_and_a_take_within_one_process_are_timed_by_the_pair() -> None:
