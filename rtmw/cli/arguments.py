@@ -25,7 +25,7 @@ from rtmw.cli import (
     record_arguments,
     recording_arguments,
     replay_arguments,
-    report,
+    report_arguments,
     top,
     topic,
     trace,
@@ -221,7 +221,7 @@ def _add_recordings(commands: Commands) -> None:
     parser = _add(commands, "replay", replay_arguments.run, "publish what recordings hold, each message at its time")
     replay_arguments.add_arguments(parser)
     recording_arguments.add_commands(commands)
-    report.add_command(commands)
+    report_arguments.add_command(commands)
 
 
 def _add_upkeep(commands: Commands) -> None:

@@ -1,4 +1,4 @@
-"""`rtmw report`: one page of HTML about recordings."""
+"""`rtmw report`: one page of HTML about recordings, by this process or by Spark."""
 
 from __future__ import annotations
 
@@ -6,65 +6,102 @@ import argparse
 import logging
 import signal
 import sys
+import time
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.quantities import argument
+from rtmw.cli.show import show_json
+from rtmw.errors import NotInstalled
+from rtmw.recording.report.build import facts_of, look_into, write
+from rtmw.recording.report.verdict import CHECKS, Check, Level, worst
+from rtmw.spark.driver import require_pyspark
 from rtmw.spark.folders import own_folder
-from rtmw.units import some_seconds
+from rtmw.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rtmw.recording.report.contents import Contents
+
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _at_least_a_millisecond(text: str) -> float:
-    seconds = some_seconds(text)
-    if seconds < 0.001:
-        raise ValueError(f"{text!r} is shorter than a millisecond")
-    return seconds
+LEVELS: Final = {"warn": Level.WARN, "fail": Level.FAIL}
+
+LARGE: Final = 20_000_000
+"""Messages from which on Spark computes a report, if it is installed: this process would need a gigabyte."""
 
 
-_every: Final = argument(_at_least_a_millisecond)
+def report(arguments: argparse.Namespace) -> int:
+    """Status 1 if the verdict is what --fail-on names."""
+    unknown = [what for what in arguments.fail_on if what not in (*LEVELS, *CHECKS)]
+    if unknown:
+        raise CommandError(f"--fail-on {unknown[0]} is none of {', '.join((*LEVELS, *CHECKS))}")
+    try:
+        checks = _report(arguments)
+    except OSError as error:
+        told = str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
+        raise CommandError(told) from None
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    if arguments.json:
+        found = [{"check": check.name, "level": str(check.level), "reason": check.reason} for check in checks]
+        show_json({"path": arguments.output, "verdict": str(worst(checks)), "checks": found})
+    else:
+        _say(arguments.output, checks)
+    return int(any(_is_bad(checks, what) for what in arguments.fail_on))
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="write a page about recordings: rates, latency, gaps; needs Spark",
-        description="Write one HTML page about recordings, computed by Spark: rates, gaps, latency, and what is known "
-        "about the messages of rivers and airports.",
-    )
-    parser.set_defaults(run=_run)
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders of them, or patterns")
-    parser.add_argument("-o", "--output", default="report.html", metavar="FILE", help="default: report.html")
-    parser.add_argument("--every", type=_every, metavar="SECONDS", help="of a point in the plots")
-    parser.add_argument("--deadline", type=_every, metavar="SECONDS", help="also count what came later than this")
+def _is_bad(checks: Sequence[Check], what: str) -> bool:
+    """Is it what `--fail-on` names?"""
+    if what in LEVELS:
+        return worst(checks) >= LEVELS[what]
+    return any(check.name == what and check.level > Level.PASS for check in checks)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    from rtmw.spark.report import report  # Spark is only needed here
+def _say(output: str, checks: Sequence[Check]) -> None:
+    print(f"{output}: {worst(checks)}")
+    for check in checks:
+        if check.level > Level.PASS:
+            print(f"  {check.level}  {check.name}: {check.reason}")
 
-    with warnings.catch_warnings(), _spark_ends_at_once() as begin:
+
+def _report(arguments: argparse.Namespace) -> tuple[Check, ...]:
+    begin = time.monotonic()
+    contents = look_into(arguments.paths, arguments.output)
+    asked = {"every": arguments.every, "deadline": arguments.deadline}
+    if not _wants_spark(arguments, contents):
+        facts = facts_of(contents, **asked)
+        return write(facts, arguments.output, time.monotonic() - begin)
+    from rtmw.spark.report import fields_in, measure_in  # Spark is only needed here
+
+    with warnings.catch_warnings(), _spark_ends_at_once(arguments.master) as session:
         warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the newest pandas
-        try:
-            path = report(
-                arguments.paths, arguments.output, spark=begin, every=arguments.every, deadline=arguments.deadline
-            )
-        except OSError as error:
-            told = str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
-            raise CommandError(told) from None
-    print(path)
-    return 0
+        facts = facts_of(contents, **asked, measure=measure_in(session))
+        return write(facts, arguments.output, time.monotonic() - begin, [fields_in(session())])
+
+
+def _wants_spark(arguments: argparse.Namespace, contents: Contents) -> bool:
+    """Where it is not installed, a large recording is read by this process."""
+    if arguments.spark or arguments.master:
+        require_pyspark()
+        return True
+    if contents.run.messages < LARGE:
+        return False
+    try:
+        require_pyspark()
+        find_java()
+    except NotInstalled:
+        return False
+    return True
 
 
 @contextmanager
-def _spark_ends_at_once() -> Generator[Callable[[], SparkSession]]:
+def _spark_ends_at_once(master: str | None) -> Generator[Callable[[], SparkSession]]:
     """A function that begins Spark. A signal that ends the command kills Spark's processes first.
 
     Spark installs a handler of its own for Ctrl-C, which talks to the JVM in the middle of another call and prints what
@@ -88,7 +125,7 @@ def _spark_ends_at_once() -> Generator[Callable[[], SparkSession]]:
     with own_folder("rtmw-report-") as folder:
         try:
             listen()
-            yield lambda: _session(str(folder), listen)
+            yield lambda: _session(master, str(folder), listen)
         except Exception:
             if came:  # py4j met it and made something else of it
                 _raise(came[0])
@@ -99,11 +136,11 @@ def _spark_ends_at_once() -> Generator[Callable[[], SparkSession]]:
                 signal.signal(number, handler)
 
 
-def _session(folder: str, listen: Callable[[], None]) -> SparkSession:
+def _session(master: str | None, folder: str, listen: Callable[[], None]) -> SparkSession:
     import rtmw.spark
 
     java: dict[str, Any] = {"spark.local.dir": folder, "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}"}
-    session = rtmw.spark.session(name="rtmw report", **java)
+    session = rtmw.spark.session(master, name="rtmw report", **java)
     listen()
     return session
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rtmw.cli.values import to_plain
 from rtmw.strict_json import as_json
+from rtmw.units import counted as counted
+from rtmw.units import duration as duration
+from rtmw.units import size as size
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -178,36 +181,3 @@ def text(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
     return str(cell)
-
-
-def size(number: float) -> str:
-    """A number of bytes with its unit: 1.5 MiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(number) < 1024 or unit == "GiB":
-            break
-        number /= 1024
-    return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
-
-
-def counted(number: int, noun: str) -> str:
-    """So many of these: 1 topic, 2 topics, 2 processes."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
-
-
-def duration(seconds: float | None) -> str | None:
-    """A time with three figures and its unit: 1.25 µs; from a quarter of an hour on as 2 h 46 min. None for none."""
-    if seconds is None:
-        return None
-    for unit, factor in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
-        if seconds * factor < 999.5:
-            return f"{seconds * factor:.3g} {unit}"
-    if seconds < 999.5:
-        return f"{seconds:.3g} s"
-    if seconds < 3600:
-        return _in_two(seconds, "min", 60, "s")
-    return _in_two(seconds / 60, "h", 60, "min") if seconds < 48 * 3600 else _in_two(seconds / 3600, "d", 24, "h")
-
-
-def _in_two(number: float, large: str, each: int, small: str) -> str:
-    whole, rest = divmod(round(number), each)
-    return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"

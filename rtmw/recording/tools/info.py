@@ -92,7 +92,7 @@ class RecordingInfo(_Totals):
 def info(path: Path) -> RecordingInfo:
     """Raises RecordingError, OSError."""
     with Recording(path) as recording:
-        about = _recorder(recording)
+        about = recorder_of(recording)
         missing, unknown = _missing(recording, about)
         return RecordingInfo(
             path,
@@ -161,7 +161,7 @@ def _summed(parts: Sequence[TopicInfo], seconds: float) -> TopicInfo:
     return TopicInfo(first.topic, first.type, messages, rate, dict(missing), problem)
 
 
-def _recorder(recording: Recording) -> dict[str, str]:
+def recorder_of(recording: Recording) -> dict[str, str]:
     """What the recorder said of itself at the end; nothing where it could not."""
     for name, values in reversed(recording.metadata):
         if name == "rtmw.recorder":

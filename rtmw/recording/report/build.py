@@ -1,0 +1,70 @@
+"""Recordings to a report, from the paths to the page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from rtmw.recording.paths import Source, find_recordings
+from rtmw.recording.report.contents import Contents, contents_of
+from rtmw.recording.report.facts import Facts, Measure, measured_here
+from rtmw.recording.report.grid import grid_of
+from rtmw.recording.report.page import Page
+from rtmw.recording.report.sections import OF_MESSAGES, SECTIONS, subtitle
+from rtmw.recording.report.verdict import Check, verdict
+
+More = Callable[[Page, Facts], None]
+"""Writes further sections."""
+
+_NAMED: Final = 20
+
+
+def facts_of(
+    contents: Contents, *, every: float | None = None, deadline: float | None = None, measure: Measure = measured_here
+) -> Facts:
+    """All that is known of recordings. `every`: seconds of an interval of the plots, None: about a hundred in all.
+    `deadline`: seconds after a message until the next one. `measure`: who reads the messages.
+
+    Errors: ValueError for intervals that are too short, OSError, and those of `measure`.
+    """
+    grid = grid_of(contents.since_ns, contents.until_ns, every, deadline)
+    topics, damage = measure(contents, grid)
+    return Facts(contents, grid, topics, damage)
+
+
+def look_into(source: Source, output: str | Path) -> Contents:
+    """What the indexes of recordings say; looks first whether the page has a place.
+
+    Errors: FileNotFoundError, RecordingError where nothing can be read.
+    """
+    path = Path(output)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
+    return contents_of(find_recordings(source))
+
+
+def write(facts: Facts, output: str | Path, took: float, more: Sequence[More] = ()) -> tuple[Check, ...]:
+    """Writes the page, and gives its checks, the worst first. `took`: seconds that the footer tells."""
+    checks = verdict(facts)
+    page = Page("Report", subtitle(facts))
+    page.verdict(checks)
+    for section in (*SECTIONS, *more):
+        if facts.topics or section not in OF_MESSAGES:
+            section(page, facts)
+    paths = [str(file.info.path) for file in facts.contents.files]
+    others = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    Path(output).write_text(
+        page.html(f"Made by rtmw report in {took:.1f} s, from {', '.join(paths[:_NAMED])}{others}"), encoding="utf-8"
+    )
+    return checks
+
+
+def report(
+    source: Source, output: str | Path, *, every: float | None = None, deadline: float | None = None
+) -> tuple[Check, ...]:
+    """Write one HTML page about recordings; its checks, the worst first. Errors: as `look_into` and `facts_of`."""
+    begin = time.monotonic()
+    facts = facts_of(look_into(source, output), every=every, deadline=deadline)
+    return write(facts, output, time.monotonic() - begin)
