@@ -181,7 +181,8 @@ static void check_endpoints(struct look *look)
         bool publisher = i < r->header->publishers;
         uint32_t slot = publisher ? i : i - r->header->publishers;
         uint64_t word = load_seq(publisher ? &r->publisher_words[slot] : &r->subscriber_words[slot]);
-        if (slot_state_of(word) != SLOT_FREE && !is_present(r, slot_owner(word)))
+        bool is_nobodys = slot_state_of(word) == SLOT_FREE || (!publisher && slot_is_parked(word));
+        if (!is_nobodys && !is_present(r, slot_owner(word)))
             COMPLAIN(look, "%s %u belongs to participant %u, which is not there",
                      publisher ? "publisher" : "subscriber", slot, slot_owner(word));
     }

@@ -22,7 +22,8 @@
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
  *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: life.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
- *                      of topics, types and endpoints; types stay for as long as the region
+ *                      of topics, types and endpoints; types stay for as long as the region. A subscriber that is ACTIVE
+ *                      with owner NOBODY is parked: parked.c
  *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
@@ -43,7 +44,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 6u
+#define RTMW_LAYOUT_VERSION 7u
 
 enum {
     LINE = 64,
@@ -114,6 +115,10 @@ static inline uint64_t slot_generation(uint64_t word) { return word >> 28; }
 static inline uint32_t slot_topic(uint64_t word) { return (uint32_t)(word >> 12) & 0xFFFF; }
 static inline uint32_t slot_owner(uint64_t word) { return (uint32_t)(word >> 4) & 255; }
 static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_state)(word & 15); }
+static inline bool slot_is_parked(uint64_t word) /* of a subscriber */
+{
+    return slot_state_of(word) == SLOT_ACTIVE && slot_owner(word) == NOBODY;
+}
 /* Of a topic or type: others may find it. RETIRING: unless somebody uses it, its slot is given back. */
 static inline bool slot_is_there(uint64_t word)
 {
@@ -276,10 +281,11 @@ struct publisher_block {
 struct subscriber_block {
     uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
     uint32_t type, depth, history;
-    uint8_t reliability, exact, pad0[2]; /* exact: 1 is matched with publishers of this reliability alone */
+    uint8_t reliability, exact; /* exact: 1 is matched with publishers of this reliability alone */
+    uint16_t parked_key;        /* which subscription may take its place: see parked.c. The owner, before it parks */
     uint64_t opened_ns;                  /* CLOCK_MONOTONIC. The owner, before ACTIVE */
     uint64_t missed_afar; /* messages for it that were lost between hosts: publishers, by fetch_add; the owner: 0 */
-    uint8_t pad1[8];
+    uint64_t parked_until_ns; /* CLOCK_MONOTONIC; while it is parked. The owner, before it parks */
     uint64_t cursor[BANDS]; /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types;  /* the owner only: messages of types it does not take */
@@ -385,7 +391,8 @@ RTMW_PIN(offsetof(struct topic, name) == 128);
 RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
 RTMW_PIN(offsetof(struct publisher_block, lifetime_ns) == 24);
 RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
-RTMW_PIN(offsetof(struct subscriber_block, opened_ns) == 40);
+RTMW_PIN(offsetof(struct subscriber_block, parked_key) == 38 && offsetof(struct subscriber_block, opened_ns) == 40);
+RTMW_PIN(offsetof(struct subscriber_block, parked_until_ns) == 56);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
 RTMW_PIN(offsetof(struct subscriber_block, taken) == 216 && offsetof(struct subscriber_block, accepted_ns) == 248);

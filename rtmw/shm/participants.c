@@ -211,6 +211,7 @@ uint32_t sweep_the_dead(struct rtmw_region *r)
     uint32_t swept = 0;
     r->swept_ns = monotonic_ns();
     if (is_swept(r)) return 0; /* the bit that it would set is another's */
+    parked_sweep(r);
     for (uint32_t slot = 0; slot < PARTICIPANTS; slot++) {
         struct participant *p = &r->participants[slot];
         uint64_t word = load_seq(&p->word);

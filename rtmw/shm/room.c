@@ -158,6 +158,7 @@ static void expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory, stru
     uint64_t word = load_seq(&r->subscriber_words[slot]);
     uint32_t topic = slot_topic(word);
     if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) return;
+    if (slot_is_parked(word) && parked_end(r, slot, word)) return;
     if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) return;
     if (load_relaxed(&r->subscribers[slot].lease_ns)) watch(r, topic, slot);
     ask(r, slot_owner(word), owners);

@@ -222,12 +222,21 @@ RTMW_API int rtmw_subscriber_open(rtmw_region *, const char *topic, const rtmw_t
                                   rtmw_subscriber **);
 /* Messages that it took stay valid until they are released. */
 RTMW_API void rtmw_subscriber_close(rtmw_subscriber *);
+/* For a RELIABLE subscriber whose program is about to be started again: the handle is closed, and its place in the queues
+ * stays, for `for_ns` at most. Publishers wait for it as for one that stands still, and nothing it has not taken is evicted.
+ * false: it was closed and nothing stays, for it is not RELIABLE, had lapsed, or `for_ns` is 0. */
+RTMW_API bool rtmw_subscriber_park(rtmw_subscriber *, uint16_t key, uint64_t for_ns);
+/* Go on where a subscriber of the same topic, type and reliability was parked with the same key. To be called before the first
+ * take. false: there is none, or no longer. */
+RTMW_API bool rtmw_subscriber_resume(rtmw_subscriber *, uint16_t key);
 /* All waits and takes, under way and to come, end with RTMW_CLOSED. Idempotent. For who closes it when its threads are out. */
 RTMW_API int rtmw_subscriber_shut(rtmw_subscriber *);
 /* From the next message on, other limits. */
 RTMW_API void rtmw_subscriber_adjust(rtmw_subscriber *, uint32_t depth, uint64_t min_interval_ns);
 /* I cannot take just now, and have not stopped: the lease begins anew. */
 RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
+/* The number (rtmw_message) of the last message of a priority that it has come to, whether it took that or not. */
+RTMW_API uint32_t rtmw_subscriber_number(rtmw_subscriber *, uint8_t priority);
 /* As of its last take: what has gone from the queues since then is counted by the next one. */
 RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);
 /* RTMW_OK with a message, RTMW_EMPTY, RTMW_LAPSED (once for each time the lease ran out), or RTMW_AGAIN: the call has passed

@@ -16,7 +16,7 @@ uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint
             *slot = i;
             return mine;
         }
-        if (attempt == 0 && !sweep_the_dead(r)) break;
+        if (attempt == 0 && !parked_sweep(r) && !sweep_the_dead(r)) break;
     }
     return 0;
 }

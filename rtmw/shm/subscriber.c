@@ -136,12 +136,14 @@ static int start_in_past(rtmw_subscriber *s)
 }
 
 /* Field by field, for a publisher may still be looking at the last owner of the slot: it sees that the word has changed. */
-static void fill_block(rtmw_subscriber *s)
+void subscriber_fill(rtmw_subscriber *s)
 {
     struct subscriber_block *block = s->block;
     clear_counters(block);
     store_relaxed(&block->accepted_ns, 0);
     store_relaxed(&block->opened_ns, monotonic_ns());
+    store_relaxed(&block->parked_key, (uint16_t)0);
+    store_relaxed(&block->parked_until_ns, 0);
     store_relaxed(&block->armed, 0u);
     store_relaxed(&block->own_socket, 0u);
     store_relaxed(&block->type, s->type);
@@ -155,7 +157,7 @@ static void fill_block(rtmw_subscriber *s)
     if (s->histogram) histogram_clear(s->histogram);
 }
 
-static void give_back(rtmw_subscriber *s)
+void subscriber_give_back(rtmw_subscriber *s)
 {
     struct rtmw_region *r = s->region;
     slot_free(&r->subscriber_words[s->slot], load_seq(&r->subscriber_words[s->slot]));
@@ -184,11 +186,11 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     s->word = claimed.word;
     s->block = &r->subscribers[s->slot];
     s->histogram = s->slot < r->header->histograms ? &r->histograms[s->slot] : NULL;
-    fill_block(s);
+    subscriber_fill(s);
     for (uint32_t band = 0; band < BANDS; band++)
         if (!start_at_tail(s, band)) code = RTMW_DAMAGED;
     if (s->qos.history && code == RTMW_OK) code = start_in_past(s);
-    if (code != RTMW_OK) return give_back(s), code;
+    if (code != RTMW_OK) return subscriber_give_back(s), code;
     s->word = (s->word & ~UINT64_C(15)) | SLOT_ACTIVE;
     topic_subscribed(r, s->topic_index, s->slot);
     store_seq(&r->subscriber_words[s->slot], s->word);
@@ -254,7 +256,7 @@ void rtmw_subscriber_close(rtmw_subscriber *s)
     pollable_close(s);
     if (!is_forked(r) && !is_swept(r)) {
         lock_take(&r->lock);
-        give_back(s);
+        subscriber_give_back(s);
         lock_give(&r->lock);
         wake_publishers(s->topic);
     }
@@ -277,6 +279,11 @@ void rtmw_subscriber_adjust(rtmw_subscriber *s, uint32_t depth, uint64_t min_int
 void rtmw_subscriber_alive(rtmw_subscriber *s)
 {
     if (load_relaxed(&s->block->stall)) store_seq(&s->block->stall, 0);
+}
+
+uint32_t rtmw_subscriber_number(rtmw_subscriber *s, uint8_t priority)
+{
+    return priority < BANDS ? load_relaxed(&s->block->taken[priority]) : 0;
 }
 
 void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counters)

@@ -282,7 +282,8 @@ struct subscriber_block *next_subscriber(struct rtmw_region *r, uint32_t topic, 
         if (!(subscribed & (UINT64_C(1) << part))) *slot = end;
         for (; *slot < end; ++*slot) {
             uint64_t word = load_seq(&r->subscriber_words[*slot]);
-            if (slot_state_of(word) == SLOT_ACTIVE && slot_topic(word) == topic) return &r->subscribers[*slot];
+            if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != topic) continue;
+            if (slot_owner(word) != NOBODY || !parked_is_over(r, *slot, word)) return &r->subscribers[*slot];
         }
     }
     return NULL;

@@ -44,10 +44,21 @@ static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool ex
 {
     return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
 }
-/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. */
+/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. A parked one whose time is over is none. */
 struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
 void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
 /* What a publisher published stays counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
+
+
+/* parked.c: subscriptions without a process, for a bounded time */
+bool parked_is_over(struct rtmw_region *, uint32_t slot, uint64_t word); /* of a slot that was read as parked before */
+/* Frees the slot if its time is over and it still has this word. Lock held */
+bool parked_end(struct rtmw_region *, uint32_t slot, uint64_t word);
+uint32_t parked_sweep(struct rtmw_region *); /* all of them; how many were freed. Lock held */
+
+/* subscriber.c, for parked.c. Lock held */
+void subscriber_fill(rtmw_subscriber *); /* its block, anew */
+void subscriber_give_back(rtmw_subscriber *);
 
 #endif

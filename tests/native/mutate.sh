@@ -219,5 +219,11 @@ mutant "a traversal goes on though a subscriber accepted what was not foretold" 
     's/^        if \(reader->began\[i\] != now->began\[i\]\) return false;$/        (void)i;/' "within: empty, empty ‖ append" "$@"
 mutant "a message does not stand behind its predecessor" queue \
     's/load_acquire\(&last->count\[0\]\) \+ \(offer == 0\)/(offer == 0)/' "append, evict" "$@"
+mutant "the time of a parked subscription is read without a look at its word" parked \
+    's/ && load_seq\(&r->subscriber_words\[slot\]\) == word;/;/' "evict ‖ resume" "$@"
+mutant "who resumes leaves the generation as it is" parked \
+    's/slot_generation\(word\) \+ 1, s->topic_index, r->me/slot_generation(word), s->topic_index, r->me/' "sweep ‖ resume" "$@"
+mutant "who resumes begins behind what it had not come to" parked \
+    's/^    if \(sequence >= s->sequence\[band\]\) return;$/    return;/' "evict ‖ resume" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

@@ -87,6 +87,10 @@ def test_slips_of_a_c_program_are_refused_and_nobody_else_notices(built: Path) -
     assert run(str(built / "plain" / "slips")).startswith("every slip was refused")
 
 
+def test_a_parked_subscription_keeps_what_comes_for_the_next_process_and_for_no_longer_than_it_may(built: Path) -> None:
+    assert run(str(built / "plain" / "parked")).startswith("each parked subscription went on or ended")
+
+
 def test_no_call_does_more_work_where_there_are_more_topics_or_messages(built: Path) -> None:
     assert run(str(built / "plain" / "bounded")).startswith("no call did more")
 
