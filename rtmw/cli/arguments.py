@@ -199,6 +199,8 @@ def _add_node(commands: Commands) -> None:
     help = "bytes a second of each topic that fits, such as 'camera/*=2M'"
     parser.add_argument("--topic-rates", nargs="+", metavar="PATTERN=RATE", help=help)
     parser.add_argument("--lease", type=seconds, metavar="SECONDS", help="silence after which a peer is gone (10)")
+    help = "how long RELIABLE topics wait for the next node when this one was stopped (5)"
+    parser.add_argument("--handover", type=float, metavar="SECONDS", help=help)
     parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
     parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics, and /health")
     parser.add_argument(

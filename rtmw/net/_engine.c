@@ -75,6 +75,15 @@ static PyObject *Engine_finish(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Engine_leave(PyObject *self, PyObject *unused)
+{
+    struct engine *core = open_engine(self);
+    (void)unused;
+    if (!core) return NULL;
+    store_relaxed(&core->leaves_all, 1u);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Engine_pace(PyObject *self, PyObject *given)
 {
     struct engine *core = open_engine(self);
@@ -192,6 +201,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
                                        {"finish", Engine_finish, METH_NOARGS, NULL},
+                                       {"leave", Engine_leave, METH_NOARGS, NULL},
                                        {"clocks", Engine_clocks, METH_O, NULL},
                                        {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},

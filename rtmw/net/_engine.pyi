@@ -91,6 +91,10 @@ class Engine:
     def finish(self) -> None:
         """Of each topic and priority, take no more than what is published by now, and one message."""
 
+    def leave(self) -> None:
+        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). What they have taken is sent
+        also to nodes that asked for a pause, for it is little, and would be lost."""
+
     def pace(self, descriptor: int, /) -> bool:
         """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).
         False: no more of them are looked at."""
@@ -140,6 +144,10 @@ class Route:
 
     def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
         """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
+
+    def park(self, for_ns: int, /) -> None:
+        """Outbound, RELIABLE: what it has not taken when it stops is kept for the next node, for so long at most.
+        Publishers wait for that node meanwhile. 0: not."""
 
     def stop(self) -> None:
         """Outbound: send nothing more. The counters, which change no more, can be read until it is closed."""

@@ -62,6 +62,9 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->min_interval_ns = min_interval_ns;
     out->writer = writer;
     out->sent = sent;
+    out->history = history;
+    out->key = (uint16_t)(2 * core->wire_domain + (is_plain ? 1 : 0)); /* of one topic, two nodes may carry a lane each */
+    if (out->reliable) rtmw_subscriber_resume(out->subscriber, out->key);
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = outbound_open(out);
@@ -234,6 +237,15 @@ static PyObject *Route_want_old(PyObject *object, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_park(PyObject *object, PyObject *given)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    unsigned long long for_ns = PyLong_AsUnsignedLongLong(given);
+    if (PyErr_Occurred()) return NULL;
+    if (o) outbound_park(o, for_ns);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Route_stop(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
@@ -284,6 +296,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"pack", Route_pack, METH_VARARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
                                       {"limit", Route_limit, METH_O, NULL},
+                                      {"park", Route_park, METH_O, NULL},
                                       {"stop", Route_stop, METH_NOARGS, NULL},
                                       {"known", Route_known, METH_NOARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},

@@ -81,8 +81,9 @@ class Bridge:
             route.tell_missed()
 
     def close(self) -> None:
+        """What is published from now on is kept for the next node, for `handover` at most."""
         for out in [*self.outgoing]:
-            self._try(out[0], "closed", self._end_outgoing, out)
+            self._try(out[0], "closed", self._end_outgoing, out, int(self.settings.handover * 1e9))
         for into in [*self.incoming]:
             self._try(into[0], "closed", self._end_incoming, into)
         self._lookup.close()
@@ -163,8 +164,8 @@ class Bridge:
             origin(self._domain),
         )  # fmt: skip
 
-    def _end_outgoing(self, key: OutKey) -> None:
-        self._count("out", key[0], self.outgoing.pop(key).close())
+    def _end_outgoing(self, key: OutKey, park_ns: int = 0) -> None:
+        self._count("out", key[0], self.outgoing.pop(key).close(park_ns))
 
     # ---- in ----
 

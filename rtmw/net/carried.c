@@ -6,16 +6,21 @@
  * The table lies in a file in shared memory, which is named after the region and goes with it. A route writes its entry
  * as it sends or publishes. A node that follows finds it:
  *
- *   outbound  The first message of a band that a route takes has a number. What lies between it and number[], no node has
- *             sent. The sequence of its sample leaves as much out, and goes on where that of the last node ended.
+ *   outbound  A route's subscriber begins behind a message with a number, in each band. What lies between number[] and
+ *             that one, no node has sent. The sequence of the first sample leaves as much out, and goes on where that of the
+ *             last node ended. What the bus could not keep since then, the subscriber has counted as missed.
  *   inbound   The first sample of a DDS writer has a sequence. What lies between it and `sequence`, nobody has brought.
  *
- * The gap is counted as lost, and each RELIABLE subscriber that was open when the last sample came counts it as missed.
- * What expired on the bus while no node lived is in the gap, too. A node that is killed between writing a sample and its
- * entry leaves a gap of at most BURST messages more than there was.
+ * The gap is counted as lost if anybody here would have got it, and each RELIABLE subscriber that was open when the last
+ * sample came counts it as missed. What expired on the bus while no node lived is in the gap, too. A node that is killed
+ * between writing a sample and its entry leaves a gap of at most BURST messages more than there was.
+ *
+ * A node that ends in order leaves no gap: its subscribers are parked (rtmw_subscriber_park), and those of the next node
+ * begin where they ended.
  *
  * An entry is found by its key in the WINDOW places from that of its hash. Where all are taken, the one that was used
- * longest ago gives way, and of its lane no gap is told.
+ * longest ago gives way, and of its lane no gap is told. Who takes a place makes its key UNSET first: who dies there leaves
+ * no key beside the words of another lane.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +29,23 @@
 
 #include "engine.h"
 
-enum { WINDOW = 16 };
+enum { WINDOW = 16, UNSET = 2 }; /* keys are odd */
+
+/* A full /dev/shm is an error here, and no SIGBUS later. posix_fallocate gives up for any signal. */
+static int allocate(int fd, off_t size)
+{
+    int failed;
+    do failed = posix_fallocate(fd, 0, size);
+    while (failed == EINTR);
+    return failed;
+}
 
 bool carried_open(struct engine *e, const char *path)
 {
     size_t size = CARRIED * sizeof *e->carried;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return false;
-    int failed = posix_fallocate(fd, 0, (off_t)size); /* a full /dev/shm is an error here, and no SIGBUS later */
+    int failed = allocate(fd, (off_t)size);
     void *at = failed ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (!failed && at == MAP_FAILED) failed = errno;
     close(fd);
@@ -50,10 +64,11 @@ static uint64_t mix(uint64_t hash, uint64_t with) { return (hash ^ with) * UINT6
 
 static bool take_place(struct carried *c, uint64_t before, uint64_t key)
 {
-    if (!cas64(&c->key, before, key)) return false;
+    if (!cas64(&c->key, before, UNSET)) return false;
     store_relaxed(&c->sequence, 0);
     store_relaxed(&c->at_ns, now_monotonic_ns());
     store_relaxed(&c->bands, 0u);
+    store_release(&c->key, key);
     return true;
 }
 
@@ -78,35 +93,65 @@ struct carried *carried_at(const struct carried_place *place)
 
 /* ---- outbound ---- */
 
+/* What no node has sent of a band before this route's subscriber begins. The table learns of a band that it does not have
+ * yet; but where the subscriber begins in the past, not before a message of the band has left. */
+static uint32_t gap_of(struct outbound *o, struct carried *c, uint32_t band)
+{
+    uint32_t begins = rtmw_subscriber_number(o->subscriber, (uint8_t)band);
+    int32_t further = (int32_t)(begins - load_relaxed(&c->number[band]));
+    if (load_relaxed(&c->bands) & (1u << band)) return further > 0 ? (uint32_t)further : 0;
+    if (o->history) return 0;
+    store_relaxed(&c->number[band], begins);
+    store_release(&c->bands, load_relaxed(&c->bands) | 1u << band);
+    return 0;
+}
+
 void carried_begin(struct outbound *o)
 {
     if (!o->reliable || o->is_plain) return;
     o->resumes = o->sent == 0;
     o->carried = carried_find(o->engine, o->topic, 0);
-    const struct carried *c = carried_at(&o->carried);
-    if (c && load_relaxed(&c->sequence) > o->sent) o->ahead = load_relaxed(&c->sequence) - o->sent;
+    struct carried *c = carried_at(&o->carried);
+    if (!c) return;
+    if (load_relaxed(&c->sequence) > o->sent) o->ahead = load_relaxed(&c->sequence) - o->sent;
+    for (uint32_t band = 0; band < BANDS; band++) o->ahead += gap_of(o, c, band);
 }
 
 /* What was published while no node lived is not old to those who read the lane before. */
-static void meet(struct outbound *o, const struct carried *c, rtmw_message *m)
+static void renew(const struct outbound *o, const struct carried *c, rtmw_message *m)
 {
-    uint32_t bit = 1u << m->priority;
-    if (!(load_relaxed(&c->bands) & bit)) return;
     int32_t further = (int32_t)(m->number - load_relaxed(&c->number[m->priority]));
-    if (further > 0 && o->resumes) m->is_old = false;
-    if (further > 1 && !(o->met & bit)) o->ahead += (uint32_t)further - 1;
+    if (o->resumes && (load_relaxed(&c->bands) & (1u << m->priority)) && further > 0) m->is_old = false;
+}
+
+static void count_missed(struct outbound *o)
+{
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(o->subscriber, &bus);
+    o->ahead += bus.missed - o->missed;
+    o->missed = bus.missed;
 }
 
 void carried_take(struct outbound *o, rtmw_message *m)
 {
-    rtmw_subscriber_counters bus;
     const struct carried *c = carried_at(&o->carried);
-    if (c) meet(o, c, m);
-    if (!o->reliable) return;
-    o->met |= 1u << m->priority;
-    rtmw_subscriber_count(o->subscriber, &bus);
-    o->ahead += bus.missed - o->missed;
-    o->missed = bus.missed;
+    if (c) renew(o, c, m);
+    if (o->reliable) count_missed(o);
+}
+
+/* What expired on the bus, or was thinned there, is to be missed by nobody. The sequence is written first: who dies in
+ * between has told more, not less. */
+void carried_reached(struct outbound *o)
+{
+    struct carried *c = carried_at(&o->carried);
+    if (!c) return;
+    count_missed(o);
+    if (load_relaxed(&c->sequence) != o->sent + o->ahead) carried_sent(o);
+    for (uint32_t band = 0; band < BANDS; band++) {
+        if (o->queue[band].count || !(load_relaxed(&c->bands) & (1u << band))) continue;
+        uint32_t number = rtmw_subscriber_number(o->subscriber, (uint8_t)band);
+        if ((int32_t)(number - load_relaxed(&c->number[band])) > 0) store_relaxed(&c->number[band], number);
+    }
 }
 
 void carried_pass(struct outbound *o, const rtmw_message *m)
@@ -138,21 +183,23 @@ static void count_lost(uint64_t *counter, uint64_t by)
 }
 
 /* What a node sent between its last sample and this one never came: DDS had less room for it, the link lost it, or a node
- * died with it. Subscribers know it before they get this one. */
-void carried_gap(struct inbound *i, const struct source *s, struct sample *sample, const struct trailer *trailer)
+ * died with it. Subscribers know it before they get this one. What was meant for nobody who is here is not lost. It is
+ * counted once, whatever becomes of this sample: also when that waits for room, and is dropped then. */
+void carried_gap(struct inbound *i, struct source *s, const struct trailer *trailer)
 {
-    uint64_t lost = s->is_node && !sample->is_counted ? sequence_gap(s, trailer) : 0;
-    sample->is_counted = true;
+    uint64_t lost = s->is_node ? sequence_gap(s, trailer) : 0;
     if (!lost) return;
-    count_lost(&i->lost, lost);
     const struct carried *carried = carried_at(&s->carried);
-    rtmw_publisher_lost(i->publisher, lost, carried ? load_relaxed(&carried->at_ns) : now_monotonic_ns());
+    uint64_t since = carried ? load_relaxed(&carried->at_ns) : now_monotonic_ns();
+    if (rtmw_publisher_lost(i->publisher, lost, since)) count_lost(&i->lost, lost);
+    s->passed = trailer->sequence - trailer_messages(trailer);
 }
 
-void carried_received(struct source *s)
+/* A sample that came before, by another writer of the lane, takes nothing back. */
+void carried_received(struct source *s, uint64_t sequence)
 {
     struct carried *c = carried_at(&s->carried);
-    if (!c) return;
-    store_relaxed(&c->sequence, s->sequence);
+    if (!c || sequence_is_repeated(load_relaxed(&c->sequence), sequence)) return;
+    store_relaxed(&c->sequence, sequence);
     store_relaxed(&c->at_ns, now_monotonic_ns());
 }

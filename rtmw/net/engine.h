@@ -86,6 +86,9 @@ struct outbound {
     uint64_t retry_ns;            /* not before; 0: not blocked */
     uint32_t taken;               /* messages in all queues */
     uint64_t taken_bytes;
+    uint32_t history;         /* messages from before it came that it asks the bus for */
+    uint16_t key;             /* of its subscriber, when that is parked */
+    uint64_t park_ns;         /* not 0: that is parked for so long when the route closes */
     uint32_t depth, adjusted; /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
     uint64_t min_interval_ns;
     uint32_t depth_now; /* it has, for messages of `weight` bytes. The sender only, as the weight */
@@ -98,7 +101,6 @@ struct outbound {
     struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
     uint64_t ahead;  /* messages that were lost before they were sent: a trailer's number counts them, too */
     uint64_t missed; /* those of them that the bus could not keep for this route */
-    uint32_t met;    /* bit a band of which it has taken something */
     bool resumes;    /* it is the first of its lane in this node: it goes on where another node ended */
 };
 
@@ -112,7 +114,7 @@ struct source {
     bool is_node;
     bool is_joined;    /* the reader that takes over has all that is still to come from it */
     uint64_t sequence; /* of the last sample from a node; of a plain writer: its source time. 0: none yet */
-    uint64_t passed;   /* of the last sample of a node that nobody wanted, before there was another one */
+    uint64_t passed;   /* the number up to which nothing more is to be counted as lost, if that is further; else 0 */
     uint64_t doubted;  /* of the last sample of a node that was refused for its number; 0: none since one was taken */
     uint64_t brought;  /* messages of a lane that keeps some */
     struct carried_place carried; /* how far its lane was carried, by whichever node */
@@ -129,7 +131,6 @@ struct sample {
     dds_sample_info_t info;
     uint32_t done;           /* messages of a pack that are on the bus already */
     bool is_whole, is_sound; /* its CRC is right; all of its payloads were looked at */
-    bool is_counted;         /* what was lost before it */
     uint64_t node;           /* the DDS participant that it is from, while it waits */
 };
 
@@ -208,7 +209,8 @@ struct engine {
     struct pacing pacing;
     uint64_t paced_ns; /* when it may be sent again, as far as the line is concerned; 0: at once */
     uint32_t unflushed_band;
-    uint64_t last_ns; /* CLOCK_REALTIME: what is published from then on is left to the next node; 0: never */
+    uint64_t last_ns;    /* CLOCK_REALTIME: what is published from then on is left to the next node; 0: never */
+    uint32_t leaves_all; /* 1: so is all that RELIABLE routes have not taken yet, for their subscribers are parked */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
@@ -235,6 +237,7 @@ void sender_forget(
 int outbound_open(struct outbound *);
 void outbound_stop(struct outbound *);  /* waits for the sender to let go of it: from then on it counts nothing more */
 void outbound_close(struct outbound *); /* stops it, too */
+void outbound_park(struct outbound *, uint64_t for_ns); /* when it closes, what it has not taken is kept for so long */
 bool outbound_is_delivered(struct outbound *);
 bool outbound_may_take(const struct outbound *);
 void outbound_gather(struct outbound *);
@@ -307,6 +310,8 @@ enum turn { TURN_NEXT, TURN_PAST, TURN_REFUSED };
 enum turn sequence_turn(struct source *, const struct trailer *);     /* may it be published? PAST: it was, already */
 uint64_t sequence_gap(const struct source *, const struct trailer *); /* how many were lost before it */
 void sequence_move(struct source *, const struct trailer *);          /* it is published */
+void sequence_pass(struct source *, const struct trailer *);          /* nobody here wants it */
+bool sequence_is_repeated(uint64_t last, uint64_t sequence);          /* is it no further than the last one? */
 
 /* carried.c */
 bool carried_open(struct engine *, const char *path); /* makes the file, if it is not there. false: errno says why */
@@ -317,9 +322,10 @@ void carried_begin(struct outbound *);                                          
 void carried_take(struct outbound *, rtmw_message *);       /* it is in its queue; these three: the sender only */
 void carried_pass(struct outbound *, const rtmw_message *); /* it has left, or nobody is to get it */
 void carried_sent(struct outbound *);                       /* `sent` or `ahead` has changed */
+void carried_reached(struct outbound *);                    /* the bus has nothing more for it: the sender, or at its end */
 /* Lock held, before it is published: counts what was lost before it, and tells who has missed it. */
-void carried_gap(struct inbound *, const struct source *, struct sample *, const struct trailer *);
-void carried_received(struct source *); /* route's lock held: its sequence has moved */
+void carried_gap(struct inbound *, struct source *, const struct trailer *);
+void carried_received(struct source *, uint64_t sequence); /* route's lock held: all up to this is published */
 
 /* dated.c */
 void dated_forget(struct engine *); /* no clock is known */

@@ -161,7 +161,7 @@ static bool open_single(const struct inbound *i, struct sample *sample, bool is_
 }
 
 /* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
-static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, uint8_t priority,
+static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
                          struct pack *pack)
 {
     struct packed entry;
@@ -169,21 +169,21 @@ static bool publish_pack(struct inbound *i, struct sample *sample, struct source
     for (uint32_t n = 0; pack_next(pack, &payload, &entry); n++) {
         struct arrived m = {payload, entry.size, NULL, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
         if (n < sample->done) continue;
-        if (!publish(i, s, priority, &m)) return false;
+        if (!publish(i, s, trailer->priority, &m)) return false;
         sample->done = n + 1;
+        carried_received(s, trailer->sequence - trailer_messages(trailer) + sample->done);
     }
     return true;
 }
 
 /* Is it to be published? It is not if others have brought it, nobody wants it, or its number cannot be. */
-static bool is_wanted(struct inbound *i, struct source *s, struct sample *sample, const struct trailer *trailer)
+static bool is_wanted(struct inbound *i, struct source *s, const struct trailer *trailer)
 {
     enum turn turn = s->is_node ? sequence_turn(s, trailer) : TURN_NEXT;
     if (turn == TURN_REFUSED) count_up(&i->implausible, 1);
-    if (turn == TURN_NEXT) carried_gap(i, s, sample, trailer);
+    if (turn == TURN_NEXT) carried_gap(i, s, trailer);
     bool wants_it = trailer->version != TRAILER_OLD || load_relaxed(&i->wants_old);
-    if (turn == TURN_NEXT && !wants_it)
-        s->passed = trailer->sequence; /* who reads is too late for it: nothing is lost */
+    if (turn == TURN_NEXT && !wants_it) sequence_pass(s, trailer); /* who reads is too late for it: nothing is lost */
     return turn == TURN_NEXT && wants_it;
 }
 
@@ -201,9 +201,9 @@ static bool publish_sample(struct inbound *i, struct sample *sample, struct sour
     if (is_pack ? !open_pack(i, sample, body, trailer.messages, &pack)
                 : !open_single(i, sample, s->is_node, &data, &size))
         return refuse(&i->malformed);
-    if (!is_wanted(i, s, sample, &trailer)) return true;
+    if (!is_wanted(i, s, &trailer)) return true;
     struct arrived m = {data, size, NULL, trailer.publisher, source_time(sample), trailer.lifetime_ns};
-    bool done = is_pack ? publish_pack(i, sample, s, trailer.priority, &pack) : publish(i, s, trailer.priority, &m);
+    bool done = is_pack ? publish_pack(i, sample, s, &trailer, &pack) : publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);
     return done;
 }
@@ -227,7 +227,7 @@ static bool publish_landed(struct inbound *i, struct sample *sample, struct sour
     struct trailer trailer;
     if (!s->is_node || !trailer_read(end_of(tail), &tail.iov_len, &trailer) || tail.iov_len)
         return refuse(&i->malformed);
-    if (!loan->data || !is_wanted(i, s, sample, &trailer)) return true; /* !data: another reader had it */
+    if (!loan->data || !is_wanted(i, s, &trailer)) return true; /* !data: another reader had it */
     struct arrived m = {NULL, loan->size, loan, trailer.publisher, source_time(sample), trailer.lifetime_ns};
     bool done = publish(i, s, trailer.priority, &m);
     if (done) remember(i, s, &trailer);

@@ -84,7 +84,12 @@ def look(domain: Domain) -> dict[str, LocalTopic]:
     """The topics of a domain that programs other than this one use, by name."""
     region, own = domain.region, os.getpid()
     publishers = _by_topic(row for row in region.publishers() if row[1] >> 32 != own)
-    subscribers = _by_topic(row for row in region.subscribers() if row[1] >> 32 != own)
+    rows = region.subscribers()
+    subscribers = _by_topic(row for row in rows if row[1] >> 32 != own and not row[8][5])
+    for row in [_as_publisher(row) for row in rows if row[8][5]]:
+        there = publishers.setdefault(row[0], [])
+        if not any(other[2:4] == row[2:4] for other in there):
+            there.append(row)
     if not publishers and not subscribers:
         return {}
     types, topics = region.types(), dict[str, LocalTopic]()
@@ -111,6 +116,13 @@ def on_bus(domain: Domain, topic: str) -> dict[int, int]:
 def origin(domain: Domain) -> str:
     """What names the region of a domain, among all of all hosts, for as long as it exists."""
     return f"rtmw bus {domain.region.nonce:016x}"
+
+
+def _as_publisher(row: Row) -> Row:
+    """Of a subscription that a node before this one has left: what it keeps was published, though perhaps nobody is there
+    any more who publishes."""
+    _, identity, type, reliability, depth, *_ = row
+    return (row[0], identity, type, reliability, 0, depth, 0, 0)
 
 
 def _by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:

@@ -47,9 +47,11 @@ log = logging.getLogger("rtmw.node")
 _STEP_S = 0.1
 _STATUS_S = 1.0
 _END_S = 3.0
+_TAKE_S = 1.0
+"""Of that, for taking what was published before the end: then the rest is left to the next node."""
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
-CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates"}
+CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates", "handover"}
 """Settings that SIGHUP takes in."""
 
 
@@ -171,13 +173,17 @@ class Node:
                 log.info("stopped")
 
     async def _hand_over(self) -> None:
-        """What was published before the end is still delivered, if it can be within _END_S."""
-        until = time.monotonic() + _END_S
+        """What was published before the end is still delivered, if it can be within _END_S; of RELIABLE topics, if it can be
+        within _TAKE_S, and the rest is left to the next node."""
+        begun = time.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
         while not self._bridge.is_delivered():
-            if time.monotonic() >= until:
+            elapsed = time.monotonic() - begun
+            if elapsed >= _END_S:
                 log.warning("ended with messages that are not delivered, after %.0f s", _END_S)
                 return
+            if elapsed >= _TAKE_S and self.settings.handover:
+                self._engine.leave()
             await asyncio.sleep(0.01)
 
     async def _find_line(self, domain: Domain) -> Line | None:

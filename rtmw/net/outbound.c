@@ -61,9 +61,11 @@ void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_n
     store_release(&o->adjusted, 1u);
 }
 
+static bool leaves_all(const struct outbound *o) { return o->reliable && load_relaxed(&o->engine->leaves_all); }
+
 bool outbound_may_take(const struct outbound *o)
 {
-    return !load_relaxed(&o->has_last) && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 
 /* While it waits here, a message expires as it does on the bus: not by a wall clock that is set. 0: never. */
@@ -81,6 +83,7 @@ void outbound_gather(struct outbound *o)
     while (outbound_may_take(o)) {
         int code = rtmw_take(o->subscriber, &m);
         if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
+        if (code == RTMW_EMPTY) carried_reached(o);
         if (code != RTMW_OK) return;
         if (is_from_afar(&m)) {
             if (!o->queue[m.priority].count) carried_pass(o, &m);
@@ -310,7 +313,7 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
 bool outbound_is_delivered(struct outbound *o)
 {
     if (load_relaxed(&o->taken)) return false;
-    if (!load_relaxed(&o->has_last) && rtmw_wait(o->subscriber, 0, 0) == RTMW_OK) return false;
+    if (!load_relaxed(&o->has_last) && !leaves_all(o) && rtmw_wait(o->subscriber, 0, 0) == RTMW_OK) return false;
     if (load_relaxed(&o->taken)) return false;
     return dds_wait_for_acks(o->writer, 0) == DDS_OK;
 }
@@ -329,8 +332,10 @@ int outbound_open(struct outbound *o)
 
 void outbound_forget(struct outbound *o)
 {
-    rtmw_message m; /* a lapse that nobody has come to yet is counted by taking */
-    if (rtmw_take(o->subscriber, &m) == RTMW_OK) rtmw_release(o->engine->region, m.descriptor);
+    rtmw_message m;
+    carried_reached(o);
+    if (!o->park_ns && rtmw_take(o->subscriber, &m) == RTMW_OK) /* a lapse that it has not come to is counted so */
+        rtmw_release(o->engine->region, m.descriptor);
     for (uint32_t band = 0; band < BANDS; band++)
         while (o->queue[band].count) drop_first(o, band);
 }
@@ -349,5 +354,10 @@ void outbound_stop(struct outbound *o)
 void outbound_close(struct outbound *o)
 {
     outbound_stop(o);
-    rtmw_subscriber_close(o->subscriber);
+    if (o->park_ns)
+        rtmw_subscriber_park(o->subscriber, o->key, o->park_ns);
+    else
+        rtmw_subscriber_close(o->subscriber);
 }
+
+void outbound_park(struct outbound *o, uint64_t for_ns) { o->park_ns = o->reliable ? for_ns : 0; }

@@ -139,9 +139,10 @@ class Outgoing:
         if self.offer.history:
             self._writer = self._make_writer(self.offer)
 
-    def _close_route(self) -> None:
+    def _close_route(self, park_ns: int = 0) -> None:
         if self._route is None:
             return
+        self._route.park(park_ns)
         self._route.stop()
         self._before.update(self._route.counters())
         self._route.close()
@@ -201,9 +202,9 @@ class Outgoing:
             )
         self._told_missed = missed
 
-    def close(self) -> dict[str, int]:
-        """What was counted in all."""
-        self._close_route()
+    def close(self, park_ns: int = 0) -> dict[str, int]:
+        """What was counted in all. `park_ns`: so long is kept for the next node what of a RELIABLE topic is not taken."""
+        self._close_route(park_ns)
         counted = self.counters()
         del self._route, self._writer, self._heir, self._keeping, self._entity
         return counted

@@ -116,7 +116,8 @@ static void retry(struct engine *e, uint64_t now)
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
-        if (o->reliable && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
+        bool leaves = load_relaxed(&e->leaves_all); /* what it has taken is little, and would be lost */
+        if (o->reliable && !leaves && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
         if (o->retry_ns < o->free_ns) o->retry_ns = o->free_ns;
         if (o->retry_ns <= now) o->retry_ns = 0;
     }

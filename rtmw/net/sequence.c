@@ -11,13 +11,18 @@
 #define JUMP_MOST     (UINT64_C(1) << 32) /* messages: minutes at the rate of the fastest link */
 #define REPEATED_MOST (UINT64_C(1) << 20) /* messages that a reader may bring that another one had */
 
+bool sequence_is_repeated(uint64_t last, uint64_t sequence)
+{
+    return sequence <= last && last - sequence <= REPEATED_MOST;
+}
+
 enum turn sequence_turn(struct source *s, const struct trailer *t)
 {
     uint64_t messages = trailer_messages(t), before = t->sequence - messages;
     if (t->sequence < messages || t->sequence > INT64_MAX) return TURN_REFUSED;
     if (!s->sequence || (s->doubted && before == s->doubted)) return TURN_NEXT;
     if (t->sequence > s->sequence && (before < s->sequence || before - s->sequence <= JUMP_MOST)) return TURN_NEXT;
-    if (t->sequence <= s->sequence && s->sequence - t->sequence <= REPEATED_MOST) return TURN_PAST;
+    if (sequence_is_repeated(s->sequence, t->sequence)) return TURN_PAST;
     s->doubted = t->sequence;
     return TURN_REFUSED;
 }
@@ -35,6 +40,12 @@ uint64_t sequence_gap(const struct source *s, const struct trailer *t)
 void sequence_move(struct source *s, const struct trailer *t)
 {
     s->sequence = t->sequence;
-    s->doubted = 0;
-    carried_received(s);
+    s->passed = s->doubted = 0;
+    carried_received(s, s->sequence);
+}
+
+void sequence_pass(struct source *s, const struct trailer *t)
+{
+    s->passed = t->sequence;
+    carried_received(s, s->passed);
 }

@@ -10,6 +10,7 @@ topics_in = ["*"]         # patterns of topics that may come in; default: all
 max_rate = "10M"          # bytes a second that may leave; default: no limit
 topic_rates = ["camera/*=2M"]  # the same, of each topic that fits a pattern; the first that fits counts
 lease = 10.0              # seconds of silence after which a peer is gone
+handover = 5.0            # seconds that RELIABLE topics wait for the next node when this one was stopped; 0: not
 ros2 = false              # name topics and types as ROS 2 does
 metrics_port = 9464       # Prometheus; default: none
 metrics_address = "::"    # where it listens; default: 127.0.0.1, this host only
@@ -65,6 +66,7 @@ class Settings:
     topic_rates: tuple[tuple[str, int], ...] = ()
     """Patterns of topics, and bytes a second of each topic that fits."""
     lease: float = 10.0
+    handover: float = 5.0
     ros2: bool = False
     metrics_port: int | None = None
     metrics_address: str = "127.0.0.1"
@@ -155,6 +157,13 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _wait(value: Any) -> float:
+    seconds = seconds_of(value)
+    if not 0 <= seconds <= 3600:
+        raise ValueError(f"it is {value!r}; it must be from 0 to 3600 seconds")
+    return seconds
+
+
 def _flag(value: Any) -> bool:
     if type(value) is not bool:
         raise ValueError(f"it is {value!r}; it must be true or false")
@@ -185,6 +194,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "max_rate": parse_rate,
     "topic_rates": _topic_rates,
     "lease": _seconds,
+    "handover": _wait,
     "ros2": _flag,
     "metrics_port": _port,
     "metrics_address": _address,

@@ -75,7 +75,7 @@ def _far_topic(name: str, elsewhere: Sequence[Edge]) -> TopicView:
 
 def _edges(topic: TopicView, elsewhere: Sequence[Edge]) -> list[Edge]:
     here = [_edge(topic.name, view, True) for view in topic.publishers]
-    here += [_edge(topic.name, view, False) for view in topic.subscribers]
+    here += [_edge(topic.name, view, False) for view in topic.subscribers if view.pid]  # else parked
     edges = [*dict.fromkeys([*here, *(edge for edge in elsewhere if edge.topic == topic.name)])]
     sending, taking = ([edge for edge in edges if edge.publishes is side] for side in (True, False))
     return [

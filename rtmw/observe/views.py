@@ -104,6 +104,9 @@ class TopicView:
 NO_LIMIT: Final = (1 << 64) - 1
 """As the region has it for nanoseconds."""
 
+PARKED: Final = "(no process: kept for the next node)"
+"""The program of a subscription that a node has left to the next one."""
+
 _PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 _SubscriberRow = tuple[
     int,
@@ -114,7 +117,7 @@ _SubscriberRow = tuple[
     tuple[int, ...],
     tuple[int, ...],
     list[tuple[int, int, int]],
-    tuple[int, int, int, int, int],
+    tuple[int, int, int, int, int, bool],
 ]
 _Types = dict[int, tuple[str, bytes]]
 
@@ -138,9 +141,9 @@ def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) 
     received, bytes, behind, missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses = counters
     pid, latency = identity >> 32, Latency(tuple(buckets))
     return SubscriberView(
-        pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth, received, bytes, behind,
-        missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency, identity,
-        *wishes[:3], wishes[4],
+        pid, PARKED if wishes[5] else names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth,
+        received, bytes, behind, missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency,
+        identity, *wishes[:3], wishes[4],
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ class Region:
             tuple[int, ...],
             tuple[int, ...],
             list[tuple[int, int, int]],
-            tuple[int, int, int, int, int],
+            tuple[int, int, int, int, int, bool],
         ]
     ]: ...
     def names(self) -> dict[int, str]: ...

@@ -90,20 +90,26 @@ uint32_t rtmw_publisher_matched(rtmw_publisher *p)
     return count;
 }
 
-/* Nobody on another host waits for a subscriber that carries messages on, so that one is told nothing (exact). */
-static bool is_to_be_told(const rtmw_publisher *p, const struct subscriber_block *block, uint64_t since_ns)
+/* Was it there when they were lost, and would it have got them? One that carries messages on (exact) is nobody to tell. */
+static bool would_have_got(const rtmw_publisher *p, const struct subscriber_block *block, uint64_t since_ns)
 {
-    return types_match(p->block->type, load_relaxed(&block->type)) &&
-           load_relaxed(&block->reliability) == RTMW_RELIABLE && !load_relaxed(&block->exact) &&
+    return types_match(p->block->type, load_relaxed(&block->type)) && !load_relaxed(&block->exact) &&
+           reliabilities_match(p->qos.reliability, load_relaxed(&block->reliability), false) &&
            load_relaxed(&block->opened_ns) <= since_ns;
 }
 
-void rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
+uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
 {
     struct subscriber_block *block;
-    if (is_forked(p->region) || p->qos.reliability != RTMW_RELIABLE) return;
-    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++)
-        if (is_to_be_told(p, block, since_ns)) fetch_add(&block->missed_afar, messages);
+    uint32_t count = 0;
+    if (is_forked(p->region)) return 0;
+    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++) {
+        if (!would_have_got(p, block, since_ns)) continue;
+        bool is_told = p->qos.reliability == RTMW_RELIABLE && load_relaxed(&block->reliability) == RTMW_RELIABLE;
+        if (is_told) fetch_add(&block->missed_afar, messages);
+        count++;
+    }
+    return count;
 }
 
 /* Full queues of RELIABLE subscribers are waited for; those that died or stand still are seen to meanwhile. */

@@ -208,8 +208,9 @@ RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
 RTMW_API int rtmw_loan_publish(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);
 RTMW_API int rtmw_loan_drop(rtmw_publisher *, rtmw_loan *);
 /* For who passes on what another has published: so many messages never came, the first of them after `since_ns`
- * (CLOCK_MONOTONIC). The RELIABLE subscribers that were open by then count them as missed. Nothing, unless RELIABLE. */
-RTMW_API void rtmw_publisher_lost(rtmw_publisher *, uint64_t messages, uint64_t since_ns);
+ * (CLOCK_MONOTONIC). Returns how many subscribers that were open by then would have got them; 0: they were meant for nobody
+ * who is here. Of a RELIABLE publisher, the RELIABLE ones count them as missed. */
+RTMW_API uint32_t rtmw_publisher_lost(rtmw_publisher *, uint64_t messages, uint64_t since_ns);
 /* After RTMW_FULL or RTMW_NO_MEMORY: wait until it is worth trying again. RTMW_OK, RTMW_TIMEOUT, RTMW_INTERRUPTED.
  * UINT64_MAX: no limit. Another publisher may be quicker, so that the next try is refused again. */
 RTMW_API int rtmw_publisher_wait(rtmw_publisher *, uint64_t timeout_ns);

@@ -261,12 +261,15 @@ int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos
     if (code == RTMW_OK) rtmw_loan_drop(p, loan);
     return code;
 }
-void rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
+uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
 {
     (void)p;
     (void)since_ns;
     REQUIRE(messages, "it tells of nothing");
+    stage.missed += stage.subscribers * messages;
+    return stage.subscribers;
 }
+uint32_t rtmw_subscriber_number(rtmw_subscriber *s, uint8_t priority) { return (void)s, priority; }
 void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counters)
 {
     (void)s;
@@ -279,6 +282,7 @@ void rtmw_publisher_close(rtmw_publisher *p) { (void)p; }
 void stage_open(enum framing framing, bool reliable)
 {
     memset(&stage, 0, sizeof stage);
+    stage.subscribers = 1;
     stage.type.samples = stage.flow_type.samples = &operations;
     pthread_mutex_init(&stage.engine.lock, NULL);
     pthread_mutex_init(&stage.engine.flow_lock, NULL);

@@ -16,6 +16,8 @@ struct stage {
     struct engine engine;
     struct inbound *inbound;
     struct ddsi_sertype type, flow_type;
+    uint32_t subscribers; /* here, that get all; and what they were told that they missed */
+    uint64_t missed;
     uint32_t full_for;   /* the bus refuses so many messages */
     uint64_t live;       /* samples and loans that are not given back */
     const uint8_t *told; /* what was handed in last, while nothing waits; else NULL */

@@ -1,0 +1,140 @@
+"""A node that is stopped leaves its RELIABLE topics to the next one: nothing is lost, and nobody waits for long in vain."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.net.hosts import PATIENCE, Host, wait_until
+
+TOPIC = "handed/over"
+LONG = ("--handover", str(PATIENCE))
+
+
+class Load:
+    """Numbers from one host to another, as fast as they are taken there, by a publisher that waits for as long as it has to."""
+
+    def __init__(self, here: Host, there: Host) -> None:
+        reliable = Reliability.RELIABLE
+        self.subscriber = rtmw.Subscriber(TOPIC, domain=there.domain, reliability=reliable, depth=1000)
+        self.publisher = rtmw.Publisher(TOPIC, domain=here.domain, reliability=reliable, max_blocking=PATIENCE)
+        assert self.publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        self.sent, self.got, self.refused = 0, list[int](), 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self._thread.start()
+
+    def _send(self) -> None:
+        while not self._end.is_set():
+            if self.publisher.publish(b"%d" % self.sent):
+                self.sent += 1
+            else:
+                self.refused += 1
+
+    def come(self, more: int) -> None:
+        """Wait until so many more have come."""
+        wanted = len(self.got) + more
+        wait_until(lambda: self.take() >= wanted, f"{more} more do not come")
+
+    def _take(self) -> int:
+        self.got += [int(sample.value) for sample in self.subscriber.take_many(1000)]
+        return len(self.got)
+
+    def end(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def all_came_once(self) -> None:
+        self.end()
+        wait_until(lambda: self.take() >= self.sent, f"{self.sent} were sent, and {len(self.got)} come")
+        assert self.got == [*range(self.sent)]
+        assert (self.refused, self.subscriber.stats().missed) == (0, 0)
+
+
+@pytest.fixture
+def load(hosts: tuple[Host, Host]) -> Iterator[Load]:
+    for host in hosts:
+        host.start(*LONG)
+    stream = Load(*hosts)
+    yield stream
+    stream.end()
+
+
+def restart(host: Host) -> None:
+    assert host.stop() == 0
+    host.start(*LONG)
+
+
+def test_a_node_stopped_and_started_again_twice_under_load_loses_nothing(hosts: tuple[Host, Host], load: Load) -> None:
+    load.come(2000)
+    restart(hosts[0])  # meanwhile nobody takes anything there, so that the node is told to pause
+    load.come(2000)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(restart, hosts[0])
+        wait_until(lambda: bool(load.take()) and done.done(), "the node does not start again")
+        done.result()
+    load.come(2000)
+    load.all_came_once()
+    assert hosts[1].crossed("in", TOPIC)["lost"] == 0
+
+
+def test_what_a_program_published_and_left_while_no_node_ran_is_carried_by_the_next(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    load = Load(here, there)
+    load.come(10)
+    load.end()
+    here.stop()
+    for _ in range(20):
+        assert load.publisher.publish(b"%d" % load.sent)
+        load.sent += 1
+    load.publisher.close()
+    here.start()
+    load.all_came_once()
+
+
+def test_publishers_go_on_after_the_handover_when_no_node_comes_and_the_next_one_tells_how_many_are_lost(
+    hosts: tuple[Host, Host],
+) -> None:
+    here, there = hosts
+    here.start("--handover", "1")
+    there.start()
+    load = Load(here, there)
+    load.come(100)
+    load.end()
+    here.stop()
+    begun = time.monotonic()
+    for _ in range(1000):  # more than wait for it: with the first that does not fit, publish waits
+        assert load.publisher.publish(b"%d" % load.sent)
+        load.sent += 1
+    assert time.monotonic() - begun < PATIENCE / 2
+    here.start()
+    assert load.publisher.wait_for_subscribers(1, timeout=PATIENCE)
+
+    def comes() -> bool:
+        load.sent += load.publisher.publish(b"%d" % load.sent)
+        load.take()
+        return load.got[-1] >= load.sent - 1
+
+    wait_until(comes, "no stream again")
+    assert load.subscriber.stats().missed == load.got[-1] + 1 - len(load.got) >= 1000
+    assert there.crossed("in", TOPIC)["lost"] == load.subscriber.stats().missed
+
+
+def test_a_publisher_that_does_not_wait_is_told_while_no_node_runs(pair: tuple[Host, Host]) -> None:
+    here, there = pair
+    load = Load(here, there)
+    load.come(10)
+    load.end()
+    here.stop()
+    with rtmw.Publisher(TOPIC, domain=here.domain, reliability=Reliability.RELIABLE, max_blocking=0) as publisher:
+        kept = 0
+        while publisher.publish(b"x"):
+            kept += 1
+        assert 0 < kept <= 1000
+        assert publisher.stats().timed_out == 1
