@@ -140,7 +140,8 @@ class Route:
         """Outbound: send at most so many bytes a second of it; 0: no limit."""
 
     def delivered(self) -> bool:
-        """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE?"""
+        """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE? Inbound: does nothing
+        wait for room on the bus?"""
 
     def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
         """Outbound: other limits for what is taken from the bus, and another way for what is sent."""

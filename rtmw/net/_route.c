@@ -188,10 +188,12 @@ static PyObject *Route_counters(PyObject *object, PyObject *unused)
 static PyObject *Route_delivered(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
+    struct inbound *i = ((Route *)object)->inbound;
     bool delivered = true;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
     if (o) delivered = outbound_is_delivered(o);
+    if (i) delivered = inbound_is_delivered(i);
     Py_END_ALLOW_THREADS
     return PyBool_FromLong(delivered);
 }

@@ -178,9 +178,16 @@ class Bridge:
                     if takers:
                         wanted[name, identity, lane] = (kind, takers, writers)
         for key in [*self.incoming.keys() - wanted.keys()]:
-            self._try(key[0], "closed", self._end_incoming, key)
+            self._try(key[0], "closed", self._leave_incoming, key, topics.get(key[0]))
         for key, (kind, takers, writers) in wanted.items():
             self._try(key[0], "received", self._see_incoming, key, kind, takers, writers)
+
+    def _leave_incoming(self, key: InKey, topic: LocalTopic | None) -> None:
+        """The writers elsewhere may have left before there was room here for all that they sent."""
+        route = self.incoming[key]
+        is_read = topic is not None and any(one.takes(route.kind) for one in topic.subscribers)
+        if not is_read or route.may_close():
+            self._end_incoming(key)
 
     def _see_incoming(self, key: InKey, kind: MessageType, takers: list[Subscribing], writers: list[Endpoint]) -> None:
         before = self.incoming.get(key)
@@ -188,12 +195,13 @@ class Bridge:
         if before is None:
             self._open_incoming(key, kind, request, _offered(key[2], writers))
         else:
+            before.stay()
             before.change(request)
 
     def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
         self.incoming[key] = Incoming(
             self._engine, self._endpoints, self._names, key[0], kind, key[2], request, offered,
-            self._known.get(key, b""), self._on_bus(key),
+            self.settings.lease, self._known.get(key, b""), self._on_bus(key),
         )  # fmt: skip
 
     def _on_bus(self, key: InKey) -> dict[int, int]:

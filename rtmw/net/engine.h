@@ -282,6 +282,7 @@ struct iovec landed_tail(const struct ddsi_serdata *); /* padding and trailer */
 int inbound_open(struct inbound *);
 void inbound_close(struct inbound *);
 void inbound_retry(struct inbound *);
+bool inbound_is_delivered(struct inbound *); /* nothing waits for room on the bus */
 void inbound_on_data(dds_entity_t reader, void *inbound);
 void inbound_move(struct inbound *); /* lock held, as for the next five */
 void inbound_tell_stuck(struct inbound *);

@@ -345,6 +345,14 @@ void inbound_retry(struct inbound *i)
     pthread_mutex_unlock(&i->lock);
 }
 
+bool inbound_is_delivered(struct inbound *i)
+{
+    pthread_mutex_lock(&i->lock);
+    bool is = !i->backlog.count && !i->early.count;
+    pthread_mutex_unlock(&i->lock);
+    return is;
+}
+
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument)
 {
     dds_listener_t *listener = dds_create_listener(argument);

@@ -34,7 +34,28 @@ def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: M
         ) from error
 
 
-class Outgoing:
+class _Ending:
+    """A route that has no more to do, but to deliver what it has, for `lease` at most. Until then it may be needed again."""
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._close_by = 0.0
+
+    def is_delivered(self) -> bool:
+        raise NotImplementedError
+
+    def may_close(self) -> bool:
+        """To be asked again and again, once it should close: all is delivered, or the lease is over since."""
+        now = time.monotonic()
+        self._close_by = self._close_by or now + self._lease
+        return now >= self._close_by or self.is_delivered()
+
+    def stay(self) -> None:
+        """It should not close any more."""
+        self._close_by = 0.0
+
+
+class Outgoing(_Ending):
     """A lane of a topic that has publishers here, for nodes or for plain programs. The engine takes its messages while
     such read them."""
 
@@ -43,7 +64,8 @@ class Outgoing:
         is_plain: bool, offer: Offer, lease: float, origin: str,
     ) -> None:  # fmt: skip
         self.topic, self.kind, self.is_plain, self.offer, self._origin = topic, kind, is_plain, offer, origin
-        self._engine, self._endpoints, self._lease = engine, endpoints, lease
+        super().__init__(lease)
+        self._engine, self._endpoints = engine, endpoints
         self._entity = _dds_topic(endpoints.participant, names, topic, kind)
         self._writer = self._make_writer(offer)
         self._heir: tuple[Offer, Any] | None = None
@@ -59,7 +81,6 @@ class Outgoing:
         self._before: Counter[str] = Counter()
         """What routes counted that have been closed since."""
         self._told_missed = 0
-        self._close_by = 0.0
 
     def _make_writer(self, offer: Offer) -> Any:
         says = user_data(self._lane(offer), self.kind)
@@ -183,16 +204,6 @@ class Outgoing:
         """All that was published here has left, and what is RELIABLE has been acknowledged."""
         return self._route is None or self._route.delivered()
 
-    def may_close(self) -> bool:
-        """To be asked again and again, once it should close: all is delivered, or the lease is over since."""
-        now = time.monotonic()
-        self._close_by = self._close_by or now + self._lease
-        return now >= self._close_by or self.is_delivered()
-
-    def stay(self) -> None:
-        """It should not close any more."""
-        self._close_by = 0.0
-
     def tell_missed(self) -> None:
         """Say in the log what the bus could not keep for this node since it was asked last."""
         missed = self.counters().get("missed", 0)
@@ -228,13 +239,14 @@ def _who(reader: Endpoint) -> str:
     return reader.guid if reader.note is None else reader.participant
 
 
-class Incoming:
+class Incoming(_Ending):
     """A lane of a topic that has subscribers here and writers far away."""
 
     def __init__(
         self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
-        lane: Lane, request: Request, offered: Offer, known: bytes, on_bus: dict[int, int],
+        lane: Lane, request: Request, offered: Offer, lease: float, known: bytes, on_bus: dict[int, int],
     ) -> None:  # fmt: skip
+        super().__init__(lease)
         self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
         self._endpoints = endpoints
         self._entity = _dds_topic(endpoints.participant, names, topic, kind)
@@ -284,6 +296,10 @@ class Incoming:
         self._route.want_old(request.history > 0)
         if self._route.hand_over(heir._ref, at_once):
             self._reader, self.request, self._heir = heir, request, None
+
+    def is_delivered(self) -> bool:
+        """Nothing that has come waits for room on the bus."""
+        return self._route.delivered()
 
     def known(self) -> bytes:
         """What its lane has brought; for the route that comes after it."""

@@ -42,13 +42,16 @@ class Load:
         wanted = len(self.got) + more
         wait_until(lambda: self.take() >= wanted, f"{more} more do not come")
 
-    def _take(self) -> int:
+    def take(self) -> int:
         self.got += [int(sample.value) for sample in self.subscriber.take_many(1000)]
         return len(self.got)
 
     def end(self) -> None:
+        """Publish no more. What the publisher waits for is taken meanwhile."""
         self._end.set()
-        self._thread.join()
+        while self._thread.is_alive():
+            self.take()
+            self._thread.join(0.01)
 
     def all_came_once(self) -> None:
         self.end()
