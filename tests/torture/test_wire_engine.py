@@ -60,7 +60,15 @@ def test_what_waits_and_what_is_paused_is_bounded_for_one_and_for_all(built: Pat
     assert (done.returncode, done.stdout) == (0, "limits hold\n"), done.stderr
 
 
-@pytest.mark.parametrize("check", ["a sum is not compared", "what lands is not compared", "anybody pauses a topic"])
+def test_each_gap_of_sequence_numbers_is_told_once_and_none_that_is_not_there(built: Path) -> None:
+    done = make(built, "gaps")
+    assert (done.returncode, done.stdout) == (0, "gaps are counted as they are\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "check",
+    ["a sum is not compared", "what lands is not compared", "anybody pauses a topic", "a gap before what is dropped"],
+)
 def test_the_fuzzer_sees_when_a_check_is_missing(built: Path, check: str) -> None:
     done = make(built, "mutants", f"ONLY={check}")
     assert done.returncode == 0, done.stdout + done.stderr

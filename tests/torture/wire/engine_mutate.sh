@@ -23,7 +23,7 @@ mutant() {
     others=$(ls "$build"/net_*.o | grep -v "/net_$file\.o$")
     case $program in
     fuzz) others="$others $build/engine_stage.o $build/engine_fuzz.o $build/engine_main.o" ;;
-    limits) others="$others $build/engine_stage.o $build/engine_limits.o" ;;
+    limits | gaps) others="$others $build/engine_stage.o $build/engine_$program.o" ;;
     esac
     # shellcheck disable=SC2086  # lists of words
     "$@" -Wno-error -w -I"$net" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/program" "$source.o" $others || exit 1
@@ -41,7 +41,7 @@ mutant fuzz "what lands may be of any length" landing 's/ &&$/ \&\& true;/; s/^ 
 mutant fuzz "octets may be fewer than there are" inbound 's/room - length > \(is_node \? 0 : TRAILER_PADDING\)/false/' "$@"
 mutant fuzz "payloads of a pack are not looked at" inbound 's/if \(i->framing == FRAMING_OCTETS\) return true;/return true;/' "$@"
 mutant fuzz "sizes of a pack are not added up" pack 's/return payload == size - before - table;/return true;/' "$@"
-mutant fuzz "any number is believed" sequence 's/before - s->sequence <= JUMP_MOST/true/; s/s->sequence - t->sequence <= REPEATED_MOST/true/; s/ \|\| t->sequence > INT64_MAX//' "$@"
+mutant fuzz "any number is believed" sequence 's/before - s->sequence <= JUMP_MOST/true/; s/last - sequence <= REPEATED_MOST/true/; s/ \|\| t->sequence > INT64_MAX//' "$@"
 mutant fuzz "who was refused once is refused for good" sequence 's/before == s->doubted/false/; s/    s->doubted = t->sequence;/    s->sequence = INT64_MAX;/' "$@"
 mutant fuzz "a pack is believed to be as long as it says" pack 's/ \|\| size - before < table//' "$@"
 mutant fuzz "a note may be short" flow 's/bool is_valid = bytes.iov_len == sizeof \*note;/bool is_valid = true;/' "$@"
@@ -50,5 +50,10 @@ mutant limits "one may have all that waits" backlog 's/!has_room\(own, COUNT_MOS
 mutant limits "all may have anything waiting" backlog 's/ \|\| !has_room\(&e->all, ALL_COUNT_MOST, ALL_BYTES_MOST\)//' "$@"
 mutant limits "anybody pauses a topic" flow 's/is = reader && node_of\(reader\) == node;/is = true;/' "$@"
 mutant limits "one pauses all topics" flow 's/ \|\| of_node >= PAUSES_OF_ONE//' "$@"
+mutant gaps "a gap before what is dropped is counted twice" carried 's/^    s->passed = trailer->sequence - trailer_messages.*$//' "$@"
+mutant gaps "what nobody asked for is not remembered" sequence 's/carried_received\(s, s->passed\);//' "$@"
+mutant gaps "what comes again takes numbers back" carried 's/ \|\| sequence_is_repeated\(load_relaxed.*\)\) return;/) return;/' "$@"
+mutant gaps "a part of a pack is not remembered" inbound 's/^        carried_received\(s, trailer->sequence.*$//' "$@"
+mutant gaps "what was meant for nobody is lost" carried 's/if \(rtmw_publisher_lost\(i->publisher, lost, since\)\) count_lost/rtmw_publisher_lost(i->publisher, lost, since); count_lost/' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

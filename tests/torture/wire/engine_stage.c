@@ -231,7 +231,11 @@ uint64_t now_monotonic_ns(void) { return 1000; }
 
 /* ---- the bus ---- */
 
-static bool is_full(void) { return stage.full_for && stage.full_for--; }
+static bool is_full(void)
+{
+    if (stage.full_after) return stage.full_after == 1 || !stage.full_after--;
+    return stage.full_for && stage.full_for--;
+}
 
 int rtmw_publish(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
 {

@@ -19,6 +19,7 @@ struct stage {
     uint32_t subscribers; /* here, that get all; and what they were told that they missed */
     uint64_t missed;
     uint32_t full_for;   /* the bus refuses so many messages */
+    uint32_t full_after; /* it refuses all from the one with this number on; 0: none */
     uint64_t live;       /* samples and loans that are not given back */
     const uint8_t *told; /* what was handed in last, while nothing waits; else NULL */
     size_t told_size;
