@@ -92,8 +92,8 @@ class Engine:
         """Of each topic and priority, take no more than what is published by now, and one message."""
 
     def leave(self) -> None:
-        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). What they have taken is sent
-        also to nodes that asked for a pause, for it is little, and would be lost."""
+        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). What they have taken is
+        sent also to nodes that asked for a pause, for it is little, and would be lost."""
 
     def pace(self, descriptor: int, /) -> bool:
         """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).

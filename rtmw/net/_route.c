@@ -63,7 +63,8 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->writer = writer;
     out->sent = sent;
     out->history = history;
-    out->key = (uint16_t)(2 * core->wire_domain + (is_plain ? 1 : 0)); /* of one topic, two nodes may carry a lane each */
+    out->key =
+        (uint16_t)(2 * core->wire_domain + (is_plain ? 1 : 0)); /* of one topic, two nodes may carry a lane each */
     if (out->reliable) rtmw_subscriber_resume(out->subscriber, out->key);
     out->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS

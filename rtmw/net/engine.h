@@ -323,7 +323,7 @@ void carried_begin(struct outbound *);                                          
 void carried_take(struct outbound *, rtmw_message *);       /* it is in its queue; these three: the sender only */
 void carried_pass(struct outbound *, const rtmw_message *); /* it has left, or nobody is to get it */
 void carried_sent(struct outbound *);                       /* `sent` or `ahead` has changed */
-void carried_reached(struct outbound *);                    /* the bus has nothing more for it: the sender, or at its end */
+void carried_reached(struct outbound *); /* the bus has nothing more for it: the sender, or at its end */
 /* Lock held, before it is published: counts what was lost before it, and tells who has missed it. */
 void carried_gap(struct inbound *, struct source *, const struct trailer *);
 void carried_received(struct source *, uint64_t sequence); /* route's lock held: all up to this is published */

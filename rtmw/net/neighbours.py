@@ -119,8 +119,8 @@ def origin(domain: Domain) -> str:
 
 
 def _as_publisher(row: Row) -> Row:
-    """Of a subscription that a node before this one has left: what it keeps was published, though perhaps nobody is there
-    any more who publishes."""
+    """Of a subscription that a node before this one has left: what it keeps was published, though perhaps nobody is
+    there any more who publishes."""
     _, identity, type, reliability, depth, *_ = row
     return (row[0], identity, type, reliability, 0, depth, 0, 0)
 

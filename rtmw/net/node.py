@@ -173,8 +173,8 @@ class Node:
                 log.info("stopped")
 
     async def _hand_over(self) -> None:
-        """What was published before the end is still delivered, if it can be within _END_S; of RELIABLE topics, if it can be
-        within _TAKE_S, and the rest is left to the next node."""
+        """What was published before the end is still delivered, if it can be within _END_S; of RELIABLE topics, if it
+        can be within _TAKE_S, and the rest is left to the next node."""
         begun = time.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
         while not self._bridge.is_delivered():

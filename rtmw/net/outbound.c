@@ -65,7 +65,8 @@ static bool leaves_all(const struct outbound *o) { return o->reliable && load_re
 
 bool outbound_may_take(const struct outbound *o)
 {
-    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD &&
+           o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 
 /* While it waits here, a message expires as it does on the bus: not by a wall clock that is set. 0: never. */

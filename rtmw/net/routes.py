@@ -35,7 +35,7 @@ def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: M
 
 
 class _Ending:
-    """A route that has no more to do, but to deliver what it has, for `lease` at most. Until then it may be needed again."""
+    """A route with nothing more to do but to deliver what it has, for `lease` at most. It may be needed again."""
 
     def __init__(self, lease: float) -> None:
         self._lease = lease
@@ -214,7 +214,7 @@ class Outgoing(_Ending):
         self._told_missed = missed
 
     def close(self, park_ns: int = 0) -> dict[str, int]:
-        """What was counted in all. `park_ns`: so long is kept for the next node what of a RELIABLE topic is not taken."""
+        """What was counted in all. `park_ns`: for so long what is not taken is kept for the next node."""
         self._close_route(park_ns)
         counted = self.counters()
         del self._route, self._writer, self._heir, self._keeping, self._entity

@@ -163,13 +163,12 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint64_t topic = topic_of(r, &r->subscriber_words[i], word);
         if (!topic) continue;
         struct topic *t = &r->topics[link_index(topic)];
-        failed =
-            append_new(list, Py_BuildValue("KKIBINNN(IKKBKO)", (unsigned long long)topic,
-                                           (unsigned long long)subscriber_identity(r, word, i), s->type, reliability,
-                                           s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
-                                           latency_buckets(r, i), s->history, number(&s->min_interval_ns),
-                                           number(&s->deadline_ns), load_relaxed(&s->exact), number(&s->lease_ns),
-                                           slot_is_parked(word) ? Py_True : Py_False));
+        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKBKO)", (unsigned long long)topic,
+                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
+                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
+                                                latency_buckets(r, i), s->history, number(&s->min_interval_ns),
+                                                number(&s->deadline_ns), load_relaxed(&s->exact), number(&s->lease_ns),
+                                                slot_is_parked(word) ? Py_True : Py_False));
     }
     return finished(list, failed);
 }

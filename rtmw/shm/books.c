@@ -10,6 +10,7 @@
 #include "books.h"
 #include "fnv.h"
 #include "standing.h"
+#include "topics.h"
 
 enum { LOOKS = 4, PAUSE_NS = 2000000 };
 

@@ -115,10 +115,6 @@ static inline uint64_t slot_generation(uint64_t word) { return word >> 28; }
 static inline uint32_t slot_topic(uint64_t word) { return (uint32_t)(word >> 12) & 0xFFFF; }
 static inline uint32_t slot_owner(uint64_t word) { return (uint32_t)(word >> 4) & 255; }
 static inline enum slot_state slot_state_of(uint64_t word) { return (enum slot_state)(word & 15); }
-static inline bool slot_is_parked(uint64_t word) /* of a subscriber */
-{
-    return slot_state_of(word) == SLOT_ACTIVE && slot_owner(word) == NOBODY;
-}
 /* Of a topic or type: others may find it. RETIRING: unless somebody uses it, its slot is given back. */
 static inline bool slot_is_there(uint64_t word)
 {
@@ -283,10 +279,10 @@ struct subscriber_block {
     uint32_t type, depth, history;
     uint8_t reliability, exact; /* exact: 1 is matched with publishers of this reliability alone */
     uint16_t parked_key;        /* which subscription may take its place: see parked.c. The owner, before it parks */
-    uint64_t opened_ns;                  /* CLOCK_MONOTONIC. The owner, before ACTIVE */
-    uint64_t missed_afar; /* messages for it that were lost between hosts: publishers, by fetch_add; the owner: 0 */
+    uint64_t opened_ns;         /* CLOCK_MONOTONIC. The owner, before ACTIVE */
+    uint64_t missed_afar;     /* messages for it that were lost between hosts: publishers, by fetch_add; the owner: 0 */
     uint64_t parked_until_ns; /* CLOCK_MONOTONIC; while it is parked. The owner, before it parks */
-    uint64_t cursor[BANDS]; /* the message it took last: held, unless the index is NIL. The owner only */
+    uint64_t cursor[BANDS];   /* the message it took last: held, unless the index is NIL. The owner only */
     uint64_t received, bytes, missed, expired, thinned, unmatched, deadlines_missed, lapses; /* the owner only */
     uint64_t other_types;  /* the owner only: messages of types it does not take */
     uint64_t stall;        /* see stall_make: publishers, by CAS, while they wait for it; the owner: 0 */
@@ -391,8 +387,8 @@ RTMW_PIN(offsetof(struct topic, name) == 128);
 RTMW_PIN(offsetof(struct topic, band) == 320 && sizeof(struct topic) == 1344);
 RTMW_PIN(offsetof(struct publisher_block, lifetime_ns) == 24);
 RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publisher_block) == 128);
-RTMW_PIN(offsetof(struct subscriber_block, parked_key) == 38 && offsetof(struct subscriber_block, opened_ns) == 40);
-RTMW_PIN(offsetof(struct subscriber_block, parked_until_ns) == 56);
+RTMW_PIN(offsetof(struct subscriber_block, parked_key) == 38 &&
+         offsetof(struct subscriber_block, parked_until_ns) == 56);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
 RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
 RTMW_PIN(offsetof(struct subscriber_block, taken) == 216 && offsetof(struct subscriber_block, accepted_ns) == 248);

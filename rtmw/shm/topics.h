@@ -50,8 +50,11 @@ void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* b
 /* What a publisher published stays counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
 
-
 /* parked.c: subscriptions without a process, for a bounded time */
+static inline bool slot_is_parked(uint64_t word) /* of a subscriber */
+{
+    return slot_state_of(word) == SLOT_ACTIVE && slot_owner(word) == NOBODY;
+}
 bool parked_is_over(struct rtmw_region *, uint32_t slot, uint64_t word); /* of a slot that was read as parked before */
 /* Frees the slot if its time is over and it still has this word. Lock held */
 bool parked_end(struct rtmw_region *, uint32_t slot, uint64_t word);

@@ -1,4 +1,4 @@
-"""A node that is stopped leaves its RELIABLE topics to the next one: nothing is lost, and nobody waits for long in vain."""
+"""A node that is stopped leaves its RELIABLE topics to the next one: nothing is lost, nobody waits for long in vain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = ("--handover", str(PATIENCE))
 
 
 class Load:
-    """Numbers from one host to another, as fast as they are taken there, by a publisher that waits for as long as it has to."""
+    """Numbers from one host to another, by a publisher that waits for as long as it has to."""
 
     def __init__(self, here: Host, there: Host) -> None:
         reliable = Reliability.RELIABLE
