@@ -22,8 +22,7 @@
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
  *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: life.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
- *                      of topics, types and endpoints; types stay for as long as the region. A subscriber that is ACTIVE
- *                      with owner NOBODY is parked: parked.c
+ *                      of topics, types and endpoints. Types stay. An ACTIVE subscriber of owner NOBODY: parked.c
  *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
