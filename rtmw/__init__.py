@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from rtmw.durable_log import Log
     from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
     from rtmw.log_records import LogRecord, LogRecords, Start
+    from rtmw.log_retention import Retention
     from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
     from rtmw.replay import Replay, ReplayStats
@@ -111,6 +112,7 @@ __all__ = [
     "Reliability",
     "Replay",
     "ReplayStats",
+    "Retention",
     "RtmwError",
     "Sample",
     "SharedMemoryFull",
@@ -145,6 +147,7 @@ _LATE: Final = {
     "Recording": "rtmw.recording",
     "Replay": "rtmw.replay",
     "ReplayStats": "rtmw.replay",
+    "Retention": "rtmw.log_retention",
     "Start": "rtmw.log_records",
 }
 """What is imported when it is first asked for: many programs do without, and some of it needs numpy and more."""

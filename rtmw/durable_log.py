@@ -17,6 +17,7 @@ from rtmw.errors import ClosedError, LogFailed, TypeMismatch
 from rtmw.log import SEGMENT_LEAST, Folder, Holder, Label, Writer, open_folder, pack_labels
 from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
 from rtmw.log_records import LogRecord, LogRecords, Start
+from rtmw.log_retention import Retention, numbers_of
 from rtmw.qos import check_seconds
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
 from rtmw.units import size_of
@@ -43,6 +44,7 @@ class LogOptions(TypedDict, total=False):
 
     create: bool
     segment: int | str
+    retention: Retention | None
     sync: bool
     dedupe: int
 
@@ -52,9 +54,10 @@ class Log(Closing, Generic[T]):
 
     `path`: a PathLike, or text with a separator (`"orders/"`). `type`: as of Publisher; `rtmw.ANY` stands for the type
     of a log that exists. `create`: make the log if there is none. `segment`: size of a file at most, from 64K to 4G;
-    what is appended at once has to fit. `sync`: an append is answered when it is on the disk; without it, as soon as
-    it is taken, and `Appended.resolve` or `close` wait for the disk. `dedupe`: of so many records with an id, the last
-    ones, an append with the same id is not made again.
+    what is appended at once has to fit. `retention`: what is removed while this object
+    appends; None: nothing. `sync`: an append is answered when it is on the disk; without it, as soon as it is taken,
+    and `Appended.resolve` or `close` wait for the disk. `dedupe`: of so many records with an id, the last ones, an
+    append with the same id is not made again.
 
     Opening keeps no lock: one process at a time appends, from its first append until it closes the log; any number
     read. Threads share a Log. Errors: ValueError, FileNotFoundError, TypeMismatch, LogError, LogDamaged, LogFull,
@@ -84,6 +87,7 @@ class Log(Closing, Generic[T]):
         *,
         create: bool = True,
         segment: int | str = "64M",
+        retention: Retention | None = None,
         sync: bool = True,
         dedupe: int = DEDUPE,
     ) -> None:
@@ -92,6 +96,7 @@ class Log(Closing, Generic[T]):
         self._segment = check_segment(segment)
         self._sync = sync
         self._window = check_dedupe(dedupe)
+        self._retention = numbers_of(retention)
         description = wanted.description if wanted is not None and create else None
         self._folder: Folder = open_folder(self.path, description, segment=self._segment)
         try:
@@ -205,7 +210,7 @@ class Log(Closing, Generic[T]):
             if self._writer is None:
                 holder = self._folder.hold()
                 try:
-                    self._writer = self._folder.writer(self._segment, self._window)
+                    self._writer = self._folder.writer(self._segment, self._window, self._retention)
                 except BaseException:
                     holder.close()
                     raise
@@ -239,6 +244,25 @@ class Log(Closing, Generic[T]):
             self._readers.add(records)
         return records
 
+    def trim(self, before: int | datetime) -> int:
+        """Removes the segments before the one in which `before` lies; gives where the log begins then.
+
+        `before`: a position, or a time (with its zone), for that of the first record of then or later. Whole segments
+        go, and the last one stays, so some records before `before` may stay. Cursors are not asked. It is durable when
+        this returns; readers that stand in what is gone get LogError. LogLocked: another process writes.
+        """
+        position = self._position_of(before)
+        writer = self._writer or self._begin_to_write()
+        return writer.trim(position)
+
+    def _position_of(self, before: int | datetime) -> int:
+        if isinstance(before, datetime):
+            with self.read(before) as records:
+                return records.position
+        if isinstance(before, bool) or not 0 <= before <= self.end:
+            raise ValueError(f"before={before!r} is not possible; it is a position up to {self.end}, or a datetime")
+        return before
+
     @property
     def end(self) -> int:
         """The position behind the last durable record, whoever appended it."""
@@ -251,10 +275,10 @@ class Log(Closing, Generic[T]):
         with self._lock:
             self._check_open()
             earliest, end = self._folder.bounds()
-            counted = (0,) * 13 if self._writer is None else self._writer.counters()
+            counted = (0,) * 14 if self._writer is None else self._writer.counters()
             segments, disk = self._folder.segments()
             cut = self._folder.cut + (0 if self._writer is None else self._writer.cut)
-        records, size, batches, syncs, largest, _, refused, _, *queue, repeated, ids = counted
+        records, size, batches, syncs, largest, _, refused, _, *queue, repeated, ids, held = counted
         return LogStats(
             earliest=earliest,
             end=end,
@@ -268,6 +292,7 @@ class Log(Closing, Generic[T]):
             refused=refused,
             repeated=repeated,
             ids=ids,
+            held=held,
             cut=cut,
             persist_queue=PersistQueue(queue[0], queue[1], queue[2] / 1e9),
         )

@@ -66,6 +66,8 @@ class LogStats:
     """Appends with an id that a record had already: they were answered with it, and nothing was appended."""
     ids: int
     """Ids that are remembered for that, at most `dedupe`."""
+    held: int
+    """Bytes of segments that the retention would remove, but for a cursor that has not passed them."""
     cut: int
     """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
     persist_queue: PersistQueue

@@ -317,4 +317,4 @@ def test_no_spare_and_nothing_unfinished_is_left_behind(tmp_path: Path) -> None:
     with rtmw.Log(tmp_path / "log") as log:
         log.append(b"x")
     names = {path.name for path in (tmp_path / "log").iterdir()}
-    assert names == {"log", "end", "lock", f"{0:020}.seg"}
+    assert names == {"log", "start", "end", "lock", f"{0:020}.seg"}

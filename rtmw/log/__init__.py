@@ -12,14 +12,16 @@ What runs for each record is C (log.h); `rtmw.Log` is this with types, and what 
 
 from __future__ import annotations
 
-from rtmw.log._log import FORMAT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer
-from rtmw.log.folder import Folder, open_folder
+from rtmw.log._log import FORMAT, NO_LIMIT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer
+from rtmw.log.folder import KEEP_ALL, Folder, open_folder
 from rtmw.log.holder import Holder
 from rtmw.log.labels import Label, pack_labels, unpack_labels
 from rtmw.log.watch import Watch
 
 __all__ = [
     "FORMAT",
+    "KEEP_ALL",
+    "NO_LIMIT",
     "SEGMENT_DATA",
     "SEGMENT_FIRST",
     "SEGMENT_LEAST",

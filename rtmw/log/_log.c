@@ -161,6 +161,10 @@ static int module_exec(PyObject *module)
                    {"SEGMENT_LEAST", SEGMENT_LEAST}, {"SEGMENT_DATA", SEGMENT_DATA}};
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
         if (PyModule_AddIntConstant(module, numbers[n].name, numbers[n].value)) return -1;
+    PyObject *none = PyLong_FromUnsignedLongLong(RETENTION_ALL);
+    int code = none ? PyModule_AddObjectRef(module, "NO_LIMIT", none) : -1;
+    Py_XDECREF(none);
+    if (code) return -1;
     return add_type(module, &Writer_spec) || add_type(module, &Reader_spec) ? -1 : 0;
 }
 

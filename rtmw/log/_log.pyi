@@ -10,6 +10,7 @@ FAILED: int
 FORMAT: int
 FULL: int
 ID_TAKEN: int
+NO_LIMIT: int
 NO_LOG: int
 NO_MEMORY: int
 NO_RECORD: int
@@ -40,7 +41,9 @@ def watch(path: str, /) -> int:
 class Writer:
     """Appends: group commit in a thread of its own. The lock is held."""
 
-    def __new__(cls, subject: str, folder: int, uuid: bytes, most: int, window: int) -> Writer: ...
+    def __new__(
+        cls, subject: str, folder: int, uuid: bytes, most: int, window: int, retention: tuple[int, int, int]
+    ) -> Writer: ...
     @property
     def durable(self) -> int:
         """All below this position is on the disk."""
@@ -57,15 +60,19 @@ class Writer:
     def append_many(self, data: list[Buffer], wait: bool, /) -> list[tuple[int, int]]:
         """All of them, or none."""
 
+    def trim(self, before: int, /) -> int:
+        """The log begins with the segment in which this position lies; gives where that is."""
+
     def add_bell(self, descriptor: int, /) -> bool:
         """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""
 
     def remove_bell(self, descriptor: int, /) -> None: ...
     def wait(self, end: int, timeout: float | None, /) -> None: ...
-    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]:
+    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int]:
         """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares
         that could not be made; records, bytes and age in nanoseconds of what waits for the disk; appends that were
-        answered with an earlier record of their id, ids that are remembered."""
+        answered with an earlier record of their id, ids that are remembered; bytes that
+        the retention would remove but for cursors."""
 
     def close(self) -> None: ...
 

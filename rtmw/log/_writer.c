@@ -17,15 +17,17 @@ typedef struct {
 
 static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"subject", "folder", "uuid", "most", "window", NULL};
+    static char *names[] = {"subject", "folder", "uuid", "most", "window", "retention", NULL};
     PyObject *subject;
     int descriptor, code = LOG_OK;
     Py_buffer uuid;
     unsigned long long most;
     unsigned int window;
+    unsigned long long age_ns, bytes, cursors_ns;
     struct log_folder folder;
     struct log_fault fault = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI", names, &subject, &descriptor, &uuid, &most, &window))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI(KKK)", names, &subject, &descriptor, &uuid, &most, &window,
+                                     &age_ns, &bytes, &cursors_ns))
         return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     PyBuffer_Release(&uuid);
@@ -33,7 +35,7 @@ static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
     self->owner = getpid();
-    struct writer_options options = {most, IDLE_NS, window};
+    struct writer_options options = {most, IDLE_NS, window, {age_ns, bytes, cursors_ns}};
     Py_BEGIN_ALLOW_THREADS
     code = writer_open(&self->core, &folder, &options, &fault);
     Py_END_ALLOW_THREADS
@@ -194,6 +196,22 @@ static PyObject *Writer_wait(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Where the log begins then. */
+static PyObject *Writer_trim(PyObject *object, PyObject *given)
+{
+    Writer *self = (Writer *)object;
+    uint64_t start = 0, before = PyLong_AsUnsignedLongLong(given);
+    int code;
+    if (PyErr_Occurred() || !is_usable(self)) return NULL;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        code = writer_trim(&self->core, before, &start);
+        Py_END_ALLOW_THREADS
+    } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
+    if (code) return refused(self, code);
+    return PyLong_FromUnsignedLongLong(start);
+}
+
 static PyObject *Writer_add_bell(PyObject *object, PyObject *given)
 {
     int descriptor = (int)PyLong_AsLong(given);
@@ -216,8 +234,8 @@ static PyObject *Writer_counters(PyObject *object, PyObject *unused)
     uint64_t queued = 0, bytes = 0, oldest_ns = 0;
     (void)unused;
     if (self->owner == getpid()) writer_counters(&self->core, &c, &queued, &bytes, &oldest_ns);
-    return Py_BuildValue("KKKKKKKKKKKKI", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
-                         c.failed_spares, queued, bytes, oldest_ns, c.repeated, c.ids);
+    return Py_BuildValue("KKKKKKKKKKKKIK", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
+                         c.failed_spares, queued, bytes, oldest_ns, c.repeated, c.ids, c.held);
 }
 
 static PyObject *Writer_close(PyObject *object, PyObject *unused)
@@ -271,6 +289,7 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
+                                       {"trim", Writer_trim, METH_O, NULL},
                                        {"add_bell", Writer_add_bell, METH_O, NULL},
                                        {"remove_bell", Writer_remove_bell, METH_O, NULL},
                                        {"counters", Writer_counters, METH_NOARGS, NULL},

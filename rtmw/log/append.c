@@ -176,6 +176,30 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
     }
 }
 
+int writer_trim(struct writer *w, uint64_t before, uint64_t *start)
+{
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        if (before > w->last_base) before = w->last_base;
+        if (w->trim_to < before) {
+            w->trim_to = before;
+            w->chores++;
+            futex_wake(&w->chores);
+        }
+        bool is_done = w->trimmed >= before, has_failed = load_relaxed(&w->failed), closes = load_relaxed(&w->stopping);
+        uint32_t seen = load_relaxed(&w->room);
+        *start = w->earliest;
+        w->room_waiters += !is_done;
+        pthread_mutex_unlock(&w->lock);
+        if (is_done) return LOG_OK;
+        int code = has_failed ? LOG_FAILED : closes ? LOG_CLOSED : sleep_on(w, &w->room, seen, WRITER_FOREVER);
+        pthread_mutex_lock(&w->lock);
+        w->room_waiters--;
+        pthread_mutex_unlock(&w->lock);
+        if (code) return code;
+    }
+}
+
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns)
 {
@@ -183,6 +207,7 @@ void writer_counters(struct writer *w, struct writer_counters *counters, uint64_
     pthread_mutex_lock(&w->lock);
     *counters = w->counters;
     counters->ids = w->ids.count;
+    counters->held = w->held;
     *queued = *queued_bytes = 0;
     for (int n = 0; n < 2; n++) {
         const struct writer_batch *batch = &w->batches[n];

@@ -14,6 +14,7 @@
 #include "../net/crc32c.h"
 #include "record.h"
 #include "spare.h"
+#include "start.h"
 #include "window.h"
 
 static const char MAGIC[8] = "RTMWLOG", NAME[] = "log", UNNAMED[] = "log.new";
@@ -110,6 +111,7 @@ int log_create(const struct log_folder *folder, uint64_t segment, const void *de
     const struct log_io *io = folder->io;
     int code = clear_unfinished(folder, fault);
     if (!code) code = first_segment(folder, segment, fault);
+    if (!code) code = start_make(folder, fault);
     if (code) return code;
     int file = io->open(io->disk, folder->folder, UNNAMED, O_RDWR | O_CREAT | O_TRUNC);
     if (file < 0) return log_fail(fault, LOG_FAILED, "open", UNNAMED, -file);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../net/crc32c.h"
-#include "segment.h"
+#include "start.h"
 
 static const char NAME[] = "end";
 enum { CRC_FROM = 4 };
@@ -52,21 +52,20 @@ bool end_read(const struct log_folder *folder, uint64_t *durable)
 
 int log_bounds(const struct log_folder *folder, uint64_t *earliest, uint64_t *end, struct log_fault *fault)
 {
-    uint64_t *bases;
-    size_t count;
+    struct bases bases;
     struct segment last;
     struct segment_mark mark;
-    int code = segment_list(folder, &bases, &count, fault);
-    if (!code && !count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
-    if (!code) *earliest = bases[0];
+    int code = start_list(folder, &bases, fault);
+    if (!code && bases.before == bases.count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
+    if (!code) *earliest = bases.of[bases.before];
     if (!code && !end_read(folder, end)) {
-        code = segment_open(folder, bases[count - 1], O_RDONLY, &last, fault);
+        code = segment_open(folder, bases.of[bases.count - 1], O_RDONLY, &last, fault);
         if (!code) {
             code = segment_read_mark(folder, &last, &mark, fault);
             segment_close(folder, &last);
         }
         if (!code) *end = mark.durable;
     }
-    free(bases);
+    free(bases.of);
     return code;
 }

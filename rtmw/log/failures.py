@@ -37,7 +37,10 @@ _VERSION = (
     f"{{log}}: {{file}} is of version {{start}} of the format, and this rtmw knows version {core.FORMAT}; use the rtmw "
     "that wrote it"
 )
-_TRIMMED = "{log}: the records from position {start} on were removed; read from rtmw.Start.EARLIEST"
+_TRIMMED = (
+    "{log}: the records from position {start} up to {end} were trimmed; read from rtmw.Start.EARLIEST, which lies "
+    "behind them"
+)
 _ID_TAKEN = (
     "{log}: the record at position {start} has this id, and other data or another key. Nothing was appended. An id "
     "means one record: append with a new one, or without"

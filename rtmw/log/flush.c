@@ -59,6 +59,7 @@ static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
     w->spare_needs = 0;
     w->snapshot_is_due = true;
     w->last_base = base;
+    w->retention_is_due = retention_limits(&w->retention);
     w->rolls = false;
     w->counters.rolls++;
     w->counters.syncs += 2;

@@ -16,7 +16,8 @@ from rtmw.log.holder import LOCK, Holder
 
 __all__ = ["Folder", "open_folder"]
 
-OWN = frozenset({LOCK, "spare", "log.new", "end", "log", "ids", "ids.new"})
+OWN = frozenset({LOCK, "spare", "log.new", "end", "log", "ids", "ids.new", "start", "start.new"})
+KEEP_ALL = (core.NO_LIMIT, core.NO_LIMIT, 0)
 CREATION_S = 10.0
 """Another process is making the log: that takes milliseconds, and a slow disk's seconds."""
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -56,9 +57,12 @@ class Folder(Closing):
         """The first position, and the one behind the last record that is durable."""
         return core.bounds(self.path, self.descriptor, self.uuid)
 
-    def writer(self, most: int, window: int) -> core.Writer:
-        """Whoever calls this holds the lock. `most`: bytes of a segment; `window`: ids that are remembered."""
-        return core.Writer(self.path, self.descriptor, self.uuid, most, window)
+    def writer(self, most: int, window: int, retention: tuple[int, int, int] = KEEP_ALL) -> core.Writer:
+        """Whoever calls this holds the lock.
+
+        `most`: bytes of a segment; `window`: ids that are remembered; `retention`: see struct retention.
+        """
+        return core.Writer(self.path, self.descriptor, self.uuid, most, window, retention)
 
     def reader(self, position: int) -> core.Reader:
         return core.Reader(self.path, self.descriptor, self.uuid, position)

@@ -1,10 +1,12 @@
 /* The maker: one thread that has the next segment ready before it is needed, so that no append waits for zeros. */
+#include <errno.h>
+
 #include "../shm/atomics.h"
 #include "../shm/futex.h"
 #include "spare.h"
 #include "writer.h"
 
-static const uint64_t TRY_AGAIN_NS = 1000000000;
+static const uint64_t TRY_AGAIN_NS = 1000000000, RETENTION_NS = 60 * UINT64_C(1000000000);
 
 /* Lock held. Is there something to do? */
 static bool is_wanted(const struct writer *w)
@@ -29,8 +31,12 @@ static void take_away(struct writer *w)
 static int make(struct writer *w, struct log_fault *fault)
 {
     struct segment made = {.file = -1, .size = spare_size(w->newest_size, w->most, w->spare_needs)};
+    uint64_t kept = w->kept >= made.size ? w->kept : 0;
+    w->kept = 0;
+    if (kept) made.size = kept;
     pthread_mutex_unlock(&w->lock);
-    int code = spare_make(&w->folder, made.size, &made.file, &w->stopping, fault);
+    int code = kept ? spare_refill(&w->folder, made.size, &made.file, &w->stopping, fault)
+                    : spare_make(&w->folder, made.size, &made.file, &w->stopping, fault);
     pthread_mutex_lock(&w->lock);
     if (code == LOG_OK) {
         w->spare = made;
@@ -51,6 +57,11 @@ void *writer_make(void *given)
     int code = LOG_OK;
     pthread_mutex_lock(&w->lock);
     while (!load_acquire(&w->stopping) && !load_acquire(&w->failed)) {
+        if (trim_is_due(w)) {
+            code = trim_now(w, &fault);
+            if (code) break;
+            continue;
+        }
         if (is_wanted(w) && code != LOG_FULL) {
             take_away(w);
             code = make(w, &fault);
@@ -64,11 +75,14 @@ void *writer_make(void *given)
         }
         uint32_t seen = w->chores;
         pthread_mutex_unlock(&w->lock);
-        futex_sleep(&w->chores, seen, code == LOG_FULL ? TRY_AGAIN_NS : UINT64_C(1) << 62);
+        bool is_full = code == LOG_FULL, limits = retention_limits(&w->retention);
+        uint64_t rest = is_full ? TRY_AGAIN_NS : limits ? RETENTION_NS : UINT64_C(1) << 62;
+        int how = futex_sleep(&w->chores, seen, rest);
         pthread_mutex_lock(&w->lock);
+        w->retention_is_due |= limits && how == ETIMEDOUT;
         code = LOG_OK;
     }
     pthread_mutex_unlock(&w->lock);
-    if (code == LOG_FAILED) writer_fail(w, &fault);
+    if (code && code != LOG_FULL && code != LOG_CLOSED) writer_fail(w, &fault);
     return NULL;
 }

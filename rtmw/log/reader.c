@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "labels.h"
+#include "start.h"
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
 {
@@ -18,23 +19,28 @@ void reader_close(struct reader *r)
     window_free(&r->window);
 }
 
+/* The segment of the position was removed, perhaps just now: from there up to the start nothing is there. */
+static int trimmed(struct reader *r, struct log_fault *fault)
+{
+    struct log_fault other;
+    fault->from = fault->to = r->position;
+    if (start_read(&r->folder, &fault->to, &other) || fault->to < r->position) fault->to = r->position;
+    return log_fail(fault, LOG_TRIMMED, "the segment was removed", ".", 0);
+}
+
 /* Opens the segment in which the position lies. */
 static int find_segment(struct reader *r, struct log_fault *fault)
 {
-    uint64_t *bases, base = 0;
-    size_t count;
-    int code = segment_list(&r->folder, &bases, &count, fault);
-    if (!code && (!count || bases[0] > r->position)) {
-        code = log_fail(fault, LOG_TRIMMED, "position before the first segment", ".", 0);
-        fault->from = r->position;
-        fault->to = count ? bases[0] : 0;
-    }
-    for (size_t n = 0; n < count; n++)
-        if (bases[n] <= r->position) base = bases[n];
-    free(bases);
-    if (!code) code = segment_open(&r->folder, base, O_RDONLY, &r->segment, fault);
+    struct bases bases;
+    uint64_t base = 0;
+    int code = start_list(&r->folder, &bases, fault);
+    bool is_there = !code && bases.before < bases.count && bases.of[bases.before] <= r->position;
+    for (size_t n = bases.before; n < bases.count; n++)
+        if (bases.of[n] <= r->position) base = bases.of[n];
+    free(bases.of);
+    if (!code && is_there) code = segment_open(&r->folder, base, O_RDONLY, &r->segment, fault);
     window_clear(&r->window);
-    return code;
+    return code == LOG_TRIMMED || (!code && !is_there) ? trimmed(r, fault) : code;
 }
 
 /* The segment that begins here, if there is one: LOG_OK; else LOG_TRIMMED. */
@@ -56,7 +62,10 @@ static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
     char name[SEGMENT_NAME];
     uint64_t lsn = r->segment.base, size;
     const uint8_t *record;
+    struct segment again;
     segment_name(r->segment.base, name);
+    if (segment_open(&r->folder, r->segment.base, O_RDONLY, &again, fault) == LOG_TRIMMED) return trimmed(r, fault);
+    segment_close(&r->folder, &again);
     window_clear(&r->window);
     int found = 1;
     while (!r->has_begun && lsn < r->position && found > 0) {
@@ -68,13 +77,6 @@ static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
         fault->to = lsn;
         return log_fail(fault, LOG_NO_RECORD, "no record begins there", name, 0);
     }
-    struct segment again;
-    struct log_fault other = {0};
-    if (segment_open(&r->folder, r->segment.base, O_RDONLY, &again, &other) == LOG_TRIMMED) {
-        fault->from = r->position;
-        return log_fail(fault, LOG_TRIMMED, "the segment was removed meanwhile", name, 0);
-    }
-    segment_close(&r->folder, &again);
     return log_damaged(fault, "no valid record is there, and there was one", name, r->position, limit);
 }
 

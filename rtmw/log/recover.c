@@ -7,6 +7,7 @@
 
 #include "record.h"
 #include "spare.h"
+#include "start.h"
 #include "window.h"
 
 enum { STEP = 256 * 1024 };
@@ -167,7 +168,6 @@ static int recover(const struct log_folder *folder, const uint64_t *bases, size_
 {
     bool *sealed = calloc(count, sizeof *sealed);
     int code = sealed ? LOG_OK : log_fail(fault, LOG_NO_MEMORY, "recover", ".", ENOMEM);
-    if (!code && bases[0] != 0) code = log_damaged(fault, "the first segments are missing", ".", 0, bases[0]);
     for (size_t n = 0; n + 1 < count && !code; n++)
         code = check_inner(folder, bases[n], bases[n + 1], &sealed[n], fault);
     if (!code) code = segment_open(folder, bases[count - 1], O_RDWR, &found->last, fault);
@@ -179,19 +179,33 @@ static int recover(const struct log_folder *folder, const uint64_t *bases, size_
     return code;
 }
 
+/* What a trim has left when it was interrupted. */
+static int remove_trimmed(const struct log_folder *folder, const struct bases *bases, struct log_fault *fault)
+{
+    for (size_t n = 0; n < bases->before; n++) {
+        int error = start_remove(folder, bases->of[n]);
+        char name[SEGMENT_NAME];
+        segment_name(bases->of[n], name);
+        if (error) return log_fail(fault, LOG_FAILED, "unlink", name, -error);
+    }
+    return LOG_OK;
+}
+
 int log_recover(const struct log_folder *folder, bool to_write, struct recovered *found, struct log_fault *fault)
 {
-    uint64_t *bases;
-    size_t count;
+    struct bases bases;
     *found = (struct recovered){.last.file = -1};
-    int code = segment_list(folder, &bases, &count, fault);
-    if (!code && !count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
-    if (!code) {
-        found->earliest = bases[0];
-        code = recover(folder, bases, count, to_write, found, fault);
-    }
+    int code = start_list(folder, &bases, fault);
+    const uint64_t *first = bases.of + bases.before;
+    size_t count = bases.count - bases.before;
+    if (!code && !count) code = log_damaged(fault, "there is no segment", ".", bases.start, bases.start);
+    if (!code && *first != bases.start)
+        code = log_damaged(fault, "the first segments are missing", ".", bases.start, *first);
+    found->earliest = bases.start;
+    if (!code) code = recover(folder, first, count, to_write, found, fault);
+    if (!code) code = remove_trimmed(folder, &bases, fault);
     if (!code) spare_discard(folder, -1);
     if (code && found->last.file >= 0) segment_close(folder, &found->last);
-    free(bases);
+    free(bases.of);
     return code;
 }

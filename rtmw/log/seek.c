@@ -3,6 +3,7 @@
 
 #include "index.h"
 #include "reader.h"
+#include "start.h"
 
 static void go_to(struct reader *r, uint64_t position)
 {
@@ -38,16 +39,16 @@ static int read_up_to(struct reader *r, uint64_t time_ns, uint64_t until, struct
 
 int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault)
 {
-    uint64_t *bases;
-    size_t count;
-    int code = segment_list(&r->folder, &bases, &count, fault);
+    struct bases bases;
+    int code = start_list(&r->folder, &bases, fault);
     if (!code) code = LOG_AT_END;
-    for (size_t n = 0; n < count && code == LOG_AT_END; n++) {
-        uint64_t end = n + 1 < count && bases[n + 1] < limit ? bases[n + 1] : limit;
+    for (size_t n = bases.before; n < bases.count && code == LOG_AT_END; n++) {
+        bool is_last = n + 1 == bases.count;
+        uint64_t end = !is_last && bases.of[n + 1] < limit ? bases.of[n + 1] : limit;
         if (end <= r->position) continue;
-        if (n + 1 < count) skip(r, bases[n], end, time_ns);
+        if (!is_last) skip(r, bases.of[n], end, time_ns);
         code = read_up_to(r, time_ns, end, fault);
     }
-    free(bases);
+    free(bases.of);
     return code;
 }

@@ -27,7 +27,7 @@ bool segment_base(const char *name, uint64_t *base)
     return strcmp(name, again) == 0;
 }
 
-struct bases {
+struct names {
     uint64_t *list;
     size_t count, room;
     bool is_short; /* of memory */
@@ -35,7 +35,7 @@ struct bases {
 
 static void see_name(void *argument, const char *name)
 {
-    struct bases *bases = argument;
+    struct names *bases = argument;
     uint64_t base;
     if (!segment_base(name, &base) || bases->is_short) return;
     if (bases->count == bases->room) {
@@ -57,7 +57,7 @@ static int ascending(const void *a, const void *b)
 
 int segment_list(const struct log_folder *folder, uint64_t **bases, size_t *count, struct log_fault *fault)
 {
-    struct bases found = {0};
+    struct names found = {0};
     int error = folder->io->list(folder->io->disk, folder->folder, see_name, &found);
     *bases = found.list;
     *count = found.count;

@@ -12,7 +12,7 @@ enum { STEP = 256 * 1024 };
 static int fill(const struct log_folder *folder, int file, uint64_t size, const uint32_t *stop)
 {
     static const uint8_t zeros[STEP];
-    int error = folder->io->allocate(folder->io->disk, file, size); /* refused at once where there is no room */
+    int error = 0;
     for (uint64_t at = 0; at < size && !error; at += STEP) {
         if (stop && load_acquire(stop)) return 1;
         error = io_write_all(folder->io, file, zeros, size - at < STEP ? size - at : STEP, at);
@@ -20,16 +20,30 @@ static int fill(const struct log_folder *folder, int file, uint64_t size, const 
     return error ? error : folder->io->sync(folder->io->disk, file);
 }
 
-int spare_make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop, struct log_fault *fault)
+static int make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
+                struct log_fault *fault, bool is_new)
 {
     const struct log_io *io = folder->io;
-    *file = io->open(io->disk, folder->folder, SPARE, O_RDWR | O_CREAT | O_TRUNC);
-    int error = *file < 0 ? *file : fill(folder, *file, size, stop);
+    *file = io->open(io->disk, folder->folder, SPARE, is_new ? O_RDWR | O_CREAT | O_TRUNC : O_RDWR);
+    int error = *file < 0 ? *file : 0;
+    if (!error && is_new) error = io->allocate(io->disk, *file, size); /* refused at once where there is no room */
+    if (!error) error = fill(folder, *file, size, stop);
     if (!error) return LOG_OK;
     spare_discard(folder, *file);
     *file = -1;
     if (error > 0) return LOG_CLOSED;
     return log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", SPARE, -error);
+}
+
+int spare_make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop, struct log_fault *fault)
+{
+    return make(folder, size, file, stop, fault, true);
+}
+
+int spare_refill(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
+                 struct log_fault *fault)
+{
+    return make(folder, size, file, stop, fault, false);
 }
 
 int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t base, struct log_fault *fault)

@@ -12,6 +12,10 @@
  * `stop`: ends it early when it is not 0 any more (LOG_CLOSED); NULL: never. */
 int spare_make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
                struct log_fault *fault);
+/* The same with the file `spare` that a trim has left, whose blocks the disk has given already: it is filled with zeros in
+ * place. No LOG_FULL. Zeros and not what it held: a record's data may look like a record of a later position. */
+int spare_refill(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
+                 struct log_fault *fault);
 /* It becomes the segment that begins at `base`, durable with its name. `spare` has file and size, and gets the rest. */
 int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t base, struct log_fault *fault);
 /* Away with it: it was not used. `file`: its descriptor, or -1. */

@@ -33,7 +33,7 @@ static void close_files(struct writer *w)
 {
     segment_close(&w->folder, &w->last);
     if (w->end_file >= 0) w->folder.io->close(w->folder.io->disk, w->end_file);
-    if (w->spare.file >= 0) spare_discard(&w->folder, w->spare.file);
+    if (w->spare.file >= 0 || w->kept) spare_discard(&w->folder, w->spare.file);
 }
 
 void writer_free(struct writer *w)
@@ -61,6 +61,8 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
     struct recovered found;
     const struct log_io *io = folder->io;
     *w = (struct writer){.folder = *folder, .most = options->most, .idle_ns = options->idle_ns, .spare.file = -1};
+    w->retention = options->retention;
+    w->retention_is_due = retention_limits(&w->retention);
     for (int n = 0; n < WRITER_BELLS; n++) w->bells[n] = -1;
     int code = log_recover(folder, true, &found, fault);
     if (code) return code;

@@ -20,6 +20,7 @@
 #include "ids.h"
 #include "record.h"
 #include "recover.h"
+#include "retention.h"
 
 enum { WRITER_BATCH = 4 << 20, WRITER_BELLS = 8 };
 #define WRITER_FOREVER UINT64_MAX
@@ -41,7 +42,8 @@ enum spare_state {
 
 struct writer_counters {
     uint64_t records, bytes, batches, syncs, largest_batch, rolls, refused, failed_spares, repeated;
-    uint32_t ids; /* that are remembered */
+    uint32_t ids;  /* that are remembered */
+    uint64_t held; /* bytes that the retention would remove but for cursors */
 };
 
 struct writer {
@@ -64,9 +66,16 @@ struct writer {
     bool flusher_sleeps;
     uint32_t room_waiters;
     struct writer_counters counters;
-    struct ids ids;         /* of records that were taken, durable or not */
-    uint64_t ids_upto;      /* what the snapshot of them covers */
-    bool snapshot_is_due;   /* for the maker */
+    struct ids ids;       /* of records that were taken, durable or not */
+    uint64_t earliest;    /* where the log begins */
+    uint64_t ids_upto;    /* what the snapshot of them covers */
+    bool snapshot_is_due; /* for the maker */
+    struct retention retention;
+    bool retention_is_due;  /* for the maker, as are the next two */
+    uint64_t trim_to;       /* somebody wants the log to begin at the segment of this position */
+    uint64_t trimmed;       /* the last trim_to that was done */
+    uint64_t kept;          /* size of the file `spare` that a trim has left, unfilled; 0: none */
+    uint64_t held;          /* bytes that the retention would remove but for cursors */
     uint64_t last_base;     /* where the last segment begins */
     uint64_t indexed;       /* sealed segments below this position have an index, as far as it could be made */
     struct log_fault fault; /* of the call that failed; written once, before `failed` */
@@ -86,13 +95,14 @@ struct writer {
     struct segment last;
     int end_file;
     bool mark_is_due; /* the newest mark says less than `durable`, or is not clean */
-    uint64_t earliest, cut;
+    uint64_t cut;
 };
 
 struct writer_options {
     uint64_t most;    /* bytes of a segment's file at most */
     uint64_t idle_ns; /* see struct writer */
     uint32_t window;  /* ids that are remembered, 1 or more */
+    struct retention retention;
 };
 
 /* Recovers, and starts the threads. The lock of the folder is held, `folder` stays open until writer_close. */
@@ -112,6 +122,9 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
                   uint64_t *end);
 /* Waits until all below `end` is durable. LOG_FAILED: it may be, or not. LOG_TIMEOUT, LOG_INTERRUPTED: not yet. */
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);
+/* The log begins with the segment in which `before` lies, durably; `*start`: where that is. Whoever reads before it is told.
+ * LOG_FAILED: it does, or not. LOG_CLOSED, LOG_INTERRUPTED. */
+int writer_trim(struct writer *w, uint64_t before, uint64_t *start);
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns);
 /* An eventfd that is written to when something became durable, has failed, or there is room. false: there are too many. */
@@ -119,8 +132,10 @@ bool writer_add_bell(struct writer *w, int descriptor);
 void writer_remove_bell(struct writer *w, int descriptor);
 
 /* Of the threads among each other. */
-void *writer_flush(void *writer); /* flush.c */
-void *writer_make(void *writer);  /* maker.c */
+void *writer_flush(void *writer);         /* flush.c */
+void *writer_make(void *writer);          /* maker.c */
+bool trim_is_due(const struct writer *w); /* upkeep.c, as the next one */
+int trim_now(struct writer *w, struct log_fault *fault);
 /* upkeep.c, of the maker. Lock held, and held again at the end. One piece of work; LOG_OK or LOG_FAILED. */
 bool upkeep_is_due(const struct writer *w);
 int upkeep(struct writer *w, struct log_fault *fault);

@@ -13,6 +13,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 CELLS = 3
+START = -1
+"""In place of a base: the file `start`."""
 TORN = "torn"
 
 RULES = (
@@ -27,6 +29,12 @@ RULES = (
     "sync what was found",
     "mark only behind the sync",
     "a clean mark is taken back before a write",
+)
+
+TRIM_RULES = (
+    "the start is durable before a segment goes",
+    "two slots of the start",
+    "what lies before the start is no part of the log",
 )
 
 
@@ -64,6 +72,7 @@ class Disk:
     writes: tuple[tuple[Place, Value], ...] = ()
     """Not synced yet."""
     renames: tuple[int, ...] = ()
+    """Names that came, by their base; and ~base of those that went."""
 
     def write(self, place: Place, value: Value) -> Disk:
         return Disk(self.content, self.names, (*self.writes, (place, value)), self.renames)
@@ -76,12 +85,22 @@ class Disk:
     def rename(self, base: int) -> Disk:
         return Disk(self.content, self.names, self.writes, (*self.renames, base))
 
+    def unlink(self, base: int) -> Disk:
+        return Disk(self.content, self.names, self.writes, (*self.renames, ~base))
+
+    def _names(self, count: int) -> frozenset[int]:
+        """After so many of the changes."""
+        names = set(self.names)
+        for change in self.renames[:count]:
+            names = names | {change} if change >= 0 else names - {~change}
+        return frozenset(names)
+
     def sync_folder(self) -> Disk:
-        return Disk(self.content, self.names | set(self.renames), self.writes)
+        return Disk(self.content, self._names(len(self.renames)), self.writes)
 
     def view(self) -> tuple[dict[Place, Value], list[int]]:
         """What programs read."""
-        return dict(self.content) | dict(self.writes), sorted(self.names | set(self.renames))
+        return dict(self.content) | dict(self.writes), sorted(self._names(len(self.renames)))
 
     def cuts(self) -> Iterator[Disk]:
         """What a power cut may leave."""
@@ -91,7 +110,7 @@ class Disk:
                 for (place, value), what in zip(self.writes, fate, strict=True):
                     if what != "-" and content.get(place) != value:  # of the same bytes, either half is right
                         content[place] = value if what == "+" else TORN
-                yield Disk(frozenset(content.items()), self.names | set(self.renames[:count]))
+                yield Disk(frozenset(content.items()), self._names(count))
 
 
 Steps = Generator[tuple[Disk, int], None, tuple[Disk, int]]
@@ -108,10 +127,11 @@ class Log:
     base: int = 0
     end: int = 0
     number: int = 0
+    start: int = 0
     appended: list[Record] = field(default_factory=list[Record])
 
     def keeps(self, rule: str) -> bool:
-        assert rule in RULES
+        assert rule in RULES + TRIM_RULES
         return rule != self.without
 
     def _mark(self, durable: int, sealed: bool = False, clean: bool = False) -> None:
@@ -123,9 +143,38 @@ class Log:
         return range(2 if self.keeps("two slots of the watermark") else 1)
 
     def create(self) -> None:
+        for slot in range(2):
+            self.disk = self.disk.write((START, "mark", slot), Mark(0, 0))
         for slot in self._slots():
             self.disk = self.disk.write((0, "mark", slot), Mark(0, 0))
-        self.disk = self.disk.sync(0).rename(0).sync_folder()
+        self.disk = self.disk.sync(START).sync(0).rename(0).sync_folder()
+
+    def _write_start(self, start: int) -> Steps:
+        number = self._newest(START, self.disk.view()[0]).number + 1
+        slot = number % 2 if self.keeps("two slots of the start") else 0
+        self.disk = self.disk.write((START, "mark", slot), Mark(number, start))
+        if not self.keeps("two slots of the start"):
+            self.disk = self.disk.write((START, "mark", 1), Mark(number, start))
+        yield self.disk, self.end
+        self.disk = self.disk.sync(START)
+        yield self.disk, self.end
+        return self.disk, self.end
+
+    def trim(self, start: int) -> Steps:
+        """The segments before `start` go; the last of them is filled with zeros, for it becomes a spare."""
+        is_first = self.keeps("the start is durable before a segment goes")
+        if is_first:
+            yield from self._write_start(start)
+        gone = [base for base in self.disk.view()[1] if base < start]
+        for base in gone:
+            self.disk = self.disk.unlink(base)
+            yield self.disk, self.end
+        for cell in range(CELLS):
+            self.disk = self.disk.write((gone[-1], "cell", cell), None)
+            yield self.disk, self.end
+        if not is_first:
+            yield from self._write_start(start)
+        return self.disk, self.end
 
     def _roll(self) -> Steps:
         new, old = self.end, self.base
@@ -179,7 +228,7 @@ class Log:
 
     def recover(self, to_write: bool = True) -> Steps:
         """Raises Damage. Until it ends it shows nothing to readers: -1."""
-        view, bases = self.disk.view()
+        view, bases = self._from_start()
         unsealed: list[tuple[int, int]] = []
         for base, successor in itertools.pairwise(bases):
             newest = self._newest(base, view)
@@ -216,6 +265,16 @@ class Log:
         yield self.disk, self.end
         return self.disk, self.end
 
+    def _from_start(self) -> tuple[dict[Place, Value], list[int]]:
+        """What is read, and the segments of the log."""
+        view, bases = self.disk.view()
+        self.start = self._newest(START, view).durable
+        if self.keeps("what lies before the start is no part of the log"):
+            bases = [base for base in bases if base >= self.start]
+            if bases[:1] != [self.start]:
+                raise Damage(f"the log begins at {self.start}, and its segments with {bases[:1]}")
+        return view, bases
+
     def _settle(self, view: dict[Place, Value], durable: int) -> Steps:
         """What was found becomes durable, and nothing is left behind its end."""
         for lsn in range(durable, self.end):  # written anew: a sync that failed has left pages that look clean
@@ -240,7 +299,7 @@ class Log:
 
     def records(self) -> list[Record]:
         """All that a reader finds."""
-        view, bases = self.disk.view()
+        view, bases = self._from_start()
         found: list[Record] = []
         for base in bases:
             for cell in range(CELLS):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.log.recovery_model import RULES, Damage, Disk, Log, Record, Steps
+from tests.log.recovery_model import CELLS, RULES, TRIM_RULES, Damage, Disk, Log, Record, Steps
 
 BATCHES = (2, 1, 2, 1)
 """The second fills a segment, the third needs another one."""
@@ -103,6 +103,37 @@ def test_no_power_cut_and_no_end_of_a_process_loses_or_invents_a_record() -> Non
 def test_without_any_one_of_the_rules_a_cut_does_harm(rule: str) -> None:
     with pytest.raises(Wrong):
         try_all(without=rule)
+
+
+def try_trim(without: str = "") -> int:
+    """A log of three segments is trimmed, twice. The number of disks that were recovered. Raises Wrong."""
+    log, seen = Log(Disk(), 1, without), 0
+    log.create()
+    for count in (3, 3, 1):
+        for _ in run(log.append(count)):
+            pass
+    answered = 0
+    for start in (CELLS, 2 * CELLS):
+        for disk, end in run(log.trim(start)):
+            for after in ends(disk):
+                again = recovered(after, 2, without)
+                seen += 1
+                if not answered <= again.start <= start:
+                    raise Wrong(f"trimmed up to {start}, and the log begins at {again.start}")
+                if again.end < end or again.records() != log.appended[again.start : again.end]:
+                    raise Wrong(f"from {again.start} on there is {again.records()}")
+        answered = start
+    return seen
+
+
+def test_a_trim_that_is_cut_at_any_step_loses_only_what_was_to_go() -> None:
+    assert try_trim() > 100
+
+
+@pytest.mark.parametrize("rule", TRIM_RULES)
+def test_without_any_one_of_the_rules_of_trimming_a_cut_does_harm(rule: str) -> None:
+    with pytest.raises(Wrong):
+        try_trim(without=rule)
 
 
 def test_a_bad_record_below_the_watermark_is_damage_and_no_torn_tail() -> None:

@@ -63,6 +63,9 @@ mutant "half a batch is kept" cuts 3 recover 's/if \(!\(head\.flags & RECORD_MOR
 mutant "the CRC is not looked at" rot 97 record 's/return crc_of\(bytes, size, seed\) == head\.crc \? size : 0;/return size;/' "$@"
 mutant "ids behind the snapshot are not read" cuts 2 ids_file 's/return code \? code : add_records\(.*/return code;/' "$@"
 mutant "a snapshot says that it covers what it does not hold" cuts 4 ids 's/if \(entry->position >= upto\) break;/if (entry->position >= upto \/ 2) break;/' "$@"
+mutant "a segment goes before the start is durable" cuts 2 marks '/^int marks_write/,/^}/ s/folder->io->sync\(folder->io->disk, file->file\)/0/' "$@"
+mutant "ids of what is trimmed are not kept" cuts 6 upkeep 's/before > w->earliest \? keep_ids\(w, before, fault\) : LOG_OK/LOG_OK/' "$@"
+mutant "more is trimmed than was asked for" cuts 2 retention '/^int trim\(/,/^}/ s/if \(bases\.of\[n\] <= before\)/if (bases.of[n] <= before + SEGMENT_LEAST)/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
 
 mutant "on ext4 a batch is answered without a sync" power 500 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"

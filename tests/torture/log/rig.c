@@ -24,6 +24,8 @@ void wrong(const char *when, const char *what, const struct log_fault *fault)
 void look_at_history(const struct history *from, struct history *to)
 {
     to->answered = load_acquire(&from->answered); /* before the count: what was answered has been handed in */
+    to->trimmed = load_acquire(&from->trimmed);
+    to->trim_to = load_acquire(&from->trim_to); /* behind the other one: it is raised before */
     to->is_created = load_acquire(&from->is_created);
     to->count = load_acquire(&from->count);
     memcpy(to->entries, from->entries, to->count * sizeof to->entries[0]);
@@ -35,6 +37,15 @@ void copy_history(const struct history *from, uint32_t count, struct history *to
     memcpy(to->entries, from->entries, count * sizeof to->entries[0]);
     to->count = count;
     to->is_created = from->is_created;
+    to->trimmed = from->trimmed;
+    to->trim_to = from->trim_to;
+}
+
+uint32_t first_from(const struct history *h, uint64_t position)
+{
+    uint32_t n = 0;
+    while (n < h->count && h->entries[n].lsn < position) n++;
+    return n;
 }
 
 size_t data_of(uint64_t tag, uint8_t data[LARGEST])
@@ -76,10 +87,21 @@ static void hand_in(struct history *h, uint64_t lsn, uint64_t tag, bool more)
     store_release(&h->count, h->count + 1); /* pairs with look_at_history */
 }
 
-static void answer(struct history *h, uint64_t end)
+static void raise_word(uint64_t *word, uint64_t value)
 {
-    for (uint64_t seen = load_seq(&h->answered); seen < end && !cas64(&h->answered, seen, end);)
-        seen = load_seq(&h->answered);
+    for (uint64_t seen = load_seq(word); seen < value && !cas64(word, seen, value);) seen = load_seq(word);
+}
+
+static void answer(struct history *h, uint64_t end) { raise_word(&h->answered, end); }
+
+static int trim_some(struct appender *a)
+{
+    struct history *h = a->life->history;
+    uint64_t start, before = load_acquire(&h->answered);
+    raise_word(&h->trim_to, before);
+    int code = writer_trim(a->writer, before, &start);
+    if (code == LOG_OK) raise_word(&h->trimmed, start);
+    return code;
 }
 
 /* Of a record that is as long as one that a cut took, if there is one; else of any. */
@@ -135,6 +157,7 @@ static void *run_appender(void *given)
     for (int n = 0; n < a->life->appends && a->code == LOG_OK; n++) {
         size_t more = n == 0 ? 2 : disk_random(&a->seed) % 4 == 0 ? disk_random(&a->seed) % 3 : 0;
         a->code = append(a, a->life->lost_count ? 1 : 1 + more);
+        if (!a->code && disk_random(&a->seed) % 8 == 0) a->code = trim_some(a);
         if (disk_random(&a->seed) % 8 == 0) usleep(2 * IDLE_NS / 1000); /* so that the flusher has a rest */
     }
     return NULL;
@@ -200,7 +223,12 @@ int live(struct life *life)
     struct writer *w = calloc(1, sizeof *w);
     if (!w) abort();
     int code = open_or_create(life, &folder);
-    if (!code) code = writer_open(w, &folder, &OPTIONS, &life->fault);
+    struct writer_options options = OPTIONS;
+    if (life->seed % 3 == 0) {
+        options.retention.bytes = 2 * SEGMENT;
+        raise_word(&life->history->trim_to, UINT64_MAX);
+    }
+    if (!code) code = writer_open(w, &folder, &options, &life->fault);
     if (!code) {
         check_ids(life, w);
         store_release(&life->history->is_created, 1u); /* one of before may not have been answered */
@@ -217,15 +245,16 @@ int live(struct life *life)
 
 /* ---- the look at what is left ---- */
 
-static uint32_t compare(const struct log_folder *folder, const struct history *h, uint64_t end, const char *when)
+static uint32_t compare(const struct log_folder *folder, const struct history *h, uint64_t from, uint64_t end,
+                        const char *when)
 {
     struct reader r;
     struct reader_record record;
     struct log_fault fault = {0};
     uint8_t data[LARGEST];
-    uint32_t n = 0;
+    uint32_t n = first_from(h, from);
     int code;
-    reader_open(&r, folder, 0);
+    reader_open(&r, folder, from);
     for (; (code = reader_next(&r, end, &record, &fault)) == LOG_OK; n++) {
         if (n == h->count) wrong(when, "a record that was never appended", &fault);
         size_t size = data_of(h->entries[n].tag, data);
@@ -257,7 +286,9 @@ uint32_t check(struct disk *disk, const struct history *h, bool to_write, const 
     if (!end_read(&folder, &shown) || shown != found.end) wrong(when, "readers are told another end", NULL);
     segment_close(&folder, &found.last);
     if (found.end < h->answered) wrong(when, "a record that was answered is lost", &fault);
-    uint32_t count = compare(&folder, h, found.end, when);
+    if (found.earliest > h->trim_to) wrong(when, "more is trimmed than was asked for", NULL);
+    if (found.earliest < h->trimmed) wrong(when, "what was trimmed is there again", NULL);
+    uint32_t count = compare(&folder, h, found.earliest, found.end, when);
     if (count && h->entries[count - 1].more) wrong(when, "half a batch is there", &fault);
     return count;
 }

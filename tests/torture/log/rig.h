@@ -8,8 +8,8 @@
 
 enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000, LABELS = 24 };
 
-/* What each life opens its writer with: all ids of a history are in the window. */
-static const struct writer_options OPTIONS = {SEGMENT, IDLE_NS, ENTRIES};
+/* What a life opens its writer with: all ids of a history are in the window. */
+static const struct writer_options OPTIONS = {SEGMENT, IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0}};
 
 /* A record as it was handed to the log, before it was. */
 struct entry {
@@ -22,6 +22,8 @@ struct history {
     struct entry entries[ENTRIES];
     uint32_t count;      /* with release */
     uint64_t answered;   /* all below it was said to be durable */
+    uint64_t trim_to;    /* the log was asked to begin there, or before it */
+    uint64_t trimmed;    /* it was said to begin there */
     uint32_t is_created; /* log_create has answered */
 };
 
@@ -48,6 +50,8 @@ size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
 size_t labels_of(uint64_t tag, uint8_t labels[LABELS]);
 /* Does a record that recovery will not find lie there whole, behind the first `count`? It must not come back. */
 bool has_leftovers(struct disk *disk, const struct history *history, uint32_t count);
+/* The index of the first entry at or behind a position. */
+uint32_t first_from(const struct history *history, uint64_t position);
 /* The first so many entries, as what a next life begins with. */
 void copy_history(const struct history *from, uint32_t count, struct history *to);
 /* The history as it was at one moment. */

@@ -27,9 +27,10 @@ static int look(struct disk *d, const struct history *h)
     if (found.end != h->answered) wrong("a turned bit", "what was answered is cut off", NULL);
     struct reader r;
     struct reader_record record;
-    uint32_t n = 0;
+    uint32_t n = first_from(h, found.earliest);
     uint8_t data[LARGEST];
-    reader_open(&r, &folder, 0);
+    if (found.earliest > h->trim_to || found.earliest < h->trimmed) wrong("a turned bit", "another start", NULL);
+    reader_open(&r, &folder, found.earliest);
     for (; (code = reader_next(&r, found.end, &record, &fault)) == LOG_OK; n++) {
         size_t wanted = n < h->count ? data_of(h->entries[n].tag, data) : 0;
         if (n >= h->count || record.head.lsn != h->entries[n].lsn || record.data_size != wanted ||

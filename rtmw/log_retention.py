@@ -1,0 +1,53 @@
+"""How much of a log is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rtmw.log import KEEP_ALL, NO_LIMIT
+from rtmw.units import seconds_of, size_of
+
+__all__ = ["Retention"]
+
+ABANDONED_S: Final = 7 * 86400.0
+LONGEST_S: Final = 100 * 365 * 86400.0
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Which full segments of a log go: those that one of the limits does not want, and no cursor needs.
+
+    Looked at when a segment is full, once a minute, and when a writer begins. The last segment always stays.
+    """
+
+    age: float | str | None = None
+    """Seconds, or `"7d"`: a segment goes when it was full longer ago. None: no limit."""
+    bytes: int | str | None = None
+    """Of all segments' files, or `"10G"`: the oldest go until no more is left. None: no limit."""
+    cursors: bool | float | str = True
+    """Whether a segment stays until each cursor has passed it; but a cursor that was neither opened nor committed for
+    7 days, or so many seconds as are given here (`"30d"`), is abandoned, and keeps nothing."""
+
+    def __post_init__(self) -> None:
+        self.numbers()
+
+    def numbers(self) -> tuple[int, int, int]:
+        """Nanoseconds, bytes and nanoseconds, for the writer. Raises ValueError."""
+        age = NO_LIMIT if self.age is None else int(_seconds("age", self.age) * 1e9)
+        size = NO_LIMIT if self.bytes is None else size_of(self.bytes)
+        if isinstance(self.cursors, bool):
+            return age, size, int(ABANDONED_S * 1e9) if self.cursors else 0
+        return age, size, int(_seconds("cursors", self.cursors) * 1e9)
+
+
+def _seconds(what: str, written: float | str) -> float:
+    seconds = seconds_of(written)
+    if isinstance(written, bool) or not 0 <= seconds <= LONGEST_S:
+        raise ValueError(f"{what}={written!r} is not possible; write seconds as a number, or as '10min', '2h', '7d'")
+    return seconds
+
+
+def numbers_of(retention: Retention | None) -> tuple[int, int, int]:
+    """For the writer; None: all is kept."""
+    return KEEP_ALL if retention is None else retention.numbers()
