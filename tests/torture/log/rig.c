@@ -97,7 +97,7 @@ static void answer(struct history *h, uint64_t end) { raise_word(&h->answered, e
 static int trim_some(struct appender *a)
 {
     struct history *h = a->life->history;
-    uint64_t start, before = load_acquire(&h->answered);
+    uint64_t start, before = disk_random(&a->seed) % (load_acquire(&h->answered) + 1);
     raise_word(&h->trim_to, before);
     int code = writer_trim(a->writer, before, &start);
     if (code == LOG_OK) raise_word(&h->trimmed, start);
