@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from rtmw import spark
     from rtmw.durable_log import Log
     from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
-    from rtmw.log_records import LogRecord, LogRecords, Start
-    from rtmw.log_retention import Retention
+    from rtmw.log_options import Retention
+    from rtmw.log_records import Cursor, LogRecord, LogRecords, Start
     from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
     from rtmw.replay import Replay, ReplayStats
@@ -73,6 +73,7 @@ __all__ = [
     "AccessDenied",
     "Appended",
     "ClosedError",
+    "Cursor",
     "DeadlineMissed",
     "Domain",
     "DomainError",
@@ -136,6 +137,7 @@ __version__: str
 
 _LATE: Final = {
     "Appended": "rtmw.log_answers",
+    "Cursor": "rtmw.log_records",
     "Durability": "rtmw.log_answers",
     "Log": "rtmw.durable_log",
     "LogRecord": "rtmw.log_records",
@@ -147,7 +149,7 @@ _LATE: Final = {
     "Recording": "rtmw.recording",
     "Replay": "rtmw.replay",
     "ReplayStats": "rtmw.replay",
-    "Retention": "rtmw.log_retention",
+    "Retention": "rtmw.log_options",
     "Start": "rtmw.log_records",
 }
 """What is imported when it is first asked for: many programs do without, and some of it needs numpy and more."""

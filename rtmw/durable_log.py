@@ -9,18 +9,26 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFailed, TypeMismatch
-from rtmw.log import SEGMENT_LEAST, Folder, Holder, Label, Writer, open_folder, pack_labels
+from rtmw.log import (
+    Folder,
+    Holder,
+    Label,
+    Writer,
+    cursor_names,
+    delete_cursor,
+    holder_of_cursor,
+    open_folder,
+    pack_labels,
+)
 from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
-from rtmw.log_records import LogRecord, LogRecords, Start
-from rtmw.log_retention import Retention, numbers_of
+from rtmw.log_options import DEDUPE, LogOptions, Retention, check_dedupe, check_segment, log_path, numbers_of
+from rtmw.log_records import Asked, Cursor, LogRecord, LogRecords, Start
 from rtmw.qos import check_seconds
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
-from rtmw.units import size_of
 
 __all__ = ["Appended", "Durability", "Log", "LogRecord", "LogRecords", "LogStats", "PersistQueue", "Start"]
 
@@ -33,20 +41,6 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=np.generic)
 
 T = TypeVar("T")
-
-LARGEST_SEGMENT: Final = 4 << 30
-DEDUPE: Final = 65_536
-MOST_IDS: Final = 1 << 24
-
-
-class LogOptions(TypedDict, total=False):
-    """Keywords of Log."""
-
-    create: bool
-    segment: int | str
-    retention: Retention | None
-    sync: bool
-    dedupe: int
 
 
 class Log(Closing, Generic[T]):
@@ -232,17 +226,44 @@ class Log(Closing, Generic[T]):
 
     # ---- read ----
 
-    def read(self, start: Start | int | datetime = Start.EARLIEST, *, follow: bool = False) -> LogRecords[T]:
+    def read(
+        self, start: Start | int | datetime = Start.EARLIEST, *, cursor: str | None = None, follow: bool = False
+    ) -> LogRecords[T]:
         """The records from `start` on: the first one, the next one, the one at a position, or the first that was
         appended at a time (with its zone) or later. `follow`: and all that come, for ever; else up to the present end.
+
+        `cursor`: a name under which it is kept how far `LogRecord.commit` has come. If there is a cursor of this name,
+        reading goes on there, and `start` counts for nothing; else it begins at `start`. One reader at a time has a
+        cursor: LogLocked names the other one. LogError: what the cursor wants was trimmed.
 
         Only what is durable is read. Errors: ValueError, ClosedError, LogDamaged.
         """
         with self._lock:
             self._check_open()
-            records = LogRecords[T](self._folder, start, follow, self._decode)
+            records = LogRecords[T](self._folder, Asked(start, cursor, follow), self._decode)
             self._readers.add(records)
         return records
+
+    def cursors(self) -> dict[str, Cursor]:
+        """The cursors of the log, by their names."""
+        with self._lock:
+            self._check_open()
+            end, found = self._folder.bounds()[1], dict[str, Cursor]()
+            for name in cursor_names(self._folder):
+                known = self._folder.cursor(name)
+                if known is not None:  # deleted meanwhile
+                    behind = max(0, end - known[0])
+                    found[name] = Cursor(known[0], known[1], behind, holder_of_cursor(self._folder, name))
+        return found
+
+    def delete_cursor(self, name: str) -> None:
+        """It keeps nothing any more, and a reader with this name begins anew.
+
+        LogLocked names its holder; LogError: there is none of this name.
+        """
+        with self._lock:
+            self._check_open()
+            delete_cursor(self._folder, name)
 
     def trim(self, before: int | datetime) -> int:
         """Removes the segments before the one in which `before` lies; gives where the log begins then.
@@ -333,29 +354,6 @@ class Log(Closing, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<rtmw.Log {str(self.path)!r} {shown_name(self.type.name)}{', closed' if self._closed else ''}>"
-
-
-def log_path(path: str | os.PathLike[str]) -> Path:
-    """The folder that is meant. ValueError: a bare name, which is not said to be a folder."""
-    text = os.fspath(path)
-    if isinstance(path, str) and os.sep not in text:
-        raise ValueError(f"{text!r} is a bare name; a log is a folder: write {text + '/'!r}, or pathlib.Path({text!r})")
-    return Path(text)
-
-
-def check_segment(segment: int | str) -> int:
-    """Bytes of the largest segment, in whole pages."""
-    size = size_of(segment)
-    if not SEGMENT_LEAST <= size <= LARGEST_SEGMENT:
-        raise ValueError(f"segment={segment!r} is not possible; it is a size from 64K to 4G")
-    return size & ~4095
-
-
-def check_dedupe(dedupe: int) -> int:
-    """The length of the dedupe window, in ids."""
-    if isinstance(dedupe, bool) or not 1 <= dedupe <= MOST_IDS:
-        raise ValueError(f"dedupe={dedupe!r} is not possible; it is a number of ids from 1 to {MOST_IDS}")
-    return dedupe
 
 
 def _same(data: bytes) -> Any:

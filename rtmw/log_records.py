@@ -12,7 +12,7 @@ from typing import Final, Generic, Self, TypeVar
 
 from rtmw.closing import Closing
 from rtmw.errors import LogError
-from rtmw.log import Folder, Label, Watch, unpack_labels
+from rtmw.log import Folder, HeldCursor, Label, Reader, Watch, unpack_labels
 
 T = TypeVar("T")
 
@@ -48,6 +48,18 @@ class LogRecord(Generic[T]):
     id: Label | None
     """Likewise."""
     _decode: Callable[[bytes], T]
+    _end: int
+    _cursor: HeldCursor | None
+
+    def commit(self) -> None:
+        """This record, and all before it, are done with: a reader with the cursor goes on behind it, also after a kill.
+
+        Commits are batched: on the disk after a tenth of a second with another commit, when the reader waits, and when
+        it is closed. What was not there yet is delivered again. ClosedError, LogFailed; LogError: no cursor was named.
+        """
+        if self._cursor is None:
+            raise LogError('a record that was read without a cursor cannot be committed; log.read(cursor="name")')
+        self._cursor.commit(self._end)
 
     @property
     def value(self) -> T:
@@ -57,6 +69,29 @@ class LogRecord(Generic[T]):
     def __repr__(self) -> str:
         key = "" if self.key is None else f" key={self.key!r}"
         return f"<rtmw.LogRecord {self.position}{key} {len(self.data)} bytes>"
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """A cursor of a log: up to where a named reader has come."""
+
+    position: int
+    """Of the record that its reader gets next."""
+    time_ns: int
+    """When it was opened or committed last: nanoseconds since 1970."""
+    behind: int
+    """Bytes of the log from there up to its end."""
+    holder: str | None
+    """Program and process id of who reads with it; None: nobody does."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of `Log.read`."""
+
+    start: Start | int | datetime
+    cursor: str | None
+    follow: bool
 
 
 def _nanoseconds(moment: datetime) -> int:
@@ -75,21 +110,42 @@ class LogRecords(Closing, Generic[T]):
     Errors while iterating: LogDamaged, LogError; ValueError when no record begins at the given position.
     """
 
-    def __init__(
-        self, folder: Folder, start: Start | int | datetime, follow: bool, decode: Callable[[bytes], T]
-    ) -> None:
+    def __init__(self, folder: Folder, asked: Asked, decode: Callable[[bytes], T]) -> None:
         self._closed = True
         self._busy = Lock()
         self._in_a_row = 0
         self._awaits = False
         self._decode = decode
-        self._folder = folder.copy()
-        earliest, self._end = folder.bounds()
-        self._reader = self._folder.reader(self._begin(start, earliest))
-        if isinstance(start, datetime):
-            self._reader.seek_time(_nanoseconds(start), self._end)
-        self._watch = Watch(folder.path) if follow else None
+        self._cursor = None if asked.cursor is None else HeldCursor(folder, asked.cursor)
+        try:
+            self._folder = folder.copy()
+            earliest, self._end = folder.bounds()
+            self._reader = self._open_reader(asked.start, earliest)
+            self._watch = Watch(folder.path) if asked.follow else None
+        except BaseException:
+            if self._cursor is not None:
+                self._cursor.close()
+            raise
         self._closed = False
+
+    def _open_reader(self, start: Start | int | datetime, earliest: int) -> Reader:
+        """At the start, or where the cursor stands."""
+        cursor = self._cursor
+        begin = self._begin(start, earliest)
+        if cursor is None or cursor.position is None:
+            reader = self._folder.reader(begin)
+            if isinstance(start, datetime):
+                reader.seek_time(_nanoseconds(start), self._end)
+        elif cursor.position < earliest:
+            raise LogError(
+                f"{self._folder.path}: the cursor {cursor.name!r} stands at {cursor.position}, and the records from "
+                f"there up to {earliest} were trimmed; log.delete_cursor({cursor.name!r}), and read with it anew"
+            )
+        else:
+            reader = self._folder.reader(cursor.position)
+        if cursor is not None:
+            cursor.begin(reader.position)
+        return reader
 
     def _begin(self, start: Start | int | datetime, earliest: int) -> int:
         match start:
@@ -133,6 +189,7 @@ class LogRecords(Closing, Generic[T]):
                 return record
             self._end = self._folder.bounds()[1]
             if self._reader.position >= self._end and self._watch is not None:
+                self._flush()
                 self._watch.wait()
         return None
 
@@ -154,6 +211,7 @@ class LogRecords(Closing, Generic[T]):
             if not self._awaits or self._watch is None:
                 self.close()
                 raise StopAsyncIteration
+            self._flush()
             from rtmw.log_aio import until_readable
 
             try:
@@ -176,14 +234,19 @@ class LogRecords(Closing, Generic[T]):
         found = None if self._closed else self._reader.next(self._end)
         if found is None:
             return None
-        position, _, time_ns, epoch, kind, labels, data = found
+        position, end, time_ns, epoch, kind, labels, data = found
         if kind != _DATA:
             raise LogError(
                 f"{self._folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know; use "
                 "the rtmw that wrote it"
             )
         key, id = unpack_labels(labels)
-        return LogRecord(data, position, time_ns, epoch, key, id, self._decode)
+        return LogRecord(data, position, time_ns, epoch, key, id, self._decode, end, self._cursor)
+
+    def _flush(self) -> None:
+        """Before it waits: what was committed is on the disk."""
+        if self._cursor is not None:
+            self._cursor.flush()
 
     def close(self) -> None:
         """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it."""
@@ -198,7 +261,11 @@ class LogRecords(Closing, Generic[T]):
             if self._watch is not None:
                 self._watch.close()
             self._reader.close()
-            self._folder.close()
+            try:
+                if self._cursor is not None:
+                    self._cursor.close()
+            finally:
+                self._folder.close()
         finally:
             self._busy.release()
 

@@ -32,7 +32,7 @@ SECTIONS = {
     "Wait": ("rtmw", "WaitSet Listener"),
     "Domains": ("rtmw", "Domain"),
     "Record and replay": ("rtmw", "Recorder RecorderStats Recording Replay ReplayStats"),
-    "Keep": ("rtmw", "Log LogRecord LogRecords Start Appended Durability LogStats PersistQueue Retention"),
+    "Keep": ("rtmw", "Log LogRecord LogRecords Start Appended Durability LogStats PersistQueue Retention Cursor"),
     "Real-time programs": ("rtmw", "realtime"),
     "Spark": ("rtmw", "spark"),
     "Look into a domain: `rtmw.observe`": ("rtmw.observe", ""),

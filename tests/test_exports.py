@@ -28,6 +28,8 @@ PUBLIC = {
     "LogRecords",
     "LogStats",
     "PersistQueue",
+    "Cursor",
+    "Retention",
     "Profile",
     "Publisher",
     "PublisherStats",

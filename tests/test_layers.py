@@ -40,7 +40,7 @@ LAYERS = (
         "rtmw.log_records",
         "rtmw.log_aio",
         "rtmw.log_answers",
-        "rtmw.log_retention",
+        "rtmw.log_options",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net", "rtmw.record", "rtmw.replay"),

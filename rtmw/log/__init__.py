@@ -13,8 +13,9 @@ What runs for each record is C (log.h); `rtmw.Log` is this with types, and what 
 from __future__ import annotations
 
 from rtmw.log._log import FORMAT, NO_LIMIT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer
+from rtmw.log.cursor import HeldCursor, cursor_names, delete_cursor, holder_of_cursor
 from rtmw.log.folder import KEEP_ALL, Folder, open_folder
-from rtmw.log.holder import Holder
+from rtmw.log.holder import Holder, holder_of
 from rtmw.log.labels import Label, pack_labels, unpack_labels
 from rtmw.log.watch import Watch
 
@@ -26,11 +27,16 @@ __all__ = [
     "SEGMENT_FIRST",
     "SEGMENT_LEAST",
     "Folder",
+    "HeldCursor",
     "Holder",
     "Label",
     "Reader",
     "Watch",
     "Writer",
+    "cursor_names",
+    "delete_cursor",
+    "holder_of",
+    "holder_of_cursor",
     "open_folder",
     "pack_labels",
     "unpack_labels",

@@ -168,7 +168,11 @@ static int module_exec(PyObject *module)
     return add_type(module, &Writer_spec) || add_type(module, &Reader_spec) ? -1 : 0;
 }
 
-static PyMethodDef module_methods[] = {{"create", create, METH_VARARGS, NULL},
+static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS, NULL},
+                                       {"cursor_read", cursor_read, METH_VARARGS, NULL},
+                                       {"cursor_write", cursor_write, METH_VARARGS, NULL},
+                                       {"cursor_delete", cursor_delete, METH_VARARGS, NULL},
+                                       {"create", create, METH_VARARGS, NULL},
                                        {"identify", identify, METH_VARARGS, NULL},
                                        {"recover", recover, METH_VARARGS, NULL},
                                        {"bounds", bounds, METH_VARARGS, NULL},

@@ -1,6 +1,7 @@
 /* Python's view of the log: what its files share that know Python.
  *
  *   _log.c   the module, and functions of a folder       _writer.c   Writer       _reader.c   Reader
+ *   _cursor.c   functions of cursors
  */
 #ifndef RTMW_LOG_GLUE_H
 #define RTMW_LOG_GLUE_H
@@ -19,5 +20,11 @@ PyObject *fail(PyObject *subject, int code, const struct log_fault *fault);
 bool folder_of(struct log_folder *folder, int descriptor, const Py_buffer *uuid);
 /* Seconds of a timeout, or None, as the end on the monotonic clock; false: with a Python error. */
 bool deadline_of(PyObject *timeout, uint64_t *deadline);
+
+/* _cursor.c */
+PyObject *cursor_make(PyObject *module, PyObject *args);
+PyObject *cursor_read(PyObject *module, PyObject *args);
+PyObject *cursor_write(PyObject *module, PyObject *args);
+PyObject *cursor_delete(PyObject *module, PyObject *args);
 
 #endif

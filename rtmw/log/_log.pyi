@@ -34,6 +34,18 @@ def recover(subject: str, folder: int, uuid: bytes, /) -> int:
 def bounds(subject: str, folder: int, uuid: bytes, /) -> tuple[int, int]:
     """The first position, and the one behind the last durable record."""
 
+def cursor_make(subject: str, folder: int, uuid: bytes, file: str, position: int, /) -> None:
+    """A new cursor, durably; its lock is held, as for the next ones."""
+
+def cursor_read(subject: str, folder: int, uuid: bytes, file: str, /) -> tuple[int, int] | None:
+    """Its position, and when it was written in nanoseconds since 1970; None: there is none. No lock is needed."""
+
+def cursor_write(subject: str, folder: int, uuid: bytes, file: str, position: int, /) -> None:
+    """Durably."""
+
+def cursor_delete(subject: str, folder: int, uuid: bytes, file: str, /) -> None:
+    """Durably."""
+
 def watch(path: str, /) -> int:
     """A descriptor that is readable when the file has been written."""
 

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from rtmw.closing import Closing
 from rtmw.errors import LogError, LogLocked
@@ -16,11 +17,24 @@ from rtmw.log.holder import LOCK, Holder
 
 __all__ = ["Folder", "open_folder"]
 
+LONGEST_NAME = 64
 OWN = frozenset({LOCK, "spare", "log.new", "end", "log", "ids", "ids.new", "start", "start.new"})
+CURSOR = ".cursor"
+"""How the names of cursors' files end."""
+ENDINGS = (".seg", ".idx", CURSOR, CURSOR + ".lock", CURSOR + ".new")
 KEEP_ALL = (core.NO_LIMIT, core.NO_LIMIT, 0)
 CREATION_S = 10.0
 """Another process is making the log: that takes milliseconds, and a slow disk's seconds."""
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def file_of(name: str) -> str:
+    """The file of a cursor. Raises ValueError."""
+    if not name or len(name.encode()) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(
+            f"cursor={name!r} is not possible; it is a name of 1 to {LONGEST_NAME} bytes that can be printed"
+        )
+    return quote(name, safe="") + CURSOR
 
 
 @dataclass
@@ -66,6 +80,10 @@ class Folder(Closing):
 
     def reader(self, position: int) -> core.Reader:
         return core.Reader(self.path, self.descriptor, self.uuid, position)
+
+    def cursor(self, name: str) -> tuple[int, int] | None:
+        """Position of a cursor, and the time at which it was written; None: there is none."""
+        return core.cursor_read(self.path, self.descriptor, self.uuid, file_of(name))
 
     def copy(self) -> Folder:
         """For somebody who closes it at another time."""
@@ -149,6 +167,6 @@ def _create(path: str, descriptor: int, description: bytes, segment: int) -> tup
 
 
 def _check_empty(path: str, descriptor: int) -> None:
-    others = sorted(name for name in os.listdir(descriptor) if name not in OWN and not name.endswith((".seg", ".idx")))
+    others = sorted(name for name in os.listdir(descriptor) if name not in OWN and not name.endswith(ENDINGS))
     if others:
         raise LogError(f"{path} has other files ({others[0]}), and no log; name a folder that is empty or new")

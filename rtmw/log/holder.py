@@ -13,11 +13,15 @@ from contextlib import suppress
 from rtmw.closing import Closing
 from rtmw.errors import LogError, LogLocked
 
-__all__ = ["Holder"]
+__all__ = ["Holder", "holder_of"]
 
 LOCK = "lock"
 _RECOVERING = ", which looks whether it is whole"
 """Behind the name of one who opens the log to read it; that takes a moment, and a writer waits for it."""
+_WRITES = (
+    "{log}: {name} writes to this log, and one process at a time may; end it, or append through it. Reading is free to "
+    "all"
+)
 RECOVERY_S = 60.0
 _NAMED_S = 0.1
 """Whoever has just taken the lock has written its name by then."""
@@ -27,20 +31,26 @@ _holders: weakref.WeakSet[Holder] = weakref.WeakSet()
 
 
 class Holder(Closing):
-    """Takes the lock of the log in this folder. LogLocked: somebody has it, who is named.
+    """Takes the lock of the log in this folder, or another one. LogLocked: somebody has it, who is named.
 
-    PermissionError, or OSError of a read-only file system: this user may read only.
+    `told`: what LogLocked says then. PermissionError, or OSError of a read-only file system: this user may read only.
     """
 
-    def __init__(self, log: str, folder: int, to_write: bool = True) -> None:
-        self._descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    def __init__(self, log: str, folder: int, to_write: bool = True, *, lock: str = LOCK, told: str = _WRITES) -> None:
+        self._descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder)
         try:
-            _lock(log, self._descriptor, to_write)
+            _lock(log, self._descriptor, to_write, told)
         except BaseException:
             self.close()
             raise
         _holders.add(self)
         _write_name(self._descriptor, "" if to_write else _RECOVERING)
+
+    def is_named(self, folder: int, lock: str) -> bool:
+        """Whether its file still has this name: it is not, if the file was removed between its opening and the lock."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.stat(lock, dir_fd=folder), os.fstat(self._descriptor))
+        return False
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -48,7 +58,7 @@ class Holder(Closing):
             os.close(descriptor)
 
 
-def _lock(log: str, descriptor: int, to_write: bool) -> None:
+def _lock(log: str, descriptor: int, to_write: bool, told: str) -> None:
     begin = time.monotonic()
     while True:
         try:
@@ -65,11 +75,23 @@ def _lock(log: str, descriptor: int, to_write: bool) -> None:
             ) from error
         patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S
         if not to_write or time.monotonic() - begin > patience:
-            raise LogLocked(
-                f"{log}: {name} writes to this log, and one process at a time may; end it, or append through it. "
-                "Reading is free to all"
-            )
+            raise LogLocked(told.format(log=log, name=name))
         time.sleep(_LOOK_S)
+
+
+def holder_of(folder: int, lock: str = LOCK) -> str | None:
+    """Who holds a lock: program and process id; None: nobody."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_name(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def _write_name(descriptor: int, doing: str) -> None:

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "marks.h"
+#include "cursor.h"
 #include "start.h"
 
 static const char CURSOR[] = ".cursor";
@@ -20,17 +20,15 @@ struct floor {
 static void see_cursor(void *argument, const char *name)
 {
     struct floor *f = argument;
-    struct segment file;
-    struct segment_mark mark;
+    uint64_t position, time_ns;
     size_t length = strlen(name), suffix = sizeof CURSOR - 1;
     if (f->code || length <= suffix || strcmp(name + length - suffix, CURSOR)) return;
-    int code = marks_open(f->folder, name, MARKS_CURSOR, O_RDONLY, &file, &mark, f->fault);
+    int code = cursor_look(f->folder, name, &position, &time_ns, f->fault);
     if (code == LOG_AT_END) return; /* deleted meanwhile */
     f->code = code;
     if (code) return;
-    segment_close(f->folder, &file);
-    bool is_abandoned = mark.time_ns + f->cursors_ns < f->now_ns;
-    if (!is_abandoned && mark.durable < f->position) f->position = mark.durable;
+    bool is_abandoned = time_ns + f->cursors_ns < f->now_ns;
+    if (!is_abandoned && position < f->position) f->position = position;
 }
 
 int retention_floor(const struct log_folder *folder, uint64_t cursors_ns, uint64_t *position, struct log_fault *fault)

@@ -66,6 +66,9 @@ mutant "a snapshot says that it covers what it does not hold" cuts 4 ids 's/if \
 mutant "a segment goes before the start is durable" cuts 2 marks '/^int marks_write/,/^}/ s/folder->io->sync\(folder->io->disk, file->file\)/0/' "$@"
 mutant "ids of what is trimmed are not kept" cuts 6 upkeep 's/before > w->earliest \? keep_ids\(w, before, fault\) : LOG_OK/LOG_OK/' "$@"
 mutant "more is trimmed than was asked for" cuts 2 retention '/^int trim\(/,/^}/ s/if \(bases\.of\[n\] <= before\)/if (bases.of[n] <= before + SEGMENT_LEAST)/' "$@"
+mutant "a commit is answered without a sync" cuts 2 marks '/^int marks_write/,/^}/ s/folder->io->sync\(folder->io->disk, file->file\)/0/' "$@"
+mutant "a cursor gets its name before it is synced" cuts 6 marks '/^int marks_make/,/^}/ s/error = io->sync\(io->disk, file\.file\)/error = 0/' "$@"
+mutant "no sync of the folder when a cursor is made" cuts 6 marks '/^int marks_make/,/^}/ s/error = io->sync_folder\(io->disk, folder->folder\)/error = 0/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
 
 mutant "on ext4 a batch is answered without a sync" power 500 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"

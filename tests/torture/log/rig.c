@@ -25,6 +25,8 @@ void look_at_history(const struct history *from, struct history *to)
 {
     to->answered = load_acquire(&from->answered); /* before the count: what was answered has been handed in */
     to->trimmed = load_acquire(&from->trimmed);
+    to->committed = load_acquire(&from->committed);
+    to->commit_to = load_acquire(&from->commit_to);
     to->trim_to = load_acquire(&from->trim_to); /* behind the other one: it is raised before */
     to->is_created = load_acquire(&from->is_created);
     to->count = load_acquire(&from->count);
@@ -39,6 +41,8 @@ void copy_history(const struct history *from, uint32_t count, struct history *to
     to->is_created = from->is_created;
     to->trimmed = from->trimmed;
     to->trim_to = from->trim_to;
+    to->committed = from->committed;
+    to->commit_to = from->commit_to;
 }
 
 uint32_t first_from(const struct history *h, uint64_t position)
@@ -77,6 +81,7 @@ struct appender {
     struct writer *writer;
     pthread_mutex_t *turn; /* positions are known before the log hands them out: one appender at a time */
     uint64_t *next, seed;
+    bool is_first;
     int code;
 };
 
@@ -93,6 +98,26 @@ static void raise_word(uint64_t *word, uint64_t value)
 }
 
 static void answer(struct history *h, uint64_t end) { raise_word(&h->answered, end); }
+
+static const char CURSOR[] = "c.cursor";
+
+/* Of the first appender only: a cursor has one holder. */
+static int commit_some(struct appender *a)
+{
+    struct history *h = a->life->history;
+    struct log_fault fault = {0};
+    uint64_t position = load_acquire(&h->answered), was, time_ns;
+    if (position < h->commit_to) return LOG_OK;
+    raise_word(&h->commit_to, position);
+    int code = cursor_look(&a->writer->folder, CURSOR, &was, &time_ns, &fault);
+    if (code == LOG_AT_END)
+        code = marks_make(&a->writer->folder, CURSOR, MARKS_CURSOR, position, &fault);
+    else if (code == LOG_OK)
+        code = cursor_commit(&a->writer->folder, CURSOR, position, &fault);
+    if (code == LOG_OK) raise_word(&h->committed, position);
+    if (code) a->life->fault = fault;
+    return code;
+}
 
 static int trim_some(struct appender *a)
 {
@@ -158,6 +183,7 @@ static void *run_appender(void *given)
         size_t more = n == 0 ? 2 : disk_random(&a->seed) % 4 == 0 ? disk_random(&a->seed) % 3 : 0;
         a->code = append(a, a->life->lost_count ? 1 : 1 + more);
         if (!a->code && disk_random(&a->seed) % 8 == 0) a->code = trim_some(a);
+        if (!a->code && a->is_first && disk_random(&a->seed) % 6 == 0) a->code = commit_some(a);
         if (disk_random(&a->seed) % 8 == 0) usleep(2 * IDLE_NS / 1000); /* so that the flusher has a rest */
     }
     return NULL;
@@ -172,7 +198,7 @@ static int append_all(struct life *life, struct writer *w)
     int code = LOG_OK;
     for (int n = 0; n < life->threads; n++) {
         uint64_t seed = life->seed + (uint64_t)n + ((uint64_t)life->history->count << 32); /* no tag comes twice */
-        appenders[n] = (struct appender){life, w, &turn, &next, seed, LOG_OK};
+        appenders[n] = (struct appender){life, w, &turn, &next, seed, n == 0, LOG_OK};
         if (pthread_create(&threads[n], NULL, run_appender, &appenders[n])) abort();
     }
     for (int n = 0; n < life->threads; n++) {
@@ -286,6 +312,11 @@ uint32_t check(struct disk *disk, const struct history *h, bool to_write, const 
     if (!end_read(&folder, &shown) || shown != found.end) wrong(when, "readers are told another end", NULL);
     segment_close(&folder, &found.last);
     if (found.end < h->answered) wrong(when, "a record that was answered is lost", &fault);
+    uint64_t cursor = 0, time_ns;
+    code = cursor_look(&folder, CURSOR, &cursor, &time_ns, &fault);
+    if (code && code != LOG_AT_END) wrong(when, "the cursor cannot be read", &fault);
+    if (cursor < h->committed) wrong(when, "what was committed is lost", NULL);
+    if (cursor > h->commit_to) wrong(when, "the cursor stands where nobody committed", NULL);
     if (found.earliest > h->trim_to) wrong(when, "more is trimmed than was asked for", NULL);
     if (found.earliest < h->trimmed) wrong(when, "what was trimmed is there again", NULL);
     uint32_t count = compare(&folder, h, found.earliest, found.end, when);

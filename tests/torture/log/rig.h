@@ -2,6 +2,7 @@
 #ifndef TORTURE_RIG_H
 #define TORTURE_RIG_H
 
+#include "../../../rtmw/log/cursor.h"
 #include "../../../rtmw/log/reader.h"
 #include "../../../rtmw/log/writer.h"
 #include "disk.h"
@@ -25,6 +26,8 @@ struct history {
     uint64_t trim_to;    /* the log was asked to begin there, or before it */
     uint64_t trimmed;    /* it was said to begin there */
     uint32_t is_created; /* log_create has answered */
+    uint64_t commit_to;  /* the cursor was asked to stand there, or before it */
+    uint64_t committed;  /* it was said to stand there */
 };
 
 struct life {

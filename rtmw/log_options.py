@@ -1,15 +1,20 @@
-"""How much of a log is kept."""
+"""What a log is opened with."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, TypedDict
 
-from rtmw.log import KEEP_ALL, NO_LIMIT
+from rtmw.log import KEEP_ALL, NO_LIMIT, SEGMENT_LEAST
 from rtmw.units import seconds_of, size_of
 
-__all__ = ["Retention"]
+__all__ = ["LogOptions", "Retention"]
 
+LARGEST_SEGMENT: Final = 4 << 30
+DEDUPE: Final = 65_536
+MOST_IDS: Final = 1 << 24
 ABANDONED_S: Final = 7 * 86400.0
 LONGEST_S: Final = 100 * 365 * 86400.0
 
@@ -51,3 +56,36 @@ def _seconds(what: str, written: float | str) -> float:
 def numbers_of(retention: Retention | None) -> tuple[int, int, int]:
     """For the writer; None: all is kept."""
     return KEEP_ALL if retention is None else retention.numbers()
+
+
+class LogOptions(TypedDict, total=False):
+    """Keywords of Log."""
+
+    create: bool
+    segment: int | str
+    retention: Retention | None
+    sync: bool
+    dedupe: int
+
+
+def log_path(path: str | os.PathLike[str]) -> Path:
+    """The folder that is meant. ValueError: a bare name, which is not said to be a folder."""
+    text = os.fspath(path)
+    if isinstance(path, str) and os.sep not in text:
+        raise ValueError(f"{text!r} is a bare name; a log is a folder: write {text + '/'!r}, or pathlib.Path({text!r})")
+    return Path(text)
+
+
+def check_segment(segment: int | str) -> int:
+    """Bytes of the largest segment, in whole pages."""
+    size = size_of(segment)
+    if not SEGMENT_LEAST <= size <= LARGEST_SEGMENT:
+        raise ValueError(f"segment={segment!r} is not possible; it is a size from 64K to 4G")
+    return size & ~4095
+
+
+def check_dedupe(dedupe: int) -> int:
+    """The length of the dedupe window, in ids."""
+    if isinstance(dedupe, bool) or not 1 <= dedupe <= MOST_IDS:
+        raise ValueError(f"dedupe={dedupe!r} is not possible; it is a number of ids from 1 to {MOST_IDS}")
+    return dedupe

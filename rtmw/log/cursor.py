@@ -1,0 +1,128 @@
+"""Cursors: up to where a named reader has come, durably; each a file of its own, with one holder at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from threading import Lock
+from typing import Final
+from urllib.parse import unquote
+
+from rtmw.closing import Closing
+from rtmw.errors import ClosedError, ForkedError, LogError
+from rtmw.log import _log as core
+from rtmw.log.folder import CURSOR, Folder, file_of
+from rtmw.log.holder import Holder, holder_of
+
+__all__ = ["HeldCursor", "cursor_names", "delete_cursor", "holder_of_cursor"]
+
+BATCH_S: Final = 0.1
+"""Commits that come within this time go to the disk together."""
+_HELD = (
+    "{log}: the cursor is held by {name}, and one reader at a time may go on with a cursor; end that one, or read with "
+    "a cursor of another name"
+)
+
+
+def cursor_names(folder: Folder) -> list[str]:
+    names = os.listdir(folder.descriptor)
+    return sorted(unquote(name.removesuffix(CURSOR)) for name in names if name.endswith(CURSOR))
+
+
+def holder_of_cursor(folder: Folder, name: str) -> str | None:
+    """Program and process id; None: nobody."""
+    return holder_of(folder.descriptor, file_of(name) + ".lock")
+
+
+def _hold(folder: Folder, name: str) -> Holder:
+    """The lock of the cursor, whose file is removed together with it."""
+    lock, subject = file_of(name) + ".lock", f"{folder.path}, cursor {name!r}"
+    while True:
+        holder = Holder(subject, folder.descriptor, lock=lock, told=_HELD)
+        if holder.is_named(folder.descriptor, lock):
+            return holder
+        holder.close()
+
+
+def delete_cursor(folder: Folder, name: str) -> None:
+    """It keeps nothing any more. LogLocked names its holder; LogError: there is none of this name."""
+    if name not in cursor_names(folder):
+        raise LogError(f"{folder.path}: there is no cursor {name!r}; it has {cursor_names(folder) or 'none'}")
+    with _hold(folder, name):
+        core.cursor_delete(folder.path, folder.descriptor, folder.uuid, file_of(name))
+        with suppress(FileNotFoundError):
+            os.unlink(file_of(name) + ".lock", dir_fd=folder.descriptor)
+
+
+class HeldCursor(Closing):
+    """A cursor that this process holds. `commit` and `flush` may be called from any thread.
+
+    LogLocked names who holds it else.
+    """
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self.name = name
+        self._folder = folder
+        self._file = file_of(name)
+        self._busy = Lock()
+        self._owner = os.getpid()
+        self._closed = self._failed = False
+        self._holder = _hold(folder, name)
+        try:
+            found = core.cursor_read(folder.path, folder.descriptor, folder.uuid, self._file)
+        except BaseException:
+            self._holder.close()
+            raise
+        self.position: int | None = None if found is None else found[0]
+        """Up to where all is committed, durably or in the batch; None: it is new, and `begin` makes it."""
+        self._durable: int | None = self.position
+        self._written_s = 0.0
+
+    def begin(self, position: int) -> None:
+        """Where it is new: it begins here. Else the time of its last use becomes now. Durable."""
+        arguments = self._folder.path, self._folder.descriptor, self._folder.uuid, self._file
+        if self.position is None:
+            core.cursor_make(*arguments, position)
+            self.position = position
+        else:
+            core.cursor_write(*arguments, self.position)
+        self._durable = self.position
+        self._written_s = time.monotonic()
+
+    def commit(self, end: int) -> None:
+        """All below `end` is done with. On the disk within a batch of a tenth of a second, or with `flush`."""
+        with self._busy:
+            if self._closed:
+                raise ClosedError(
+                    f"{self._folder.path}: the reader with cursor {self.name!r} has ended; commit before it is closed"
+                )
+            self.position = max(self.position or 0, end)
+            if time.monotonic() - self._written_s >= BATCH_S:
+                self._write()
+
+    def flush(self) -> None:
+        """What was committed is on the disk. LogFailed: it is, or not."""
+        with self._busy:
+            self._write()
+
+    def _write(self) -> None:
+        if self.position is None or self.position == self._durable or self._closed or self._failed:
+            return
+        if self._owner != os.getpid():
+            raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
+        self._failed = True
+        core.cursor_write(self._folder.path, self._folder.descriptor, self._folder.uuid, self._file, self.position)
+        self._failed = False
+        self._durable = self.position
+        self._written_s = time.monotonic()
+
+    def close(self) -> None:
+        """What was committed goes to the disk; others may hold it. LogFailed: what was committed is there, or not."""
+        with self._busy:
+            try:
+                if self._owner == os.getpid():
+                    self._write()
+            finally:
+                self._closed = True
+                self._holder.close()
