@@ -24,7 +24,11 @@ _WRITES = (
 )
 RECOVERY_S = 60.0
 _NAMED_S = 0.1
-"""Whoever has just taken the lock has written its name by then."""
+"""A holder that was killed has left its name; whoever has taken the lock from it has mostly written another by then."""
+_NAMING_S = 5.0
+"""Whoever has just taken the lock has written its name by then, also on a machine that is busy."""
+_NAME_SIZE = 120
+_UNNAMED = "another process"
 _LOOK_S = 0.002
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _holders: weakref.WeakSet[Holder] = weakref.WeakSet()
@@ -38,8 +42,10 @@ class Holder(Closing):
 
     def __init__(self, log: str, folder: int, to_write: bool = True, *, lock: str = LOCK, told: str = _WRITES) -> None:
         self._descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        self._owner, self._is_ours = os.getpid(), False
         try:
             _lock(log, self._descriptor, to_write, told)
+            self._is_ours = True
         except BaseException:
             self.close()
             raise
@@ -54,12 +60,15 @@ class Holder(Closing):
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        if descriptor < 0:
+            return
+        if self._is_ours and self._owner == os.getpid():
+            _remove_name(descriptor)
+        os.close(descriptor)
 
 
 def _lock(log: str, descriptor: int, to_write: bool, told: str) -> None:
-    begin = time.monotonic()
+    seen, since = "", time.monotonic()
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,9 +82,11 @@ def _lock(log: str, descriptor: int, to_write: bool, told: str) -> None:
                 f"{log}: this file system has no locks ({error.strerror}), so two writers could not be kept apart; put "
                 "the log on another one"
             ) from error
-        patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S
-        if not to_write or time.monotonic() - begin > patience:
-            raise LogLocked(told.format(log=log, name=name))
+        if name != seen:  # another holder than at the last look, or one that has written its name since
+            seen, since = name, time.monotonic()
+        patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S if name else _NAMING_S
+        if not to_write or time.monotonic() - since > patience:
+            raise LogLocked(told.format(log=log, name=name or _UNNAMED))
         time.sleep(_LOOK_S)
 
 
@@ -88,7 +99,7 @@ def holder_of(folder: int, lock: str = LOCK) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read_name(descriptor)
+        return _read_name(descriptor) or _UNNAMED
     finally:
         os.close(descriptor)
     return None
@@ -97,17 +108,21 @@ def holder_of(folder: int, lock: str = LOCK) -> str | None:
 def _write_name(descriptor: int, doing: str) -> None:
     """For people: a lock counts also where this cannot be written."""
     program = os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else sys.executable)
+    text = f"{program} ({os.getpid()}){doing}".encode(errors="replace")[:_NAME_SIZE]
+    with suppress(OSError):  # in one call: whoever looks meanwhile sees one name or the other
+        os.pwrite(descriptor, text.ljust(_NAME_SIZE) + b"\n", 0)
+
+
+def _remove_name(descriptor: int) -> None:
+    """Before the lock is given back: nobody takes this holder for the next one, which has not written its name yet."""
     with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{program} ({os.getpid()}){doing}\n".encode(errors="replace"), 0)
+        os.pwrite(descriptor, b" " * _NAME_SIZE + b"\n", 0)
 
 
 def _read_name(descriptor: int) -> str:
     with suppress(OSError):
-        name = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-        if name:
-            return name
-    return "another process"
+        return os.pread(descriptor, 2 * _NAME_SIZE, 0).decode(errors="replace").strip()
+    return ""
 
 
 def _let_go() -> None:
