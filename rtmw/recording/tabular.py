@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from rtmw.recording.optional import needed
 from rtmw.recording.times import Time, time_ns
+from rtmw.recording.versions import version_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,9 @@ class TableKeywords(TypedDict, total=False):
     """Rows for which an expression of pyarrow.compute is true; chunks in which there can be none are not read."""
     typed: bool
     """False: payloads instead of a column for each member."""
+    type_version: int | str
+    """Only messages of this version of the topic's type, from 1, or `latest`; without it, all, with columns merged by
+    name."""
 
 
 class Tabular:
@@ -86,7 +90,15 @@ class Tabular:
         columns = wanted.get("columns") or ()
         selection = Selection(_moment("start", wanted.get("start")), _moment("end", wanted.get("end")))
         query = Query((columns,) if isinstance(columns, str) else tuple(columns), selection, wanted.get("filter"))
-        return Frame([cast("Recording", self)], topic, wanted.get("typed", True)), query
+        version = _version(wanted["type_version"]) if "type_version" in wanted else None
+        return Frame([cast("Recording", self)], topic, wanted.get("typed", True), version), query
+
+
+def _version(written: int | str) -> int:
+    try:
+        return version_number(written)
+    except ValueError as error:
+        raise ValueError(f"type_version={written!r} is not possible: {error} was expected") from None
 
 
 def _moment(name: str, time: Time | None) -> int | None:

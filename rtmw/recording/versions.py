@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rtmw.recording.contents import Chunk
 
 _MOST: Final = 20
+LATEST: Final = 0
+"""Stands for the number of the last version."""
 
 
 class Sighting(NamedTuple):
@@ -95,6 +97,30 @@ def numbered(sightings: Iterable[Sighting]) -> list[Version]:
         for _, versions in sorted(by_type.items())
         for number, group in enumerate(versions, 1)
     ]
+
+
+def version_number(written: int | str) -> int:
+    """The number of a version, or LATEST. Raises ValueError, which says what was expected."""
+    text = str(written).lower()
+    if text == "latest":
+        return LATEST
+    if isinstance(written, bool) or not text.isdecimal() or int(text) == 0:
+        raise ValueError("the number of a version, from 1, or latest")
+    return int(text)
+
+
+def chosen_version(versions: Sequence[Version], number: int) -> Version:
+    """One of the versions of a type. Raises ValueError where they are of several types, or there is no such one."""
+    names = sorted({dds_name(version.type_name) for version in versions})
+    if len(names) != 1:
+        raise ValueError(
+            f"type_version chooses among the versions of one type, and {len(names)} are meant: {some(names)}"
+        )
+    wanted = number or len(versions)
+    for version in versions:
+        if version.number == wanted:
+            return version
+    raise ValueError(f"there is no version {number}; there are {some(versions)}")
 
 
 def _version(number: int, of: int, group: Sequence[Sighting]) -> Version:

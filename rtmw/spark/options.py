@@ -9,13 +9,12 @@ from datetime import datetime
 from typing import Any, Final, TypedDict
 
 from rtmw.recording.times import nanoseconds, time_ns
+from rtmw.recording.versions import version_number
 from rtmw.spark.files import is_there
 from rtmw.types import resolve
 from rtmw.units import some_bytes
 
 BOOLEANS: Final = {"true": True, "false": False}
-LATEST: Final = 0
-"""The version of a type that came last."""
 PATHS: Final = frozenset({"path", "paths"})
 OF_TABLES: Final = frozenset({"location", "provider"})
 """What Spark's catalog says of a table among its options."""
@@ -100,18 +99,10 @@ def _bytes(text: str) -> int:
         raise ValueError("a number of bytes, such as 32M") from None
 
 
-def _version(text: str) -> int:
-    if text.lower() == "latest":
-        return LATEST
-    if not text.isdecimal() or int(text) == 0:
-        raise ValueError("the number of a version, from 1, or latest")
-    return int(text)
-
-
 _READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "topic": ("topics", _words),
     "type": ("type", str),
-    "type_version": ("type_version", _version),
+    "type_version": ("type_version", version_number),
     "columns": ("columns", _words),
     "typed": ("typed", _boolean),
     "mode": ("mode", _one_of(*MODES)),

@@ -13,9 +13,9 @@ from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.frames import streams
 from rtmw.recording.frames.scan import Stream
 from rtmw.recording.frames.streams import sightings
-from rtmw.recording.versions import Version, dds_name, some, versions_of
+from rtmw.recording.versions import LATEST, Version, chosen_version, dds_name, some, versions_of
 from rtmw.spark.files import local, recordings_of
-from rtmw.spark.options import LATEST, ReadOptions
+from rtmw.spark.options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -103,17 +103,8 @@ def versions_in(surveyed: Iterable[Surveyed]) -> list[Version]:
 
 def of_version(surveyed: list[Surveyed], options: ReadOptions) -> list[Surveyed]:
     """What is of the version that is asked for. Raises ValueError where there is none."""
-    versions = versions_in(surveyed)
-    names = sorted({dds_name(version.type_name) for version in versions})
-    if len(names) != 1:
-        raise ValueError(
-            f"type_version chooses among the versions of one type, and {len(names)} are meant: {some(names)}"
-        )
-    number = len(versions) if options.type_version == LATEST else options.type_version
-    chosen = [version for version in versions if version.number == number]
-    if not chosen:
-        raise ValueError(f"there is no version {number}; there are {some(versions)}")
-    return [_only(one, chosen[0]) for one in surveyed]
+    chosen = chosen_version(versions_in(surveyed), options.type_version or LATEST)
+    return [_only(one, chosen) for one in surveyed]
 
 
 def _only(one: Surveyed, version: Version) -> Surveyed:

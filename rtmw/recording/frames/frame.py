@@ -15,7 +15,7 @@ from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.frames.pruning import Pruning
 from rtmw.recording.frames.scan import ALL, Run, Scan, Selection, Stream
 from rtmw.recording.frames.streams import ADVICE, common_type, sightings, stream_of
-from rtmw.recording.versions import some, versions_of
+from rtmw.recording.versions import Version, chosen_version, some, versions_of
 
 if TYPE_CHECKING:
     from rtmw.recording.contents import Chunk
@@ -38,21 +38,36 @@ class Query:
 class Frame:
     """The messages of a topic, of one recording or of several; of all topics, if none is named.
 
-    The recordings stay the caller's: they are open as long as something is read. Raises ValueError for a topic that
-    there is not, or whose messages are of several types; UnsupportedType for a type that columns cannot hold.
+    The recordings stay the caller's: they are open as long as something is read. `version`: only messages of this
+    version of the topic's type, by its number or LATEST. Raises ValueError for a topic or version that there is not, or
+    whose messages are of several types; UnsupportedType for a type that columns cannot hold.
     """
 
-    def __init__(self, recordings: Sequence[Recording], topic: str | None, typed: bool = True) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], topic: str | None, typed: bool = True, version: int | None = None
+    ) -> None:
         self.topic = topic
-        self._found = [(recording, _streams(recording, topic, typed)) for recording in recordings]
+        if version is not None and topic is None:
+            raise ValueError("type_version chooses among the versions of a topic's type: name the topic")
+        has_types = topic is not None and (typed or version is not None)
+        self._found = [(recording, _streams(recording, topic, has_types)) for recording in recordings]
         streams = [stream for _, found in self._found for stream in found.values()]
         if topic is not None and not streams:
             there = sorted({name for recording in recordings for name in recording.topics()})
             raise ValueError(f"there is no topic {topic!r}; there are {', '.join(there) or 'none'}")
         seen = [one for recording, found in self._found for one in sightings(recording.chunks, found)]
-        self._versions = versions_of(seen) if typed and topic is not None else []
-        self._descriptions = common_type(self._versions)
+        self._versions = versions_of(seen) if has_types else []
+        if version is not None:
+            self._choose(chosen_version(self._versions, version))
+        self._descriptions = common_type(self._versions) if typed else ()
         self.layout = self._layout()
+
+    def _choose(self, version: Version) -> None:
+        self._versions = [version]
+        self._found = [
+            (recording, {n: s for n, s in streams.items() if version.has(s.type_name, s.description, s.problem)})
+            for recording, streams in self._found
+        ]
 
     def _layout(self) -> Layout:
         try:
@@ -105,9 +120,9 @@ def _wanted(recording: Recording, streams: dict[int, Stream], query: Query) -> I
         first += chunk.message_count
 
 
-def _streams(recording: Recording, topic: str | None, typed: bool) -> dict[int, Stream]:
+def _streams(recording: Recording, topic: str | None, has_types: bool) -> dict[int, Stream]:
     return {
-        number: stream_of(recording, channel, typed and topic is not None)
+        number: stream_of(recording, channel, has_types)
         for number, channel in recording.channels.items()
         if topic in (None, channel.topic)
     }

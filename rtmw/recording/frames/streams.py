@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rtmw.recording.contents import Channel, Chunk
     from rtmw.recording.recording import Recording
 
-ADVICE: Final = "typed=False gives payloads"
+ADVICE: Final = "typed=False gives payloads, and type_version=… the messages of one version"
 
 
 def stream_of(recording: Recording, channel: Channel, typed: bool) -> Stream:

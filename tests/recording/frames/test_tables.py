@@ -132,6 +132,29 @@ def test_versions_of_a_type_are_merged_by_the_names_of_their_members(tmp_path: P
         recording.to_arrow("level")
 
 
+def test_one_version_of_a_type_may_be_chosen(tmp_path: Path) -> None:
+    record(tmp_path / "b.mcap", (first, range(3)), (third, range(3, 6)), (first, [6]))
+    with Recording(tmp_path / "b.mcap") as recording:
+        assert recording.to_arrow("level", type_version=1, columns=["metres"])["metres"].to_pylist() == [0, 0.5, 1, 3]
+        for last in (2, "2", "latest"):
+            found = recording.to_arrow("level", type_version=last, columns=["metres"])["metres"].to_pylist()
+            assert found == ["3 m", "4 m", "5 m"]
+        assert recording.to_arrow("level", type_version=2, typed=False, columns=["payload"]).num_rows == 3
+        assert recording.planned("level", type_version=2).read.messages >= 3
+
+
+def test_a_version_that_is_not_possible_is_an_error_that_names_what_there_is(tmp_path: Path) -> None:
+    record(tmp_path / "b.mcap", (first, range(3)), (third, range(3, 6)))
+    with Recording(tmp_path / "b.mcap") as recording:
+        with pytest.raises(ValueError, match=r"there is no version 3; there are plant.Level version 1 \(3 messages"):
+            recording.to_arrow("level", type_version=3)
+        for wrong in (0, -1, "newest", 1.0, True):
+            with pytest.raises(ValueError, match=r"type_version=.* the number of a version, from 1, or latest was"):
+                recording.to_arrow("level", type_version=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="name the topic"):
+            recording.to_arrow(type_version=1)
+
+
 def test_a_damaged_payload_is_an_error_that_names_its_place(tmp_path: Path) -> None:
     plant = Plant(tmp_path / "a.mcap")
     plant.payload("pump", Speed, 0, b"\0\1\0\0too short")
