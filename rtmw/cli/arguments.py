@@ -20,6 +20,7 @@ from rtmw.cli import (
     node_check,
     node_doctor,
     node_status,
+    plot_arguments,
     publish,
     rates,
     record_arguments,
@@ -224,6 +225,7 @@ def _add_recordings(commands: Commands) -> None:
     replay_arguments.add_arguments(parser)
     recording_arguments.add_commands(commands)
     report_arguments.add_command(commands)
+    plot_arguments.add_command(commands)
 
 
 def _add_upkeep(commands: Commands) -> None:

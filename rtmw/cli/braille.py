@@ -1,0 +1,69 @@
+"""Lines of numbers on a terminal: eight dots a character."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+_DOTS: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""By row and column of a character."""
+_BLANK: Final = 0x2800
+
+
+class Canvas:
+    """So many characters wide and high; x and y are from 0 to 1, from the left and from below."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self._wide, self._high = 2 * width, 4 * height
+        self._cells = [[_BLANK] * width for _ in range(height)]
+
+    def line(self, points: Sequence[tuple[float, float] | None]) -> None:
+        """From point to point; None interrupts it."""
+        before: tuple[int, int] | None = None
+        for point in points:
+            here = None if point is None else self._place(*point)
+            if here is not None:
+                self._stroke(before or here, here)
+            before = here
+
+    def _place(self, x: float, y: float) -> tuple[int, int]:
+        return round(x * (self._wide - 1)), round((1 - y) * (self._high - 1))
+
+    def _stroke(self, begin: tuple[int, int], end: tuple[int, int]) -> None:
+        steps = max(abs(end[0] - begin[0]), abs(end[1] - begin[1]), 1)
+        for step in range(steps + 1):
+            column = round(begin[0] + (end[0] - begin[0]) * step / steps)
+            row = round(begin[1] + (end[1] - begin[1]) * step / steps)
+            self._cells[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
+
+    def lines(self) -> list[str]:
+        return ["".join(map(chr, row)) for row in self._cells]
+
+
+def chart(xs: Sequence[float], ys: Sequence[float], size: tuple[int, int], ends: tuple[str, str]) -> list[str]:
+    """A picture of so many characters, width and height, with the range of values on its left and `ends` below.
+
+    Points that are no number interrupt the line.
+    """
+    finite = [y for y in ys if math.isfinite(y)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    first, last = (xs[0], xs[-1]) if len(xs) else (0.0, 1.0)
+    labels = [f"{high:.6g}", f"{low:.6g}"]
+    margin = max(map(len, labels))
+    width, height = max(size[0] - margin - 1, 8), max(size[1] - 1, 2)
+    canvas = Canvas(width, height)
+    canvas.line(
+        [
+            (_share(x, first, last), _share(y, low, high)) if math.isfinite(y) else None
+            for x, y in zip(xs, ys, strict=True)
+        ]
+    )
+    sides = [labels[0], *[""] * (height - 2), labels[1]]
+    rows = [f"{side:>{margin}} {row}".rstrip("⠀ ") for side, row in zip(sides, canvas.lines(), strict=True)]
+    gap = max(width - len(ends[0]) - len(ends[1]), 1)
+    return [*rows, " " * (margin + 1) + ends[0] + " " * gap + ends[1]]
+
+
+def _share(value: float, low: float, high: float) -> float:
+    return (value - low) / (high - low) if high > low else 0.5

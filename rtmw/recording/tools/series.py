@@ -1,0 +1,141 @@
+"""Members of messages as series of numbers over time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rtmw.recording.frames.frame import Frame, Query
+from rtmw.recording.frames.scan import Selection
+from rtmw.recording.times import UNSET_NS
+from rtmw.recording.versions import some
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rtmw.recording.recording import Recording
+
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_TIMES: Final = ("publish_time_ns", "log_time_ns")
+
+
+@dataclass(frozen=True)
+class Series:
+    """The values of a member, in the order of time."""
+
+    name: str
+    times_ns: NDArray[np.int64]
+    """When they were published; where nobody says it, when they were recorded."""
+    values: NDArray[np.float64]
+    """NaN where the member is absent."""
+
+    def thinned(self, columns: int) -> Series:
+        """So few points that a picture of so many columns looks the same: the least and the largest of each column."""
+        if len(self.values) <= 4 * columns:
+            return self
+        first, last = int(self.times_ns[0]), int(self.times_ns[-1])
+        column = (
+            (self.times_ns - first) * np.int64(columns) // (last - first + 1) if last > first else 0 * self.times_ns
+        )
+        starts = np.flatnonzero(np.diff(column, prepend=-1))
+        bounds = zip(starts.tolist(), [*starts[1:].tolist(), len(column)], strict=True)
+        kept = sorted({row for begin, end in bounds for row in _extremes(self.values, begin, end)})
+        return Series(self.name, self.times_ns[kept], self.values[kept])
+
+
+def _extremes(values: NDArray[np.float64], begin: int, end: int) -> Iterator[int]:
+    part = values[begin:end]
+    yield begin
+    if not np.isnan(part).all():
+        yield begin + int(np.nanargmin(part))
+        yield begin + int(np.nanargmax(part))
+    yield end - 1
+
+
+def series(recordings: Sequence[Recording], wanted: str, selection: Selection) -> Series:
+    """`wanted`: a topic, a dot and a member, as pump/speed.rpm, imu.rates.x or arm.angles[2].
+
+    Raises ValueError for a topic or a member that there is not, or that is no number; RecordingDamaged, ValueMismatch.
+    """
+    topic, steps = _split(recordings, wanted)
+    frame = Frame(recordings, topic)
+    column = next((name for name in frame.layout.columns if name.lower() == steps[0].lower()), None)
+    if column is None or _kind(frame, column, steps[1:]) is None:
+        members = [column.field for column in frame.layout.columns.values() if column.member is not None]
+        known = [name for field in members for name in _numbers(field)]
+        raise ValueError(f"{wanted} is no number of {topic}; there are {some([f'{topic}.{name}' for name in known])}")
+    times, values = list[Any](), list[Any]()
+    for batch in frame.read(Query((*_TIMES, column), selection)):
+        found = batch.column(2)
+        for step in steps[1:]:
+            found = _element(found, int(step)) if step.isdecimal() else pc.struct_field(found, [step])
+        values.append(pc.cast(found, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        publish, log = (batch.column(at).fill_null(UNSET_NS).to_numpy(zero_copy_only=False) for at in (0, 1))
+        times.append(np.where(publish == UNSET_NS, log, publish))
+    at, value = (np.concatenate(parts) if parts else np.zeros(0) for parts in (times, values))
+    order = np.argsort(at, kind="stable")
+    order = order[at[order] != UNSET_NS]
+    return Series(wanted, at[order].astype(np.int64), value[order].astype(np.float64))
+
+
+def _split(recordings: Sequence[Recording], wanted: str) -> tuple[str, list[str]]:
+    """The topic, whose name may have dots, and the steps to the member."""
+    topics = sorted({topic for recording in recordings for topic in recording.topics()})
+    fitting = [topic for topic in topics if wanted.startswith((f"{topic}.", f"{topic}["))]
+    if not fitting:
+        raise ValueError(f"{wanted} is no member of a topic, as TOPIC.member; there are the topics {some(topics)}")
+    topic = max(fitting, key=len)
+    rest = wanted[len(topic) :].removeprefix(".")
+    steps = [name or number for name, number in _STEP.findall(rest)]
+    if not steps or "".join(found.group() for found in _STEP.finditer(rest)) != rest:
+        raise ValueError(f"{wanted} is no member of {topic}, as rates.x or angles[2]")
+    return topic, steps
+
+
+def _kind(frame: Frame, column: str, steps: Sequence[str]) -> Any:
+    """The type of the number to which the steps lead; None: they lead to none."""
+    kind: Any = frame.layout.columns[column].field.type
+    for step in steps:
+        if step.isdecimal() and _is_list(kind):
+            kind = kind.value_type
+        elif pa.types.is_struct(kind) and kind.get_field_index(step) >= 0:
+            kind = kind.field(step).type
+        else:
+            return None
+    return kind if _is_number(kind) else None
+
+
+def _element(lists: Any, index: int) -> Any:
+    """The elements of this index; null where the list is shorter."""
+    if pa.types.is_fixed_size_list(lists.type) and index >= lists.type.list_size:
+        return pa.nulls(len(lists), lists.type.value_type)
+    long = pc.fill_null(pc.greater(pc.list_value_length(lists), index), False)
+    kept = pc.list_element(lists.filter(long), index)
+    places = pc.cumulative_sum(pc.cast(long, pa.int64()))
+    return kept.take(pc.if_else(long, pc.subtract(places, 1), pa.scalar(None, pa.int64())))
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _numbers(field: Any, above: str = "") -> Iterator[str]:
+    """The numbers of a column, as they are written."""
+    name = f"{above}{field.name}"
+    if pa.types.is_struct(field.type):
+        for part in field.type:
+            yield from _numbers(part, f"{name}.")
+    elif _is_number(field.type):
+        yield name
+    elif _is_list(field.type) and _is_number(field.type.value_type):
+        yield f"{name}[0]"
