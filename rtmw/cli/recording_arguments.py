@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+_HOMES: Final = {"sql": "rtmw.cli.sql", "ingest": "rtmw.cli.ingest", "extract": "rtmw.cli.attachments", "attach": "rtmw.cli.attachments"}
+"""The modules of those that are not in rtmw.cli.recording."""
 
 
 def add_commands(commands: Any) -> None:
-    """`rtmw recording info|check|recover|cut|merge|export|ingest|sql`."""
+    """`rtmw recording info|check|recover|cut|merge|extract|attach|export|ingest|sql`."""
     parser = commands.add_parser("recording", help="look into recordings, ask, repair, cut, merge and export them")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
     _many(_add(kinds, "info", "show what is in recordings, from their index"))
@@ -25,6 +28,7 @@ def add_commands(commands: Any) -> None:
     _section(parser)
     _compression(parser)
     _output(parser)
+    _add_attachments(kinds)
     _add_export(kinds)
     _add_ingest(kinds)
     _add_sql(kinds)
@@ -38,9 +42,26 @@ def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:
-    home = f"rtmw.cli.{name}" if name in ("sql", "ingest") else "rtmw.cli.recording"
+    home = _HOMES.get(name, "rtmw.cli.recording")
     status: int = getattr(import_module(home), name)(arguments)
     return status
+
+
+def _add_attachments(kinds: Any) -> None:
+    parser = _add(kinds, "extract", "write an attachment as a file, or print metadata; without a name: list both")
+    _one(parser)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of an attachment; of several the last one")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="must not exist; default: NAME, here; - is standard output"
+    )
+    parser.add_argument("--metadata", metavar="NAME", help="print metadata of this name as JSON, one object a line")
+    parser = _add(kinds, "attach", "write a recording anew, with more attachments and metadata")
+    _one(parser)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="attached under its name")
+    parser.add_argument("--metadata", nargs="+", action="append", default=[], metavar=("NAME", "KEY=VALUE"))
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", metavar="FILE", help="must not exist")
+    where.add_argument("--in-place", action="store_true", help="put it in the place of the old one")
 
 
 def _add_recover(kinds: Any) -> None:
