@@ -17,6 +17,10 @@ RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
 ENOUGH_BYTES = 4 << 20
 """Of the receive buffer: a fragmented megabyte, and what comes while it is read."""
 LOOPBACK = "lo"
+QUIET_S = 2.5
+"""Nodes are to be heard once a second."""
+DEAF_S = 5.0
+"""A node tells each second whom it hears; of one that has just come, it takes two to know."""
 UP, MULTICAST = 0x1, 0x1000
 """Of an interface's flags (netdevice(7))."""
 
@@ -50,6 +54,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
     yield peers(status)
+    for one in status.get("hearing", []):
+        yield hearing(one, status["dds_domain"])
     for peer in status["peers"]:
         yield clock(peer)
     yield from topics(status)
@@ -57,10 +63,23 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
 
 def node(status: dict[str, Any]) -> Check:
     """Does it say how it is?"""
+    if is_stopped(status["pid"]):
+        found = f"process {status['pid']} is stopped, and carries nothing"
+        return Check("node", found, f"what follows is out of date; continue it: kill -CONT {status['pid']}")
     if status["silent_s"] <= SILENT_S:
         return Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
     found = f"process {status['pid']} has said nothing for {status['silent_s']:.0f} s"
     return Check("node", found, "what follows may be out of date; continue it if it was stopped, or start it again")
+
+
+def is_stopped(pid: int) -> bool:
+    """By SIGSTOP, a terminal or a debugger."""
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP))
+    except psutil.Error:
+        return False
 
 
 def interface(name: str, why: str, multicast: bool, folder: Path = INTERFACES) -> Check:
@@ -104,6 +123,25 @@ def peers(status: dict[str, Any]) -> Check:
             f"start a node there, on DDS domain {status['dds_domain']}; name it with --peers if multicast is blocked"
         )
     return Check("peers", found, advice)
+
+
+def hearing(one: dict[str, Any], dds_domain: int) -> Check:
+    """Do we hear it, and does it hear us? `one`: a row of hearing.py."""
+    from rtmw.net.wire import udp_ports
+
+    ports = udp_ports(dds_domain)
+    open_ports = f"UDP ports {ports[0]} to {ports[-1]}"
+    if one["silent_s"] is None:
+        advice = f"start a node there, on DDS domain {dds_domain}; let {open_ports} through, both ways"
+        return Check(f"peer {one['host']}", "no node and no DDS program is heard there", advice)
+    name = f"node on {one['host']}, domain {one['domain']}"
+    if one["silent_s"] > QUIET_S:
+        advice = "it stands still or was killed, or nothing arrives from there: run rtmw node doctor there, too"
+        return Check(name, f"nothing heard for {one['silent_s']:.0f} s", advice)
+    if one["deaf_s"] is not None and one["deaf_s"] > DEAF_S:
+        advice = f"from here to there nothing arrives: look for what drops {open_ports} on the way, and at the route"
+        return Check(name, f"heard, but it has heard nothing from here for {one['deaf_s']:.0f} s", advice)
+    return Check(name, "heard, and hears this node")
 
 
 def clock(peer: dict[str, Any]) -> Check:

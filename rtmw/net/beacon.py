@@ -32,6 +32,10 @@ _LONGEST = 64 << 10
 """Bytes of a beacon."""
 _NAME_LONGEST = 255
 SILENT_S = 5.0
+_LOST_MOST = 16
+"""Silent nodes that are remembered."""
+_SENT_MOST = 64
+"""Beacons of ours of which is remembered when they were sent."""
 PEERS_MOST = 1000
 """Nodes that are known at a time; of further ones nothing is kept."""
 
@@ -60,12 +64,14 @@ class Peer:
     pid: int
     domain: int
     heard: float
-    """CLOCK_MONOTONIC, seconds."""
+    """CLOCK_MONOTONIC, seconds, as all times here."""
     last: Any
     writer: int
     """The DDS writer of its beacons, by its handle."""
     measured: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """Way there and back, and how far its clock is ahead, in nanoseconds."""
+    hears: float = 0.0
+    """When that beacon of ours was sent which it has received last; before it named any: when it was heard first."""
 
     @property
     def offset_ns(self) -> int | None:
@@ -98,8 +104,12 @@ class Beacons:
         self._bell, self._loop = Bell(self._channel.reader), loop
         loop.add_reader(self._bell.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
+        self.lost: dict[int, Peer] = {}
+        """Those that fell silent without leaving, and were not heard since."""
         self._come = list[Peer]()
         """Since the last beacon."""
+        self._sent: dict[int, float] = {}
+        """When our last beacons were sent, by the time that they have."""
 
     def send(self) -> None:
         """Send ours, and forget who has left or been silent."""
@@ -109,12 +119,19 @@ class Beacons:
         silent = [peer for peer in self.peers.values() if now - peer.heard > SILENT_S and peer.writer in writers]
         for peer in gone + silent:
             del self.peers[peer.node]
+        self.lost |= {peer.node: peer for peer in silent}
+        while len(self.lost) > _LOST_MOST:
+            del self.lost[next(iter(self.lost))]
         _say("is heard", self._come)
         self._come.clear()
         _say("has left", gone)
         _say(f"has said nothing for {SILENT_S:.0f} s", silent)
         echoes = [peer.last for peer in self.peers.values()]
-        self._channel.write(Beacon(self.node, *self._own, time.time_ns(), echoes))
+        sent_ns = time.time_ns()
+        self._sent[sent_ns] = now
+        while len(self._sent) > _SENT_MOST:
+            del self._sent[next(iter(self._sent))]
+        self._channel.write(Beacon(self.node, *self._own, sent_ns, echoes))
 
     def close(self) -> None:
         """What still comes is nobody's."""
@@ -139,11 +156,15 @@ class Beacons:
             if len(self.peers) >= PEERS_MOST:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
             peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last, writer)
+            peer.hears = time.monotonic()
             self.peers[beacon.node] = peer
             self._come.append(peer)
+            at = (peer.host, peer.domain)  # where it was restarted, its predecessor is missed no longer
+            self.lost = {node: lost for node, lost in self.lost.items() if (lost.host, lost.domain) != at}
         peer.heard, peer.last, peer.writer = time.monotonic(), last, writer
         for echo in beacon.echoes:
             if echo.node == self.node:
+                peer.hears = max(peer.hears, self._sent.get(echo.sent_ns, 0.0))
                 way = (received_ns - echo.sent_ns) - (beacon.sent_ns - echo.received_ns)
                 ahead = ((echo.received_ns - echo.sent_ns) + (beacon.sent_ns - received_ns)) // 2
                 if way < 0:  # a clock was set in between, or somebody made it up

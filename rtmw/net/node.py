@@ -27,6 +27,7 @@ from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
 from rtmw.net.discovery import describe_node
 from rtmw.net.flow import FlowControl
+from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
@@ -132,9 +133,9 @@ class Node:
         line = await self._find_line(domain)
         if line is None:
             return
-        peers = addresses(self.settings.peers, line.is_ipv6)
+        self._named = addresses(self.settings.peers, line.is_ipv6)
         try:
-            kept, participant = wire.join(replace(self.settings, peers=peers), described, line)
+            kept, participant = wire.join(replace(self.settings, peers=self._named), described, line)
         except DDSException as error:
             raise NodeError(
                 f"DDS domain {self.settings.wire_domain} cannot be joined: {error}; the DDS library has said why: an "
@@ -295,6 +296,7 @@ class Node:
         told = make_status(self._bridge, self._beacons, topics, self._interfaces)
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"] = self._cut_off
+        told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)
         told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge, told["apart"])
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address
