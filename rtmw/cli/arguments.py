@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rtmw.cli import (
     doctor,
     echo,
     graph,
+    log_arguments,
     metrics,
     node,
     node_check,
@@ -226,6 +228,8 @@ def _add_recordings(commands: Commands) -> None:
     recording_arguments.add_commands(commands)
     report_arguments.add_command(commands)
     plot_arguments.add_command(commands)
+    logs = commands.add_parser("log", help="keep topics in a durable log, and publish them again")
+    log_arguments.add_bus_commands(partial(_add, logs.add_subparsers(metavar="COMMAND", required=True)))
 
 
 def _add_upkeep(commands: Commands) -> None:

@@ -7,7 +7,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-_HOMES: Final = {"sql": "rtmw.cli.sql", "ingest": "rtmw.cli.ingest", "extract": "rtmw.cli.attachments", "attach": "rtmw.cli.attachments"}
+_HOMES: Final = {
+    "sql": "rtmw.cli.sql",
+    "ingest": "rtmw.cli.ingest",
+    "extract": "rtmw.cli.attachments",
+    "attach": "rtmw.cli.attachments",
+}
 """The modules of those that are not in rtmw.cli.recording."""
 
 

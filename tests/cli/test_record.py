@@ -19,12 +19,10 @@ import rtmw
 from rtmw.cli.progress import line, summary
 from rtmw.record import RecorderStats
 from rtmw.recording.causes import Cause
+from tests.cli.command import ROOT, Start, starting
 from tests.record.files import payloads_of, table_of
 
-ROOT = Path(__file__).parents[2]
 LONG_S = 60.0
-
-Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -38,21 +36,8 @@ def hangup() -> Iterator[None]:
 @pytest.fixture
 def start(domain: rtmw.Domain, tmp_path: Path) -> Iterator[Start]:
     """Starts `rtmw record` in the domain, and waits until it records."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "rtmw", "record", "-o", str(tmp_path / "run"), *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-        started.append(process)
-        assert process.stderr is not None
-        assert "recording to" in process.stderr.readline()
-        return process
-
-    yield run
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with starting("record", "-o", str(tmp_path / "run"), said="recording to") as start:
+        yield start
 
 
 def files(folder: Path) -> list[Path]:

@@ -1,0 +1,116 @@
+"""`rtmw log replay`: the records of a log flow again, each so long after the first as it was appended after it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import rtmw
+from rtmw.cli.common import CommandError
+from rtmw.cli.endings import ends_in_order
+from rtmw.cli.show import counted, show_json, size
+from rtmw.types import MessageType, carried_type
+
+BLOCKING_S: Final = 1.0
+DEPTH: Final = 4096
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Publishes to the end that the log has now."""
+    with ends_in_order(), ExitStack() as open_:
+        kind: Any = _type_of(arguments.folder)
+        log = open_.enter_context(rtmw.Log(f"{arguments.folder}/", kind, create=False))
+        player = _Player(arguments, kind, open_)
+        try:
+            for record in log.read(_start(arguments.start)):
+                player.play(record)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            player.report()
+    return 0
+
+
+def _type_of(folder: str) -> MessageType:
+    """Of the log's values, without their classes: payloads pass through as they are."""
+    with rtmw.Log(f"{folder}/", rtmw.ANY, create=False) as log:
+        return carried_type(log.type.description)
+
+
+def _start(given: Any) -> Any:
+    match given:
+        case None:
+            return rtmw.Start.EARLIEST
+        case float():
+            raise CommandError(f"--start {given:g}: it is a position, a whole number, or a date and time")
+        case datetime() if given.tzinfo is None:
+            return given.replace(tzinfo=UTC)
+        case _:
+            return given
+
+
+class _Player:
+    """Has a publisher for each topic."""
+
+    def __init__(self, arguments: argparse.Namespace, kind: Any, open_: ExitStack) -> None:
+        self._arguments, self._kind, self._open = arguments, kind, open_
+        self._publishers: dict[str, rtmw.Publisher[Any]] = {}
+        self._first: tuple[int, float] | None = None
+        self.messages = self.bytes = 0
+
+    def play(self, record: rtmw.LogRecord[Any]) -> None:
+        """At its time. A full RELIABLE subscriber is waited for."""
+        publisher = self._publisher(self._topic(record))
+        self._wait(record.time_ns)
+        value = record.value
+        while not publisher.publish(value):
+            if publisher.stats().exhausted and not publisher.subscribers:
+                raise CommandError(f"The pool of domain {self._arguments.domain} has no room for this message.")
+        self.messages += 1
+        self.bytes += len(record.data)
+
+    def _topic(self, record: rtmw.LogRecord[Any]) -> str:
+        topic = self._arguments.topic or record.key
+        if not isinstance(topic, str):
+            raise CommandError(
+                f"The record at {record.position} has no topic for a key ({record.key!r}): name one with --topic."
+            )
+        return topic
+
+    def _publisher(self, topic: str) -> rtmw.Publisher[Any]:
+        if topic not in self._publishers:
+            made: rtmw.Publisher[Any] = rtmw.Publisher(
+                topic,
+                self._kind,
+                domain=self._arguments.domain,
+                reliability=rtmw.Reliability.RELIABLE,
+                depth=DEPTH,
+                max_blocking=BLOCKING_S,
+            )
+            self._publishers[topic] = self._open.enter_context(made)
+            self._await_subscribers(made, topic)
+        return self._publishers[topic]
+
+    def _await_subscribers(self, publisher: rtmw.Publisher[Any], topic: str) -> None:
+        wanted, timeout = self._arguments.wait, self._arguments.timeout
+        if wanted and not publisher.wait_for_subscribers(wanted, timeout):
+            raise CommandError(f"{topic} does not have {counted(wanted, 'subscriber')} after {timeout:g} s.")
+
+    def _wait(self, time_ns: int) -> None:
+        """Times may go back, where the clock did: such a record is published at once."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = time_ns, now
+        elif self._arguments.rate is not None:
+            first_ns, began = self._first
+            due = began + (time_ns - first_ns) / 1e9 / self._arguments.rate
+            time.sleep(max(0.0, due - now))
+
+    def report(self) -> None:
+        if self._arguments.json:
+            show_json({"published": self.messages, "bytes": self.bytes, "topics": sorted(self._publishers)})
+        else:
+            print(f"published {counted(self.messages, 'message')}, {size(self.bytes)}")

@@ -1,0 +1,210 @@
+"""`rtmw log store`: a RELIABLE subscriber that appends what it takes to a durable log.
+
+What it takes is appended at once and durable a sync later. A message that was taken and not yet durable when this
+program dies is not in the log, so the guarantee of a message begins with its append. Where the disk is full, nothing
+more is taken, and RELIABLE publishers wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import rtmw
+from rtmw import observe
+from rtmw.cli.common import LOOK_S, CommandError, await_topic
+from rtmw.cli.endings import heeded
+from rtmw.cli.show import counted, show_json, size
+from rtmw.errors import LogFull
+from rtmw.types import MessageType, carried_type, resolve, shown_name
+
+STEP_S: Final = 0.2
+TURN: Final = 256
+"""Messages that are taken before the next topic has its turn."""
+CAUSES: Final = ("missed", "expired", "unmatched", "other_types")
+
+
+@dataclass
+class Stored:
+    """What came of it."""
+
+    topics: list[str]
+    messages: int = 0
+    bytes: int = 0
+    earlier: dict[str, int] = field(default_factory=dict[str, int])
+    """Messages of each topic that were published before it subscribed."""
+    missing: dict[str, int] = field(default_factory=dict[str, int])
+    """Messages that it did not get since, by cause."""
+    unheard: list[str] = field(default_factory=list[str])
+    """Publishers that are not matched, and why."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Stores until it is asked to end; status 1 if it missed something since it subscribed."""
+    topics: list[str] = list(dict.fromkeys(arguments.topics))
+    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    with _ending() as end, ExitStack() as open_:
+        domain, kind = _await_types(topics, arguments, end)
+        open_.enter_context(domain)
+        log = open_.enter_context(_open(arguments, kind))
+        log.append_many([])  # of none: takes the lock, so that LogLocked comes before a message is taken
+        takers = [open_.enter_context(_taker(topic, kind, domain, arguments)) for topic in topics]
+        stored = Stored(topics, earlier={taker.topic: _earlier(domain, taker) for taker in takers})
+        _say(arguments, f"storing {', '.join(topics)} in {arguments.output} from position {log.end} on")
+        for topic, count in stored.earlier.items():
+            if count:
+                _say(arguments, f"{topic}: {counted(count, 'message')} had been published before, and are not stored")
+        _store(log, takers, stored, end, until)
+        _count(takers, stored)
+    _report(arguments, stored)
+    return 1 if stored.missing else 0
+
+
+@contextmanager
+def _ending() -> Generator[threading.Event]:
+    """Set by the signals that end it; a message that was taken is appended first."""
+    end = threading.Event()
+    numbers = [signal.SIGINT, *heeded((signal.SIGTERM, signal.SIGHUP))]
+    before = {number: signal.signal(number, lambda _number, _frame: end.set()) for number in numbers}
+    try:
+        yield end
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    if not arguments.quiet:
+        print(f"rtmw log store: {text}", file=sys.stderr, flush=True)
+
+
+def _open(arguments: argparse.Namespace, kind: Any) -> rtmw.Log[Any]:
+    try:
+        return rtmw.Log(f"{arguments.output}/", kind, segment=arguments.segment, sync=False)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _taker(topic: str, kind: Any, domain: rtmw.Domain, arguments: argparse.Namespace) -> rtmw.Subscriber[Any]:
+    return rtmw.Subscriber(
+        topic,
+        kind,
+        domain=domain,
+        reliability=rtmw.Reliability.RELIABLE,
+        depth=arguments.depth,
+        history=arguments.history,
+    )
+
+
+# ---- the type ----
+
+
+def _await_types(
+    topics: list[str], arguments: argparse.Namespace, end: threading.Event
+) -> tuple[rtmw.Domain, MessageType]:
+    """The domain, and the type that all these topics carry, as soon as somebody names it."""
+    until = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    found: dict[str, MessageType] = {}
+    for topic in topics:
+        with await_topic(arguments.domain, topic, arguments.timeout) as domain:
+            while topic not in found:
+                kind = _type_of(domain, topic)
+                if kind is not None:
+                    found[topic] = kind
+                elif end.wait(LOOK_S) or (until is not None and time.monotonic() >= until):
+                    raise CommandError(f"Nobody has said which type {topic} carries, so nothing was stored.")
+    first = found[topics[0]]
+    for topic, kind in found.items():
+        if kind.identity != first.identity:
+            both = f"{topics[0]} carries {shown_name(first.name)}, and {topic} carries {shown_name(kind.name)}"
+            raise CommandError(f"{both}: a log has one type. Store them in two folders.")
+    return rtmw.Domain(arguments.domain, create=False), first
+
+
+def _type_of(domain: rtmw.Domain, topic: str) -> MessageType | None:
+    carried = observe.types_in_use(domain, topic)
+    if len(carried) > 1:
+        names = ", ".join(name for name, _ in carried)
+        raise CommandError(f"{topic} carries {len(carried)} types, {names}: a log has one.")
+    if not carried:
+        return None
+    description = carried[0][1]
+    return resolve(bytes) if description is None else carried_type(description)
+
+
+def _earlier(domain: rtmw.Domain, taker: rtmw.Subscriber[Any]) -> int:
+    view = next(view for view in observe.topics(domain) if view.name == taker.topic)
+    return max(0, view.published - taker.stats().waiting)
+
+
+# ---- the messages ----
+
+
+def _store(
+    log: rtmw.Log[Any],
+    takers: list[rtmw.Subscriber[Any]],
+    stored: Stored,
+    end: threading.Event,
+    until: float | None,
+) -> None:
+    """Until the end; and then what is in the queues at that moment."""
+    waiting = rtmw.WaitSet(*takers)
+    while not end.is_set():
+        left = STEP_S if until is None else min(STEP_S, until - time.monotonic())
+        if left <= 0:
+            break
+        for taker in waiting.wait(left):
+            _take(log, taker, TURN, stored, end)
+    for taker in takers:  # one more than there is: what is not matched is counted when it is stepped over
+        _take(log, taker, taker.stats().waiting + 1, stored, end)
+
+
+def _take(log: rtmw.Log[Any], taker: rtmw.Subscriber[Any], most: int, stored: Stored, end: threading.Event) -> None:
+    """One by one: while the disk is full, a single message is out of the queue and not in the log."""
+    for _ in range(most):
+        sample = taker.take()
+        if sample is None:
+            return
+        _append(log, sample, stored, end)
+        stored.messages += 1
+        stored.bytes += len(sample.data)
+        sample.release()
+
+
+def _append(log: rtmw.Log[Any], sample: rtmw.Sample[Any], stored: Stored, end: threading.Event) -> None:
+    """Not waited for: the log's batches hold what comes, and `append` waits while they are full."""
+    while True:
+        try:
+            log.append(sample.value, key=sample.topic)
+        except LogFull as error:
+            if end.wait(STEP_S):
+                raise CommandError(f"{counted(stored.messages, 'message')} stored, then: {error}") from None
+        else:
+            return
+
+
+def _count(takers: list[rtmw.Subscriber[Any]], stored: Stored) -> None:
+    for taker in takers:
+        stats = taker.stats()
+        for cause in CAUSES:
+            if count := getattr(stats, cause):
+                stored.missing[cause] = stored.missing.get(cause, 0) + count
+        stored.unheard += stats.unheard
+
+
+def _report(arguments: argparse.Namespace, stored: Stored) -> None:
+    if arguments.json:
+        show_json(vars(stored))
+        return
+    print(f"stored {counted(stored.messages, 'message')}, {size(stored.bytes)}, of {', '.join(stored.topics)}")
+    for cause, count in stored.missing.items():
+        print(f"missing: {count} {cause.replace('_', ' ')}")
+    for reason in stored.unheard:
+        print(f"not heard: {reason}")
