@@ -9,7 +9,7 @@ from importlib import import_module
 
 from rtmw.cli.quantities import argument, natural, seconds
 from rtmw.cli.replay_arguments import moment, rate
-from rtmw.durable_log import check_segment
+from rtmw.log_options import check_segment
 from rtmw.publisher import check_count
 
 Add = Callable[..., argparse.ArgumentParser]
