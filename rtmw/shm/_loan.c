@@ -147,12 +147,16 @@ PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t cou
     rtmw_message_qos qos;
     PyObject *wanted;
     if (!parse_call(args, count, kwnames, "size", &wanted, &qos)) return NULL;
-    Py_ssize_t size = PyNumber_AsSsize_t(wanted, PyExc_OverflowError);
+    Py_ssize_t size =
+        PyLong_CheckExact(wanted) ? PyLong_AsSsize_t(wanted) : PyNumber_AsSsize_t(wanted, PyExc_OverflowError);
     if ((size == -1 && PyErr_Occurred()) || !publisher_is_open(self)) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a loan of %zd bytes is not possible; ask for 0 or more", size);
     Loan *loan = PyObject_New(Loan, self->loan_type);
     if (!loan) return NULL;
-    *loan = (Loan){.ob_base = loan->ob_base, .publisher = (Publisher *)Py_NewRef(object), .qos = qos};
+    loan->publisher = (Publisher *)Py_NewRef(object);
+    loan->qos = qos;
+    loan->exports = 0;
+    loan->open = loan->kept = false;
     uint64_t end = 0;
     int code;
     do code = loan_take(self->core, (uint64_t)size, &loan->qos, &loan->core);

@@ -311,6 +311,13 @@ static inline void fetch_message(struct descriptor *d)
     prefetch(d->payload);
 }
 
+/* Of the message that is held next; and of its band's head, at which `hold` looks. */
+static inline void fetch_next(struct band *band, struct descriptor *d)
+{
+    fetch_message(d);
+    prefetch(&band->head);
+}
+
 /* Of a message that is taken now: the one that is taken next. */
 static inline void fetch_successor(struct rtmw_region *r, uint32_t index)
 {
@@ -326,7 +333,7 @@ __attribute__((always_inline)) static inline int follow(struct rtmw_region *r, s
 {
     uint32_t from = *index, to = link_index(load_acquire(&r->descriptors[from].next));
     if (to >= r->header->descriptors) return to == NIL ? STEP_NONE : STEP_DAMAGED;
-    fetch_message(&r->descriptors[to]);
+    fetch_next(band, &r->descriptors[to]);
     if (!hold_inline(r, to, band, *sequence + 1)) return STEP_PASSED;
     if (!is_message(r, to, *sequence + 1)) return let_go_inline(r, to), STEP_DAMAGED;
     *index = to;
@@ -365,7 +372,7 @@ int queue_resume(struct rtmw_region *r, struct band *band, uint64_t place, uint3
     if (!d || state_generation(load_acquire(&d->state)) != link_tag(place)) return STEP_PASSED;
     uint32_t to = link_index(next);
     if (to >= r->header->descriptors) return to == NIL ? STEP_NONE : STEP_DAMAGED;
-    fetch_message(&r->descriptors[to]);
+    fetch_next(band, &r->descriptors[to]);
     if (!hold(r, to, band, *sequence + 1)) return STEP_PASSED;
     if (!is_message(r, to, *sequence + 1)) return let_go(r, to), STEP_DAMAGED;
     *index = to;

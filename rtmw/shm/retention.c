@@ -6,7 +6,8 @@
  *   TIMELY        `depth` of them in each band                              beyond depth, all when the pool is empty
  *
  * A publisher asks who has read what only when its queue has grown by a quarter since it last asked: publishing does
- * not cost more with more subscribers. What it remembers is void when `epoch` changes: a subscriber has joined.
+ * not cost more with more subscribers. It asks after it has appended, while the subscribers take what it has published.
+ * What it remembers is void when `epoch` changes: a subscriber has joined.
  * Cursors only move forward, so an old answer errs on the side of keeping.
  */
 #include "retention.h"
@@ -130,15 +131,46 @@ uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
  * written anew sooner, while it lies in the cache. */
 static uint64_t leeway_for(uint64_t size) { return size <= IN_PLACE ? LEEWAY : size <= PAGE ? LEEWAY / 8 : 1; }
 
+/* Has each subscriber come to this sequence of the band? Then nobody needs what is up to it. Other than an outlook this
+ * reads one line of each subscriber and none of a message. A slot that gets another owner meanwhile does no harm: its last
+ * owner needs nothing any more, and the new one is not counted on before it is ACTIVE. */
+static bool all_have_read(struct rtmw_publisher *p, uint32_t band, uint64_t sequence)
+{
+    struct subscriber_block *block;
+    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++)
+        if (sequence_near(link_tag(load_seq(&block->cursor[band])), sequence) < sequence) return false;
+    return true;
+}
+
+/* The lines of the oldest message, which the subscribers wrote last, and of head: asked for together, before they are needed
+ * one after the other. */
+static void fetch_oldest(struct rtmw_region *r, struct band *band)
+{
+    struct descriptor *d = descriptor_at(r, link_index(load_relaxed(&band->head)));
+    prefetch_to_write(band);
+    if (d) prefetch_to_write(d);
+}
+
+/* How many of those before the newest `keep`. Mostly all have read them; else it is seen who needs which. */
+static uint32_t pass_unneeded(struct rtmw_publisher *p, uint32_t band, uint64_t keep)
+{
+    uint64_t tail = link_tag(load_seq(&p->topic->band[band].tail));
+    uint64_t history = load_relaxed(&p->topic->history); /* after tail: it is promised before it is published */
+    uint64_t up_to = TAG_MASK + 1 + tail - (keep > history ? keep : history); /* above all tags: none is below 0 */
+    if (all_have_read(p, band, up_to)) return queue_evict(p->region, &p->topic->band[band], up_to, TRIM_MOST);
+    enum look look = is_pressed(p, band) ? LOOK_SPARE : LOOK_UNNEEDED;
+    struct outlook o = outlook_of(p->region, p->topic_index, band, look);
+    struct passing which = {.granules = UINT64_MAX, .most = TRIM_MOST};
+    return outlook_pass(p->region, &o, keep, &which);
+}
+
 __attribute__((noinline)) static void trim_long(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t keep,
                                                 uint64_t step)
 {
     uint32_t epoch = load_relaxed(&p->topic->epoch);
     if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
-    enum look look = is_pressed(p, band) ? LOOK_SPARE : LOOK_UNNEEDED;
-    struct outlook o = outlook_of(p->region, p->topic_index, band, look);
-    struct passing which = {.granules = UINT64_MAX, .most = TRIM_MOST};
-    uint32_t passed = outlook_pass(p->region, &o, keep, &which);
+    fetch_oldest(p->region, &p->topic->band[band]);
+    uint32_t passed = pass_unneeded(p, band, keep);
     uint64_t grow = length / 4 < step ? step : length / 4, most = p->region->header->descriptors / 32;
     p->trim_at[band] = passed ? 0 : length + (grow < most ? grow : most);
     p->trim_epoch = epoch;

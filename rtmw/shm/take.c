@@ -180,6 +180,7 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     uint64_t size = load_relaxed(&d->size);
     const void *data = payload_of(s->region, d, size);
     if (!data) return RTMW_DAMAGED;
+    prefetch(data); /* a block: where it lies is known only now */
     lend(s->region, s->index[band]);
     if (s->qos.deadline_ns) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     outcome_taken(s, band, d, size);

@@ -181,6 +181,11 @@ mutant "a slot is given back under the life that it had" retire \
 mutant "what was promised is asked before what it is promised for" retention \
     's/^    struct outlook o = \{\.topic.*$/    uint64_t promised = load_relaxed(\&t->history);\n&/; s/^    o.history = load_relaxed\(&t->history\);.*/    o.history = promised;/' "with history ‖ evict" "$@"
 
+mutant "what was promised is asked before what all have read" retention \
+    's/^    uint64_t tail = link_tag\(load_seq.*$/    uint64_t promised = load_relaxed(\&p->topic->history);\n&/; s/^    uint64_t history = load_relaxed\(&p->topic->history\);.*/    uint64_t history = promised;/' "append with history" "$@"
+mutant "what some have not read is passed over as what all have" retention \
+    '/^static bool all_have_read/,/^}/ s/return false;/(void)0;/' "resting take" "$@"
+
 mutant "a search does not look again at what may not go" eviction \
     's/^    if \(found && !is_settled\(r, &again, &oldest\)\).*$//' "hints: search" "$@"
 mutant "who appends does not name its topic" queue \

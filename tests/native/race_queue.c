@@ -1,5 +1,6 @@
 /* Races of queues: append, evict, take, and claiming what is passed. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "races.h"
 
@@ -297,6 +298,46 @@ static const struct outcome right_or_none[] = {
     {0},
 };
 
+/* ---- what is passed over beside what is promised ---- */
+
+/* Of a publisher without history: enough for a look at what may go. */
+static void three_to_trim(void)
+{
+    open_publisher(1, RTMW_ADAPTIVE, 1);
+    for (int i = 0; i < 3; i++) publish_word(1, 100, PUBLISHED_BYTES);
+}
+
+static void promise_and_publish_2(void)
+{
+    rtmw_publisher *p = NULL;
+    rtmw_publisher_qos qos = {RTMW_ADAPTIVE, 0, 4, 2, 0};
+    if (rtmw_publisher_open(&world.region[me()], "race", NULL, &qos, &p) != RTMW_OK) return broken("publisher_open");
+    world.publisher[me()] = *p;
+    free(p);
+    publish_2();
+}
+
+/* As after a large message: all but the last one goes, and what is promised. */
+static void trim(void)
+{
+    struct rtmw_region *r = &world.region[me()];
+    lock_take(&r->lock);
+    queue_trim(&world.publisher[me()], 0, 2 * PAGE);
+    lock_give(&r->lock);
+}
+
+static const char *two_are_kept(void)
+{
+    uint64_t kept = link_tag(band_of(0)->tail) - link_tag(band_of(0)->head) + 1;
+    return kept < 2 ? "lost" : all_comes_back() ? "kept" : "";
+}
+
+static const struct outcome kept_only[] = {
+    {"kept", ACCEPTABLE, "what was promised, and what was not passed over yet"},
+    {"lost", FORBIDDEN, "the look at what is promised was older than the message"},
+    {0},
+};
+
 const struct race queue_races[] = {
     {"append ‖ append, first of the band", {4, 1}, 2, 3, two_publishers, {publish_1, publish_1}, order_of_words, both_orders},
     {"append ‖ append", {4, 1}, 2, 3, two_publishers_after_one_message, {publish_1, publish_1}, order_of_words, both_orders},
@@ -315,5 +356,6 @@ const struct race queue_races[] = {
      sums_add_up, right_only},
     {"peek ‖ append, evict", {3, 1}, 2, 3, little_memory_and_a_message, {publish_3_large, peek_all}, seen_as_published,
      right_or_none},
+    {"append with history ‖ trim", {8, 1}, 2, 2, three_to_trim, {promise_and_publish_2, trim}, two_are_kept, kept_only},
     {0},
 };
