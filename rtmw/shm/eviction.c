@@ -25,7 +25,8 @@
  *
  * Each call looks at a bounded number of topics for what is spare, and at further ones for what is unread; the next call
  * goes on behind them. Some of these looks are for each band, so that no crowd in a lower one that has to stay hides what
- * may go in a higher one. The topic that gave way last is always among those that are looked at.
+ * may go in a higher one. The topic that gave way last is always among those that are looked at. A publisher above the
+ * lowest band looks at more topics, as many as a call has time for: 50 microseconds in all.
  *
  * For what lies within queues topics are looked at in turn, and not by the bitmap: a topic that is pinned may have some.
  */
@@ -36,6 +37,7 @@ enum {
     CANDIDATES = 8,
     LOOK = 8, /* in units of a glance: at how much a band holds, and not at what its subscribers need */
     LOOKS = 48 * LOOK,
+    LOOKS_URGENT = 128 * LOOK, /* of a publisher above the lowest band: 100 topics with a subscriber each, and more */
     SPARE_LOOKS = 24 * LOOK,
     LOOKS_A_PAGE = 8 * LOOK, /* of the message */
     LOOKS_A_BAND = 6 * LOOK,
@@ -307,7 +309,7 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     struct outlook mine = outlook_begin(r, p->topic_index, band, LOOK_UNREAD);
     s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
     s.own = share_of(r, &mine);
-    s.looks = (int64_t)(LOOKS + LOOKS_A_PAGE * (size / PAGE));
+    s.looks = (int64_t)((band ? LOOKS_URGENT : LOOKS) + LOOKS_A_PAGE * (size / PAGE));
     s.spare_looks = (int64_t)(SPARE_LOOKS + LOOKS_A_PAGE * (size / PAGE));
     s.looks_within = (int64_t)(LOOKS_WITHIN + LOOKS_A_PAGE * (size / PAGE));
     s.reclaims = 1 + size / (RECLAIM_FOR * PAGE);

@@ -1,5 +1,8 @@
 /* admission: what is urgent finds what may give way, wherever that is; small messages leave room for large ones; and what is
  * gone, expired or of an earlier life of a topic's slot fills nobody's depth. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "native.h"
 
 enum { MIB = 1 << 20, POOL = 64 * MIB, SMALL = 8, CROWD = 60 };
@@ -10,7 +13,7 @@ static uint8_t data[12 * MIB];
 static const rtmw_subscriber_qos idle = RTMW_SUBSCRIBER_QOS;
 static const rtmw_subscriber_qos deep = {RTMW_RELIABLE, 1u << 30, 0, 0, 0, 0};
 static const rtmw_subscriber_qos deep_adaptive = {RTMW_ADAPTIVE, 1u << 30, 0, 0, 0, 0};
-static const rtmw_message_qos over_at_once = {-1, 1, 0, 0, 0};
+static const rtmw_message_qos over_at_once = {-1, 1, 0, 0, 0}, in_an_hour = {-1, UINT64_C(3600) << 30, 0, 0, 0};
 
 static void begin(void)
 {
@@ -64,6 +67,61 @@ static void a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired(void)
     fill(expired, MIB, 8, &over_at_once);
     int accepted = fill(other, 4000, 2000, NULL);
     CHECK(accepted == 2000, "%d", accepted);
+}
+
+/* Topics of one priority with messages that a RELIABLE subscriber needs and that expire in an hour, so that each search looks
+ * at them again; and in the same priority one, which is found last, of which messages may go. */
+static rtmw_publisher *urgent_behind_a_crowd_that_may_go_later(int crowd, int may_go, uint64_t size)
+{
+    enum { EACH = 2 };
+    char name[32];
+    begin();
+    for (int i = 0; i < crowd; i++) {
+        snprintf(name, sizeof name, "t/%d", i);
+        subscribe_to(others, name, deep);
+        CHECK(fill(publish_on(mine, name, RTMW_RELIABLE, 0), size, EACH, &in_an_hour) == EACH);
+    }
+    subscribe_to(others, "may go", deep_adaptive);
+    CHECK(fill(publish_on(mine, "may go", RTMW_ADAPTIVE, 0), size, may_go, NULL) == may_go);
+    subscribe_to(others, "urgent", deep);
+    rtmw_publisher *urgent = publish_on(mine, "urgent", RTMW_RELIABLE, 7);
+    int free = (int)mine->header->descriptors, blocks = (int)(mine->header->pages / ((size + PAGE - 1) / PAGE));
+    if (size > IN_PLACE && blocks < free) free = blocks;
+    free -= EACH * crowd + may_go;
+    CHECK(fill(urgent, size, free, NULL) == free, "what is free");
+    return urgent;
+}
+
+/* As many topics as one call looks at: LOOKS_URGENT in eviction.c. */
+static void nobody_urgent_is_refused_behind_a_crowd_that_one_call_looks_at(uint64_t size)
+{
+    enum { MAY_GO = 100, LOOKED_AT = 100 };
+    rtmw_publisher *urgent = urgent_behind_a_crowd_that_may_go_later(LOOKED_AT, MAY_GO, size);
+    int accepted = fill(urgent, size, MAY_GO, NULL);
+    CHECK(accepted >= MAY_GO - 1, "%d, and the last message of a queue stays", accepted);
+}
+
+static void a_crowd_that_one_call_looks_at_refuses_no_small_message_that_is_urgent(void)
+{
+    nobody_urgent_is_refused_behind_a_crowd_that_one_call_looks_at(SMALL);
+}
+
+static void a_crowd_that_one_call_looks_at_refuses_no_message_with_a_block_that_is_urgent(void)
+{
+    nobody_urgent_is_refused_behind_a_crowd_that_one_call_looks_at(2 * PAGE);
+}
+
+/* Of a larger crowd a call looks at so many topics, and the next one at those behind them. */
+static void a_larger_crowd_refuses_who_is_urgent_for_a_bounded_number_of_calls(void)
+{
+    enum { MAY_GO = 100, LOOKED_AT = 100, LARGE_CROWD = 900 };
+    rtmw_publisher *urgent = urgent_behind_a_crowd_that_may_go_later(LARGE_CROWD, MAY_GO, SMALL);
+    for (int accepted = 0, refused = 0; accepted < MAY_GO - 1;) {
+        bool was = rtmw_publish(urgent, data, SMALL, NULL) == RTMW_OK;
+        refused = was ? 0 : refused + 1;
+        accepted += was;
+        CHECK(refused <= LARGE_CROWD / LOOKED_AT, "%d calls in a row after %d messages", refused, accepted);
+    }
 }
 
 /* What RELIABLE subscribers need takes the rest of what all may have; then there is a topic of which 10 MiB may go. */
@@ -202,10 +260,41 @@ static void a_topic_in_a_slot_that_is_used_anew_counts_only_its_own_messages(voi
     CHECK(counters.received == 2 && counters.missed == 0);
 }
 
-int main(void)
+/* ---- how long a refused call takes ---- */
+
+static int by_size(const void *a, const void *b)
 {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void times_beside(int crowd)
+{
+    enum { CALLS = 2000 };
+    static uint64_t took[CALLS];
+    rtmw_publisher *urgent = urgent_behind_a_crowd_that_may_go_later(crowd, 1, SMALL);
+    fill(urgent, SMALL, 10, NULL);
+    for (int i = 0; i < CALLS; i++) {
+        uint64_t began = monotonic_ns();
+        CHECK(rtmw_publish(urgent, data, SMALL, NULL) == RTMW_NO_MEMORY);
+        took[i] = monotonic_ns() - began;
+    }
+    qsort(took, CALLS, sizeof took[0], by_size);
+    printf("%d topics of which nothing may go yet: p50 %.1f us, p90 %.1f us\n", crowd, (double)took[CALLS / 2] / 1e3,
+           (double)took[CALLS / 10 * 9] / 1e3);
+}
+
+static void times_beside_10(void) { times_beside(10); }
+static void times_beside_900(void) { times_beside(900); }
+
+int main(int arguments, char **argument)
+{
+    if (arguments > 1 && !strcmp(argument[1], "times")) return alone(times_beside_10), alone(times_beside_900), 0;
     alone(a_crowd_of_a_lower_priority_hides_nothing_that_may_go);
     alone(a_crowd_that_needs_all_it_has_hides_nothing_that_has_expired);
+    alone(a_crowd_that_one_call_looks_at_refuses_no_small_message_that_is_urgent);
+    alone(a_crowd_that_one_call_looks_at_refuses_no_message_with_a_block_that_is_urgent);
+    alone(a_larger_crowd_refuses_who_is_urgent_for_a_bounded_number_of_calls);
     alone(a_large_last_message_that_is_held_hides_nothing_that_may_go);
     alone(a_large_last_message_that_has_expired_gives_its_block_and_is_counted_as_expired);
     alone(a_loan_from_the_reserve_leaves_it_when_it_is_published_below);
