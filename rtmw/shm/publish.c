@@ -91,6 +91,7 @@ static inline uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_
 
 bool could_be_had(rtmw_publisher *p, uint64_t size)
 {
+    if (!queue_may_grow(p, p->refused_band)) return false;
     uint32_t index = claim_with_room(p, size, p->refused_band);
     if (index != NIL) descriptor_free(p->region, index);
     return index != NIL;
@@ -140,7 +141,8 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
     if (is_too_large(r, size, band)) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
     queue_trim(p, band, size);
-    int code = make_loan(p, claim_with_room(p, size, band), size, band, loan);
+    bool grows = queue_may_grow(p, band);
+    int code = make_loan(p, grows ? claim_with_room(p, size, band) : NIL, size, band, loan);
     lock_give(&r->lock);
     return code;
 }
@@ -292,6 +294,7 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     struct rtmw_region *r = p->region;
     uint32_t index[BATCH_MOST], band = band_for(p, qos), room = reliable_room(p, band);
     if (!room) return refused(p, RTMW_FULL, 0, band);
+    if (!queue_may_grow(p, band)) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
@@ -312,8 +315,10 @@ static int loan_for_copy(rtmw_publisher *p, uint32_t band, uint64_t size, rtmw_l
     if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
     if (is_too_large(p->region, size, band)) return RTMW_TOO_LARGE;
     queue_trim(p, band, size);
-    uint32_t index = size >= LARGE_COPY ? inherit_last(p, band, size) : NIL;
-    return make_loan(p, index == NIL ? claim_with_room(p, size, band) : index, size, band, loan);
+    bool grows = queue_may_grow(p, band);
+    uint32_t index = size >= LARGE_COPY && grows ? inherit_last(p, band, size) : NIL;
+    if (index == NIL && grows) index = claim_with_room(p, size, band);
+    return make_loan(p, index, size, band, loan);
 }
 
 static int publish_block(rtmw_publisher *p, const struct part *part, const rtmw_message_qos *qos)

@@ -39,6 +39,10 @@ bool traversal_notes(struct traversal *, struct rtmw_region *, const struct outl
 struct search;
 /* Goes on in the traversal of a band; true: blocks were given back. `o`: how much there is, and as which look. */
 bool empty_within(struct search *, const struct outlook *);
+/* How many messages a queue may take before this is asked again, while descriptors are low. 0: none, since a RELIABLE
+ * subscriber needs its oldest message, and more than half of the others are needed by nobody. Looks at a bounded number of
+ * messages in a call; until it has come to the end it answers what was so before. */
+uint32_t room_when_low(struct rtmw_publisher *, uint32_t band);
 
 /* eviction.c */
 struct victim {

@@ -36,6 +36,7 @@
 #include "topics.h"
 
 enum { LOOKS_A_MESSAGE = 2, LOOKS_A_TRAVERSAL = 8, ANEW_NS = 1000000, ANEW_NS_A_MESSAGE = 1000 };
+enum { LOOKS_WHEN_LOW = 256, ROOM_WHEN_LOW = 32 /* messages */ };
 
 /* ---- what its readers need ---- */
 
@@ -187,30 +188,73 @@ static bool traverse(struct search *s, const struct outlook *o, struct traversal
     struct band *band = &r->topics[o->topic].band[o->band];
     struct glimpse g;
     uint64_t given = 0;
-    while (traversal->sequence < up_to && given < s->need && s->looks_within > 0) {
+    while (traversal->sequence < up_to && (!s->need || given < s->need) && s->looks_within > 0) {
         s->looks_within -= LOOKS_A_MESSAGE;
-        bool there = traversal_step(r, band, traversal, s->now, &g) && g.sequence <= up_to;
+        bool there = traversal_step(r, band, traversal, s->now, &g) && g.sequence <= up_to, needed;
         traversal->sequence = there ? g.sequence : 0;
         if (!there) break;
         traversal->index = g.index;
-        if (!is_needed(o, traversal, &g)) given += empty_one(r, &g);
+        needed = is_needed(o, traversal, &g);
+        traversal->seen++;
+        traversal->unneeded += !needed;
+        if (!needed && s->need) given += empty_one(r, &g);
     }
     return given > 0;
 }
 
-bool empty_within(struct search *s, const struct outlook *o)
+/* The traversal of this band goes on, or begins anew unless it is too early for that. */
+static struct traversal *traverse_on(struct search *s, const struct outlook *o, uint64_t up_to, bool *gave)
 {
     struct rtmw_region *r = s->publisher->region;
-    uint64_t keep = o->history ? o->history : 1, up_to = o->newest.sequence > keep ? o->newest.sequence - keep : 0;
     struct traversal *traversal = traversal_of(r, o),
                      now = {.topic = o->topic, .band = o->band, .look = o->look, .began_ns = s->now};
     if (traversal->sequence >= up_to) {
-        if (s->now - traversal->began_ns < ANEW_NS + o->kept * ANEW_NS_A_MESSAGE) return false;
+        if (s->now - traversal->began_ns < ANEW_NS + o->kept * ANEW_NS_A_MESSAGE) return traversal;
         traversal->sequence = 0;
     }
     now.epoch = load_seq(&r->topics[o->topic].epoch); /* before its subscribers are asked */
+    now.clogged = traversal->clogged;
+    now.end = traversal->end;
     struct outlook asked = outlook_beside(r, o->topic, o->band, o->look, &now);
     s->looks_within -= LOOKS_A_TRAVERSAL + asked.subscribers / LOOKS_A_TRAVERSAL;
     if (!traversal_goes_on(traversal, &now)) *traversal = now;
-    return traverse(s, &asked, traversal, up_to);
+    *gave = traverse(s, &asked, traversal, up_to);
+    if (traversal->sequence >= up_to) {
+        traversal->clogged = traversal->unneeded > traversal->seen / 2;
+        traversal->end = up_to;
+    }
+    return traversal;
+}
+
+static uint64_t last_to_go(const struct outlook *o)
+{
+    uint64_t keep = o->history ? o->history : 1;
+    return o->newest.sequence > keep ? o->newest.sequence - keep : 0;
+}
+
+bool empty_within(struct search *s, const struct outlook *o)
+{
+    bool gave = false;
+    traverse_on(s, o, last_to_go(o), &gave);
+    return gave;
+}
+
+/* ---- descriptors that are kept for nothing ---- */
+
+static bool is_oldest_needed(struct rtmw_region *r, const struct outlook *o, uint64_t now)
+{
+    struct glimpse oldest;
+    if (!glimpse_first(r, &r->topics[o->topic].band[o->band], now, &oldest)) return false;
+    return !oldest.expired && oldest.sequence > o->floor[oldest.offer];
+}
+
+uint32_t room_when_low(struct rtmw_publisher *p, uint32_t band)
+{
+    bool gave;
+    struct search s = {.publisher = p, .now = monotonic_ns(), .looks_within = LOOKS_WHEN_LOW};
+    struct outlook o = outlook_of(p->region, p->topic_index, band, LOOK_UNREAD);
+    if (!is_oldest_needed(p->region, &o, s.now)) return ROOM_WHEN_LOW;
+    const struct traversal *traversal = traverse_on(&s, &o, last_to_go(&o), &gave);
+    if (traversal->clogged && traversal->end > o.passed.sequence) return 0;
+    return traversal->sequence >= last_to_go(&o) ? ROOM_WHEN_LOW : 1;
 }

@@ -24,7 +24,10 @@ struct traversal {
     uint32_t topic, band, look;
     uint32_t epoch; /* of the topic */
     uint32_t index, count;
-    uint64_t sequence; /* of the message at `index`, to which it has come; 0: it has not begun */
+    uint64_t sequence;       /* of the message at `index`, to which it has come; 0: it has not begun */
+    uint64_t seen, unneeded; /* messages that it has come to, and those of them that nobody needs */
+    bool clogged;            /* when it came to the end last, these were more than half */
+    uint64_t end;            /* which was at this sequence */
     uint64_t began_ns;
     struct reader reader[READERS];
 };

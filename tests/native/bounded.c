@@ -108,6 +108,19 @@ static void a_publish_walks_through_a_bounded_part_of_queues(void)
     CHECK(refused < 500, "%d calls", refused);
 }
 
+/* The same where descriptors are low: whether the queue may grow is found out part by part, and its publisher is refused. */
+static void a_publish_to_a_queue_that_is_for_nobody_walks_through_a_bounded_part_of_it(void)
+{
+    begin();
+    subscribe_to(others, "flooded", deep);
+    CHECK(rtmw_publish(publish_on(mine, "flooded", RTMW_RELIABLE, 0), "needed", 6, NULL) == RTMW_OK);
+    rtmw_publisher *flooding = publish_on(mine, "flooded", RTMW_TIMELY, 0);
+    uint32_t count = 0, all = mine->header->descriptors, open = all - mine->header->reserved_descriptors;
+    while (PUBLISHED(rtmw_publish(flooding, "x", 1, NULL)) == RTMW_OK) count++;
+    CHECK(count <= open - open / 8 + all / 32 + open / 100, "%u messages of %u", count, open);
+    for (int i = 0; i < 200; i++) CHECK(PUBLISHED(rtmw_publish(flooding, "x", 1, NULL)) == RTMW_NO_MEMORY, "call %d", i);
+}
+
 /* Each of a topic's subscribers is asked what it needs, once in a call and not once for each message that goes. */
 static void an_eviction_asks_a_bounded_number_of_subscribers(void)
 {
@@ -199,6 +212,7 @@ int main(void)
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_priority);
     alone(a_publisher_that_waits_looks_at_a_bounded_number_of_full_subscribers);
     alone(a_publish_walks_through_a_bounded_part_of_queues);
+    alone(a_publish_to_a_queue_that_is_for_nobody_walks_through_a_bounded_part_of_it);
     alone(an_eviction_asks_a_bounded_number_of_subscribers);
     printf("no call did more than it may\n");
     return 0;

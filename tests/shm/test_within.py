@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_subscriber_that_hung_gets_what_one_with_its_interval_got_that_did_not
     interval = 0.02
     hung, lively = (rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=interval) for _ in range(2))
     publisher, got, number = reliable(), [], 0
-    while len(got) < BLOCKS // 2 and number < DESCRIPTORS - BLOCKS:
+    while len(got) < BLOCKS // 2 and number < DESCRIPTORS * 3 // 4:
         published(publisher, numbered(number))
         number += 1
         got += numbers(taken(lively))
@@ -170,6 +171,82 @@ def test_a_flood_gives_way_also_where_a_topic_has_more_offers_than_are_counted_a
     publish_to_another_topic()
     assert taken(hung) == [b"needed"]
     assert (hung.stats().unmatched, hung.stats().other_types, hung.stats().missed) == (6 * BLOCKS, 3, 0)
+
+
+# Descriptors: a message stays in its queue as one, so a queue that is mostly for nobody ends before it has all of them
+
+Floods = Callable[[], tuple[rtmw.Subscriber[bytes], rtmw.Publisher[Any], Any]]
+
+
+def hung(**settings: Any) -> rtmw.Subscriber[bytes]:
+    return rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, **settings)
+
+
+def reliable_orders() -> rtmw.Publisher[Order]:
+    return rtmw.Publisher("t", Order, reliability=RELIABLE, max_blocking=0)
+
+
+floods = pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: (hung(), rtmw.Publisher("t", reliability=TIMELY), b"x"),
+        lambda: (hung(), rtmw.Publisher("t", reliability=ADAPTIVE), bytes(200)),
+        lambda: (hung(), reliable_orders(), Order("1")),
+        lambda: (hung(), reliable(lifetime=AT_ONCE), b"x"),
+        lambda: (hung(min_interval=HOUR), reliable(), b"x"),
+    ],
+    ids=["TIMELY", "ADAPTIVE with blocks", "another type", "expired", "thinned"],
+)
+
+
+@floods
+def test_a_flood_behind_a_message_that_is_needed_leaves_descriptors_to_others(begin: Floods) -> None:
+    subscriber, flood, value = begin()
+    assert reliable().publish(b"needed")
+    accepted = sum(flood.publish(value) for _ in range(2 * DESCRIPTORS))
+    assert accepted <= DESCRIPTORS * 15 // 16
+    reader, other = rtmw.Subscriber("elsewhere", reliability=RELIABLE, depth=DEEP), reliable("elsewhere")
+    for number in range(DESCRIPTORS // 16):
+        assert other.publish(number.to_bytes(8, "little")), number
+    assert numbers(taken(reader)) == list(range(DESCRIPTORS // 16))
+    assert taken(subscriber) == [b"needed"]
+    assert subscriber.stats().missed == 0
+    assert flood.publish(value), "nobody hangs there any more"
+
+
+def test_what_a_reliable_subscriber_needs_may_have_all_descriptors() -> None:
+    subscriber, publisher, accepted = hung(), reliable(), 0
+    while publisher.publish(accepted.to_bytes(8, "little")):
+        accepted += 1
+    assert accepted == DESCRIPTORS
+    assert numbers(taken(subscriber)) == list(range(accepted))
+
+
+def test_what_is_needed_may_have_all_descriptors_behind_as_many_that_are_not() -> None:
+    """Half of the queue is for nobody, and no more."""
+    subscriber, publisher, flood = hung(), reliable(), rtmw.Publisher("t", reliability=TIMELY)
+    assert publisher.publish(b"needed")
+    accepted = 1
+    while publisher.publish(b"too"):
+        accepted += 1
+        if accepted % 2 == 0 and accepted < DESCRIPTORS // 2:
+            assert flood.publish(b"x")
+    assert accepted >= DESCRIPTORS * 3 // 4 - 1
+    assert taken(subscriber) == [b"needed"] + [b"too"] * (accepted - 1)
+
+
+def test_a_publisher_that_waits_for_a_queue_that_is_mostly_for_nobody_goes_on_when_its_subscriber_does() -> None:
+    subscriber, flood = hung(), rtmw.Publisher("t", reliability=TIMELY)
+    publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=60)
+    assert publisher.publish(b"needed")
+    while flood.publish(b"x"):
+        pass
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(publisher.publish, b"too")
+        with pytest.raises(TimeoutError):
+            answer.result(0.3)
+        assert taken(subscriber)[0] == b"needed"
+        assert answer.result(60)
 
 
 # What stays
