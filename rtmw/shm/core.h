@@ -1,8 +1,9 @@
 /* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
  *
  *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · peek · topics · retire · slots
- *               bitmap.h              wait · datagrams · spin · standing · unread · room · retention · within · eviction
- *                                   ← publisher · publish · subscriber · take · parked · books · describe ← rtmw.h ← _*.c (Python)
+ *               bitmap.h              wait · datagrams · spin · standing · unread · room · retention · thinning · within
+ *                                   · eviction ← publisher · publish · subscriber · take · parked · books · describe
+ *                                   ← rtmw.h ← _*.c (Python)
  *
  * What fewer files share has a header of its own: topics.h, waiting.h, trace.h, standing.h, unread.h, retention.h, cursor.h.
  */

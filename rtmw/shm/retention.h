@@ -33,6 +33,11 @@ uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t kee
 /* Nobody needs the last message, which is the only one, or it has expired by now: its block is given back. */
 bool outlook_empty_last(struct rtmw_region *, const struct outlook *, uint64_t now);
 
+/* thinning.c: what a reader with an interval will accept. `traversal` has looked at its bands, and at no reader yet */
+void reader_foresees(struct reader *, struct rtmw_region *, const struct traversal *, struct subscriber_block *);
+void reader_foretells(struct reader *, uint32_t band, const struct glimpse *); /* of a higher band: it comes to that */
+bool reader_needs(struct reader *, const struct glimpse *);                    /* of the band that is traversed */
+
 /* within.c */
 bool traversal_notes(struct traversal *, struct rtmw_region *, const struct outlook *, struct subscriber_block *,
                      uint64_t word, uint64_t needs);

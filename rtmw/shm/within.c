@@ -18,16 +18,7 @@
  *   - A reader that comes to a message with a lifetime holds it, and then reads the clock. Either the evictor sees it
  *     hold, or the clock that it reads shows no earlier time than the evictor's: it finds the message expired too.
  *
- * What a subscriber with an interval will accept is foretold: the next message that lies at least the interval behind the
- * one that it accepted last, and so on; those between them will be thinned. That is so as long as what it takes are the
- * messages of this band, in their order:
- *   - Its cursor comes to a message before `accepted_ns` says that it was accepted (accept in take.c). So it is not known of
- *     a message at a cursor whether it was. Both cases are followed, and what is thinned in both may go.
- *   - What is unread in other bands is taken before it, or between. Then only that may go which is thinned by what was
- *     accepted already, since that only grows. What is published in another band afterwards is younger than all that was
- *     looked at, and thins more of it, not less; unless its publisher was stopped between the clock and the link. Then
- *     another message of the interval is delivered than would have been.
- *   - A message with a lifetime may expire before it is accepted. From there on the same is known, and no more.
+ * What the min_interval of a subscriber leaves out is foretold: thinning.c.
  *
  * A traversal goes on where it ended in the call before, with what it has foretold. It begins anew when a subscriber with an
  * interval has moved otherwise than foretold, and now and then, for what has expired since.
@@ -39,47 +30,6 @@ enum { LOOKS_A_MESSAGE = 2, LOOKS_A_TRAVERSAL = 8, ANEW_NS = 1000000, ANEW_NS_A_
 enum { LOOKS_WHEN_LOW = 256, ROOM_WHEN_LOW = 32 /* messages */ };
 
 /* ---- what its readers need ---- */
-
-static bool is_unread_elsewhere(struct rtmw_region *r, const struct outlook *o, const uint64_t *cursor)
-{
-    struct topic *t = &r->topics[o->topic];
-    for (uint32_t bands = load_seq(&t->bands), band = 0; band < BANDS; band++) {
-        if (band == o->band || !(bands & (1u << band))) continue;
-        uint64_t last = band_last_sequence(r, &t->band[band]);
-        if (sequence_near(link_tag(cursor[band]), last) < last) return true;
-    }
-    return false;
-}
-
-/* Messages at its cursors that it may be about to accept: how many, and when the last of them was published. */
-static uint32_t undecided(struct rtmw_region *r, const uint64_t *cursor, const struct reader *reader,
-                          uint64_t *published)
-{
-    uint32_t count = 0;
-    for (uint32_t band = 0; band < BANDS; band++) {
-        struct descriptor *d = descriptor_at(r, link_index(cursor[band]));
-        uint64_t at = d ? load_acquire(&d->published_ns) : 0;
-        if (!at || (reader->began[0] && at < reader->began[0] + reader->interval)) continue;
-        *published = at;
-        count++;
-    }
-    return count;
-}
-
-/* What it has accepted, after a look at its cursors: so it has said of each message before these whether that was accepted.
- * Where it moves on meanwhile, it accepts what is foretold, or comes to what is unread in another band. Of a message that it
- * holds no more another time may be read: that is one more guess. */
-static void note_accepted(struct rtmw_region *r, const struct outlook *o, struct subscriber_block *block,
-                          struct reader *reader)
-{
-    uint64_t cursor[BANDS], published = 0;
-    for (uint32_t band = 0; band < BANDS; band++) cursor[band] = load_seq(&block->cursor[band]);
-    reader->began[0] = load_acquire(&block->accepted_ns); /* pairs with accept in take.c */
-    uint32_t count = undecided(r, cursor, reader, &published);
-    reader->frozen = count > 1 || is_unread_elsewhere(r, o, cursor);
-    reader->began[1] = count && !reader->frozen ? published : reader->began[0];
-    for (uint32_t i = 0; i < GUESSES; i++) reader->accepted[i] = reader->began[i];
-}
 
 /* A subscriber that may need less than all of its offers behind a sequence. false: it is not noted, and needs all of them. */
 bool traversal_notes(struct traversal *traversal, struct rtmw_region *r, const struct outlook *o,
@@ -93,38 +43,16 @@ bool traversal_notes(struct traversal *traversal, struct rtmw_region *r, const s
     bool is_counted_together =
         offer_at(offers, OFFERS - 1) != 0; /* some of its messages may be, so offers do not tell */
     if (traversal->count == READERS || (!reader.interval && !is_counted_together)) return false;
-    if (reader.interval) note_accepted(r, o, block, &reader);
+    if (reader.interval) reader_foresees(&reader, r, traversal, block);
     traversal->reader[traversal->count++] = reader;
     return true;
-}
-
-/* It is not thinned, so it may be accepted, and thins what comes soon after it. */
-static void foretell(struct reader *reader, const struct glimpse *g)
-{
-    if (state_kind(g->state) == EMPTIED && state_is_settled(g->state)) return; /* nobody accepts it any more */
-    reader->frozen |= g->expires || state_kind(g->state) == EMPTIED;
-    for (uint32_t i = 0; i < GUESSES && !reader->frozen; i++)
-        if (!reader->accepted[i] || g->published_ns >= reader->accepted[i] + reader->interval)
-            reader->accepted[i] = g->published_ns;
-}
-
-static bool is_needed_by(struct reader *reader, const struct glimpse *g)
-{
-    if (g->sequence <= reader->behind || g->expired || !types_match(g->type, reader->type)) return false;
-    if (!reliabilities_match(g->reliability, reader->reliability, reader->exact)) return false;
-    if (!reader->interval) return true;
-    bool thinned = true;
-    for (uint32_t i = 0; i < GUESSES; i++)
-        thinned &= reader->accepted[i] && g->published_ns < reader->accepted[i] + reader->interval;
-    if (!thinned) foretell(reader, g);
-    return !thinned;
 }
 
 /* Each one that is noted is asked: they foretell. */
 static bool is_needed(const struct outlook *o, struct traversal *traversal, const struct glimpse *g)
 {
     bool needed = !g->expired && g->sequence > o->floor[g->offer];
-    for (uint32_t i = 0; i < traversal->count; i++) needed |= is_needed_by(&traversal->reader[i], g);
+    for (uint32_t i = 0; i < traversal->count; i++) needed |= reader_needs(&traversal->reader[i], g);
     return needed;
 }
 
@@ -142,31 +70,51 @@ static struct traversal *traversal_of(struct rtmw_region *r, const struct outloo
     return traversal;
 }
 
-/* What was foretold of it up to a sequence is true yet, or it has come past that. */
-static bool reader_goes_on(struct reader *reader, const struct reader *now, uint64_t sequence)
+static bool is_same_guess(const struct reader *one, const struct reader *other)
+{
+    bool same = one->guesses == other->guesses;
+    for (uint32_t i = 0; same && i < one->guesses; i++) same = one->began[i] == other->began[i];
+    return same;
+}
+
+/* What was foretold of it is true yet, or it has come past that. */
+static bool reader_goes_on(struct reader *reader, const struct reader *now, const struct traversal *traversal)
 {
     if (reader->word != now->word || reader->interval != now->interval) return false;
-    bool foretold = now->interval && now->behind < sequence;
-    if (!foretold) return *reader = *now, true;
-    for (uint32_t i = 0; i < GUESSES; i++)
-        if (reader->began[i] != now->began[i]) return false;
+    bool is_past = traversal->stage == traversal->band && now->behind >= traversal->sequence && !now->above;
+    if (!now->interval || is_past) return *reader = *now, true;
+    if (!is_same_guess(reader, now)) return false;
     reader->behind = now->behind;
     reader->frozen |= now->frozen;
     return true;
 }
 
+/* What has been published in a higher band since the traversal left that is taken before the rest of this band: what is
+ * foretold of the readers that have it unread is a lower bound from here on. */
+static void note_newest(struct traversal *traversal, const struct traversal *now)
+{
+    bool more = false;
+    for (uint32_t band = traversal->band + 1; band < BANDS; band++)
+        if (band > traversal->stage)
+            more |= now->last[band] > traversal->last[band];
+        else
+            traversal->last[band] = now->last[band];
+    for (uint32_t i = 0; more && i < traversal->count; i++) traversal->reader[i].frozen |= now->reader[i].above;
+}
+
 static bool traversal_goes_on(struct traversal *traversal, const struct traversal *now)
 {
-    bool same = traversal->sequence && traversal->epoch == now->epoch && traversal->count == now->count;
+    bool same = traversal->begun && traversal->epoch == now->epoch && traversal->count == now->count;
     for (uint32_t i = 0; same && i < now->count; i++)
-        same = reader_goes_on(&traversal->reader[i], &now->reader[i], traversal->sequence);
+        same = reader_goes_on(&traversal->reader[i], &now->reader[i], traversal);
+    if (same) note_newest(traversal, now);
     return same;
 }
 
-/* The next message of the traversal, or the oldest. false: where it was is passed. */
-static bool traversal_step(struct rtmw_region *r, struct band *band, const struct traversal *traversal, uint64_t now,
-                           struct glimpse *g)
+/* The next message of the stage, or the oldest. false: where it was is passed. */
+static bool traversal_step(struct rtmw_region *r, const struct traversal *traversal, uint64_t now, struct glimpse *g)
 {
+    struct band *band = &r->topics[traversal->topic].band[traversal->stage];
     if (!traversal->sequence) return glimpse_first(r, band, now, g);
     g->index = traversal->index;
     g->sequence = traversal->sequence;
@@ -182,24 +130,61 @@ static uint64_t empty_one(struct rtmw_region *r, const struct glimpse *g)
     return descriptor_empty(r, d, g->state, NIL) ? granules : 0;
 }
 
+/* The stage is the next band in which a reader has something to take that a later one depends on, or the last. */
+static void find_stage(struct traversal *traversal)
+{
+    for (; traversal->stage > traversal->band; traversal->stage--, traversal->sequence = 0) {
+        uint64_t last = traversal->last[traversal->stage];
+        bool unread = false;
+        for (uint32_t i = 0; i < traversal->count; i++)
+            unread |= traversal->reader[i].interval && traversal->reader[i].cursor[traversal->stage] < last;
+        if (unread && traversal->sequence < last) return;
+    }
+}
+
+static bool is_at_end(const struct traversal *traversal, uint64_t up_to)
+{
+    return traversal->begun && traversal->stage == traversal->band && traversal->sequence >= up_to;
+}
+
+/* What was found out about the message to which the traversal has come; how many granules it gave back. */
+static uint64_t come_to(struct search *s, const struct outlook *o, struct traversal *traversal, const struct glimpse *g)
+{
+    if (traversal->stage > traversal->band) {
+        for (uint32_t i = 0; i < traversal->count; i++) reader_foretells(&traversal->reader[i], traversal->stage, g);
+        return 0;
+    }
+    bool needed = is_needed(o, traversal, g);
+    traversal->seen++;
+    traversal->unneeded += !needed;
+    return s->need && !needed ? empty_one(s->publisher->region, g) : 0;
+}
+
+/* Until enough is given back, or the looks are used up. Where nothing is needed, messages are only counted. */
 static bool traverse(struct search *s, const struct outlook *o, struct traversal *traversal, uint64_t up_to)
 {
-    struct rtmw_region *r = s->publisher->region;
-    struct band *band = &r->topics[o->topic].band[o->band];
     struct glimpse g;
     uint64_t given = 0;
-    while (traversal->sequence < up_to && (!s->need || given < s->need) && s->looks_within > 0) {
-        s->looks_within -= LOOKS_A_MESSAGE;
-        bool there = traversal_step(r, band, traversal, s->now, &g) && g.sequence <= up_to, needed;
-        traversal->sequence = there ? g.sequence : 0;
-        if (!there) break;
+    for (find_stage(traversal); !is_at_end(traversal, up_to); find_stage(traversal)) {
+        if (!traversal->begun || s->looks_within <= 0 || (s->need && given >= s->need)) break;
+        uint64_t end = traversal->stage == traversal->band ? up_to : traversal->last[traversal->stage];
+        s->looks_within -= LOOKS_A_MESSAGE + traversal->count / LOOKS_A_TRAVERSAL;
+        traversal->begun = traversal_step(s->publisher->region, traversal, s->now, &g) && g.sequence <= end;
+        if (!traversal->begun) break;
+        traversal->sequence = g.sequence;
         traversal->index = g.index;
-        needed = is_needed(o, traversal, &g);
-        traversal->seen++;
-        traversal->unneeded += !needed;
-        if (!needed && s->need) given += empty_one(r, &g);
+        given += come_to(s, o, traversal, &g);
     }
     return given > 0;
+}
+
+/* Before its subscribers are asked: what came later is younger than what is traversed. */
+static void look_at_bands(struct rtmw_region *r, const struct outlook *o, struct traversal *now)
+{
+    struct topic *t = &r->topics[o->topic];
+    now->epoch = load_seq(&t->epoch);
+    for (uint32_t bands = load_seq(&t->bands), band = 0; band < BANDS; band++)
+        if (bands & (1u << band)) now->last[band] = band_last_sequence(r, &t->band[band]);
 }
 
 /* The traversal of this band goes on, or begins anew unless it is too early for that. */
@@ -208,18 +193,20 @@ static struct traversal *traverse_on(struct search *s, const struct outlook *o, 
     struct rtmw_region *r = s->publisher->region;
     struct traversal *traversal = traversal_of(r, o),
                      now = {.topic = o->topic, .band = o->band, .look = o->look, .began_ns = s->now};
-    if (traversal->sequence >= up_to) {
+    if (is_at_end(traversal, up_to)) {
         if (s->now - traversal->began_ns < ANEW_NS + o->kept * ANEW_NS_A_MESSAGE) return traversal;
-        traversal->sequence = 0;
+        traversal->begun = false;
     }
-    now.epoch = load_seq(&r->topics[o->topic].epoch); /* before its subscribers are asked */
+    look_at_bands(r, o, &now);
+    now.begun = true;
+    now.stage = BANDS - 1;
     now.clogged = traversal->clogged;
     now.end = traversal->end;
     struct outlook asked = outlook_beside(r, o->topic, o->band, o->look, &now);
     s->looks_within -= LOOKS_A_TRAVERSAL + asked.subscribers / LOOKS_A_TRAVERSAL;
     if (!traversal_goes_on(traversal, &now)) *traversal = now;
     *gave = traverse(s, &asked, traversal, up_to);
-    if (traversal->sequence >= up_to) {
+    if (is_at_end(traversal, up_to)) {
         traversal->clogged = traversal->unneeded > traversal->seen / 2;
         traversal->end = up_to;
     }
@@ -256,5 +243,5 @@ uint32_t room_when_low(struct rtmw_publisher *p, uint32_t band)
     if (!is_oldest_needed(p->region, &o, s.now)) return ROOM_WHEN_LOW;
     const struct traversal *traversal = traverse_on(&s, &o, last_to_go(&o), &gave);
     if (traversal->clogged && traversal->end > o.passed.sequence) return 0;
-    return traversal->sequence >= last_to_go(&o) ? ROOM_WHEN_LOW : 1;
+    return is_at_end(traversal, last_to_go(&o)) ? ROOM_WHEN_LOW : 1;
 }

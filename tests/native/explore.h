@@ -94,7 +94,7 @@ struct band *band_of(uint32_t topic);   /* band 0 */
 void note(uint64_t);
 void make_room_for_page(uint32_t who);  /* as a publisher that found no page for a message: takes what is spare */
 /* The same, for whom nothing else gives way: blocks of messages that lie behind others. */
-void make_room_within(uint32_t who, uint64_t granules);
+void make_room_within(uint32_t who, uint32_t band, uint64_t granules);
 void world_kill(uint32_t who);          /* its process does not exist any more */
 void world_new_process(uint32_t who);   /* this participant is another process from now on, which holds nothing */
 bool publish_word(uint32_t who, uint64_t value, uint64_t size);

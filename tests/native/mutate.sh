@@ -214,14 +214,18 @@ mutant "a message is emptied within a queue without a first look at holders" wit
     's/ \|\| descriptor_is_held\(d\)\)/)/' "within: empty ‖ take of what another thins" "$@"
 mutant "the state of a message within a queue is read after it was seen there" within \
     's/descriptor_empty\(r, d, g->state, NIL\)/descriptor_empty(r, d, load_seq(\&d->state), NIL)/; s/state_kind\(g->state\) != QUEUED/state_kind(load_seq(\&d->state)) != QUEUED/' "within: empty ‖ evict" "$@"
-mutant "a message at a cursor is taken for one that is decided on" within \
-    's/^    uint32_t count = undecided\(.*$/    uint32_t count = 0; (void)undecided;/' "within: empty ‖ take of what is thinned" "$@"
-mutant "what is foretold knows nothing of other bands" within \
-    's/count > 1 \|\| is_unread_elsewhere\(r, o, cursor\)/count > 1; (void)is_unread_elsewhere/' "within: empty, empty ‖ take of what is urgent" "$@"
-mutant "what may expire is foretold to be accepted" within \
+mutant "a message at a cursor is taken for one that is decided on" thinning \
+    's/^    if \(published\) guess\(reader, published\);$/    (void)published;/' "within: empty ‖ take of what is thinned" "$@"
+mutant "what is foretold knows nothing of higher bands" within \
+    's/^    now.stage = BANDS - 1;$/    now.stage = o->band;/' "within: empty, empty ‖ take of what is urgent" "$@"
+mutant "what is taken out of turn is not foretold" thinning \
+    's/^        if \(unread && above\) guess_next\(.*$/        (void)guess_next;/' "within: append above, empty" "$@"
+mutant "what has come above since is not waited for" within \
+    's/traversal->reader\[i\].frozen \|= now->reader\[i\].above/(void)now/' "within: empty, empty ‖ append above" "$@"
+mutant "what may expire is foretold to be accepted" thinning \
     's/reader->frozen \|= g->expires \|\| /reader->frozen |= /' "within: empty ‖ take when" "$@"
 mutant "a traversal goes on though a subscriber accepted what was not foretold" within \
-    's/^        if \(reader->began\[i\] != now->began\[i\]\) return false;$/        (void)i;/' "within: empty, empty ‖ append" "$@"
+    's/^    if \(!is_same_guess\(reader, now\)\) return false;$/    (void)is_same_guess;/' "within: empty, empty ‖ append, take" "$@"
 mutant "a message does not stand behind its predecessor" queue \
     's/load_acquire\(&last->count\[0\]\) \+ \(offer == 0\)/(offer == 0)/' "append, evict" "$@"
 mutant "the time of a parked subscription is read without a look at its word" parked \

@@ -87,7 +87,7 @@ static void reclaim(void) { reclaim_passed(&world.region[DEAD]); }
 
 static void make_room_once(void) { make_room_for_page(DEAD); }
 
-static void empty_within_queue(void) { make_room_within(DEAD, UINT64_MAX); }
+static void empty_within_queue(void) { make_room_within(DEAD, 0, UINT64_MAX); }
 
 static void inherit(void) { publish_inheriting(DEAD, 7, 2 * PAGE); }
 

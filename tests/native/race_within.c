@@ -15,13 +15,13 @@ static char text[64];
 
 /* ---- what actors do ---- */
 
-static void empty_all(void) { make_room_within(me(), ALL); }
+static void empty_all(void) { make_room_within(me(), 0, ALL); }
 
 /* The walk goes on in the second call. */
 static void empty_twice(void)
 {
-    make_room_within(me(), 1);
-    make_room_within(me(), ALL);
+    make_room_within(me(), 0, 1);
+    make_room_within(me(), 0, ALL);
 }
 
 static void nothing(void) {}
@@ -77,6 +77,22 @@ static void publish_and_take_what_is_urgent(void)
     publish_at(OTHER, 1, 1200);
     take_one(READER);
     for (uint64_t at = 1250; at < 1400; at += 70) publish_at(OTHER, 0, at);
+}
+
+/* Nobody takes what is urgent yet: it will be taken before all others, so that of these 1320 comes and no other one. */
+static void publish_what_is_urgent_and_more(void)
+{
+    static const uint64_t at[] = {1250, 1320, 1350};
+    publish_at(OTHER, 1, 1200);
+    for (uint32_t i = 0; i < 3; i++) publish_at(OTHER, 0, at[i]);
+}
+
+/* Its own band: from 1010 on 1250 comes next, and from 1000 on, which lies below, 1105. */
+static void publish_what_is_urgent_and_empty(void)
+{
+    static const uint64_t at[] = {1010, 1105, 1250};
+    for (uint32_t i = 0; i < 3; i++) publish_at(OTHER, 1, at[i]);
+    make_room_within(OTHER, 1, ALL);
 }
 
 /* ---- where the races begin ---- */
@@ -142,6 +158,23 @@ static void three_for_the_reader(void)
     open_subscriber(READER, RTMW_RELIABLE, 8);
     with_interval(READER);
     for (uint64_t at = 1000; at <= 1100; at += 50) publish_at(OTHER, 0, at);
+}
+
+/* The next one is thinned whatever comes, so that nothing new is to be guessed when something urgent comes. */
+static void three_for_the_reader_at_the_first(void)
+{
+    three_for_the_reader();
+    take_one(READER);
+}
+
+/* The reader comes to it, and has found nothing urgent; or something urgent comes first. */
+static void one_for_the_reader(void)
+{
+    open_publisher(0, RTMW_TIMELY, 1);
+    open_publisher(OTHER, RTMW_RELIABLE, 8);
+    open_subscriber(READER, RTMW_RELIABLE, 8);
+    with_interval(READER);
+    publish_at(OTHER, 0, 1000);
 }
 
 /* The first was taken, and is the one at the cursor. */
@@ -246,6 +279,20 @@ static const char *urgent_and_behind_received(void)
     return as_if_nothing_gave_way(2, (const uint64_t[]){1200, 1320});
 }
 
+static const char *urgent_and_last_received(void)
+{
+    return as_if_nothing_gave_way(3, (const uint64_t[]){1000, 1200, 1320});
+}
+
+/* One of the two orders in which the reader may have come to them. */
+static const char *received_in_either_order(void)
+{
+    static const uint64_t urgent_first[] = {1010, 1250}, urgent_then[] = {1000, 1105, 1250};
+    take_all(READER);
+    if (world.subscriber[READER].block->missed) return "lost";
+    return got(READER, 2, urgent_first) || got(READER, 3, urgent_then) ? emptied_so_many() : "lost";
+}
+
 static const char *behind_the_expired_received(void)
 {
     return as_if_nothing_gave_way(2, (const uint64_t[]){1050, 1170});
@@ -277,6 +324,8 @@ const struct race within_races[] = {
     {"within: empty, empty ‖ take of what is thinned", {7, 4}, 3, 2, thinned_for_the_reader_at_the_first, {empty_twice, nothing, take}, three_received, none_lost},
     {"within: empty, empty ‖ take of what is urgent", {8, 4}, 3, 2, thinned_by_what_is_urgent, {empty_twice, nothing, take_twice}, urgent_and_next_received, none_lost},
     {"within: empty, empty ‖ append, take above, append", {8, 4}, 2, 2, three_for_the_reader, {empty_twice, publish_and_take_what_is_urgent}, urgent_and_behind_received, none_lost},
+    {"within: empty, empty ‖ append above, append", {8, 4}, 2, 2, three_for_the_reader_at_the_first, {empty_twice, publish_what_is_urgent_and_more}, urgent_and_last_received, none_lost},
+    {"within: append above, empty ‖ take below", {8, 4}, 3, 2, one_for_the_reader, {nothing, publish_what_is_urgent_and_empty, take_twice}, received_in_either_order, none_lost},
     {"within: empty ‖ take when the first has expired", {7, 4}, 3, 2, thinned_by_what_may_expire, {empty_all, nothing, take_when_that_is_over}, behind_the_expired_received, none_lost},
     {0},
 };

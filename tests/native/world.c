@@ -105,14 +105,14 @@ void make_room_for_page(uint32_t who)
     make_spare_room(&search);
 }
 
-void make_room_within(uint32_t who, uint64_t granules)
+void make_room_within(uint32_t who, uint32_t band, uint64_t granules)
 {
     struct rtmw_region *r = &world.region[who];
     lock_take(&r->lock);
     r->short_of_pages = true;
     struct search search = {.publisher = &world.publisher[who], .need = granules, .looks_within = 64};
     search.now = monotonic_ns();
-    struct outlook o = outlook_begin(r, 0, 0, LOOK_UNREAD);
+    struct outlook o = outlook_begin(r, 0, band, LOOK_UNREAD);
     empty_within(&search, &o);
     lock_give(&r->lock);
 }

@@ -92,16 +92,68 @@ def test_what_an_interval_leaves_out_behind_a_message_that_was_taken_goes_too() 
     assert (hung.stats().thinned, hung.stats().missed) == (3 * BLOCKS, 0)
 
 
-def test_what_comes_in_another_priority_may_thin_other_messages_so_those_stay() -> None:
-    """The hour ends with neither: of two priorities it is not known what the subscriber takes first."""
-    hung = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=HOUR)
+def test_what_an_interval_leaves_out_of_several_priorities_goes_too() -> None:
+    """Whichever it takes first, the subscriber takes no other one within the hour."""
+    subscriber = hung(min_interval=HOUR)
     publisher = reliable()
     assert publisher.publish(b"low", priority=0)
     assert publisher.publish(b"high", priority=7)
-    for number in range(BLOCKS // 2):
-        assert publisher.publish(numbered(number), priority=0)
-    assert not all(publisher.publish(numbered(number)) for number in range(BLOCKS))
-    assert taken(hung) == [b"high"]
+    for number in range(3 * BLOCKS):
+        assert publisher.publish(numbered(number), priority=number % 8), number
+    publish_to_another_topic(BLOCKS - 16, priority=7)  # of each priority the first and the last message stay
+    assert taken(subscriber) == [b"high"]
+    assert (subscriber.stats().thinned, subscriber.stats().missed) == (3 * BLOCKS + 1, 0)
+
+
+INTERVAL_NS = 5_000_000
+UNSURE_NS = 50_000
+"""The times that samples show may differ by so much from those that the core compares."""
+
+
+def assert_let_through(got: list[int], in_order: list[tuple[int, int]], accepted: int) -> None:
+    """What is got of the messages in the order in which they are taken is what the interval lets through."""
+    left = iter(got)
+    following = next(left, None)
+    for number, at in in_order:
+        if number == following:
+            assert at >= accepted + INTERVAL_NS - UNSURE_NS, number
+            accepted, following = at, next(left, None)
+        else:
+            assert at < accepted + INTERVAL_NS + UNSURE_NS, number
+    assert following is None
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("priorities", [(0, 7), (7, 0), (0, 3, 5), (5, 5, 1, 6)])
+def test_of_several_priorities_a_subscriber_that_hung_gets_what_its_interval_lets_through(
+    priorities: tuple[int, ...], before: int
+) -> None:
+    hangs, viewer, publisher = hung(min_interval=INTERVAL_NS / 1e9), rtmw.Subscriber("t"), reliable()
+    accepted, seen = 0, list[tuple[int, int, int]]()
+    for number in range(DESCRIPTORS // 2):
+        if seen and seen[-1][2] > seen[0][2] + 10 * INTERVAL_NS:  # more might need more than there is
+            break
+        size, priority = 8 if number < before else BLOCK // 4, priorities[number % len(priorities)]
+        published(publisher, numbered(number, size), priority=priority)
+        at = [(sample.source_time_ns, sample.priority) for sample in viewer.take_many(DEEP)][0]
+        if number >= before:
+            seen.append((-at[1], number, at[0]))
+        for sample in hangs.take_many(DEEP) if number < before else ():
+            accepted = sample.source_time_ns
+    received = hangs.stats().received
+    got = numbers(taken(hangs))
+    assert_let_through(got, [(number, time) for _, number, time in sorted(seen)], accepted)
+    assert (hangs.stats().received - received, hangs.stats().missed) == (len(got), 0)
+
+
+@pytest.mark.parametrize("readers", [9, 32])
+def test_what_the_intervals_of_many_subscribers_leave_out_keeps_no_memory_from_others(readers: int) -> None:
+    seldom = [hung(min_interval=HOUR) for _ in range(readers)]
+    publisher = reliable()
+    for number in range(3 * BLOCKS):
+        published(publisher, numbered(number))
+    publish_to_another_topic()
+    assert [numbers(taken(reader)) for reader in seldom] == [[0]] * readers
 
 
 def test_a_subscriber_with_an_interval_beside_one_that_hangs_without_loses_nothing() -> None:
