@@ -135,7 +135,7 @@ def test_of_several_priorities_a_subscriber_that_hung_gets_what_its_interval_let
             break
         size, priority = 8 if number < before else BLOCK // 4, priorities[number % len(priorities)]
         published(publisher, numbered(number, size), priority=priority)
-        at = [(sample.source_time_ns, sample.priority) for sample in viewer.take_many(DEEP)][0]
+        at = next((sample.source_time_ns, sample.priority) for sample in viewer.take_many(DEEP))
         if number >= before:
             seen.append((-at[1], number, at[0]))
         for sample in hangs.take_many(DEEP) if number < before else ():
@@ -285,6 +285,18 @@ def test_what_is_needed_may_have_all_descriptors_behind_as_many_that_are_not() -
             assert flood.publish(b"x")
     assert accepted >= DESCRIPTORS * 3 // 4 - 1
     assert taken(subscriber) == [b"needed"] + [b"too"] * (accepted - 1)
+
+
+def test_a_flood_is_not_refused_while_a_lower_priority_holds_what_may_go() -> None:
+    idle, low = rtmw.Subscriber("low", depth=DEEP), rtmw.Publisher("low")
+    for _ in range(DESCRIPTORS):
+        assert low.publish(b"x")
+    subscriber, flood = hung(), rtmw.Publisher("t", reliability=TIMELY, priority=7)
+    assert reliable(priority=7).publish(b"needed")
+    for number in range(DESCRIPTORS * 3 // 4):
+        assert flood.publish(b"x"), number
+    assert taken(subscriber) == [b"needed"]
+    assert idle.stats().missed > 0
 
 
 def test_a_publisher_that_waits_for_a_queue_that_is_mostly_for_nobody_goes_on_when_its_subscriber_does() -> None:
