@@ -1,29 +1,31 @@
-/* What the min_interval of a RELIABLE subscriber will leave out, foretold: such messages are not needed (requirement P4).
+/* Which messages the min_interval of a RELIABLE subscriber will leave out: those are not needed (requirement P4).
  *
- *   band 7   ── cursor ── 1060 ──────────────────────┐      The subscriber takes the highest band first. It accepts a
- *   band 0   ── cursor ── 1000 ── 1050 ── 1170 ── …  │      message that lies at least the interval behind the one that
- *                 ▲         └ next                   │      it accepted last; the others are thinned. So bands are
- *   band 0 is foretold from where band 7 leaves off ◄┘      followed from the highest to the one that is traversed.
+ *   band 7   ── cursor ── 1060 ───────────────────────┐     The subscriber takes the highest band first. It accepts a
+ *   band 0   ── cursor ── 1000 ── 1050 ── 1170 ── …   │     message that lies at least the interval behind the one that
+ *                          ▲ next                     │     it accepted last; the others are thinned. So a traversal
+ *   what is accepted in band 0 follows from band 7 ◄──┘     follows the bands from the highest to its own.
  *
- * What it has accepted is read after its cursors (note_state). So each message before a cursor that was read is decided. It
- * is no harm when the subscriber has moved on meanwhile: what it came to since is thinned by what it accepted since, and to be
- * foretold again. Three things are not known, and make several guesses, each of which is followed:
- *   - A cursor comes to a message before `accepted_ns` says that it was accepted (accept in take.c). So a message at a cursor
- *     may be about to be accepted.
- *   - A take looks at the bands one after the other. It may have found a higher one empty that is not so any more. So the
- *     next message of any band may be taken first: of one, since the take after it begins at the highest band again. When
- *     that message is emptied, the subscriber takes it for thinned, and goes on as if it had begun at the highest band.
- *   - Of a message that it holds no more another time may be read: that is one more guess.
- * What is thinned by all guesses may go. Where there are more of them than can be noted, or the next message is not found,
- * only that may go which is thinned by what was accepted already (frozen), since accepted_ns only grows.
+ * The traversal reads the cursors of the subscriber, and then `accepted_ns` (reader_foresees). So the subscriber has
+ * decided on each message before these cursors. It may move on meanwhile: what it comes to is thinned, when it is
+ * foretold again, by what it has accepted. Three things are not known. Each possible case is a guess, and is
+ * followed:
+ *   - A cursor comes to a message before `accepted_ns` says that it was accepted (accept in take.c). So the
+ *     subscriber may be about to accept a message at a cursor.
+ *   - A take looks at the bands one after the other. It may have found a higher one empty that is not empty any more.
+ *     So the subscriber may take the next message of some band first. That is one message, since the take after it
+ *     begins at the highest band again. When that message is emptied, the subscriber steps over it, and begins at the
+ *     highest band.
+ *   - Of a message that the subscriber holds no more another time may be read: that is one more guess.
+ * A message that is thinned in all guesses may go. If there are more guesses than can be noted, or the next message
+ * is not found, only a message may go that is thinned by what was accepted already (frozen): accepted_ns only grows.
  *
- * What is published in a higher band later is younger than all that was traversed, and is taken before what is left of it. If
- * it is accepted, it thins all of that; if not, what thins it does. So what was foretold to be thinned is thinned, and
- * what was foretold to be accepted is a lower bound, by which further messages are thinned (note_newest). One case is
- * left: a publisher that is stopped between clock and link publishes a message that is older than it seems. Then another
- * message of the interval is delivered than would have been.
+ * A message that is published in a higher band later is younger than all that was traversed, and is taken before the
+ * rest of that. If it is accepted, it thins all of the rest; if not, what thins it does. So a message that was
+ * foretold to be thinned is thinned; and one that was foretold to be accepted is a lower bound, by which further
+ * messages are thinned (note_newest). One case is left: a publisher that is stopped between clock and link publishes
+ * a message that is older than it seems. Then another message of the interval is delivered than would have been.
  *
- * A message with a lifetime may expire before it is accepted. From there on the same is known, and no more.
+ * A message with a lifetime may expire before it is accepted. From there on only the lower bound is known.
  */
 #include "retention.h"
 #include "topics.h"
