@@ -12,7 +12,7 @@ from bench.cable import NoCable, cable
 from bench.cases import MSGSPEC, RTMW, Case
 from bench.domain import NUMBERS, domain
 from bench.peers import TRANSPORTS, ZENOH_TCP
-from bench.questions import NAMES, question
+from bench.questions import NAMES, crowd, question
 from bench.results import Key
 from bench.stage import Failed, Part, Stage
 from bench.targets import TARGETS
@@ -70,6 +70,14 @@ def test_a_publish_and_a_take_within_one_process_are_timed_by_the_pair() -> None
     short = Case(case.name, case.systems, {**case.options, "seconds": 0.01})
     figures = question("within").measure(Stage("1M"), RTMW, short)[RTMW]
     assert 0 < figures.value == figures.percentiles["p50"]
+
+
+def test_each_of_the_two_topics_of_a_crowd_is_the_first_after_every_other_pause() -> None:
+    order: list[str] = []
+    assert crowd.group(lambda _: order.append("many"), lambda _: order.append("one")) > 0
+    batches = order[:: crowd.BATCH]
+    assert len(order) == 8 * crowd.BATCH
+    assert batches == ["many", "one", "one", "many", "one", "many", "many", "one"]
 
 
 def test_a_crowd_is_compared_with_one_subscriber_in_the_same_process() -> None:
