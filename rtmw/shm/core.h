@@ -347,12 +347,8 @@ bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 /* retention.c: what a topic keeps. Lock held */
 /* Passes over what nobody needs, for a message of this size: before it gets a block, and after it was published */
 void queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
+/* false: the queue is clogged and descriptors are low. Asked for a band of which the publisher's `asks` has the bit */
 bool queue_may_grow_now(struct rtmw_publisher *, uint32_t band);
-/* Before a message is published. false: the queue is clogged and descriptors are low, so it is refused */
-static inline bool queue_may_grow(struct rtmw_publisher *p, uint32_t band)
-{
-    return !(p->asks >> band & 1) || queue_may_grow_now(p, band);
-}
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 

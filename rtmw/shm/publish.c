@@ -89,6 +89,12 @@ static inline uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_
     return __builtin_expect(index != NIL, 1) ? index : claim_making_room(p, size, band);
 }
 
+/* false: a message is refused, so that a queue that is mostly for nobody leaves descriptors to others. */
+static inline bool queue_may_grow(rtmw_publisher *p, uint32_t band)
+{
+    return !(p->asks >> band & 1) || queue_may_grow_now(p, band);
+}
+
 bool could_be_had(rtmw_publisher *p, uint64_t size)
 {
     if (!queue_may_grow(p, p->refused_band)) return false;
