@@ -21,6 +21,8 @@ from rtmw.net.settings import Settings, make_settings
 from rtmw.net.unit import systemd_unit
 
 STDERR = 2
+ANEW = "RTMW_NODE_ANEW"
+"""In the environment of a node that has replaced itself."""
 
 
 class _Lines(logging.Formatter):
@@ -76,7 +78,9 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
     from rtmw.net.node import Node
 
     base = base_settings()
-    node = Node(make_settings(path, given, base), (lambda: make_settings(path, given, base)) if path else None)
+    begins_anew = os.environ.pop(ANEW, None) is not None
+    reread = (lambda: make_settings(path, given, base)) if path else None
+    node = Node(make_settings(path, given, base), reread, begins_anew)
     try:
         uvloop.run(node.run())
     except NetworkChanged as change:
@@ -92,4 +96,4 @@ def _begin_anew() -> NoReturn:
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself
                 os.set_inheritable(int(descriptor), False)
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, ANEW: "1"})

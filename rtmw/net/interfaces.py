@@ -48,8 +48,7 @@ def used_by(settings: Settings) -> Used:
 
 _LOOPBACK = "neither interface nor peers are named: it reaches this host only"
 _CHOSEN = (
-    "peers are named and no interface, so the DDS library takes the first that is up: those with multicast before "
-    "others, point-to-point links after them, loopback last; --interface names another"
+    "peers are named and no interface, so it is the one by which the kernel reaches them; --interface names another"
 )
 
 

@@ -19,7 +19,7 @@ import psutil
 
 from rtmw.errors import RtmwError
 from rtmw.net.interfaces import are_named_by_experts, bound
-from rtmw.net.peers import are_ipv6
+from rtmw.net.peers import are_ipv6, parts
 from rtmw.net.settings import LOOPBACK, Settings
 
 _IPV6 = Path("/proc/net/if_inet6")
@@ -59,6 +59,32 @@ def choose(settings: Settings) -> Line | None:
     if not wanted:
         return Line((), is_ipv6 and bool(names))  # with loopback alone it waits for another one, and carries meanwhile
     return Line(tuple(name for name in wanted if name in names), is_ipv6) if names else None
+
+
+def leading(peers: tuple[str, ...]) -> tuple[str, ...]:
+    """The interfaces by which the kernel sends to these addresses, as its routes are now. Nothing is sent."""
+    names = {address: name for name, address in [*_ipv4(), *_ipv6()]}
+    found = [names.get(address or "") for address in map(_source_towards, peers)]
+    return tuple(dict.fromkeys(name for name in found if name is not None))
+
+
+def _source_towards(peer: str) -> str | None:
+    """The address from which the kernel would send to another one; None: it has no route."""
+    host, _ = parts(peer)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))  # of a datagram socket, this asks for the route and sends nothing
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])
+
+
+def lead(line: Line, settings: Settings, peers: tuple[str, ...]) -> Line:
+    """Where peers are named and no interface: those that lead to them; loopback, while none does. Left to itself, the
+    DDS library takes one that is up, such as the bridge of containers, and stays there."""
+    if line.names or are_named_by_experts():
+        return line
+    return Line(leading(peers) or (LOOPBACK,), line.is_ipv6)
 
 
 def why_none(settings: Settings) -> str:
@@ -104,10 +130,11 @@ class Network:
         self._used: dict[str, str] = {}
         """Names of interfaces by address."""
         self._lost: dict[str, str] = {}
+        self._peers: tuple[str, ...] = ()
 
-    def joined(self) -> None:
-        """What the DDS library is bound to now is what is used."""
-        self._used = dict(bound())
+    def joined(self, peers: tuple[str, ...]) -> None:
+        """What the DDS library is bound to now is what is used. `peers`: their addresses."""
+        self._used, self._peers = dict(bound()), peers
 
     def has_news(self) -> bool:
         """Has anything changed since it was asked last?"""
@@ -140,10 +167,7 @@ class Network:
         if line is None or (are_named_by_experts() and not self._lost):
             return False
         used = {name for at, name in self._used.items() if at not in self._lost and (":" in at) == line.is_ipv6}
-        if line.names:
-            return bool({*line.names} - used)
-        others = {name for name, _ in [*_ipv4(), *_ipv6()] if name != LOOPBACK}
-        return bool(others) and (bool(self._lost) or used == {LOOPBACK})
+        return bool({*(line.names or leading(self._peers))} - used)
 
     def close(self) -> None:
         self._socket.close()

@@ -31,8 +31,8 @@ from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
-from rtmw.net.network import Line, Network, NetworkChanged, choose, why_none
-from rtmw.net.peers import addresses, are_ipv6
+from rtmw.net.network import Line, Network, NetworkChanged, choose, lead, why_none
+from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.predecessor import Farewells, dead_predecessors
 from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
@@ -48,12 +48,16 @@ log = logging.getLogger("rtmw.node")
 _STEP_S = 0.1
 _STATUS_S = 1.0
 _END_S = 3.0
+_SEEN_S = 0.02
 _TAKE_S = 1.0
 """Of that, for taking what was published before the end: then the rest is left to the next node."""
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
 CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates", "handover"}
 """Settings that SIGHUP takes in."""
+
+
+_ENDING = {signal.SIGINT, signal.SIGTERM}
 
 
 class NodeError(RtmwError):
@@ -77,8 +81,11 @@ def _claim(settings: Settings) -> socket.socket:
 class Node:
     """A node, from `run()` until SIGINT, SIGTERM or `stop()`."""
 
-    def __init__(self, settings: Settings, reread: Callable[[], Settings] | None = None) -> None:
-        self.settings, self._reread = settings, reread
+    def __init__(
+        self, settings: Settings, reread: Callable[[], Settings] | None = None, begins_anew: bool = False
+    ) -> None:
+        """`begins_anew`: it goes on for one that has replaced itself, so what it was told could be used before."""
+        self.settings, self._reread, self._begins_anew = settings, reread, begins_anew
         self._stopping: asyncio.Event | None = None
         self._since = time.time()
         self._metrics: Metrics | None = None
@@ -95,21 +102,47 @@ class Node:
             self._stopping.set()
 
     async def run(self) -> None:
-        """Raises NodeError, SettingsError, and what attaching to the domain raises."""
+        """Raises NodeError, SettingsError, NetworkChanged, and what attaching to the domain raises.
+
+        With NetworkChanged, SIGINT and SIGTERM are blocked: what comes from then on waits for the node that follows.
+        """
         self._stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ENDING:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        with _claim(self.settings), self._measured(), Domain(self.settings.domain, pool=self.settings.pool) as domain:
-            self._region = region_of(domain.id)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        try:
+            with (
+                _claim(self.settings),
+                self._measured(),
+                Domain(self.settings.domain, pool=self.settings.pool) as domain,
+            ):
+                self._region = region_of(domain.id)
+                with self._engine_of(domain):
+                    await self._serve(domain, loop)
+        except NetworkChanged:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+            await asyncio.sleep(_SEEN_S)  # the loop hears of a signal that came before
+            if not self._stopping.is_set():
+                raise
+            log.info("told to end meanwhile, so it does not begin anew")
+
+    @contextmanager
+    def _engine_of(self, domain: Domain) -> Generator[None]:
+        path = beside(domain.id, domain.region.nonce, "carried")
+        try:
             self._engine = Engine(
-                self.settings.domain, self.settings.max_rate, domain.pool // _LENT,
-                beside(domain.id, domain.region.nonce, "carried"), self.settings.wire_domain,
-            )  # fmt: skip
-            try:
-                await self._serve(domain, loop)
-            finally:
-                self._engine.close()
+                self.settings.domain, self.settings.max_rate, domain.pool // _LENT, path, self.settings.wire_domain
+            )
+        except OSError as error:
+            raise NodeError(
+                f"{path}, in which nodes leave to the next one how far they came, cannot be made: "
+                f"{os.strerror(error.errno or 0)}; make room for 256 KiB there"
+            ) from error
+        try:
+            yield
+        finally:
+            self._engine.close()
 
     @contextmanager
     def _measured(self) -> Generator[None]:
@@ -133,16 +166,21 @@ class Node:
         line = await self._find_line(domain)
         if line is None:
             return
-        self._named = addresses(self.settings.peers, line.is_ipv6)
+        peers = await self._find_peers(domain, line)
+        if peers is None:
+            return
+        self._named = peers
         try:
-            kept, participant = wire.join(replace(self.settings, peers=self._named), described, line)
+            kept, participant = wire.join(
+                replace(self.settings, peers=peers), described, lead(line, self.settings, peers)
+            )
         except DDSException as error:
             raise NodeError(
                 f"DDS domain {self.settings.wire_domain} cannot be joined: {error}; the DDS library has said why: an "
                 "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
             ) from error
         self._guid = participant.guid.hex
-        network.joined()
+        network.joined(peers)
         self._interfaces = interfaces.used_by(self.settings)
         for descriptor in interfaces.sending():
             self._engine.pace(descriptor)
@@ -189,22 +227,50 @@ class Node:
 
     async def _find_line(self, domain: Domain) -> Line | None:
         """Wait until there is an interface to use. None: the node is to end."""
-        assert self._stopping is not None
         line = choose(self.settings)
         if line is not None:
             return line
         log.warning("%s", why_none(self.settings))
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
-            while line is None and not self._stopping.is_set():
+            while line is None and not await self._ends_within(_STEP_S):
                 self._see_settings()
-                told = make_waiting(self.settings, why_none(self.settings), self._since)
-                status.publish(json.dumps(told).encode())
-                notify("READY=1")
-                notify("WATCHDOG=1")
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), _STEP_S)
+                self._tell_why(status, why_none(self.settings))
                 line = choose(self.settings)
         return line
+
+    async def _find_peers(self, domain: Domain, line: Line) -> tuple[str, ...] | None:
+        """The addresses of the peers; None: the node is to end. Just after the network has changed, names may not be
+        known for a while; a node that begins for the first time is told at once. Raises RtmwError."""
+        if not self._begins_anew:
+            return addresses(self.settings.peers, line.is_ipv6)
+        why = "the peers are looked up"
+        with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
+            while True:
+                search, is_over = Search(self.settings.peers, line.is_ipv6), False
+                while not is_over:
+                    self._see_settings()
+                    self._tell_why(status, why)
+                    is_over = await self._ends_within(_STEP_S) or search.is_over
+                if search.found is not None or self._is_to_end():
+                    return search.found
+                if why != (why := f"{search.why}; the node goes on when it is found"):
+                    log.warning("%s", why)
+
+    def _is_to_end(self) -> bool:
+        assert self._stopping is not None
+        return self._stopping.is_set()
+
+    async def _ends_within(self, seconds: float) -> bool:
+        assert self._stopping is not None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        return self._is_to_end()
+
+    def _tell_why(self, status: Publisher[bytes], why: str) -> None:
+        """Why nothing crosses yet, for everybody who asks."""
+        status.publish(json.dumps(make_waiting(self.settings, why, self._since)).encode())
+        notify("READY=1")
+        notify("WATCHDOG=1")
 
     def _see_network(self, network: Network) -> None:
         """Of addresses that are gone it is said once; where there are others, the node begins anew."""

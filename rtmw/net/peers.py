@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 
 from rtmw.errors import RtmwError
 from rtmw.net.urls import bracketed
@@ -52,6 +53,27 @@ def parts(peer: str) -> tuple[str, str | None]:
     if not host or (port and int(port) not in _PORTS):
         raise ValueError(f"{peer!r} is no host; it must be a name or an address, such as 10.0.0.7 or fd00::7")
     return host, port
+
+
+class Search:
+    """Looks peers up in a thread of its own, which may take long, and does not hold the process up when it ends."""
+
+    def __init__(self, peers: tuple[str, ...], is_ipv6: bool) -> None:
+        self.found: tuple[str, ...] | None = None
+        self.why = ""
+        """Why they are not found."""
+        self._thread = threading.Thread(target=self._look, args=(peers, is_ipv6), name="rtmw peers", daemon=True)
+        self._thread.start()
+
+    def _look(self, peers: tuple[str, ...], is_ipv6: bool) -> None:
+        try:
+            self.found = addresses(peers, is_ipv6)
+        except RtmwError as error:
+            self.why = str(error)
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
 
 
 def has_port(address: str) -> bool:

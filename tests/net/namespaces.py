@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 
 from tests.net.hosts import Place
 
@@ -32,6 +33,7 @@ class Network:
 
     def __init__(self, hosts: int, mtu: int = 1500) -> None:
         self._prefix, self._made = f"rtmw-{os.getpid()}-", list[str]()
+        self._folders = list[Path]()
         try:
             self._build(hosts, mtu)
         except OSError:
@@ -99,6 +101,14 @@ class Network:
         enter = ("ip", "netns", "exec", self._name(str(host)))
         return Place(enter, ("--interface", INTERFACE, *named))
 
+    def name_hosts(self, host: int, names: dict[str, str]) -> None:
+        """Names and their addresses, as programs find them that run inside from the first call on."""
+        file = Path("/etc/netns", self._name(str(host)), "hosts")
+        if not file.exists():
+            file.parent.mkdir(parents=True)
+            self._folders.append(file.parent)
+        file.write_text("".join(f"{address} {name}\n" for name, address in names.items()))
+
     def cut(self, host: int) -> None:
         """Pull the cable of a host."""
         run_ip("-n", self._name("bridge"), "link", "set", f"port{host}", "down")
@@ -128,6 +138,8 @@ class Network:
         run(*enter, "tc", "qdisc", "add", "dev", f"port{host}", "root", "tbf", *limits)
 
     def close(self) -> None:
+        while self._folders:
+            shutil.rmtree(self._folders.pop())
         while self._made:
             with suppress(OSError):
                 run_ip("netns", "del", self._made.pop())

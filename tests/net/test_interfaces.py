@@ -36,7 +36,7 @@ def test_with_peers_and_no_interface_it_is_the_one_that_dds_chose(apart: Host) -
     apart.start("--peers", Network.address(1))
     name, why = interface_of(apart)
     assert name == INTERFACE
-    assert why.startswith(f"{Network.address(0)}; peers are named and no interface, so the DDS library takes the first")
+    assert why.startswith(f"{Network.address(0)}; peers are named and no interface, so it is the one by which")
 
 
 def test_one_that_was_named_is_that(apart: Host) -> None:

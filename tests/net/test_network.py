@@ -13,7 +13,7 @@ from rtmw import Reliability
 from rtmw.cli.node_doctor import checks
 from rtmw.cli.node_status import find_status
 from tests.conftest import free_number
-from tests.net.hosts import Host, wait_until
+from tests.net.hosts import Host, Place, wait_until
 from tests.net.namespaces import INTERFACE, SECOND, Network, obstacle
 
 pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
@@ -162,3 +162,46 @@ def test_of_two_interfaces_the_one_that_is_there_carries_and_both_do_when_both_a
     wait_until(lambda: first.info()["interface"] == f"{INTERFACE}, {SECOND}", "info does not name both")
     two.network.cut(0)
     two.flows()
+
+
+def no_interface(two: Two, host: int, peer: str) -> None:
+    """Its node is told a peer, and no interface."""
+    two.hosts[host].place = Place(two.network.place(host).enter, ("--peers", peer, "--lease", "2"))
+
+
+def test_without_an_interface_a_node_uses_the_one_that_leads_to_its_peers_and_moves_to_no_other(two: Two) -> None:
+    two.ip(0, "link", "add", "docker0", "type", "bridge")  # with a lower number it would be the first of all
+    two.ip(0, "addr", "add", "172.17.0.1/16", "dev", "docker0")
+    two.ip(0, "link", "set", "docker0", "up")
+    for at in (0, 1):
+        no_interface(two, at, Network.address(1 - at))
+        two.hosts[at].start()
+    first = two.hosts[0]
+    assert first.info()["interface"] == INTERFACE
+    two.stream()
+    two.flows()
+    two.ip(0, "addr", "del", f"{Network.address(0)}/24", "dev", INTERFACE)
+    wait_until(lambda: "is gone" in (first.info()["cut_off"] or ""), "info does not say it")
+    two.ip(0, "addr", "add", "172.17.0.2/16", "dev", "docker0")  # which is news of the network, and leads nowhere
+    two.ip(0, "addr", "add", f"{Network.address(10)}/24", "dev", INTERFACE)
+    two.flows()
+    assert (first.said.count("is carried on"), first.info()["interface"]) == (2, INTERFACE)
+
+
+def test_a_peer_whose_name_is_not_known_after_the_network_has_changed_is_waited_for(two: Two) -> None:
+    name = "far.example"
+    two.network.name_hosts(0, {name: Network.address(1)})
+    no_interface(two, 0, name)
+    two.start()
+    two.stream()
+    two.flows()
+    first = two.hosts[0]
+    two.network.name_hosts(0, {})
+    two.ip(0, "addr", "del", f"{Network.address(0)}/24", "dev", INTERFACE)
+    two.ip(0, "addr", "add", f"{Network.address(10)}/24", "dev", INTERFACE)
+    wait_until(lambda: f"the host '{name}' cannot be found" in first.said, "the log does not say it")
+    wait_until(lambda: name in (first.info()["cut_off"] or ""), "info does not say it")
+    assert not two.has_come() or first.said.count("is carried on") == 1
+    two.network.name_hosts(0, {name: Network.address(1)})
+    two.flows()
+    assert first.node.poll() is None

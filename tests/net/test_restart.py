@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw import Reliability
-from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 
 TOPIC = "handed/over"
 LONG = ("--handover", str(PATIENCE))
@@ -142,3 +145,27 @@ def test_a_publisher_that_does_not_wait_is_told_while_no_node_runs(pair: tuple[H
             kept += 1
         assert 0 < kept <= 1000
         assert publisher.stats().timed_out == 1
+
+
+def test_a_node_that_is_told_to_end_while_it_begins_anew_ends(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    here, there = hosts
+    file = tmp_path / "node.toml"
+    file.write_text('peers = ["127.0.0.1"]\n')
+    there.start("--peers", "127.0.0.1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notified"))
+        supervisor.settimeout(PATIENCE)
+        node = here.launch("--config", str(file), "--handover", "1", notify=str(tmp_path / "notified"))
+        load = Load(here, there)
+        load.come(10)
+        halt(there)  # what is on its way is not acknowledged, so that the node needs long to end
+        file.write_text('peers = ["127.0.0.1", "127.0.0.2"]\n')
+        node.send_signal(signal.SIGHUP)
+        while supervisor.recv(100) != b"STOPPING=1":
+            pass
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(PATIENCE) == 0
+    go_on(there)
+    assert "does not begin anew" in here.said
+    assert here.said.count("is carried on") == 1
+    load.end()
