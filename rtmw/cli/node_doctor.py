@@ -14,6 +14,9 @@ from rtmw.errors import DomainNotFound
 
 INTERFACES = Path("/sys/class/net")
 RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
+GIVEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""Which the kernel gives to programs that ask for any port; but for the next."""
+RESERVED_PORTS = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")
 ENOUGH_BYTES = 4 << 20
 """Of the receive buffer: a fragmented megabyte, and what comes while it is read."""
 LOOPBACK = "lo"
@@ -49,10 +52,15 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         return
     yield node(status)
     if status.get("cut_off"):
-        yield Check("network", status["cut_off"], "give the interface an address; the node goes on by itself")
+        yield Check(
+            "network",
+            status["cut_off"],
+            "give the interface an address, or let the name be found; the node goes on by itself",
+        )
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
+    yield ports(status["dds_domain"])
     yield peers(status)
     for one in status.get("hearing", []):
         yield hearing(one, status["dds_domain"])
@@ -108,6 +116,32 @@ def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:
         return Check("receive buffer", f"up to {size(most)}")
     advice = "large messages lose fragments and are sent again; sysctl -w net.core.rmem_max=16777216"
     return Check("receive buffer", f"up to {size(most)}", advice)
+
+
+def ports(dds_domain: int, given: Path = GIVEN_PORTS, reserved: Path = RESERVED_PORTS) -> Check:
+    """May other programs be given the UDP ports of this DDS domain?"""
+    from rtmw.net.wire import udp_ports
+
+    own = udp_ports(dds_domain)
+    name, found = "UDP ports", f"{own[0]} to {own[-1]}, of DDS domain {dds_domain}"
+    try:
+        first, last = map(int, given.read_text().split())
+        kept = [_span(text) for text in reserved.read_text().strip().split(",") if text]
+    except (OSError, ValueError):
+        return Check(name, found)
+    if not first <= own[0] <= last or any(own[0] in span and own[-1] in span for span in kept):  # those used first
+        return Check(name, found)
+    advice = (
+        f"the kernel gives {first} to {last} to any program, so a node may find them taken when it starts; use another "
+        f"--dds-domain, or sysctl -w net.ipv4.ip_local_reserved_ports={own[0]}-{own[-1]}"
+    )
+    return Check(name, found, advice)
+
+
+def _span(text: str) -> range:
+    """`7` or `7-9`."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def peers(status: dict[str, Any]) -> Check:

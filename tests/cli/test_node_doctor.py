@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.cli.node_doctor import checks, clock, interface, peers, receive_buffer
+from rtmw.cli.node_doctor import checks, clock, interface, peers, ports, receive_buffer
 from rtmw.cli.node_status import apart_table
 from tests.cli.command import Run
 
@@ -68,6 +68,28 @@ def test_an_interface_without_multicast_is_well_where_peers_are_named(tmp_path: 
     (tmp_path / "eth7").mkdir()
     (tmp_path / "eth7" / "flags").write_text("0x3\n")
     assert interface("eth7", "it was named", False, tmp_path).advice == ""
+
+
+@pytest.mark.parametrize(
+    ("dds_domain", "reserved", "is_given"),
+    [
+        (101, "", False),
+        (102, "", True),
+        (214, "", True),
+        (215, "", False),
+        (102, "8080,32900-33149", False),
+        (102, "32900", True),
+    ],
+)
+def test_a_dds_domain_whose_ports_the_kernel_gives_to_others_is_advised_against(
+    tmp_path: Path, dds_domain: int, reserved: str, is_given: bool
+) -> None:
+    (tmp_path / "given").write_text("32768\t60999\n")
+    (tmp_path / "reserved").write_text(reserved + "\n")
+    check = ports(dds_domain, tmp_path / "given", tmp_path / "reserved")
+    first = 7400 + 250 * dds_domain
+    assert (f"ip_local_reserved_ports={first}-{first + 249}" in check.advice) is is_given
+    assert check.found == f"{first} to {first + 249}, of DDS domain {dds_domain}"
 
 
 @pytest.mark.parametrize(("limit", "is_small"), [("212992", True), ("16777216", False), ("", False)])

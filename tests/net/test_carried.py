@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import rtmw
 from rtmw import Reliability
+from rtmw.shm import beside
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 
 TOPIC = "counted"
@@ -135,3 +138,15 @@ def test_what_a_node_that_stood_still_has_missed_is_counted_once(hosts: tuple[Ho
         wait_until(stream.reaches, "no stream again")
     assert stream.lost() > 0
     assert stream.subscriber.stats().missed == stream.lost()
+
+
+def test_a_node_that_cannot_make_its_table_says_so_and_ends(hosts: tuple[Host, Host]) -> None:
+    here = hosts[0]
+    table = Path(beside(here.number, here.domain.region.nonce, "carried"))
+    table.mkdir()
+    assert here.launch().wait(PATIENCE) == 1
+    table.rmdir()
+    assert (
+        f"{table}, in which nodes leave to the next one how far they came, cannot be made: Is a directory" in here.said
+    )
+    assert "Traceback" not in here.said

@@ -8,7 +8,8 @@ BUILD := build
 PARTS := inbound landing pack trailer sequence sources known backlog keyless crc32c flow watch carried dated instances
 HEADERS := $(wildcard $(NET)/*.h) engine_stage.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
-FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET)
+FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET) \
+	-Dposix_fallocate=stage_posix_fallocate
 OBJECTS := $(BUILD)/engine_fuzz.o $(BUILD)/engine_stage.o $(BUILD)/engine_main.o $(PARTS:%=$(BUILD)/net_%.o)
 SEED := 1
 ROUNDS := 1000000000

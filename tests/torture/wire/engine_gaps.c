@@ -1,7 +1,10 @@
 /* What is counted as lost of a RELIABLE lane, and told: each gap of sequence numbers once, and none that is not there. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine_stage.h"
 
@@ -151,8 +154,41 @@ static void what_was_meant_for_nobody_here_is_not_lost(void)
     stage_close();
 }
 
+/* ---- the table cannot be made, or only with patience ---- */
+
+static int refusals, refusal;
+
+int stage_posix_fallocate(int fd, off_t offset, off_t size)
+{
+    (void)offset;
+    return refusals && refusals-- ? refusal : ftruncate(fd, size) ? errno : 0;
+}
+
+static bool opens(int times, int error)
+{
+    struct engine e = {0};
+    char path[] = "/dev/shm/rtmw-gaps-XXXXXX";
+    close(mkstemp(path));
+    refusals = times;
+    refusal = error;
+    bool opened = carried_open(&e, path);
+    int told = errno;
+    if (opened) e.carried[CARRIED - 1].sequence = 1;
+    carried_close(&e);
+    unlink(path);
+    errno = told;
+    return opened;
+}
+
+static void a_signal_does_not_keep_the_table_from_being_made_and_a_full_disk_does(void)
+{
+    REQUIRE(opens(3, EINTR), "a signal ends it");
+    REQUIRE(!opens(1, ENOSPC) && errno == ENOSPC, "it is told %d", errno);
+}
+
 int main(void)
 {
+    a_signal_does_not_keep_the_table_from_being_made_and_a_full_disk_does();
     a_gap_is_counted_also_over_a_restart();
     a_gap_before_a_sample_that_is_dropped_then_is_counted_once();
     what_nobody_asked_for_is_not_lost_over_a_restart();

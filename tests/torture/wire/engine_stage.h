@@ -38,6 +38,9 @@ bool stage_is_of_type(const uint8_t *payload, size_t size);
 /* Bytes of a sample whose size only is asked for: it waits, and is never read. */
 struct ddsi_serdata *stage_claim(uint32_t size);
 
+/* In place of posix_fallocate (engine.mk). Weak: a program may have its own. */
+int stage_posix_fallocate(int fd, off_t offset, off_t size);
+
 /* The program ends, and says why. */
 #define REQUIRE(condition, ...)                                        \
     do {                                                               \
