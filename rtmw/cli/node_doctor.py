@@ -52,11 +52,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         return
     yield node(status)
     if status.get("cut_off"):
-        yield Check(
-            "network",
-            status["cut_off"],
-            "give the interface an address, or let the name be found; the node goes on by itself",
-        )
+        advice = "give the interface an address, or let the name be found; the node goes on by itself"
+        yield Check("network", status["cut_off"], advice)
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
