@@ -125,8 +125,8 @@ TARGETS = (
         over=(("asleep", "two processors", FUTEX),),
         limited_by="perf: 74 % in the kernel, most of it the wake-up of the other processor, which the futex has too; "
         "15 % in the interpreter, 7 % in the core. Beside other programs, which keep both processors from being idle, "
-        "it is 1.1 × (16.6 to 15.2 µs); what the way out of idleness adds to one and not to the other is not known. It is "
-        "not the timeout with which a subscriber sleeps: with one, C futex takes 0.98 to 1.02 × as long there",
+        "it is 1.1 × (16.6 to 15.2 µs); what the way out of idleness adds to one and not to the other is not known. It "
+        "is not the timeout with which a subscriber sleeps: with one, C futex takes 0.98 to 1.02 × as long there",
     ),
     Target(
         "the same, both on one processor: at most 1.6 × C futex",
