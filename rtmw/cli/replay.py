@@ -57,6 +57,7 @@ def _opened(arguments: argparse.Namespace) -> Replay:
             qos=dict(arguments.qos or ()),
             max_blocking=arguments.max_blocking,
             spin=arguments.spin,
+            clock=arguments.clock,
             domain=arguments.domain,
         )
     except (OSError, ValueError) as error:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from rtmw.cli.quantities import seconds
+from rtmw.cli.quantities import positive, seconds
 from rtmw.qos import PRIORITIES, Reliability
+
+CLOCK_HZ: Final = 40.0
+"""As rosbag2 does."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-blocking", type=float, metavar="SECONDS", help="for full RELIABLE subscribers")
     parser.add_argument("--spin", type=float, metavar="SECONDS", help="awake before each message; 0: none (learned)")
+    parser.add_argument(
+        "--clock",
+        nargs="?",
+        type=positive,
+        const=CLOCK_HZ,
+        metavar="HZ",
+        help=f"publish the recording's time on the topic clock, so many times in a second of it ({CLOCK_HZ:g})",
+    )
     parser.add_argument("--wait", type=int, metavar="N", help="first wait until each topic has N subscribers")
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
     parser.add_argument("--paused", action="store_true", help="wait for a key")

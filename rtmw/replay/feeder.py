@@ -18,6 +18,7 @@ from rtmw.replay.tracks import Plan
 
 if TYPE_CHECKING:
     from rtmw.recording.recording import Recording
+    from rtmw.replay.clock import Ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,15 @@ class Score:
     loop: bool
     fresh: bool
     """With source times of now."""
+    ticks: Ticks | None = None
+    """The recording's time as a topic."""
 
     def read(self, at_ns: int) -> Iterator[tuple[int | None, Cues]]:
         """Cues in order from a moment on; with the moment at which the clock begins anew, where it does."""
         while True:
             begin: int | None = at_ns
-            for cues in self._once(at_ns):
+            found = self._once(at_ns)
+            for cues in found if self.ticks is None else self.ticks.among(found, at_ns):
                 if len(cues.cues):
                     yield begin, cues
                     begin = None

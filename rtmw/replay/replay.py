@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
@@ -22,6 +22,9 @@ from rtmw.replay.library import Player
 from rtmw.replay.qos import QosOptions
 from rtmw.replay.stats import ReplayStats, by_topic
 from rtmw.replay.tracks import Choice, Plan, Track
+
+if TYPE_CHECKING:
+    from rtmw.replay.clock import Ticks
 
 NO_LIMIT_NS = 2**64 - 1
 LEARNED = -1
@@ -45,7 +48,8 @@ class Replay(Closing):
     played name. `stamps`: `original` or `fresh` source times. `qos`: by name or pattern, keywords of Publisher that
     differ from what was recorded. `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None:
     no limit. `spin`: seconds to spin before a message is due, 0: none, None: learned from how late its sleeps end, an
-    eighth of the time at most.
+    eighth of the time at most. `clock`: so many times in a second of the recording its time is published on the topic
+    `clock`, as `rosgraph_msgs::msg::Clock`; None: it is not.
 
     What is left of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
@@ -68,6 +72,7 @@ class Replay(Closing):
         qos: Mapping[str, QosOptions] | None = None,
         max_blocking: float | None = None,
         spin: float | None = None,
+        clock: float | None = None,
         domain: int | Domain | None = None,
     ) -> None:
         if stamps not in ("original", "fresh"):
@@ -88,6 +93,7 @@ class Replay(Closing):
                 None if end is None else self._nanoseconds(end),
                 loop,
                 stamps == "fresh",
+                None if clock is None else _with_clock(self._plan, clock, rate is None, stamps == "fresh"),
             )
             if self._score.end_ns is not None and self._score.end_ns < self._score.start_ns:
                 begin = "the beginning" if start is None else start
@@ -190,9 +196,9 @@ class Replay(Closing):
         return (self._open_player().position() - self._begin_ns) / 1e9
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
-        """Wait until each topic has at least `count` subscribers. False: not within `timeout` seconds."""
+        """Wait until each recorded topic has at least `count` subscribers. False: not within `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
-        while any(row[-1] < count for row in self._open_player().counters()):
+        while any(row[-1] < count for row in self._open_player().counters()[: self._plan.recorded]):
             left = 0.01 if end is None else min(0.01, end - time.monotonic())
             if left <= 0:
                 return False
@@ -235,6 +241,18 @@ class Replay(Closing):
         if not 0 <= moment < 1e9:
             raise ValueError(f"{moment!r} is no moment of a recording: seconds since it began, from 0, or a datetime")
         return self._begin_ns + round(moment * 1e9)
+
+
+def _with_clock(plan: Plan, hz: float, reliable: bool, fresh: bool) -> Ticks:
+    """Adds the track of the recording's time; what plays it."""
+    from rtmw.replay.clock import MOST_HZ, TOPIC, Ticks, clock_track  # cyclonedds is only needed here
+
+    if not 0 < hz <= MOST_HZ:
+        raise ValueError(f"clock={hz!r} is not possible; it is above 0 and at most {MOST_HZ:g} times a second, or None")
+    if any(track.topic == TOPIC for track in plan.tracks):
+        raise ValueError(f"the recording has a topic {TOPIC}, too: leave it out (topics), or rename it (remap)")
+    plan.tracks.append(clock_track(reliable))
+    return Ticks(len(plan.tracks) - 1, round(1e9 / hz), fresh)
 
 
 def _checked_rate(rate: float | None) -> float | None:

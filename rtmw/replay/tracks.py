@@ -94,6 +94,8 @@ class Plan:
             replace(track, topic=choice.remap.get(name, name), qos=choice.quality(name, track.qos))
             for name, track in ((track.recorded, track) for track in self.tracks)
         ]
+        self.recorded = len(self.tracks)
+        """Tracks of the recordings, which come first."""
 
     def numbers(self, recording: int, channels: NDArray[np.uint16]) -> NDArray[np.int32]:
         """The track of each channel; NONE: it has none."""
