@@ -114,6 +114,25 @@ def export(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def images(arguments: argparse.Namespace) -> int:
+    """Status 1 if there are images that cannot be written."""
+    from rtmw.recording.tools.images import export_images
+
+    with working("exported") as (found, progress):
+        written = export_images(found(arguments.paths), Path(arguments.output), section_of(arguments), progress)
+    if arguments.json:
+        show_json({"path": arguments.output, **asdict(written)})
+        return int(written.left_out_count > 0)
+    print(f"{arguments.output} has {counted(written.images.total(), 'image')}")
+    for topic, count in sorted(written.images.items()):
+        print(f"  {topic}: {count}")
+    if written.left_out_count:
+        print(f"  left out: {counted(written.left_out_count, 'image')}")
+    for topic, reason in sorted(written.left_out.items()):
+        print(f"  {topic}: {reason}", file=sys.stderr)
+    return int(written.left_out_count > 0)
+
+
 @contextmanager
 def _text_file(name: str) -> Generator[IO[str]]:
     if name == STANDARD_OUTPUT:

@@ -17,7 +17,7 @@ _HOMES: Final = {
 
 
 def add_commands(commands: Any) -> None:
-    """`rtmw recording info|check|recover|cut|merge|extract|attach|export|ingest|sql`."""
+    """`rtmw recording info|check|recover|cut|merge|extract|attach|export|images|ingest|sql`."""
     parser = commands.add_parser("recording", help="look into recordings, ask, repair, cut, merge and export them")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
     _many(_add(kinds, "info", "show what is in recordings, from their index"))
@@ -36,6 +36,10 @@ def add_commands(commands: Any) -> None:
     _add_attachments(kinds)
     _add_export(kinds)
     _add_ingest(kinds)
+    parser = _add(kinds, "images", "write images as files: raw ones as PNG, compressed ones as they are")
+    _many(parser)
+    _section(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist")
     _add_sql(kinds)
 
 
