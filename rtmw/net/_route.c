@@ -56,6 +56,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->engine = core;
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
+    out->timely = reliability == RTMW_TIMELY;
     out->may_lend = may_lend;
     out->is_plain = is_plain;
     out->depth = out->depth_now = depth;

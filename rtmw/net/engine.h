@@ -26,6 +26,9 @@ enum {
     LOOKAHEAD = 32,            /* messages of a route and band that the engine takes in advance */
     LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
     DEPTH_LEAST = 2,           /* messages that may wait on the bus, however large */
+    TIMELY_USUAL = 64,         /* a depth from which on more of small TIMELY messages may wait: */
+    TIMELY_BYTES = 64 << 10,   /* so many bytes, */
+    TIMELY_MOST = 1024,        /* and at most so many messages */
     BURST = 32,                /* messages sent between two looks at what came meanwhile */
     BURST_BYTES = 64 << 10,    /* the same, in bytes */
     BATCH = 32,                /* samples taken from a reader in one call */
@@ -74,10 +77,11 @@ struct outbound {
     dds_entity_t writer;
     const struct ddsi_sertype *type;
     enum framing framing;
-    bool is_plain;           /* for plain programs: without trailers */
-    uint64_t topic;          /* what flow.c calls it */
-    bool reliable, may_lend; /* may_lend: DDS keeps none of its messages for later readers, and its type has no key */
-    bool held;               /* nothing is sent: another writer takes over */
+    bool is_plain;  /* for plain programs: without trailers */
+    uint64_t topic; /* what flow.c calls it */
+    bool reliable, timely;
+    bool may_lend;                      /* DDS keeps none of its messages for later readers, and its type has no key */
+    bool held;                          /* nothing is sent: another writer takes over */
     uint64_t bytes_per_second, free_ns; /* of this lane; 0: no limit. When what was sent will have left. The sender's */
     uint32_t has_last;            /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
     uint32_t closing;             /* 1: the sender is to forget it; 2: it has */

@@ -28,10 +28,20 @@ static bool is_full(const struct outbound *o)
 /* What has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
 
+/* A TIMELY burst of small messages waits as long as one of larger ones with the usual depth. Who asks for less than that
+ * wants the newest alone. */
+static uint32_t timely_depth(const struct outbound *o, uint32_t depth)
+{
+    uint64_t more = o->weight ? TIMELY_BYTES / o->weight : 0;
+    if (more > TIMELY_MOST) more = TIMELY_MOST;
+    return depth < TIMELY_USUAL || more <= depth ? depth : (uint32_t)more;
+}
+
 /* How many messages of this weight may wait on the bus. */
 static uint32_t depth_for(const struct outbound *o)
 {
     uint32_t depth = load_relaxed(&o->depth), least = depth < DEPTH_LEAST ? depth : DEPTH_LEAST;
+    if (o->timely) return timely_depth(o, depth);
     uint64_t most = o->weight ? o->engine->lend_most / o->weight : depth;
     return most >= depth ? depth : most > least ? (uint32_t)most : least;
 }
@@ -42,16 +52,24 @@ static void set_depth(struct outbound *o, uint32_t depth)
     rtmw_subscriber_adjust(o->subscriber, depth, load_relaxed(&o->min_interval_ns));
 }
 
+/* Is it worth to tell the bus of another depth? Of a TIMELY lane, whose messages have all sizes, half or double is. */
+static bool is_other(const struct outbound *o, uint32_t fits)
+{
+    uint32_t now = o->depth_now;
+    bool is_whole = fits == load_relaxed(&o->depth);
+    return fits / 2 >= now || (is_whole && fits != now) || (o->timely ? fits <= now / 2 : fits < now);
+}
+
 /* A RELIABLE publisher that is faster than the link waits sooner if its messages are large: what it would fill the pool
  * with is memory that others here need, and no longer in a processor's cache by the time that it is sent. */
 static void weigh(struct outbound *o, uint64_t size)
 {
     uint32_t depth = load_relaxed(&o->depth);
-    bool is_light = size * depth <= o->engine->lend_most;
-    if (!o->reliable || !o->engine->lend_most || (is_light && o->depth_now == depth)) return;
+    bool is_light = size * depth <= o->engine->lend_most && o->depth_now == depth;
+    if (!o->timely && (!o->reliable || !o->engine->lend_most || is_light)) return;
     o->weight = size >= o->weight ? size : o->weight - (o->weight - size + WEIGHED - 1) / WEIGHED;
     uint32_t fits = depth_for(o);
-    if (fits < o->depth_now || fits / 2 >= o->depth_now || (fits == depth && fits > o->depth_now)) set_depth(o, fits);
+    if (is_other(o, fits)) set_depth(o, fits);
 }
 
 void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_ns)
