@@ -61,6 +61,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     for pattern, rate in settings.topic_rates:
         yield Check(f"rate of {pattern}", f"{size(rate)}/s")
     yield Check("a silent peer is gone", f"after {settings.lease:g} s")
+    yield Check("RELIABLE topics wait for the next node", f"{settings.handover:g} s")
     yield _metrics(settings, status, path)
 
 

@@ -53,6 +53,7 @@ def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path
         "rate of all": "2.0 MiB/s",
         "rate of camera/*": "1.0 MiB/s",
         "a silent peer is gone": "after 10 s",
+        "RELIABLE topics wait for the next node": "5 s",
         "metrics": "any free port of 127.0.0.1",
     }
 
