@@ -26,9 +26,6 @@ enum {
     LOOKAHEAD = 32,            /* messages of a route and band that the engine takes in advance */
     LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
     DEPTH_LEAST = 2,           /* messages that may wait on the bus, however large */
-    TIMELY_USUAL = 64,         /* a depth from which on more of small TIMELY messages may wait: */
-    TIMELY_BYTES = 64 << 10,   /* so many bytes, */
-    TIMELY_MOST = 1024,        /* and at most so many messages */
     BURST = 32,                /* messages sent between two looks at what came meanwhile */
     BURST_BYTES = 64 << 10,    /* the same, in bytes */
     BATCH = 32,                /* samples taken from a reader in one call */

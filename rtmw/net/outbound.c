@@ -18,6 +18,12 @@ enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' no
 enum { LIMITED = 100 };     /* of a lane with a limit, what it may send in so many parts of a second leaves at once */
 enum { WEIGHED = 16 };      /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
+enum {
+    TIMELY_USUAL = 64,       /* a depth from which on more of small TIMELY messages may wait: */
+    TIMELY_BYTES = 64 << 10, /* so many bytes, */
+    TIMELY_MOST = 1024,      /* and at most so many messages */
+};
+
 static bool is_full(const struct outbound *o)
 {
     for (uint32_t band = 0; band < BANDS; band++)
