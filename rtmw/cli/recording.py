@@ -114,6 +114,21 @@ def export(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def convert(arguments: argparse.Namespace) -> int:
+    from rtmw.recording.tools.convert import convert as convert_bag
+
+    with working("converted") as (_, progress):
+        source, target = Path(arguments.path), Path(arguments.output)
+        converted = convert_bag(source, target, arguments.compression or "lz4", progress)
+    if arguments.json:
+        show_json({"path": arguments.output, **asdict(converted)})
+        return 0
+    _say_has(arguments.output, Written(converted.messages))
+    if converted.untyped:
+        print(f"rtmw: the bag does not say what these types are: {', '.join(converted.untyped)}", file=sys.stderr)
+    return 0
+
+
 def images(arguments: argparse.Namespace) -> int:
     """Status 1 if there are images that cannot be written."""
     from rtmw.recording.tools.images import export_images

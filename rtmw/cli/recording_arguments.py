@@ -17,7 +17,7 @@ _HOMES: Final = {
 
 
 def add_commands(commands: Any) -> None:
-    """`rtmw recording info|check|recover|cut|merge|extract|attach|export|images|ingest|sql`."""
+    """`rtmw recording info|check|recover|cut|merge|convert|extract|attach|export|images|ingest|sql`."""
     parser = commands.add_parser("recording", help="look into recordings, ask, repair, cut, merge and export them")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
     _many(_add(kinds, "info", "show what is in recordings, from their index"))
@@ -32,6 +32,10 @@ def add_commands(commands: Any) -> None:
     _many(parser)
     _section(parser)
     _compression(parser)
+    _output(parser)
+    parser = _add(kinds, "convert", "write a bag of ROS 2 in SQLite (.db3) as a recording")
+    _one(parser)
+    parser.add_argument("--compression", choices=("lz4", "zstd", "none"), help="default: lz4")
     _output(parser)
     _add_attachments(kinds)
     _add_export(kinds)

@@ -13,7 +13,7 @@ from rtmw.recording.records import MAGIC, Opcode
 
 _HEAD: Final = 9
 SQLITE: Final = b"SQLite f"
-CONVERT: Final = "Convert it: pip install rosbags; rosbags-convert --src BAG --dst NEW --dst-storage mcap"
+CONVERT: Final = "Convert it: rtmw recording convert BAG -o NEW.mcap"
 _EXTENSION: Final = 4096
 """Later versions of MCAP may append fields, but not so many."""
 

@@ -89,7 +89,7 @@ def test_a_folder_without_a_recording_says_what_it_has_instead(tmp_path: Path) -
 def test_a_bag_in_sqlite_is_told_how_to_be_converted(tmp_path: Path) -> None:
     bag = tmp_path / "bag_0.db3"
     bag.write_bytes(b"SQLite format 3\0")
-    convert = "is a bag of ROS 2 in SQLite. Convert it: pip install rosbags; rosbags-convert --src BAG --dst NEW"
+    convert = "is a bag of ROS 2 in SQLite. Convert it: rtmw recording convert BAG -o NEW.mcap"
     with pytest.raises(FileNotFoundError, match=f"has no recording: bag_0.db3 {convert}"):
         find_recordings(tmp_path)
     with pytest.raises(RecordingError, match=convert):
