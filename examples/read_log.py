@@ -21,17 +21,13 @@ def crc32c(data: bytes, before: int = 0) -> int:
 
 def identity(folder: Path) -> bytes:
     data = (folder / "log").read_bytes()
-    magic, version, crc, uuid = struct.unpack_from("<8sII16s", data)
-    if (magic, version, crc) != (b"RTMWLOG\0", 1, crc32c(data[16:])):
+    if struct.unpack_from("<8sII", data) != (b"RTMWLOG\0", 1, crc32c(data[16:])):
         sys.exit(f"{folder} is no log of version 1")
-    return bytes(uuid)
+    return data[16:32]
 
 
-def durable_end(folder: Path, last: bytes, seed: int) -> int:
-    data = (folder / "end").read_bytes() if (folder / "end").exists() else b""
-    if len(data) == 24 and struct.unpack_from("<I", data)[0] == crc32c(data[4:], seed):
-        return int(struct.unpack_from("<Q", data, 8)[0])
-    marks = [last[at : at + 48] for at in (4096, 8192)]
+def newest_mark(data: bytes, seed: int) -> int:
+    marks = (data[4096:4144], data[8192:8240])
     valid = [mark for mark in marks if struct.unpack_from("<I", mark, 8)[0] == crc32c(mark[12:], seed)]
     return int(max(struct.unpack_from("<QQ", mark, 24) for mark in valid)[1])
 
@@ -39,9 +35,12 @@ def durable_end(folder: Path, last: bytes, seed: int) -> int:
 def records(folder: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
     """Position, time in nanoseconds, labels and data of each record."""
     seed = crc32c(identity(folder))
-    segments = {int(path.stem): path.read_bytes() for path in sorted(folder.glob("*.seg"))}
-    position, base = min(segments), min(segments)
-    end = durable_end(folder, segments[max(segments)], seed)
+    start = newest_mark((folder / "start").read_bytes(), seed) if (folder / "start").exists() else 0
+    segments = {int(path.stem): path.read_bytes() for path in folder.glob("*.seg") if int(path.stem) >= start}
+    position, base = start, start
+    told = (folder / "end").read_bytes() if (folder / "end").exists() else b""
+    is_told = len(told) == 24 and struct.unpack_from("<I", told)[0] == crc32c(told[4:], seed)
+    end = struct.unpack_from("<Q", told, 8)[0] if is_told else newest_mark(segments[max(segments)], seed)
     while position < end:
         base = position if position in segments else base
         at = 12288 + position - base

@@ -228,8 +228,10 @@ def _add_recordings(commands: Commands) -> None:
     recording_arguments.add_commands(commands)
     report_arguments.add_command(commands)
     plot_arguments.add_command(commands)
-    logs = commands.add_parser("log", help="keep topics in a durable log, and publish them again")
-    log_arguments.add_bus_commands(partial(_add, logs.add_subparsers(metavar="COMMAND", required=True)))
+    logs = commands.add_parser("log", help="look into durable logs, append, check, save, trim; keep topics in one")
+    kinds = logs.add_subparsers(metavar="COMMAND", required=True)
+    log_arguments.add_folder_commands(kinds)
+    log_arguments.add_bus_commands(partial(_add, kinds))
 
 
 def _add_upkeep(commands: Commands) -> None:

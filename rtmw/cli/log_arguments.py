@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from typing import Any
 
-from rtmw.cli.quantities import argument, natural, seconds
+from rtmw.cli.quantities import argument, count, natural, seconds
 from rtmw.cli.replay_arguments import moment, rate
 from rtmw.log_options import check_segment
 from rtmw.publisher import check_count
@@ -68,3 +69,62 @@ def _add_replay(add: Add) -> None:
 
 def _start(text: str) -> object:
     return int(text) if text.isdecimal() else moment(text)
+
+
+def add_folder_commands(kinds: Any) -> None:
+    """`rtmw log list|info|tail|append|check|salvage|trim|export`: of a folder, without a domain."""
+    parser = _add(kinds, "list", "list the logs in folders, with size and writer")
+    parser.add_argument("paths", nargs="*", metavar="FOLDER", default=["."], help="default: this one")
+    _one(_add(kinds, "info", "show the segments of a log, its cursors and rates, as a picture and in numbers"))
+    _add_tail(kinds)
+    _add_append(kinds)
+    _one(_add(kinds, "check", "read all of a log; tell a torn tail from damage; status 1: damaged"))
+    parser = _add(kinds, "salvage", "write all that is whole of a damaged log into a new one, and say what is missing")
+    _one(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist")
+    parser = _add(kinds, "trim", "remove the segments before a position or a time, durably")
+    _one(parser)
+    parser.add_argument("before", type=_start, metavar="BEFORE", help="a position, or date and time (UTC)")
+    parser.add_argument("--force", action="store_true", help="also what a cursor has not passed")
+    parser = _add(kinds, "export", "write records for other programs, one JSON object a line")
+    _one(parser)
+    _from(parser)
+    parser.add_argument("--jsonl", required=True, metavar="FILE", help="- for standard output")
+
+
+def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(run=partial(_run_command, name))
+    parser.add_argument("--json", action="store_true", help="for programs: JSON; one object a line where it streams")
+    return parser
+
+
+def _run_command(name: str, arguments: argparse.Namespace) -> int:
+    status: int = getattr(import_module("rtmw.cli.log"), f"{name}_command")(arguments)
+    return status
+
+
+def _one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="LOG", help="its folder")
+
+
+def _from(parser: argparse.ArgumentParser) -> None:
+    help = "a position, or date and time (UTC); default: the first record"
+    parser.add_argument("--start", type=_start, metavar="START", help=help)
+
+
+def _add_tail(kinds: Any) -> None:
+    parser = _add(kinds, "tail", "print the last records of a log")
+    _one(parser)
+    parser.add_argument("-n", "--count", type=natural, default=10, help="how many (default 10)")
+    _from(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="and all that come, until Ctrl-C")
+    parser.add_argument("--most", type=count, help="end after so many")
+
+
+def _add_append(kinds: Any) -> None:
+    parser = _add(kinds, "append", "append a record by hand, as the type of the log; it is on the disk when this ends")
+    _one(parser)
+    parser.add_argument("value", help="JSON for the type of the log; text where it is one of bytes")
+    parser.add_argument("--key", help="text that readers find with the record")
+    parser.add_argument("--id", help="text; an append with the same id is not made again")

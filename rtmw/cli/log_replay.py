@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         log = open_.enter_context(rtmw.Log(f"{arguments.folder}/", kind, create=False))
         player = _Player(arguments, kind, open_)
         try:
-            for record in log.read(_start(arguments.start)):
+            for record in log.read(start_of(arguments.start)):
                 player.play(record)
         except ValueError as error:
             raise CommandError(str(error)) from None
@@ -40,7 +40,7 @@ def _type_of(folder: str) -> MessageType:
         return carried_type(log.type.description)
 
 
-def _start(given: Any) -> Any:
+def start_of(given: Any) -> Any:
     match given:
         case None:
             return rtmw.Start.EARLIEST

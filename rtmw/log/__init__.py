@@ -12,7 +12,8 @@ What runs for each record is C (log.h); `rtmw.Log` is this with types, and what 
 
 from __future__ import annotations
 
-from rtmw.log._log import FORMAT, NO_LIMIT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer
+from rtmw.log._log import FORMAT, NO_LIMIT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer, index, segment
+from rtmw.log.check import Checked, Missing, Salvaged, bases, check, look_into, salvage
 from rtmw.log.cursor import HeldCursor, cursor_names, delete_cursor, holder_of_cursor
 from rtmw.log.folder import KEEP_ALL, Folder, open_folder
 from rtmw.log.holder import Holder, holder_of
@@ -26,18 +27,27 @@ __all__ = [
     "SEGMENT_DATA",
     "SEGMENT_FIRST",
     "SEGMENT_LEAST",
+    "Checked",
     "Folder",
     "HeldCursor",
     "Holder",
     "Label",
+    "Missing",
     "Reader",
+    "Salvaged",
     "Watch",
     "Writer",
+    "bases",
+    "check",
     "cursor_names",
     "delete_cursor",
     "holder_of",
     "holder_of_cursor",
+    "index",
+    "look_into",
     "open_folder",
     "pack_labels",
+    "salvage",
+    "segment",
     "unpack_labels",
 ]

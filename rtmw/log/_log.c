@@ -1,5 +1,6 @@
 #include "_log.h"
 
+#include "index.h"
 #include "spare.h"
 
 #include <errno.h>
@@ -121,6 +122,50 @@ static PyObject *bounds(PyObject *module, PyObject *args)
     return Py_BuildValue("KK", (unsigned long long)earliest, (unsigned long long)end);
 }
 
+static PyObject *segment(PyObject *module, PyObject *args)
+{
+    PyObject *subject;
+    int descriptor;
+    Py_buffer uuid;
+    unsigned long long base;
+    struct log_folder folder;
+    struct segment s;
+    struct segment_mark mark;
+    struct log_fault fault = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oiy*K", &subject, &descriptor, &uuid, &base)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    if (!done) return NULL;
+    int code = segment_open(&folder, base, 0, &s, &fault);
+    if (!code) {
+        code = segment_read_mark(&folder, &s, &mark, &fault);
+        segment_close(&folder, &s);
+    }
+    if (code) return fail(subject, code, &fault);
+    return Py_BuildValue("KKIK", (unsigned long long)s.size, (unsigned long long)mark.durable, mark.flags,
+                         (unsigned long long)mark.time_ns);
+}
+
+static PyObject *index_of(PyObject *module, PyObject *args)
+{
+    PyObject *subject;
+    int descriptor;
+    Py_buffer uuid;
+    unsigned long long base;
+    struct log_folder folder;
+    struct index index;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oiy*K", &subject, &descriptor, &uuid, &base)) return NULL;
+    bool done = folder_of(&folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    if (!done) return NULL;
+    if (!index_read(&folder, base, &index)) Py_RETURN_NONE;
+    index_free(&index);
+    return Py_BuildValue("KKK", (unsigned long long)index.head.records, (unsigned long long)index.head.earliest_ns,
+                         (unsigned long long)index.head.latest_ns);
+}
+
 /* A descriptor that is readable when the file has been written. */
 static PyObject *watch(PyObject *module, PyObject *args)
 {
@@ -176,6 +221,8 @@ static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS
                                        {"identify", identify, METH_VARARGS, NULL},
                                        {"recover", recover, METH_VARARGS, NULL},
                                        {"bounds", bounds, METH_VARARGS, NULL},
+                                       {"segment", segment, METH_VARARGS, NULL},
+                                       {"index", index_of, METH_VARARGS, NULL},
                                        {"watch", watch, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

@@ -46,6 +46,12 @@ def cursor_write(subject: str, folder: int, uuid: bytes, file: str, position: in
 def cursor_delete(subject: str, folder: int, uuid: bytes, file: str, /) -> None:
     """Durably."""
 
+def segment(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int, int]:
+    """Of the segment of this base: bytes of its file, the watermark, its flags (1: sealed), and its time."""
+
+def index(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int] | None:
+    """Of the index of a segment: number of records, earliest and latest time; None: it has no whole one."""
+
 def watch(path: str, /) -> int:
     """A descriptor that is readable when the file has been written."""
 
@@ -66,8 +72,11 @@ class Writer:
 
     @property
     def failed(self) -> bool: ...
-    def append(self, data: Buffer, labels: Buffer | None, wait: bool, timeout: float | None, /) -> tuple[int, int]:
-        """Its position, and the one behind it; of the record with its id, if there is one."""
+    def append(
+        self, data: Buffer, labels: Buffer | None, wait: bool, timeout: float | None, time_ns: int = 0, /
+    ) -> tuple[int, int]:
+        """Its position, and the one behind it; of the record with its id, if there is one.
+        `time_ns`: what its time is; 0: now."""
 
     def append_many(self, data: list[Buffer], wait: bool, /) -> list[tuple[int, int]]:
         """All of them, or none."""
@@ -99,6 +108,9 @@ class Reader:
 
     def next(self, limit: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """Position, end, time_ns, epoch, kind, labels and data of the next record below `limit`."""
+
+    def scan(self, base: int, start: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
+        """The first valid record at or behind a position in the segment of this base, whatever lies before it."""
 
     def seek_time(self, time_ns: int, limit: int, /) -> None:
         """To the first record of that time or later."""

@@ -35,6 +35,13 @@ static struct reader *open_core(Reader *self)
     return NULL;
 }
 
+static PyObject *tuple_of(const struct reader_record *r)
+{
+    return Py_BuildValue("KKKIBy#y#", (unsigned long long)r->head.lsn, (unsigned long long)r->end,
+                         (unsigned long long)r->head.time_ns, r->head.epoch, r->head.kind, r->labels,
+                         (Py_ssize_t)r->labels_size, r->data, (Py_ssize_t)r->data_size);
+}
+
 /* (position, end, time_ns, epoch, kind, labels, data), or None. The interpreter is kept: mostly the record is in memory. */
 static PyObject *Reader_next(PyObject *object, PyObject *given)
 {
@@ -47,9 +54,7 @@ static PyObject *Reader_next(PyObject *object, PyObject *given)
     int code = reader_next(core, limit, &r, &fault);
     if (code == LOG_AT_END) Py_RETURN_NONE;
     if (code) return fail(self->subject, code, &fault);
-    return Py_BuildValue("KKKIBy#y#", (unsigned long long)r.head.lsn, (unsigned long long)r.end,
-                         (unsigned long long)r.head.time_ns, r.head.epoch, r.head.kind, r.labels,
-                         (Py_ssize_t)r.labels_size, r.data, (Py_ssize_t)r.data_size);
+    return tuple_of(&r);
 }
 
 static PyObject *Reader_seek_time(PyObject *object, PyObject *args)
@@ -65,6 +70,23 @@ static PyObject *Reader_seek_time(PyObject *object, PyObject *args)
     Py_END_ALLOW_THREADS
     if (code != LOG_OK && code != LOG_AT_END) return fail(self->subject, code, &fault);
     Py_RETURN_NONE;
+}
+
+/* Long, where much is damaged: without the interpreter. */
+static PyObject *Reader_scan(PyObject *object, PyObject *args)
+{
+    Reader *self = (Reader *)object;
+    struct reader *core = open_core(self);
+    unsigned long long base, from;
+    struct reader_record r;
+    struct log_fault fault = {0};
+    int code;
+    if (!core || !PyArg_ParseTuple(args, "KK", &base, &from)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    code = reader_scan(core, base, from, &r, &fault);
+    Py_END_ALLOW_THREADS
+    if (code == LOG_AT_END) Py_RETURN_NONE;
+    return code ? fail(self->subject, code, &fault) : tuple_of(&r);
 }
 
 static PyObject *Reader_close(PyObject *object, PyObject *unused)
@@ -92,6 +114,7 @@ static PyObject *Reader_position(PyObject *object, void *unused)
 }
 
 static PyMethodDef reader_methods[] = {{"next", Reader_next, METH_O, NULL},
+                                       {"scan", Reader_scan, METH_VARARGS, NULL},
                                        {"seek_time", Reader_seek_time, METH_VARARGS, NULL},
                                        {"close", Reader_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

@@ -120,12 +120,14 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
     Writer *self = (Writer *)object;
     Py_buffer data = {0}, labels = {0};
     uint64_t deadline, first = 0, end = 0;
-    if (count != 4) return PyErr_SetString(PyExc_TypeError, "append takes data, labels, wait and timeout"), NULL;
+    if (count != 4 && count != 5)
+        return PyErr_SetString(PyExc_TypeError, "append takes data, labels, wait, timeout and perhaps a time"), NULL;
     int wait = PyObject_IsTrue(args[2]);
-    if (wait < 0 || !deadline_of(args[3], &deadline) || !is_usable(self)) return NULL;
+    uint64_t time_ns = count == 5 ? PyLong_AsUnsignedLongLong(args[4]) : 0;
+    if (wait < 0 || PyErr_Occurred() || !deadline_of(args[3], &deadline) || !is_usable(self)) return NULL;
     if (PyObject_GetBuffer(args[0], &data, PyBUF_SIMPLE)) return NULL;
     if (args[1] != Py_None && PyObject_GetBuffer(args[1], &labels, PyBUF_SIMPLE)) return PyBuffer_Release(&data), NULL;
-    struct record_parts parts = {labels.buf, data.buf, (size_t)labels.len, (size_t)data.len};
+    struct record_parts parts = {labels.buf, data.buf, (size_t)labels.len, (size_t)data.len, time_ns};
     int code = append(self, &parts, 1, deadline, &first, &end);
     PyBuffer_Release(&data);
     if (labels.obj) PyBuffer_Release(&labels);

@@ -57,9 +57,10 @@ static bool grow(struct writer_batch *batch, uint64_t needs)
 static void put(struct writer *w, struct writer_batch *batch, const struct record_parts *parts, size_t count)
 {
     struct record_head head = {.epoch = LOG_EPOCH, .kind = RECORD_DATA};
-    head.time_ns = w->folder.io->now_ns(w->folder.io->disk, LOG_CLOCK_WALL);
+    uint64_t now = w->folder.io->now_ns(w->folder.io->disk, LOG_CLOCK_WALL);
     for (size_t n = 0; n < count; n++) {
         head.lsn = w->next;
+        head.time_ns = parts[n].time_ns ? parts[n].time_ns : now;
         head.flags = (parts[n].labels_size ? RECORD_LABELS : 0) | (n + 1 < count ? RECORD_MORE : 0);
         record_put(batch->bytes + batch->used, &head, &parts[n], w->folder.seed);
         uint64_t size = record_size((uint64_t)parts[n].labels_size + parts[n].data_size);

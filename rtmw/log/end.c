@@ -57,7 +57,7 @@ int log_bounds(const struct log_folder *folder, uint64_t *earliest, uint64_t *en
     struct segment_mark mark;
     int code = start_list(folder, &bases, fault);
     if (!code && bases.before == bases.count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
-    if (!code) *earliest = bases.of[bases.before];
+    if (!code) *earliest = bases.start;
     if (!code && !end_read(folder, end)) {
         code = segment_open(folder, bases.of[bases.count - 1], O_RDONLY, &last, fault);
         if (!code) {

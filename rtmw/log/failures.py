@@ -31,7 +31,7 @@ _FAILED = (
 )
 _DAMAGED = (
     "{log}: {file}: {what}: records from position {start} up to {end} are concerned. These bytes were on the disk "
-    "once; restore the folder from a copy. Nothing was changed"
+    "once; restore the folder from a copy, or save what is whole: rtmw log salvage. Nothing was changed"
 )
 _VERSION = (
     f"{{log}}: {{file}} is of version {{start}} of the format, and this rtmw knows version {core.FORMAT}; use the rtmw "

@@ -94,6 +94,10 @@ class Folder(Closing):
         sizes = [self._size(name) for name in os.listdir(self.descriptor) if name.endswith(".seg") or name == "spare"]
         return len(sizes), sum(sizes)
 
+    def size_of_segment(self, base: int) -> int:
+        """Bytes of its file; 0: it is not there."""
+        return self._size(f"{base:020}.seg")
+
     def _size(self, name: str) -> int:
         with suppress(FileNotFoundError):
             return os.stat(name, dir_fd=self.descriptor).st_size

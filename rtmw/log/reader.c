@@ -80,7 +80,7 @@ static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
     return log_damaged(fault, "no valid record is there, and there was one", name, r->position, limit);
 }
 
-static int split(const uint8_t *bytes, uint64_t size, struct reader_record *record)
+int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record)
 {
     memcpy(&record->head, bytes, sizeof record->head);
     record->labels = bytes + RECORD_HEAD;
@@ -112,7 +112,7 @@ int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, 
     }
     if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
     if (!found) return explain(r, limit, fault);
-    if (split(bytes, size, record))
+    if (reader_split(bytes, size, record))
         return log_damaged(fault, "key and id are longer than their record", "segment", r->position,
                            r->position + size);
     r->position += size;

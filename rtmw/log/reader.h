@@ -33,4 +33,11 @@ int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, 
  * was set back in between; LOG_AT_END: to `limit`. */
 int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault);
 
+/* Takes a valid record of so many bytes apart; LOG_DAMAGED: its labels are longer than it. */
+int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record);
+
+/* salvage.c: the first valid record at or behind `from` in the segment of this base, whatever lies before it, and whatever
+ * its head and marks say; LOG_AT_END: none follows. It does not move the reader. */
+int reader_scan(struct reader *r, uint64_t base, uint64_t from, struct reader_record *record, struct log_fault *fault);
+
 #endif

@@ -38,6 +38,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files of the log are 
 struct record_parts {
     const void *labels, *data;
     size_t labels_size, data_size;
+    uint64_t time_ns; /* when it was appended, for a copy; 0: now */
 };
 
 /* Bytes of a record with so much behind its head. */

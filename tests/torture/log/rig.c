@@ -233,7 +233,7 @@ static void check_ids(const struct life *life, const struct writer *w)
     struct id_entry id;
     for (uint32_t n = 0; n < h->count + life->lost_count; n++) {
         const struct entry *entry = n < h->count ? &h->entries[n] : &life->lost[n - h->count];
-        struct record_parts parts = {labels, data, labels_of(entry->tag, labels), data_of(entry->tag, data)};
+        struct record_parts parts = {labels, data, labels_of(entry->tag, labels), data_of(entry->tag, data), 0};
         if (!id_entry_of(&parts, w->folder.uuid, &id)) continue;
         const struct id_entry *known = ids_find(&w->ids, &id);
         if (n < h->count && (!known || known->position != entry->lsn || known->content != id.content))

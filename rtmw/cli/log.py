@@ -1,0 +1,241 @@
+"""`rtmw log`: look into durable logs, append to them, check and save them, trim and export them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, Final
+
+import rtmw
+from rtmw.cli.common import CommandError
+from rtmw.cli.line import line
+from rtmw.cli.log_info import LogInfo, info_of, is_log, show_info
+from rtmw.cli.log_replay import start_of
+from rtmw.cli.show import Cell, Table, counted, show, show_json, size
+from rtmw.cli.values import lines, to_plain
+from rtmw.errors import LogError, UnsupportedType
+from rtmw.log import Missing, check, look_into, salvage
+from rtmw.log.check import Progress
+from rtmw.strict_json import as_json
+
+STANDARD_OUTPUT: Final = "-"
+
+
+@contextmanager
+def working(what: str) -> Generator[Progress]:
+    """Errors of the system in one sentence; on a terminal, how far it is."""
+    with line() as shown:
+        try:
+            yield lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:
+            raise CommandError(str(error)) from error
+
+
+def list_command(arguments: argparse.Namespace) -> int:
+    """Logs among the folders that were named, and one level below them."""
+    found = list[LogInfo]()
+    for place in map(Path, arguments.paths):
+        with working("list"):
+            if not place.is_dir():
+                raise CommandError(f"{place} is no folder")
+            near = [place] if is_log(place) else sorted(path.parent for path in place.glob("*/log"))
+            found += [info for path in near if is_log(path) and (info := _info_or_none(path)) is not None]
+    if arguments.json:
+        for info in found:
+            show_json(info.facts())
+        return 0
+    rows: list[list[Cell]] = [
+        [info.path, info.type, size(info.end - info.start), size(info.disk), len(info.segments), info.writer]
+        for info in found
+    ]
+    show(Table(counted(len(found), "log"), ("log", "type", "records", "disk", "segments", "writer"), rows))
+    return 0
+
+
+def _info_or_none(path: Path) -> LogInfo | None:
+    """One that is damaged is said, and passed over."""
+    try:
+        return info_of(path)
+    except LogError as error:
+        print(f"rtmw: {error}", file=sys.stderr)
+        return None
+
+
+def info_command(arguments: argparse.Namespace) -> int:
+    with working("look into"):
+        info = info_of(Path(arguments.path))
+    if arguments.json:
+        show_json(info.facts())
+    else:
+        show_info(info)
+    return 0
+
+
+def _log(path: str) -> rtmw.Log[Any]:
+    return rtmw.Log(Path(path), rtmw.ANY, create=False)
+
+
+def tail_command(arguments: argparse.Namespace) -> int:
+    """The last records, or those from the start on; then what comes, with --follow."""
+    with working("read"), _log(arguments.path) as log:
+        told, position = 0, log.end
+        records: Iterable[rtmw.LogRecord[Any]] = log.read(start_of(arguments.start))
+        if arguments.start is None:
+            records = deque(records, maxlen=arguments.count)
+        for record in records:
+            _print(record, arguments.json)
+            told += 1
+            if told == arguments.most:
+                return 0
+        if arguments.follow:
+            for record in log.read(position, follow=True):
+                _print(record, arguments.json)
+                told += 1
+                if told == arguments.most:
+                    return 0
+    return 0
+
+
+def _facts(record: rtmw.LogRecord[Any]) -> dict[str, Any]:
+    return {
+        "position": record.position,
+        "time_ns": record.time_ns,
+        "key": to_plain(record.key),
+        "id": to_plain(record.id),
+        "value": to_plain(record.value),
+    }
+
+
+def _print(record: rtmw.LogRecord[Any], json: bool) -> None:
+    if json:
+        show_json(_facts(record))
+        return
+    moment = datetime.fromtimestamp(record.time_ns / 1e9).astimezone().isoformat(sep=" ", timespec="milliseconds")
+    labels = "".join(
+        f" {name}={label!r}" for name, label in (("key", record.key), ("id", record.id)) if label is not None
+    )
+    print(f"{record.position} {moment}{labels}")
+    for text in lines(to_plain(record.value), "  "):
+        print(text)
+    sys.stdout.flush()
+
+
+def append_command(arguments: argparse.Namespace) -> int:
+    with working("append"):
+        with look_into(Path(arguments.path)) as folder:
+            kind, value = _value(arguments, folder.description)
+        with rtmw.Log(Path(arguments.path), kind, create=False) as log:
+            answer = log.append(value, key=arguments.key, id=arguments.id)
+    if arguments.json:
+        show_json({"path": arguments.path, "position": answer.position, "state": answer.state.name})
+    else:
+        print(f"{arguments.path}: the record at {answer.position} is on the disk")
+    return 0
+
+
+def _value(arguments: argparse.Namespace, description: bytes) -> tuple[Any, Any]:
+    from rtmw.types import from_description
+    from rtmw.types.plain import maker
+
+    if from_description(description).encode is None:
+        return bytes, arguments.value.encode()
+    try:
+        kind, make = maker(description)
+        return kind, make(json.loads(arguments.value))
+    except UnsupportedType as error:
+        raise CommandError(f"{arguments.path}: {error}; append with a program that has the class") from error
+    except ValueError as error:
+        raise CommandError(
+            f"{arguments.path} has a type, and {arguments.value!r} is no JSON for it: {error}"
+        ) from error
+
+
+def check_command(arguments: argparse.Namespace) -> int:
+    """Status 1 if it is damaged. A torn tail is none."""
+    with working("checked") as progress:
+        checked = check(Path(arguments.path), progress)
+    if arguments.json:
+        show_json({**asdict(checked), "whole": checked.is_whole})
+        return 0 if checked.is_whole else 1
+    verdict = "whole" if checked.is_whole else "damaged"
+    records, segments = counted(checked.records, "record"), counted(checked.segments, "segment")
+    print(f"{checked.path}: {verdict}, {records} in {segments} read")
+    for problem in checked.problems:
+        print(f"  {problem}")
+    _say_missing(checked.missing)
+    if checked.tail:
+        print(
+            f"  behind its end lie {size(checked.tail)} of records that were not answered: no damage; the next opening "
+            "makes them durable or cuts them off"
+        )
+    if not checked.is_whole:
+        print(f"  restore it from a copy, or save what is whole: rtmw log salvage {checked.path} -o FOLDER")
+    return 0 if checked.is_whole else 1
+
+
+def _say_missing(missing: list[Missing]) -> None:
+    for lost in missing:
+        print(f"  missing: positions {lost.start} up to {lost.end} ({size(lost.end - lost.start)}): {lost.why}")
+
+
+def salvage_command(arguments: argparse.Namespace) -> int:
+    """Status 0 also when something is missing: what, is said."""
+    with working("saved") as progress:
+        saved = salvage(Path(arguments.path), Path(arguments.output), progress)
+    if arguments.json:
+        show_json(asdict(saved))
+        return 0
+    print(f"{saved.target}: {counted(saved.records, 'record')}, at new positions")
+    _say_missing(saved.missing)
+    if not saved.missing:
+        print("  nothing is missing")
+    return 0
+
+
+def trim_command(arguments: argparse.Namespace) -> int:
+    """Not what a cursor has not passed, unless that is said."""
+    before = start_of(arguments.before)
+    with working("trimmed"), _log(arguments.path) as log:
+        position = before if isinstance(before, int) else None
+        slow = [name for name, cursor in log.cursors().items() if position is None or cursor.position < position]
+        if slow and not arguments.force:
+            raise CommandError(
+                f"{arguments.path}: the cursor {slow[0]!r} may want records before that; --force trims all the same"
+            )
+        was = log.stats().earliest
+        start = log.trim(before if not isinstance(before, rtmw.Start) else 0)
+    if arguments.json:
+        show_json({"path": arguments.path, "start": start, "removed": start - was})
+    else:
+        print(f"{arguments.path}: begins at {start}; {size(start - was)} of records were removed")
+    return 0
+
+
+def export_command(arguments: argparse.Namespace) -> int:
+    done = 0
+    with working("exported") as progress, ExitStack() as stack:
+        log = stack.enter_context(_log(arguments.path))
+        file: IO[str] = sys.stdout
+        if arguments.jsonl != STANDARD_OUTPUT:
+            file = stack.enter_context(Path(arguments.jsonl).open("x"))
+        end = log.end
+        for record in log.read(start_of(arguments.start)):
+            print(as_json(_facts(record)), file=file)
+            done += 1
+            if done % 1000 == 0:
+                progress(record.position, end)
+    if arguments.jsonl != STANDARD_OUTPUT:
+        if arguments.json:
+            show_json({"path": arguments.jsonl, "records": done})
+        else:
+            print(f"{arguments.jsonl} has {counted(done, 'record')}")
+    return 0

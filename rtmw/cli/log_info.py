@@ -1,0 +1,134 @@
+"""What `rtmw log info` and `list` say of a log, and the picture of its segments and cursors."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rtmw.cli.show import Cell, Table, counted, duration, show, size
+from rtmw.log import Folder, bases, cursor_names, holder_of, holder_of_cursor, index, look_into, segment
+from rtmw.types import from_description, shown_name
+
+WIDTH: Final = 64
+"""Characters of the picture."""
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """A file of records."""
+
+    base: int
+    end: int
+    """Behind its last durable record."""
+    size: int
+    records: int | None
+    """None: it has no index, as the last one never has."""
+    earliest_ns: int | None
+    latest_ns: int | None
+
+    @property
+    def seconds(self) -> float | None:
+        """From its first record to its last one."""
+        if self.earliest_ns is None or self.latest_ns is None:
+            return None
+        return (self.latest_ns - self.earliest_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class CursorInfo:
+    name: str
+    position: int
+    behind: int
+    idle_s: float
+    """Seconds since it was opened or committed."""
+    holder: str | None
+
+
+@dataclass(frozen=True)
+class LogInfo:
+    path: str
+    type: str
+    start: int
+    end: int
+    disk: int
+    """Bytes of its segments and of the spare."""
+    writer: str | None
+    segments: list[SegmentInfo]
+    cursors: list[CursorInfo]
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def is_log(path: Path) -> bool:
+    """Whether this folder has a file that says so."""
+    try:
+        with (path / "log").open("rb") as file:
+            return file.read(8) == b"RTMWLOG\0"
+    except OSError:
+        return False
+
+
+def info_of(path: Path) -> LogInfo:
+    """Changes nothing. FileNotFoundError, LogError, LogDamaged."""
+    with look_into(path) as folder:
+        start, end = folder.bounds()
+        all = [base for base in bases(folder) if base >= start]
+        following = [*all[1:], end]
+        segments = [_segment(folder, base, next) for base, next in zip(all, following, strict=True)]
+        cursors = [_cursor(folder, name, end) for name in cursor_names(folder)]
+        name = shown_name(from_description(folder.description).name)
+        known = [cursor for cursor in cursors if cursor is not None]
+        return LogInfo(
+            folder.path, name, start, end, folder.segments()[1], holder_of(folder.descriptor), segments, known
+        )
+
+
+def _segment(folder: Folder, base: int, end: int) -> SegmentInfo:
+    bytes, _, _, _ = segment(folder.path, folder.descriptor, folder.uuid, base)
+    found = index(folder.path, folder.descriptor, folder.uuid, base)
+    records, earliest, latest = found or (None, None, None)
+    return SegmentInfo(base, end, bytes, records, earliest, latest)
+
+
+def _cursor(folder: Folder, name: str, end: int) -> CursorInfo | None:
+    found = folder.cursor(name)
+    if found is None:  # deleted meanwhile
+        return None
+    idle = max(0.0, (time.time_ns() - found[1]) / 1e9)
+    return CursorInfo(name, found[0], max(0, end - found[0]), idle, holder_of_cursor(folder, name))
+
+
+def picture(info: LogInfo) -> list[str]:
+    """A bar with the log's segments, and a line with the place of each cursor."""
+    room = max(info.segments[-1].base + info.segments[-1].size, info.end) if info.segments else info.end
+    span = max(room - info.start, 1)
+
+    def column(position: int) -> int:
+        return min(WIDTH - 1, max(0, (position - info.start) * WIDTH // span))
+
+    bar = ["#" if column(info.end) > at else "." for at in range(WIDTH)]
+    for found in info.segments:
+        bar[column(found.base)] = "|"
+    shown = ["".join(bar) + f"  {info.start} to {info.end}"]
+    for cursor in info.cursors:
+        held = f", held by {cursor.holder}" if cursor.holder else f", idle for {duration(cursor.idle_s)}"
+        shown.append(" " * column(cursor.position) + f"^ {cursor.name}: {size(cursor.behind)} behind{held}")
+    return shown
+
+
+def show_info(info: LogInfo) -> None:
+    head = [
+        f"{info.path}: log of {info.type}, {counted(len(info.segments), 'segment')}, {size(info.disk)} on the disk",
+        f"written by {info.writer}" if info.writer else "nobody writes",
+        *picture(info),
+    ]
+    rows: list[list[Cell]] = []
+    for found in info.segments:
+        seconds = found.seconds or None
+        rate = found.records / seconds if seconds and found.records else None
+        speed = f"{size((found.end - found.base) / seconds)}/s" if seconds else None
+        rows.append([found.base, found.end, size(found.size), found.records, duration(seconds), rate, speed])
+    show(Table("\n".join(head), ("from", "up to", "file", "records", "time", "records/s", "bytes/s"), rows))

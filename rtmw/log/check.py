@@ -1,0 +1,197 @@
+"""Is a log whole? And what of one that is damaged can be saved: both read all of it, and change nothing of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rtmw.errors import LogDamaged, LogError
+from rtmw.log import _log as core
+from rtmw.log.cursor import cursor_names
+from rtmw.log.folder import Folder, open_folder
+
+__all__ = ["Checked", "Missing", "Salvaged", "bases", "check", "look_into", "salvage"]
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that were looked at so far, and all of them."""
+
+_SEALED = 1
+_TURN = 1000
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Positions at which records were, and are not whole."""
+
+    start: int
+    end: int
+    why: str
+
+
+@dataclass
+class Checked:
+    """What a look at each byte of a log has found."""
+
+    path: str
+    start: int = 0
+    end: int = 0
+    """Behind the last durable record."""
+    records: int = 0
+    segments: int = 0
+    tail: int = 0
+    """Bytes of whole records behind the end, of a writer that has ended before it answered: no damage. The next
+    opening makes them durable, or cuts them off."""
+    missing: list[Missing] = field(default_factory=list[Missing])
+    problems: list[str] = field(default_factory=list[str])
+    """Of heads, marks and cursors, in a sentence each."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.missing and not self.problems
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """What was written into a new log, and what is missing in it, by positions of the old one."""
+
+    target: str
+    records: int
+    missing: list[Missing]
+
+
+def look_into(path: Path) -> Folder:
+    """The folder of a log, as it is: nothing is recovered. FileNotFoundError, LogError, LogDamaged."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"there is no log {path}") from None
+    try:
+        found = core.identify(str(path), descriptor)
+        if found is None:
+            raise FileNotFoundError(f"there is no log in {path}")
+        return Folder(str(path), descriptor, *found)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def bases(folder: Folder) -> list[int]:
+    """Of all segments, also of those before the start."""
+    names = (name.removesuffix(".seg") for name in os.listdir(folder.descriptor) if name.endswith(".seg"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _records(folder: Folder, base: int) -> Iterator[tuple[int, int, int, int, int, bytes, bytes]]:
+    """The valid records of a segment, wherever they lie."""
+    reader, position = folder.reader(base), base
+    try:
+        while (found := reader.scan(base, position)) is not None:
+            yield found
+            position = found[1]
+    finally:
+        reader.close()
+
+
+def _bounds(folder: Folder, checked: Checked, all: list[int]) -> None:
+    """Where it begins and ends; as far as can be said, if the files that say so are spoiled."""
+    try:
+        checked.start, checked.end = folder.bounds()
+    except LogDamaged as error:
+        checked.problems.append(str(error))
+        checked.start, checked.end = all[0], all[-1]
+    begins = [base for base in all if base >= checked.start]
+    if not all or begins[:1] != [checked.start]:
+        first = begins[0] if begins else checked.end
+        checked.missing.append(Missing(checked.start, first, "the first segments are missing"))
+
+
+def _end_of(folder: Folder, checked: Checked, base: int, following: int | None) -> int:
+    """Up to where the records of a segment have to be whole."""
+    try:
+        _, durable, flags, _ = core.segment(folder.path, folder.descriptor, folder.uuid, base)
+    except LogError as error:
+        checked.problems.append(str(error))
+        return checked.end if following is None else following
+    if following is None and flags & _SEALED:
+        checked.missing.append(Missing(durable, max(durable, checked.end), "the segment behind it is missing"))
+        return durable
+    return max(durable, checked.end) if following is None else following
+
+
+def _each(folder: Folder, checked: Checked, progress: Progress) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Position, time, labels and data of all records that are whole; what is not goes into `checked`."""
+    all = bases(folder)
+    if not all:
+        checked.problems.append(f"{folder.path}: there is no segment")
+        return
+    _bounds(folder, checked, all)
+    mine = [base for base in all if base >= checked.start]
+    checked.segments, last = len(mine), mine[-1] if mine else 0
+    for base, following in zip(mine, [*mine[1:], None], strict=True):
+        end, position = _end_of(folder, checked, base, following), base
+        for record in _records(folder, base):
+            if record[0] >= end:
+                break
+            if record[0] > position:
+                checked.missing.append(Missing(position, record[0], "no valid record is there"))
+            position = record[1]
+            checked.records += 1
+            if checked.records % _TURN == 0:
+                progress(position - checked.start, max(checked.end, last) - checked.start)
+            yield record[0], record[2], record[5], record[6]
+        if position < end:
+            checked.missing.append(Missing(position, end, "no valid record is there"))
+        if following is None:
+            checked.tail = sum(record[1] - record[0] for record in _records_behind(folder, base, position))
+            checked.end = max(checked.end, position)
+
+
+def _records_behind(folder: Folder, base: int, position: int) -> Iterator[tuple[int, int]]:
+    """One behind the other, from a position on."""
+    reader = folder.reader(base)
+    try:
+        while (found := reader.scan(base, position)) is not None and found[0] == position:
+            yield found[0], found[1]
+            position = found[1]
+    finally:
+        reader.close()
+
+
+def check(path: Path, progress: Progress) -> Checked:
+    """Reads all records, heads, marks and cursors; a torn tail is told from damage. Errors as of look_into."""
+    with look_into(path) as folder:
+        checked = Checked(folder.path)
+        for _ in _each(folder, checked, progress):
+            pass
+        for name in cursor_names(folder):
+            try:
+                folder.cursor(name)
+            except LogError as error:
+                checked.problems.append(str(error))
+    return checked
+
+
+def salvage(path: Path, target: Path, progress: Progress) -> Salvaged:
+    """A new log of all records that are whole, with their keys, ids and times; positions are new.
+
+    Durable when it returns. LogError: there is something at `target`. Errors as of look_into.
+    """
+    if target.exists():
+        raise LogError(f"{target} is there already; name a folder that is not")
+    with look_into(path) as folder:
+        checked = Checked(folder.path)
+        with open_folder(target, folder.description, segment=64 << 20) as new, new.hold():
+            largest = max((folder.size_of_segment(base) for base in bases(folder)), default=0)
+            writer, end = new.writer(max(64 << 20, largest), 1), 0
+            try:
+                for _, time_ns, labels, data in _each(folder, checked, progress):
+                    _, end = writer.append(data, labels or None, False, None, time_ns)
+                writer.wait(end, None)
+            finally:
+                writer.close()
+            with suppress(FileNotFoundError):  # of one id; the next writer makes it from the records
+                os.unlink("ids", dir_fd=new.descriptor)
+    return Salvaged(str(target), checked.records, checked.missing)
