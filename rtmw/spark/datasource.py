@@ -1,4 +1,4 @@
-"""The format "rtmw": recordings into Spark, and rows onto the bus."""
+"""The format "rtmw": recordings and durable logs into Spark, and rows onto the bus."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from rtmw.spark.log_source import LogReader
+    from rtmw.spark.log_stream import LogStream
     from rtmw.spark.sink import BusStreamWriter, BusWriter
     from rtmw.spark.source import RecordingReader
     from rtmw.spark.stream import RecordingStream
@@ -28,24 +30,34 @@ class RtmwDataSource(DataSource):
         return "rtmw"
 
     def schema(self) -> StructType:
+        from rtmw.spark.log_source import log_of, log_schema
         from rtmw.spark.options import read_options
         from rtmw.spark.source import schema_of
         from rtmw.spark.stream import STREAM_OPTIONS
         from rtmw.spark.survey import survey
 
         options = read_options(self.options, STREAM_OPTIONS)  # Spark does not say which of the two will be made
+        if (log := log_of(options)) is not None:
+            return log_schema(log, options)
         return schema_of(options, survey(replace(options, incomplete="read")))
 
-    def reader(self, schema: StructType) -> RecordingReader:
+    def reader(self, schema: StructType) -> RecordingReader | LogReader:
+        from rtmw.spark.log_source import log_of, log_reader
         from rtmw.spark.options import read_options
         from rtmw.spark.source import reader_of
 
-        return reader_of(read_options(self.options), schema, self._load)
+        options = read_options(self.options)
+        log = log_of(options)
+        return reader_of(options, schema, self._load) if log is None else log_reader(log, options, schema, self._load)
 
-    def streamReader(self, schema: StructType) -> RecordingStream:
+    def streamReader(self, schema: StructType) -> RecordingStream | LogStream:
+        from rtmw.spark.log_source import log_of
+        from rtmw.spark.log_stream import LogStream
         from rtmw.spark.stream import RecordingStream, following, stream_options
 
-        return RecordingStream(stream_options(self.options), following(self.options), schema)
+        options, how = stream_options(self.options), following(self.options)
+        log = log_of(options)
+        return RecordingStream(options, how, schema) if log is None else LogStream(log, options, how, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BusWriter:
         from rtmw.spark.sink import BusWriter, writable

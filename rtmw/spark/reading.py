@@ -16,6 +16,7 @@ from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout
 from rtmw.recording.frames.pruning import Pruning
 from rtmw.spark.driver import register, session
+from rtmw.spark.log_source import log_frame, log_of
 from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options
 from rtmw.spark.partitions import Partition, partitions_of
 from rtmw.spark.planned import Scanned, name_of
@@ -37,13 +38,14 @@ MOST_TASKS = 256
 def read(
     path: Path | Sequence[Path], *, spark: SparkSession | None = None, **options: Unpack[ReadKeywords]
 ) -> DataFrame:
-    """A row for each message of recordings: the same rows as `spark.read.format("rtmw").load(path)` has, faster.
+    """A row for each message of recordings, or for each record of a durable log: the same rows as
+    `spark.read.format("rtmw").load(path)` has, faster.
 
         flow = rtmw.spark.read("monday/", topic="pump/speed", start=datetime(2026, 11, 22, 8, tzinfo=UTC))
 
-    `path`: a file, a folder, a pattern, or several. `spark`: None is the running session, or a new one. The options
-    are those of the format (docs/spark.md), and may be Python's values. What there is to read is looked up now and
-    once: a recording that grows has more rows for the next call.
+    `path`: a file, a folder, a pattern, or several; or the folder of a log. `spark`: None is the running session, or a
+    new one. The options are those of the format (docs/spark.md), and may be Python's values. What there is to read is
+    looked up now and once: a recording or log that grows has more rows for the next call.
 
     Errors: RecordingError, FileNotFoundError, UnsupportedType, TypeError and ValueError (options), NotInstalled; those
     of the tasks as Spark reports them.
@@ -51,6 +53,8 @@ def read(
     paths = [path] if isinstance(path, str | os.PathLike) else path
     chosen = keyword_options([os.fspath(one) for one in paths], options)
     running = session() if spark is None else register(spark)
+    if (log := log_of(chosen)) is not None:
+        return log_frame(running, log, chosen)
     reading = Reading(running, chosen, survey(chosen))
     frame = reading.frame()
     return Rowset.of(frame, reading) if isinstance(frame, ClassicFrame) else frame

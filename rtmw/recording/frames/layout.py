@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -64,15 +64,21 @@ class Layout:
         return tuple(found[name.lower()] for name in names or self.usual)
 
 
-def layout_of(descriptions: tuple[bytes, ...], unsigned: Unsigned, permissive: bool = False) -> Layout:
+def layout_of(
+    descriptions: tuple[bytes, ...],
+    unsigned: Unsigned,
+    permissive: bool = False,
+    metadata: Mapping[str, pa.Field] = METADATA,
+) -> Layout:
     """The columns for messages of a type, by its versions; none: of different types. Raises UnsupportedType.
 
-    `permissive`: members may be null, because a damaged payload is a row without them.
+    `permissive`: members may be null, because a damaged payload is a row without them. `metadata`: the columns that
+    each message has.
     """
-    found = {name: Column(name, None, field) for name, field in METADATA.items()}
+    found = {name: Column(name, None, field) for name, field in metadata.items()}
     if not descriptions:
         return Layout(found, tuple(found))
-    usual = [name for name in METADATA if name not in UNTYPED]
+    usual = [name for name in metadata if name not in UNTYPED]
     for place, field in enumerate(columns.merged_versions(descriptions, unsigned).schema(permissive)):
         name = free_name(field.name, found)
         found[name] = Column(name, place, pa.field(name, field.type, field.nullable))
