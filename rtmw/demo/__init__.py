@@ -9,6 +9,9 @@ are up before the first message and drain their queues after the last, so that f
 
 Then Spark reads the recording, computes a table, draws a plot, and replays a part of it onto a third bus, where it is
 counted: published = recorded = rows in Spark, and replayed = counted. Without Spark, rtmw reads and replays by itself.
+
+Last, an alarm for each reading of the processor goes into a durable log, whose writer is killed in the middle: what had
+been answered is there, and after the next writer each alarm is there once.
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ from rtmw import observe
 from rtmw.cli.endings import ends_in_order
 from rtmw.demo import screen, summary
 from rtmw.demo.crew import Crew
+from rtmw.demo.durable import through_log
 from rtmw.demo.nodes import node
 from rtmw.demo.offline import Offline, with_spark, without_spark
 from rtmw.demo.recording import arrive, complete, recorded, recorder
 from rtmw.demo.roles import FAR, PUBLISHERS, SUBSCRIBERS
+from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled
 
@@ -33,6 +38,8 @@ NUMBERS = range(50, 100)
 FOLDER = Path("rtmw-demo")
 """Where the recording and the plot go: below the folder that one is in."""
 PICTURE = "processor.png"
+LOG = "alarms"
+CPU = telemetry.CPU.name
 
 
 def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
@@ -42,7 +49,9 @@ def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
         published, path, status = _live(seconds, folder)
         with new_host() as bus:
             found = _offline(path, folder / PICTURE, bus, spark)
-        return summary.show_offline(published, recorded(path), found) or status
+        counts = recorded(path)
+        status = summary.show_offline(published, counts, found) or status
+        return summary.show_durable(through_log(path, folder / LOG, counts[CPU])) or status
 
 
 def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rtmw.cli.show import Table
 from rtmw.cli.show import show as show_table
+from rtmw.demo.durable import Durable
 from rtmw.demo.offline import Offline
 from rtmw.demo.recording import TOPICS
 from rtmw.observe import Books
@@ -61,6 +62,20 @@ def show_offline(published: Mapping[str, int], recorded: Mapping[str, int], foun
         return 1
     print("The numbers agree for all topics: published = recorded = read.")
     print(f"Replayed onto a third bus: {found.selected} messages, of which {found.counted} were counted there.")
+    return 0
+
+
+def show_durable(found: Durable) -> int:
+    """Print what became of the alarms in the log; 0 if the numbers agree, else 1."""
+    print(
+        f"Durable log: the writer of {found.alarms} alarms was killed when {found.answered} were answered; "
+        f"{found.survived} were there. The next writer appended all again, and {found.repeated} were there already."
+    )
+    for problem in found.problems():
+        print(f"Problem: {problem}")
+    if found.problems():
+        return 1
+    print(f"The numbers agree: the log has {len(found.numbers)} records, each alarm once, in order.")
     return 0
 
 
