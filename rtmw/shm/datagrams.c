@@ -147,14 +147,15 @@ void send_datagrams(struct rtmw_region *r, struct topic *t, uint32_t topic_index
 {
     uint32_t poll = load_seq(&t->poll), top = load_seq(&r->hints->subscribers_top);
     int sender = sender_of(r);
-    bool all_sent = sender >= 0;
-    for (uint32_t slot = 0; sender >= 0 && slot < top && slot < r->header->subscribers; slot++) {
+    bool all_sent = true;
+    for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++) {
         uint64_t word = load_seq(&r->subscriber_words[slot]);
         if (slot_state_of(word) < SLOT_ACTIVE || slot_topic(word) != topic_index) continue;
         uint32_t armed = load_seq(&r->subscribers[slot].armed);
         if (!armed) continue;
-        bool sent = send_to(r, sender, slot, word);
-        if (sent) cas32(&r->subscribers[slot].armed, armed, 0);
+        bool sent = sender >= 0 && send_to(r, sender, slot, word);
+        wake_crowd(r, slot_owner(word) % PARTICIPANTS);
+        if (sent && cas32(&r->subscribers[slot].armed, armed, 0)) wake_crowd(r, slot_owner(word) % PARTICIPANTS);
         all_sent &= sent;
     }
     if (all_sent) cas32(&t->poll, poll, poll + 1);

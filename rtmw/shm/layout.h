@@ -217,7 +217,8 @@ struct participant {
     uint64_t sweepers[2];   /* participants that sweep after this one; the slot is not claimed anew while one does */
     uint64_t pid_namespace; /* inode: where the pid means something; 0: not known. The owner, and who sweeps after it */
     char name[64];          /* program, for people */
-    uint8_t pad[32];
+    uint32_t wait; /* futex. Odd: a thread of it sleeps until any subscriber that is armed has something: wait_any.c */
+    uint8_t pad[28];
 };
 
 struct type_entry {

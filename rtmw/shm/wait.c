@@ -11,7 +11,7 @@
  *             an even word, only a sleeper that had seen its message before it slept: that one looks up by itself.
  *   look-up   a sleeper looks by itself after LOOK_UP_NS, or after a quarter of its deadline if that is less: so long a
  *             message stays unseen whose publisher was killed or stopped between linking it and waking.
- * Sleepers in poll, select, epoll and asyncio: datagrams.c.
+ * Sleepers in poll, select, epoll and asyncio: datagrams.c. Sleepers on several subscribers: wait_any.c.
  */
 #include <errno.h>
 #include <time.h>
@@ -19,8 +19,6 @@
 
 #include "futex.h"
 #include "waiting.h"
-
-enum { ANY_SLICE_NS = 500000 };
 
 static void wake_in_steps(uint32_t *word)
 {
@@ -110,8 +108,6 @@ bool has_next(struct rtmw_subscriber *s)
     return false;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /* RTMW_CLOSED; or RTMW_INTERRUPTED, for one of the waits that are there, or the next one. RTMW_EMPTY: neither. */
 static int ended(struct rtmw_subscriber *s)
 {
@@ -120,8 +116,7 @@ static int ended(struct rtmw_subscriber *s)
     return ends && fetch_and(&s->ends, ~(uint32_t)WOKEN) & WOKEN ? RTMW_INTERRUPTED : RTMW_EMPTY;
 }
 
-/* What to say before sleeping: RTMW_OK (look), RTMW_DEADLINE, RTMW_TIMEOUT, what `ended` says, or RTMW_EMPTY: sleep. */
-static int state_at(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
+int wait_state(struct rtmw_subscriber *s, uint64_t now, uint64_t end)
 {
     int state = ended(s);
     if (state != RTMW_EMPTY) return state;
@@ -158,7 +153,7 @@ static int sleep_until(struct rtmw_subscriber *s, uint64_t end)
     for (;;) {
         uint32_t word = arm_word(&s->topic->wait);
         uint64_t now = now_for(s, end);
-        int state = told(s, state_at(s, now, end), now);
+        int state = told(s, wait_state(s, now, end), now);
         if (state != RTMW_EMPTY) return state;
         uint64_t deadline = load_relaxed(&s->deadline_at_ns);
         uint64_t look = now + look_up_ns(s), until = least(least(end, look), deadline ? deadline : UINT64_MAX);
@@ -172,7 +167,7 @@ static int sleep_until(struct rtmw_subscriber *s, uint64_t end)
 static int spin_then_sleep(struct rtmw_subscriber *s, uint64_t end, uint64_t spin_ns)
 {
     uint64_t now = monotonic_ns();
-    int state = told(s, state_at(s, now, end), now);
+    int state = told(s, wait_state(s, now, end), now);
     if (state != RTMW_EMPTY) return state;
     if (spin_ns != UINT64_MAX)
         return subscriber_spin_for(s, least(end, end_of(now, spin_ns))) ? RTMW_OK : sleep_until(s, end);
@@ -193,66 +188,6 @@ int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
     uint64_t end = timeout_ns == UINT64_MAX ? UINT64_MAX : end_of(monotonic_ns(), timeout_ns);
     int code;
     do code = subscriber_wait(s, end, spin_ns);
-    while (code == RTMW_EMPTY);
-    return code;
-}
-
-#ifndef SYS_futex_waitv
-#define SYS_futex_waitv 449
-#endif
-enum { WAITV_MOST = 128, WAITV_32 = 2 };
-struct waitv {
-    uint64_t value, address;
-    uint32_t flags, reserved;
-};
-
-/* Sleep on many words at once. Kernels before 5.16 cannot, nor with more words than it takes, nor with none: then by
- * slices. */
-static int sleep_on_any(struct waitv *words, size_t count, uint64_t until)
-{
-    if (count <= WAITV_MOST) {
-        struct timespec end = timespec_of(until);
-        if (syscall(SYS_futex_waitv, words, count, 0, &end, CLOCK_MONOTONIC) >= 0) return 0;
-        if (errno == EINTR || errno == EAGAIN || errno == ETIMEDOUT) return errno;
-    }
-    struct timespec slice = timespec_of(least(ANY_SLICE_NS, until - least(until, monotonic_ns())));
-    return clock_nanosleep(CLOCK_MONOTONIC, 0, &slice, NULL);
-}
-
-int wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t end)
-{
-    uint64_t now = monotonic_ns();
-    struct waitv words[WAITV_MOST];
-    for (;;) {
-        uint64_t look = now + LOOK_UP_NS, deadline = UINT64_MAX;
-        bool any = false, woken = false;
-        for (size_t i = 0; i < count; i++) {
-            rtmw_subscriber *s = subscribers[i];
-            if (is_forked(s->region)) return RTMW_FORKED;
-            uint32_t word = arm_word(&s->topic->wait);
-            if (i < WAITV_MOST) words[i] = (struct waitv){word, (uint64_t)(uintptr_t)&s->topic->wait, WAITV_32, 0};
-            int state = state_at(s, now, UINT64_MAX);
-            woken |= state == RTMW_INTERRUPTED;
-            any |= ready[i] = state != RTMW_EMPTY && state != RTMW_INTERRUPTED;
-            look = least(look, now + look_up_ns(s));
-            uint64_t its = load_relaxed(&s->deadline_at_ns);
-            if (its) deadline = least(deadline, its);
-        }
-        if (any || woken) return woken ? RTMW_INTERRUPTED : RTMW_OK;
-        if (now >= end) return RTMW_TIMEOUT;
-        uint64_t until = least(least(end, look), deadline);
-        int slept = sleep_on_any(words, count, until);
-        if (slept == EINTR) return RTMW_INTERRUPTED;
-        if (slept == ETIMEDOUT && until == look) return RTMW_EMPTY;
-        now = monotonic_ns();
-    }
-}
-
-int rtmw_wait_any(rtmw_subscriber **subscribers, bool *ready, size_t count, uint64_t timeout_ns)
-{
-    uint64_t end = end_of(monotonic_ns(), timeout_ns);
-    int code;
-    do code = wait_any(subscribers, ready, count, end);
     while (code == RTMW_EMPTY);
     return code;
 }

@@ -10,13 +10,21 @@ void wake_publishers(struct topic *);
 void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);
+/* What to say before sleeping: RTMW_OK (look), RTMW_DEADLINE, RTMW_TIMEOUT, RTMW_CLOSED, RTMW_INTERRUPTED, or RTMW_EMPTY:
+ * sleep. `now`, `end`: CLOCK_MONOTONIC. */
+int wait_state(struct rtmw_subscriber *, uint64_t now, uint64_t end);
 
 /* Wait until `end` (CLOCK_MONOTONIC; UINT64_MAX: no limit), as the functions of rtmw.h do; but RTMW_EMPTY when it is time
  * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
 int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
-int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
 int publisher_wait(rtmw_publisher *, uint64_t end);
 uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
+
+/* wait_any.c */
+int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
+/* The same by one word of the process, which is how wait_any sleeps on more topics than the kernel takes words. */
+int wait_crowd(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
+void wake_crowd(struct rtmw_region *, uint32_t participant); /* the thread that sleeps so, if there is one */
 
 /* spin.c: true when there is something to take */
 enum { GLANCE_NS = 3000 };
@@ -24,6 +32,8 @@ bool subscriber_glance(struct rtmw_subscriber *); /* for so short a time that th
 bool subscriber_spin(struct rtmw_subscriber *, uint64_t now, uint64_t end); /* as long as it is worth at present */
 bool subscriber_spin_for(struct rtmw_subscriber *, uint64_t until);
 void subscriber_slept(struct rtmw_subscriber *, uint64_t waited_ns); /* after a spin that found nothing */
+
+static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* A sleeper looks by itself after so long: a publisher may have been stopped between linking and waking. */
 enum { LOOK_UP_NS = 500000000 };

@@ -133,6 +133,12 @@ mutant "who arms does not look again" datagrams \
     '/^bool subscriber_arm/,/^}/ s/return has_next\(s\) .*;/return false;/' "arm ‖ publish" "$@"
 mutant "who is armed is not told" wait \
     's/if \(load_seq\(&t->poll\) & 1\) send_datagrams.*;/(void)topic_index;/' "arm ‖ publish" "$@"
+mutant "who sleeps in a crowd is woken by nobody" wait_any \
+    's/if \(load_seq\(wait\) & 1\) futex_wake_and_add\(wait\);/(void)wait;/' "crowd" "$@"
+mutant "who sleeps in a crowd while armed is cleared sleeps on" datagrams \
+    's/^(        if \(sent && cas32.*armed, 0\)\)) wake_crowd.*;/\1 (void)0;/' "crowd" "$@"
+mutant "in a crowd it is armed before the word is odd" wait_any \
+    's/uint32_t word = arm_word\(wait\);.*/uint32_t word = 0;/; /^int wait_crowd/,/^}/ s/^(        int code = answer)/        word = arm_word(wait);\n\1/' "crowd" "$@"
 mutant "in steps, the word keeps its value until somebody wakes" wait \
     's/fetch_add\(word, 2u\) \+ 2;/load_seq(word);/' "in steps" "$@"
 mutant "in steps, who fell asleep before the word was even sleeps on" wait \
@@ -140,7 +146,7 @@ mutant "in steps, who fell asleep before the word was even sleeps on" wait \
 mutant "in steps, the word is even before anybody wakes" wait \
     's/fetch_add\(word, 2u\) \+ 2;/fetch_add(word, 1u) + 1;/' "death" "$@"
 mutant "who was sent no datagram is armed no more" datagrams \
-    's/if \(sent\) (cas32.*armed, 0\);)/\1/; s/if \(all_sent\) cas32/cas32/' "refused" "$@"
+    's/if \(sent && (cas32.*armed, 0\))\)/if (\1)/; s/if \(all_sent\) cas32/cas32/' "refused" "$@"
 mutant "poll is even though a datagram was not sent" datagrams \
     's/if \(all_sent\) cas32/cas32/' "refused" "$@"
 mutant "a deadline does not shorten a sleep" wait \

@@ -32,6 +32,36 @@ static void wait_for_any(void)
     rtmw_release(&world.region[me()], m.descriptor);
 }
 
+/* As among more subscribers than the kernel takes words. */
+static void wait_in_a_crowd(void)
+{
+    rtmw_subscriber *s = &world.subscriber[me()];
+    bool ready;
+    rtmw_message m;
+    int code;
+    do code = wait_crowd(&s, &ready, 1, world.clock_ns + 1000000000);
+    while (code == RTMW_EMPTY);
+    if (code != RTMW_OK || !take_word(me(), &m)) return;
+    note(m.sequence);
+    rtmw_release(&world.region[me()], m.descriptor);
+}
+
+static void wait_in_a_crowd_twice(void)
+{
+    for (int i = 0; i < 2; i++) wait_in_a_crowd();
+}
+
+/* It takes without having waited, so that a publisher may still be on its way to wake it when it sleeps. */
+static void take_and_wait_in_a_crowd(void)
+{
+    rtmw_message m;
+    if (take_word(me(), &m)) {
+        note(m.sequence);
+        rtmw_release(&world.region[me()], m.descriptor);
+    }
+    while (world.noted[me()] < 2) wait_in_a_crowd();
+}
+
 static void publish_when_there_is_room(void)
 {
     rtmw_publisher *p = &world.publisher[me()];
@@ -171,6 +201,12 @@ static void one_each_a_datagram_refused(void)
 {
     one_each();
     world.unsent = 1;
+}
+
+static void one_each_armed(void)
+{
+    one_each();
+    subscriber_arm(&world.subscriber[1]);
 }
 
 static const char *both_taken(void)
@@ -315,6 +351,15 @@ const struct race wait_races[] = {
      woken_only},
     {"wait for any, resting ‖ publish", {4, 1}, 2, 3, one_that_rests, {publish_1, wait_for_any}, nobody_sleeps_on, woken_only},
     {"wait for any ‖ publish", {4, 1}, 2, 3, one_each, {publish_1, wait_for_any}, nobody_sleeps_on, woken_only},
+    {"wait in a crowd ‖ publish", {4, 1}, 2, 4, one_each, {publish_1, wait_in_a_crowd}, nobody_sleeps_on, woken_only},
+    {"wait in a crowd, twice ‖ publish, publish", {5, 1}, 2, 3, one_each, {publish_2, wait_in_a_crowd_twice}, both_taken,
+     woken_only},
+    {"take, wait in a crowd ‖ publish, publish", {5, 1}, 2, 3, one_each_armed, {publish_2, take_and_wait_in_a_crowd},
+     both_taken, woken_only},
+    {"in steps: wait in a crowd, twice ‖ publish, publish", {5, 1}, 2, 3, one_each_in_steps,
+     {publish_2, wait_in_a_crowd_twice}, both_taken, woken_only},
+    {"wait in a crowd ‖ publish: a datagram is refused", {4, 1}, 2, 4, one_each_a_datagram_refused,
+     {publish_1, wait_in_a_crowd}, nobody_sleeps_on, woken_only},
     {"wait ‖ wait ‖ publish", {4, 1}, 3, 2, two_sleepers, {publish_1, wait_and_take, wait_and_take}, nobody_sleeps_on, woken_only},
     {"wait ‖ publish ‖ publish", {5, 1}, 3, 2, two_wakers, {publish_1, wait_and_take, publish_1}, nobody_sleeps_on, woken_only},
     {"arm ‖ publish", {4, 1}, 2, 4, one_each, {publish_1, arm_and_take}, taken_or_told, taken_or_told_only},
