@@ -1,6 +1,8 @@
 /* Engine: opens routes, and carries between them and DDS until it is closed. */
 #include "_engine.h"
 
+enum { TOPIC_NAME = 512 }; /* bytes: more than a topic of the bus can have, with what is before it */
+
 static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"domain", "bytes_per_second", "lend_most", "carried", "wire_domain", NULL};
@@ -130,6 +132,42 @@ static PyObject *Engine_watch(PyObject *self, PyObject *readers)
     return PyErr_Format(state_of(Py_TYPE(self))->error, "entity %ld is no DDS reader", reader);
 }
 
+static PyObject *Engine_follow(PyObject *self, PyObject *given)
+{
+    struct engine *core = open_engine(self);
+    long participant = core ? PyLong_AsLong(given) : 0;
+    if (!core || PyErr_Occurred()) return NULL;
+    int code = matched_open(core, (dds_entity_t)participant);
+    if (code == DDS_OK) Py_RETURN_NONE;
+    return PyErr_Format(state_of(Py_TYPE(self))->error, "matches of participant %ld: DDS answers %d", participant, code);
+}
+
+/* The topics of endpoints; of those that are gone, none. */
+static PyObject *topics_of(const struct news *news)
+{
+    PyObject *topics = PySet_New(NULL);
+    for (uint32_t n = 0; topics && n < news->count; n++) {
+        char name[TOPIC_NAME];
+        dds_entity_t topic = dds_get_topic(news->endpoint[n]);
+        if (topic <= 0 || dds_get_name(topic, name, sizeof name) < 0) continue;
+        PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+        if (!text || PySet_Add(topics, text)) Py_CLEAR(topics);
+        Py_XDECREF(text);
+    }
+    return topics;
+}
+
+static PyObject *Engine_matched(PyObject *self, PyObject *unused)
+{
+    struct engine *core = open_engine(self);
+    (void)unused;
+    if (!core) return NULL;
+    struct news news = matched_take(core);
+    PyObject *topics = news.all ? Py_NewRef(Py_None) : topics_of(&news);
+    free(news.endpoint);
+    return topics;
+}
+
 static PyObject *Engine_heard(PyObject *self, PyObject *unused)
 {
     struct engine *core = open_engine(self);
@@ -181,6 +219,7 @@ static PyObject *Engine_close(PyObject *object, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     flow_close(self->core);
     packing_close(self->core);
+    matched_close(self->core);
     engine_stop(self->core);
     Py_END_ALLOW_THREADS
     engine_let_go(object);
@@ -208,6 +247,8 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
                                        {"spread", Engine_spread, METH_O | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},
+                                       {"follow", Engine_follow, METH_O, NULL},
+                                       {"matched", Engine_matched, METH_NOARGS, NULL},
                                        {"heard", Engine_heard, METH_NOARGS, NULL},
                                        {"looked", Engine_looked, METH_O, NULL},
                                        {"counters", Engine_counters, METH_NOARGS, NULL},

@@ -113,6 +113,13 @@ class Engine:
     def watch(self, readers: int, /) -> None:
         """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
 
+    def follow(self, participant: int, /) -> None:
+        """The DDS participant whose endpoints are followed (matched.c); to be called before it has any."""
+
+    def matched(self) -> set[str] | None:
+        """The DDS topics of endpoints that have met others, or lost some, since it was asked last; None: too many to
+        tell."""
+
     def heard(self) -> int:
         """How much news it had. To be asked before looking."""
 
@@ -131,6 +138,9 @@ class Route:
 
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed."""
+
+    def total(self) -> int:
+        """The sum of its counters, modulo 2^64: another number as soon as anything was counted."""
 
     def pack(self, may: bool, may_check: bool, may_date: bool, /) -> None:
         """Outbound: may small messages travel together, samples have a CRC, and lifetimes a date? All who read the

@@ -187,6 +187,32 @@ static PyObject *Route_counters(PyObject *object, PyObject *unused)
     return PyDict_New();
 }
 
+static uint64_t outbound_total(struct outbound *o)
+{
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(o->subscriber, &bus);
+    return bus.expired + bus.thinned + bus.missed + bus.lapses + load_relaxed(&o->sent) + load_relaxed(&o->bytes) +
+           load_relaxed(&o->expired) + load_relaxed(&o->refused) + load_relaxed(&o->blocked) + load_relaxed(&o->packs) +
+           load_relaxed(&o->uncopied);
+}
+
+static uint64_t inbound_total(const struct inbound *i)
+{
+    return load_relaxed(&i->received) + load_relaxed(&i->bytes) + load_relaxed(&i->lost) + load_relaxed(&i->expired) +
+           load_relaxed(&i->malformed) + load_relaxed(&i->unreadable) + load_relaxed(&i->corrupt) +
+           load_relaxed(&i->implausible) + load_relaxed(&i->no_memory) + load_relaxed(&i->delayed) +
+           load_relaxed(&i->overflowed) + load_relaxed(&i->uncopied) + load_relaxed(&i->unchecked) +
+           load_relaxed(&i->disposed) + load_relaxed(&i->unregistered) + load_relaxed(&i->hashed);
+}
+
+static PyObject *Route_total(PyObject *object, PyObject *unused)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    const struct inbound *i = ((Route *)object)->inbound;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(o ? outbound_total(o) : i ? inbound_total(i) : 0);
+}
+
 static PyObject *Route_delivered(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
@@ -296,6 +322,7 @@ static void Route_dealloc(PyObject *object)
 }
 
 static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
+                                      {"total", Route_total, METH_NOARGS, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
                                       {"pack", Route_pack, METH_VARARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},

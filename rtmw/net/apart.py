@@ -35,18 +35,16 @@ class Apart:
     """GUID of the DDS endpoint elsewhere with which it does not; empty: with none in particular."""
 
 
-def find_apart(topics: dict[str, LocalTopic], bridge: Bridge, names: Names) -> list[Apart]:
-    """All of them. `topics`: as the bus of this host shows them."""
+def find_apart(name: str, topic: LocalTopic, bridge: Bridge, names: Names) -> list[Apart]:
+    """Of one topic, as the bus of this host shows it."""
+    if is_own(name):
+        return []
     found: list[Apart] = []
-    for name, topic in topics.items():
-        if is_own(name):
-            continue
-        if topic.publishers:
-            found += (Apart(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))
-        if topic.subscribers:
-            found += (Apart(name, "in", *why) for why in _inbound(name, topic.subscribers, bridge, names))
-        found += (Apart(name, way, "type", f"a program here uses it as {type}") for way, type in topic.strange)
-    return found
+    if topic.publishers:
+        found += (Apart(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))
+    if topic.subscribers:
+        found += (Apart(name, "in", *why) for why in _inbound(name, topic.subscribers, bridge, names))
+    return found + [Apart(name, way, "type", f"a program here uses it as {type}") for way, type in topic.strange]
 
 
 Why = tuple[str, str] | tuple[str, str, str]
@@ -61,7 +59,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
     readers = [one for one in bridge.discovery.readers.of(names.topic(name)) if not one.is_for_plain]
     if not readers:
         yield "nobody", "nobody elsewhere reads it"
-    routes = [route for (topic, *_), route in bridge.outgoing.items() if topic == name]
+    routes = bridge.outgoing.of(name)
     served = {reader.guid for route in routes for reader in route.readers}
     for reader in readers:
         if reader.guid not in served:
@@ -92,7 +90,7 @@ def _inbound(name: str, subscribers: tuple[Subscribing, ...], bridge: Bridge, na
     writers = [one for one in bridge.discovery.writers.of(names.topic(name)) if not one.is_for_plain]
     if not writers:
         yield "nobody", "nobody elsewhere publishes it"
-    routes = [route for (topic, *_), route in bridge.incoming.items() if topic == name]
+    routes = bridge.incoming.of(name)
     heard = {guid for route in routes for guid in route.heard()}
     for writer in writers:
         why = _unheard(writer, subscribers, names)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
+from rtmw.net.by_topic import ByTopic
 from rtmw.net.cyclone import DDSException, DomainParticipant
 from rtmw.net.discovery import Discovery, Endpoint
+from rtmw.net.ended import Ended
 from rtmw.net.idl_class import OCTETS_NAME
 from rtmw.net.lanes import Lane, lane_of
 from rtmw.net.library import Engine
@@ -34,6 +35,12 @@ InKey = tuple[str, int, Lane]
 """A topic, the identity of the type of its messages, and the lane."""
 
 
+NOBODY = LocalTopic((), ())
+"""A topic that no program here uses."""
+_KNOWN_MOST = 1024
+"""Lanes of closed routes of which it is known what they have brought."""
+
+
 class Bridge:
     """The routes of a node. Not for several threads."""
 
@@ -41,31 +48,72 @@ class Bridge:
         self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain, refusals: Refusals
     ) -> None:
         self._engine, self._domain, self._refusals = engine, domain, refusals
+        engine.follow(participant._ref)
         self._endpoints = Endpoints(participant)
         self._names = Names(settings.ros2)
-        self.settings = settings
+        self._settings = settings
         self.discovery = Discovery(participant, refusals)
         engine.watch(self.discovery.reader_news)
-        self.outgoing: dict[OutKey, Outgoing] = {}
-        self.incoming: dict[InKey, Incoming] = {}
+        self.outgoing, self.incoming = ByTopic[OutKey, Outgoing](), ByTopic[InKey, Incoming]()
         self._known: dict[InKey, bytes] = {}
         """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
-        self.ended: dict[str, dict[str, Counter[str]]] = {"out": {}, "in": {}}
-        """What was counted of routes that are closed, by direction and topic."""
+        self.ended = {"out": Ended(), "in": Ended()}
+        """What was counted of routes that are closed, by direction."""
         self._refused: dict[tuple[str, str], str] = {}
         """What cannot be done with a topic, by topic and what it is, and why."""
         self._tried: set[tuple[str, str]] = set()
         """In this step."""
+        self._unsettled: set[str] = set()
+        """Topics that are to be looked at by the next step, though nothing may have changed."""
+        self._sees_all = True
         self._lookup = Lookup(participant, self._names)
 
-    def step(self, topics: dict[str, LocalTopic]) -> None:
-        """Take in what has changed, and open and close routes as it asks for."""
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self._settings, self._sees_all = settings, True
+
+    def step(self, topics: dict[str, LocalTopic], changed: set[str]) -> set[str]:
+        """Take in what has changed, and open and close routes as it asks for; the topics that this may concern.
+
+        `topics`: as the bus of this host shows them. `changed`: of those, and of those that are over, since last time.
+        """
         self._tried.clear()
         heard = self._engine.heard()
-        self._send(topics, self.discovery.poll())
-        self._engine.looked(heard)
-        self._receive(topics)
-        self._refused = {of: reason for of, reason in self._refused.items() if of in self._tried}
+        news = self._news()
+        changed = changed | news | self._unsettled
+        due = self._due(topics, changed)
+        self._unsettled = set()
+        for name in due:
+            self._send(name, topics.get(name, NOBODY), name in news)
+        if not self.discovery.is_behind:
+            self._engine.looked(heard)
+        for name in due:
+            self._receive(name, topics.get(name, NOBODY))
+        if self._refused:
+            tried = self._tried
+            self._refused = {of: why for of, why in self._refused.items() if of in tried or of[0] not in due}
+            self._unsettled |= {topic for topic, _ in self._refused}
+        return changed | due
+
+    def _news(self) -> set[str]:
+        """Topics of which DDS shows something new: endpoints of others, or whom endpoints here have met."""
+        matched = self._engine.matched()
+        self._sees_all |= matched is None
+        told = (self._names.local(topic) for topic in self.discovery.poll() | (matched or set()))
+        return {topic for topic in told if topic is not None}
+
+    def _due(self, topics: dict[str, LocalTopic], changed: set[str]) -> set[str]:
+        if self._sees_all:
+            changed = changed.union(topics, self.outgoing.topics(), self.incoming.topics())
+            self._sees_all = False
+        return {topic for topic in changed if self._has_to_do_with(topic, topics)}
+
+    def _has_to_do_with(self, topic: str, topics: dict[str, LocalTopic]) -> bool:
+        return topic in topics or self.outgoing.has(topic) or self.incoming.has(topic)
 
     @property
     def refused(self) -> dict[str, str]:
@@ -74,35 +122,40 @@ class Bridge:
 
     def is_delivered(self) -> bool:
         """Has everything left that was published here?"""
-        return all(route.is_delivered() for route in self.outgoing.values())
+        return all(route.is_delivered() for route in self.outgoing)
 
-    def tell_missed(self) -> None:
-        for route in self.outgoing.values():
+    def moved(self) -> set[OutKey | InKey]:
+        """Routes of which anything was counted since it was asked last; says in the log what they have missed."""
+        out = {key: route for key, route in self.outgoing.items() if route.has_moved()}
+        for route in out.values():
             route.tell_missed()
+        return {*out, *(key for key, route in self.incoming.items() if route.has_moved())}
 
     def close(self) -> None:
         """What is published from now on is kept for the next node, for `handover` at most."""
-        for out in [*self.outgoing]:
+        for out, _ in [*self.outgoing.items()]:
             self._try(out[0], "closed", self._end_outgoing, out, int(self.settings.handover * 1e9))
-        for into in [*self.incoming]:
+        for into, _ in [*self.incoming.items()]:
             self._try(into[0], "closed", self._end_incoming, into)
         self._lookup.close()
 
     # ---- out ----
 
-    def _send(self, topics: dict[str, LocalTopic], is_news: bool) -> None:
+    def _send(self, name: str, topic: LocalTopic, is_news: bool) -> None:
         wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
-        for name, topic in topics.items():
-            for publisher in topic.publishers if self.settings.leaves(name) else ():
-                for is_plain in self._audiences(name):
-                    key = (name, publisher.kind.identity, publisher.reliability, is_plain)
-                    wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
-        for key in [*self.outgoing.keys() - wanted.keys()]:
-            self._try(key[0], "closed", self._leave_outgoing, key)
+        for publisher in topic.publishers if self.settings.leaves(name) else ():
+            for is_plain in self._audiences(name):
+                key = (name, publisher.kind.identity, publisher.reliability, is_plain)
+                wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
+        for key in self.outgoing.keys(name):
+            if key not in wanted:
+                self._try(name, "closed", self._leave_outgoing, key)
         for key, (kind, publishers) in wanted.items():
-            self._try(key[0], "sent", self._see_outgoing, key, kind, publishers)
-        for (name, *_), route in self.outgoing.items():
+            self._try(name, "sent", self._see_outgoing, key, kind, publishers)
+        for route in self.outgoing.of(name):
             self._try(name, "brought to its readers", self._refresh, name, route, is_news)
+            if not route.is_settled:
+                self._unsettled.add(name)
 
     def _audiences(self, topic: str) -> tuple[bool, ...]:
         """For whom it is written: always for nodes, by which DDS programs also see that there is such a topic; and for
@@ -111,7 +164,8 @@ class Bridge:
         return (False, True) if is_read else (False,)
 
     def _leave_outgoing(self, key: OutKey) -> None:
-        if self.outgoing[key].may_close():
+        route = self.outgoing.get(key)
+        if route is not None and route.may_close():
             self._end_outgoing(key)
 
     def _see_outgoing(self, key: OutKey, kind: MessageType, publishers: list[Publishing]) -> None:
@@ -159,34 +213,39 @@ class Bridge:
         return self.discovery.program(reader).knows_packs and not reader.min_interval_ns
 
     def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
-        self.outgoing[key] = Outgoing(
+        made = Outgoing(
             self._engine, self._endpoints, self._names, key[0], kind, key[3], offer, self.settings.lease,
             origin(self._domain),
         )  # fmt: skip
+        self.outgoing.put(key[0], key, made)
 
     def _end_outgoing(self, key: OutKey, park_ns: int = 0) -> None:
-        self._count("out", key[0], self.outgoing.pop(key).close(park_ns))
+        route = self.outgoing.pop(key)
+        if route is not None:
+            self.ended["out"].add(key[0], route.close(park_ns))
 
     # ---- in ----
 
-    def _receive(self, topics: dict[str, LocalTopic]) -> None:
+    def _receive(self, name: str, topic: LocalTopic) -> None:
         wanted: dict[InKey, tuple[MessageType, list[Subscribing], list[Endpoint]]] = {}
-        for name, topic in topics.items():
-            if topic.subscribers and self.settings.enters(name):
-                for (identity, lane), (kind, writers) in self._writers(name, topic).items():
-                    takers = [one for one in topic.subscribers if one.takes(kind)]
-                    if takers:
-                        wanted[name, identity, lane] = (kind, takers, writers)
-        for key in [*self.incoming.keys() - wanted.keys()]:
-            self._try(key[0], "closed", self._leave_incoming, key, topics.get(key[0]))
+        if topic.subscribers and self.settings.enters(name):
+            for (identity, lane), (kind, writers) in self._writers(name, topic).items():
+                takers = [one for one in topic.subscribers if one.takes(kind)]
+                if takers:
+                    wanted[name, identity, lane] = (kind, takers, writers)
+        for key in self.incoming.keys(name):
+            if key not in wanted:
+                self._try(name, "closed", self._leave_incoming, key, topic)
         for key, (kind, takers, writers) in wanted.items():
-            self._try(key[0], "received", self._see_incoming, key, kind, takers, writers)
+            self._try(name, "received", self._see_incoming, key, kind, takers, writers)
+        if not all(route.is_settled for route in self.incoming.of(name)):
+            self._unsettled.add(name)
 
-    def _leave_incoming(self, key: InKey, topic: LocalTopic | None) -> None:
+    def _leave_incoming(self, key: InKey, topic: LocalTopic) -> None:
         """The writers elsewhere may have left before there was room here for all that they sent."""
-        route = self.incoming[key]
-        is_read = topic is not None and any(one.takes(route.kind) for one in topic.subscribers)
-        if not is_read or route.may_close():
+        route = self.incoming.get(key)
+        is_read = route is not None and any(one.takes(route.kind) for one in topic.subscribers)
+        if route is None or not is_read or route.may_close():
             self._end_incoming(key)
 
     def _see_incoming(self, key: InKey, kind: MessageType, takers: list[Subscribing], writers: list[Endpoint]) -> None:
@@ -199,10 +258,11 @@ class Bridge:
             before.change(request)
 
     def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
-        self.incoming[key] = Incoming(
+        made = Incoming(
             self._engine, self._endpoints, self._names, key[0], kind, key[2], request, offered,
             self.settings.lease, self._known.get(key, b""), self._on_bus(key),
         )  # fmt: skip
+        self.incoming.put(key[0], key, made)
 
     def _on_bus(self, key: InKey) -> dict[int, int]:
         """What a node that ran before this one has brought; later, the routes themselves know it better."""
@@ -210,9 +270,14 @@ class Bridge:
 
     def _end_incoming(self, key: InKey) -> None:
         route = self.incoming.pop(key)
+        if route is None:
+            return
         if key[2].keeps:
+            self._known.pop(key, None)
             self._known[key] = route.known()
-        self._count("in", key[0], route.close())
+            if len(self._known) > _KNOWN_MOST:
+                del self._known[next(iter(self._known))]  # of a lane that comes again, the bus is asked instead
+        self.ended["in"].add(key[0], route.close())
 
     def _readers(self, topic: str, is_plain: bool) -> list[Endpoint]:
         """Who reads it, but for what nodes have for plain programs: in the default partition, or in that of nodes."""
@@ -226,7 +291,9 @@ class Bridge:
 
         def sort(writer: Endpoint) -> None:
             kind = self._kind_of(writer, topic)
-            if kind is not None:
+            if kind is None:
+                self._unsettled.add(name)
+            else:
                 found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
 
         for writer in self.discovery.writers.of(self._names.topic(name)):
@@ -248,9 +315,6 @@ class Bridge:
         return self._lookup.find(writer)
 
     # ---- both ----
-
-    def _count(self, way: str, topic: str, counters: dict[str, int]) -> None:
-        self.ended[way].setdefault(topic, Counter()).update(counters)
 
     def _try(self, topic: str, what: str, act: Callable[..., None], *arguments: Any) -> None:
         """Whatever goes wrong with one topic is said once, and costs no other; it is tried again by the next step."""

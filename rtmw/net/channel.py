@@ -1,4 +1,5 @@
-"""A topic on which nodes talk of themselves: best effort, told again once a second, and read strictly.
+"""A topic on which nodes talk of themselves: best effort, told again once a second; or reliably, when something has
+changed. It is read strictly.
 
 How versions live together: a node passes over what it does not know (members of JSON objects, values at the end of a
 row), and what it reads never changes its meaning; what has to is told on another topic.
@@ -21,13 +22,24 @@ _KEPT = 256
 class Channel:
     """Writes our own, and reads what others wrote. Not for several threads."""
 
-    def __init__(self, participant: DomainParticipant, name: str, kind: Any, longest: int, refusals: Refusals) -> None:
-        """`kind`: an IdlStruct class. `longest`: bytes of a sample that is read."""
-        quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(_KEPT), Policy.IgnoreLocal.Participant)
+    def __init__(
+        self,
+        participant: DomainParticipant,
+        name: str,
+        kind: Any,
+        longest: int,
+        refusals: Refusals,
+        keeps: int = 0,
+    ) -> None:
+        """`kind`: an IdlStruct class. `longest`: bytes of a sample that is read. `keeps`: of so many
+        writers the last sample is brought reliably, also to a reader that comes later; 0: best effort."""
+        kept = (Policy.Reliability.Reliable(0), Policy.Durability.TransientLocal)
+        common = (*(kept if keeps else (Policy.Reliability.BestEffort,)), Policy.IgnoreLocal.Participant)
         topic = Topic(participant, name, kind)
         self._name, self._kind, self._longest, self._refusals = name, resolve(kind), longest, refusals
-        self._writer: Any = DataWriter(participant, topic, qos=quality)
-        self._reader: Any = DataReader(participant, topic, qos=quality)
+        last = Policy.History.KeepLast(1 if keeps else _KEPT)
+        self._writer: Any = DataWriter(participant, topic, qos=Qos(*common, last))
+        self._reader: Any = DataReader(participant, topic, qos=Qos(*common, Policy.History.KeepLast(keeps or _KEPT)))
 
     @property
     def reader(self) -> int:

@@ -176,6 +176,18 @@ void dds_free(void *);
 
 dds_listener_t *dds_create_listener(void *argument);
 void dds_delete_listener(dds_listener_t *);
+/* dds_publication_matched_status_t and dds_subscription_matched_status_t */
+typedef struct {
+    uint32_t total_count;
+    int32_t total_count_change;
+    uint32_t current_count;
+    int32_t current_count_change;
+    dds_instance_handle_t last;
+} dds_matched_status_t;
+void dds_lset_publication_matched(dds_listener_t *, void (*)(dds_entity_t writer, dds_matched_status_t, void *));
+void dds_lset_subscription_matched(dds_listener_t *, void (*)(dds_entity_t reader, dds_matched_status_t, void *));
+dds_entity_t dds_get_topic(dds_entity_t endpoint);
+dds_return_t dds_get_name(dds_entity_t topic, char *name, size_t space); /* the length of the name */
 void dds_lset_data_available(dds_listener_t *, void (*)(dds_entity_t reader, void *argument));
 dds_return_t dds_set_listener(dds_entity_t, const dds_listener_t *);
 

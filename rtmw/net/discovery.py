@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
+from rtmw.net.by_topic import ByTopic
 from rtmw.net.cyclone import DomainParticipant, builtin
 from rtmw.net.library import shown
 from rtmw.net.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
@@ -29,6 +32,9 @@ TRAILERS = 2
 
 DATES = 1
 """The version of dates of lifetimes that this node reads (trailer.h)."""
+
+ROSTERS = 1
+"""The version of rosters that are told when something has changed (roster.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,37 +126,6 @@ def _partitions(given: tuple[bytes | None, ...] | None) -> tuple[str, ...]:
     return tuple((name or b"").decode(errors="replace") for name in given)
 
 
-class Endpoints:
-    """Writers, or readers, by topic."""
-
-    def __init__(self) -> None:
-        self._all: dict[str, Endpoint] = {}
-        self._of: dict[str, dict[str, Endpoint]] = {}
-
-    def put(self, endpoint: Endpoint) -> None:
-        """In place of what it was before."""
-        self.drop(endpoint.guid)
-        self._all[endpoint.guid] = endpoint
-        self._of.setdefault(endpoint.topic, {})[endpoint.guid] = endpoint
-
-    def drop(self, guid: str) -> None:
-        gone = self._all.pop(guid, None)
-        if gone is not None:
-            self._of[gone.topic].pop(guid)
-            if not self._of[gone.topic]:
-                del self._of[gone.topic]
-
-    def of(self, topic: str) -> list[Endpoint]:
-        """Those of a DDS topic."""
-        return [*self._of.get(topic, {}).values()]
-
-    def __iter__(self) -> Iterator[Endpoint]:
-        return iter(self._all.values())
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-
 @dataclass(frozen=True)
 class Program:
     """A DDS participant of somebody else, by what it says of itself."""
@@ -169,6 +144,8 @@ class Program:
     """A node that reads samples with a CRC (trailer.h)."""
     knows_dates: bool = False
     """A node that reads lifetimes that say when they were sent (trailer.h)."""
+    knows_rosters: bool = False
+    """A node that is told of programs when something has changed (roster.py)."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -187,6 +164,7 @@ class Program:
             node.get("packs") == PACKS,
             node.get("trailers") == TRAILERS,
             node.get("dates") == DATES,
+            node.get("rosters") == ROSTERS,
         )
 
     def __str__(self) -> str:
@@ -208,7 +186,15 @@ def _shown(text: bytes | None) -> str:
 def describe_node(host: str, pid: int, domain: int) -> bytes:
     """What a node says of itself in the user data of its participant."""
     return json.dumps(
-        {"host": host, "pid": pid, "domain": domain, "packs": PACKS, "trailers": TRAILERS, "dates": DATES}
+        {
+            "host": host,
+            "pid": pid,
+            "domain": domain,
+            "packs": PACKS,
+            "trailers": TRAILERS,
+            "dates": DATES,
+            "rosters": ROSTERS,
+        }
     ).encode()
 
 
@@ -226,8 +212,10 @@ class Discovery:
     def __init__(self, participant: DomainParticipant, refusals: Refusals) -> None:
         self._own = participant.guid.hex
         self._refusals = refusals
-        self.writers, self.readers = Endpoints(), Endpoints()
+        self.writers, self.readers = ByTopic[str, Endpoint](), ByTopic[str, Endpoint]()
+        """By their GUIDs."""
         self.participants: dict[str, Program] = {}
+        """By their GUIDs."""
         self._shown = [
             builtin.BuiltinDataReader(participant, topic)
             for topic in (
@@ -240,17 +228,25 @@ class Discovery:
         """The DDS entity that tells of readers."""
         self.changes = 0
         """Grows with whatever is new."""
+        self.is_behind = False
+        """More is new than the last `poll` took in."""
+        self._touched, self._met = set[str](), set[str]()
+        """In this `poll`: DDS topics, and participants."""
         self._shortest = (-1, 0)
         """As of how many changes, and how long."""
 
-    def poll(self) -> bool:
-        """Take in what is new. True when anything has changed."""
-        before = self.changes
+    def poll(self) -> set[str]:
+        """Take in what is new. The DDS topics of which an endpoint is new, gone or another, or of another program."""
+        self.is_behind = False
+        self._touched, self._met = set(), set()
         writers, readers, participants = (reader._ref for reader in self._shown)
-        self._take(writers, False, self.writers.drop, lambda row: self._put(self.writers, row))
-        self._take(readers, False, self.readers.drop, lambda row: self._put(self.readers, row))
+        for reader, kept in ((writers, self.writers), (readers, self.readers)):
+            self._take(reader, False, partial(self._drop, kept), partial(self._put, kept))
         self._take(participants, True, self._forget, self._meet)
-        return self.changes != before
+        if self._met:
+            both = chain(self.writers, self.readers)
+            self._touched.update(endpoint.topic for endpoint in both if endpoint.participant in self._met)
+        return self._touched
 
     def _take(
         self, reader: int, are_participants: bool, gone: Callable[[str], None], put: Callable[[Any], None]
@@ -266,19 +262,30 @@ class Discovery:
                         put(row)
             if not rows:
                 return
+        self.is_behind = True
 
-    def _put(self, kept: Endpoints, row: EndpointRow) -> None:
+    def _put(self, kept: ByTopic[str, Endpoint], row: EndpointRow) -> None:
         """What cannot be read is not kept as what it was before, either."""
-        kept.drop(row[0].hex())
+        self._drop(kept, row[0].hex())
         if row[1].hex() != self._own:
-            kept.put(endpoint_of(row))
+            endpoint = endpoint_of(row)
+            kept.put(endpoint.topic, endpoint.guid, endpoint)
+            self._touched.add(endpoint.topic)
+
+    def _drop(self, kept: ByTopic[str, Endpoint], guid: str) -> None:
+        gone = kept.pop(guid)
+        if gone is not None:
+            self._touched.add(gone.topic)
 
     def _meet(self, row: ParticipantRow) -> None:
-        if row[0].hex() != self._own:
-            self.participants[row[0].hex()] = Program.of(row)
+        guid = row[0].hex()
+        if guid != self._own:
+            self.participants[guid] = Program.of(row)
+            self._met.add(guid)
 
     def _forget(self, guid: str) -> None:
         self.participants.pop(guid, None)
+        self._met.add(guid)
 
     @property
     def shortest_ns(self) -> int:

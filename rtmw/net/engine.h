@@ -193,6 +193,14 @@ struct clock_of {
     uint64_t unsure_ns;
 };
 
+/* Endpoints of ours whose matches have changed: see matched.c. */
+struct news {
+    pthread_mutex_t lock;
+    dds_entity_t *endpoint; /* of who has taken it: to be freed */
+    uint32_t count, space;
+    bool all; /* there was no room: it may be any endpoint */
+};
+
 struct engine {
     rtmw_region *region;
     struct carried *carried; /* CARRIED of them, mapped; NULL: there are none */
@@ -223,6 +231,8 @@ struct engine {
     uint32_t pause_count;                                  /* read without the lock: 0 is usual */
     uint64_t flow_malformed, flow_unmatched, flow_crowded; /* what was not believed of pauses; under the flow lock */
     uint64_t salt;                                         /* of shares: others cannot know who shares one */
+    struct news news;
+    dds_entity_t participant;                              /* that tells of matches; 0: none */
     struct share shares[SHARES], all;                      /* of the backlogs: each remote participant's; atomically */
 };
 
@@ -231,6 +241,7 @@ int engine_start(struct engine *);
 void engine_stop(struct engine *); /* no thread of its own from here on; routes that are open carry nothing out */
 /* Of an engine that was stopped and has no routes. false: DDS holds messages yet, and the engine must not be freed. */
 bool engine_end(struct engine *);
+void sender_wake(struct engine *); /* it looks at all routes again. The lock is held */
 void sender_forget(
     struct engine *); /* routes that close are no longer the sender's. Where it runs, it does so itself */
 
@@ -379,6 +390,11 @@ struct known_to_all {
 };
 struct known_to_all packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
 void packing_end(struct outbound *);
+
+/* matched.c */
+int matched_open(struct engine *, dds_entity_t participant); /* before it has endpoints */
+void matched_close(struct engine *);
+struct news matched_take(struct engine *); /* its lock is not to be used */
 
 /* bell.c */
 enum { BELL_KEEPS = 256 };

@@ -26,6 +26,8 @@ class Janitor:
         self._region = domain.region
         self._watched: dict[int, tuple[int, str]] = {}
         """Process id and name, by a descriptor that becomes readable when the process ends."""
+        self._seen: int | None = None
+        """The fingerprint of the participants of which all are watched."""
         self.swept = 0
         self._events, self._end = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._events.register(self._end, select.EPOLLIN)
@@ -42,12 +44,17 @@ class Janitor:
 
     def _look(self) -> None:
         """Watch who has come since."""
+        now = self._region.participants_fingerprint()
+        if now == self._seen:
+            return
+        self._seen = now
         names, known = self._region.names(), {pid for pid, _ in self._watched.values()}
         for pid in names.keys() - known - {os.getpid()}:
             try:
                 descriptor = os.pidfd_open(pid)
             except OSError:  # gone before it was seen, or of another pid namespace: the sweep can tell
                 self._sweep(pid, names[pid])
+                self._seen = None
                 continue
             self._watched[descriptor] = (pid, names[pid])
             self._events.register(descriptor, select.EPOLLIN)

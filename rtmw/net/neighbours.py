@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
+from rtmw.observe.views import by_topic
 from rtmw.qos import Reliability
 from rtmw.types import ANY, AnyType, MessageType, from_description, resolve
 
@@ -80,12 +81,31 @@ class _Kinds:
             return None
 
 
+class Neighbours:
+    """The topics of a domain, kept as they change. Not for several threads."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._seen: int | None = None
+        self.topics: dict[str, LocalTopic] = {}
+        """Those that programs other than this one use, by name."""
+
+    def look(self) -> set[str]:
+        """Take in what has changed: the topics that others use in another way than when it was looked last."""
+        now = self._domain.region.endpoints_fingerprint()
+        if now == self._seen:
+            return set()
+        before, self.topics = self.topics, look(self._domain)
+        self._seen = now  # from before the look, so what changes during it is seen by the next one
+        return {name for name in before.keys() | self.topics.keys() if before.get(name) != self.topics.get(name)}
+
+
 def look(domain: Domain) -> dict[str, LocalTopic]:
     """The topics of a domain that programs other than this one use, by name."""
     region, own = domain.region, os.getpid()
-    publishers = _by_topic(row for row in region.publishers() if row[1] >> 32 != own)
+    publishers = by_topic(row for row in region.publishers() if row[1] >> 32 != own)
     rows = region.subscribers()
-    subscribers = _by_topic(row for row in rows if row[1] >> 32 != own and not row[8][5])
+    subscribers = by_topic(row for row in rows if row[1] >> 32 != own and not row[8][5])
     for row in [_as_publisher(row) for row in rows if row[8][5]]:
         there = publishers.setdefault(row[0], [])
         if not any(other[2:4] == row[2:4] for other in there):
@@ -123,13 +143,6 @@ def _as_publisher(row: Row) -> Row:
     there any more who publishes."""
     _, identity, type, reliability, depth, *_ = row
     return (row[0], identity, type, reliability, 0, depth, 0, 0)
-
-
-def _by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row[0], []).append(row)
-    return found
 
 
 def _topic(types: Types, publishers: Sequence[Row], subscribers: Sequence[Row]) -> LocalTopic:

@@ -21,7 +21,7 @@ from typing import Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net import clocks, interfaces, neighbours, wire
+from rtmw.net import clocks, interfaces, wire
 from rtmw.net.beacon import Beacons
 from rtmw.net.bridge import Bridge
 from rtmw.net.cyclone import DDSException
@@ -31,13 +31,15 @@ from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
 from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
+from rtmw.net.neighbours import LocalTopic, Neighbours
 from rtmw.net.network import Line, Network, NetworkChanged, choose, lead, why_none
 from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.predecessor import Farewells, dead_predecessors
 from rtmw.net.refusals import Refusals
 from rtmw.net.roster import Rosters
+from rtmw.net.rows import document, plain
 from rtmw.net.settings import STATUS_TOPIC, Settings
-from rtmw.net.status import make_status, make_waiting, members
+from rtmw.net.status import Status, make_waiting
 from rtmw.net.supervisor import notify
 from rtmw.net.urls import metrics_url
 from rtmw.publisher import Publisher
@@ -188,6 +190,7 @@ class Node:
         self._flow = FlowControl(self._engine, participant)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
         self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain, self._refusals)
+        self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces)
         self._janitor = Janitor(domain)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
@@ -292,30 +295,38 @@ class Node:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
         told, is_ready = 0.0, False  # ready: it has said how it is, by which the next node knows it again
+        bus, self._is_news = Neighbours(domain), True
         while not self._stopping.is_set():
             self._see_settings()
             self._see_network(network)
-            topics, barrier = neighbours.look(domain), self._refusals.barrier
+            changed, barrier = bus.look(), self._refusals.barrier
+            self._is_news |= bool(changed)
+            self._status.see(changed)
             with barrier("step"):
-                self._bridge.step(topics)
+                self._status.see(self._bridge.step(bus.topics, changed))
                 self._farewells.tell(self._bridge.discovery.participants, again=False)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
                 self._see_region(domain.id)
                 with barrier("step"):
-                    self._bridge.tell_missed()
                     self._beacons.send()
                     self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
-                    self._rosters.tell(domain, self.settings)
+                    self._tell_roster(domain)
                     self._farewells.tell(self._bridge.discovery.participants, again=True)
                 with barrier("status"):
-                    status.publish(json.dumps(self._tell(topics)).encode())
+                    status.publish(document(self._tell(bus.topics)))
                 notify("WATCHDOG=1" if is_ready else "READY=1")
                 is_ready = True
             try:
                 await asyncio.wait_for(self._stopping.wait(), _STEP_S)
             except TimeoutError:
                 continue
+
+    def _tell_roster(self, domain: Domain) -> None:
+        programs = self._bridge.discovery.participants.values()
+        are_old = any(program.domain is not None and not program.knows_rosters for program in programs)
+        self._rosters.tell(domain, self.settings, self._is_news, are_old)
+        self._is_news = False
 
     def _see_region(self, domain: int) -> None:
         """Who comes after the domain was removed meets in another one, which is to be carried instead."""
@@ -342,7 +353,7 @@ class Node:
         taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE and name != "peers"}
         self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
-            self._bridge.settings = self.settings
+            self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changed else [])]
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
@@ -357,19 +368,18 @@ class Node:
         else:
             self._anew = f"peers are now {', '.join(new.peers) or 'found by multicast'}"
 
-    def _tell(self, topics: dict[str, neighbours.LocalTopic]) -> dict[str, Any]:
-        """How the node is, for everybody who asks."""
-        told = make_status(self._bridge, self._beacons, topics, self._interfaces)
+    def _tell(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
+        """How the node is, for everybody who asks; long lists are Rows."""
+        told = self._status.make(topics)
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"] = self._cut_off
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)
-        told["elsewhere"], told["elsewhere_untold"] = members(self._rosters, self._bridge, told["apart"])
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])
         if self._metrics:
-            self._metrics.tell(told)
+            self._metrics.tell(plain(told))
         return told
 
     def _warn(self, peers: list[dict[str, Any]]) -> None:

@@ -83,6 +83,7 @@ void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_n
     store_relaxed(&o->depth, depth);
     store_relaxed(&o->min_interval_ns, min_interval_ns);
     store_release(&o->adjusted, 1u);
+    rtmw_subscriber_wake(o->subscriber);
 }
 
 static bool leaves_all(const struct outbound *o) { return o->reliable && load_relaxed(&o->engine->leaves_all); }
@@ -349,6 +350,7 @@ int outbound_open(struct outbound *o)
     if (code != DDS_OK) return code;
     carried_begin(o);
     pthread_mutex_lock(&o->engine->lock);
+    sender_wake(o->engine); /* by another route, for it does not sleep on this one yet */
     o->next = o->engine->outbounds;
     o->engine->outbounds = o;
     pthread_mutex_unlock(&o->engine->lock);
@@ -370,6 +372,7 @@ void outbound_stop(struct outbound *o)
     struct timespec pause = {.tv_nsec = 1000000};
     if (load_acquire(&o->closing) == 2) return;
     store_release(&o->closing, 1u);
+    rtmw_subscriber_wake(o->subscriber);
     while (load_acquire(&o->closing) != 2) {
         if (load_acquire(&o->engine->has_ended)) sender_forget(o->engine); /* nobody else does it any more */
         nanosleep(&pause, NULL);

@@ -1,11 +1,12 @@
 """Nodes tell each other who publishes and subscribes on their hosts, so that `rtmw graph` shows all of them.
 
-Told once a second, as beacons are: who is silent for some seconds is gone.
+Told reliably, when it has changed: to a node that comes later, too. So what nobody changes costs nothing.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,12 @@ from rtmw.observe import Edge, graph, topics
 from rtmw.patterns import is_own
 from rtmw.qos import Reliability
 
-_TOPIC = "rtmw/roster"
+_TOPIC = "rtmw/members"
+_OLD_TOPIC = "rtmw/roster"
+"""On which nodes of older versions tell it once a second, and read it; it is told there while there are such."""
+_AGAIN_S, _AGAIN_RATE = 10.0, 100.0
+"""What has not changed is told again after so many seconds, and at no more than so many bytes a second: a node that had
+no room for it may have room now."""
 _LONGEST = 1 << 20
 """Bytes of what a node tells."""
 _MEMBERS_MOST = 5000
@@ -63,37 +69,65 @@ class Member:
 
 
 class Rosters:
-    """Tells ours, and keeps what others tell."""
+    """Tells ours, and keeps what others tell. Not for several threads."""
 
     def __init__(self, participant: DomainParticipant, host: str, domain: int, refusals: Refusals) -> None:
         self._own = (host, domain)
-        self._channel = Channel(participant, _TOPIC, Roster, _LONGEST, refusals)
+        self._channel = Channel(participant, _TOPIC, Roster, _LONGEST, refusals, keeps=PEERS_MOST)
+        self._old = Channel(participant, _OLD_TOPIC, Roster, _LONGEST, refusals)
         self._heard: dict[int, tuple[float, tuple[Member, ...]]] = {}
-        """By the handle of its writer: when, and who."""
+        """By the handle of its writer: until when it counts, and who."""
+        self._roster = Roster(*self._own, "[]")
+        self._told, self._again_at = "", 0.0
+        self._changes = 0
 
-    def tell(self, domain: Domain, settings: Settings) -> None:
-        """Of the programs here, but for this one, those whose topics may cross."""
-        edges = graph(topics(domain)).edges
-        members = [_row(edge) for edge in edges if _may_cross(edge, settings)]
-        self._channel.write(Roster(*self._own, json.dumps(members[:_MEMBERS_MOST])))
+    def tell(self, domain: Domain, settings: Settings, is_news: bool, are_old: bool) -> None:
+        """Of the programs here, but for this one, those whose topics may cross: when that has changed, else seldom.
+
+        `is_news`: programs or settings may have changed. `are_old`: there are nodes that read the old topic.
+        """
+        if is_news:
+            edges = graph(topics(domain)).edges
+            members = [_row(edge) for edge in edges if _may_cross(edge, settings)]
+            self._roster = Roster(*self._own, json.dumps(members[:_MEMBERS_MOST]))
+        if are_old:
+            self._old.write(self._roster)
+        text, now = self._roster.members, time.monotonic()
+        if text != self._told or now >= self._again_at:
+            self._told, self._again_at = text, now + max(_AGAIN_S, len(text) / _AGAIN_RATE)
+            self._channel.write(self._roster)
+
+    def look(self) -> int:
+        """Take in what others have told; a number that grows with each change of `members`."""
+        now = time.monotonic()
+        self._old.read(lambda writer, roster, _: self._on_roster(writer, roster, now + SILENT_S))
+        self._channel.read(lambda writer, roster, _: self._on_roster(writer, roster, math.inf))
+        writers = self._old.writers() | self._channel.writers()
+        gone = [key for key, (until, _) in self._heard.items() if now >= until or key not in writers]
+        for key in gone:
+            del self._heard[key]
+        self._changes += bool(gone)
+        return self._changes
 
     def members(self) -> list[Member]:
-        """Of all nodes that are heard."""
-        self._channel.read(self._on_roster)
-        now, writers = time.monotonic(), self._channel.writers()
-        self._heard = {
-            key: (at, told) for key, (at, told) in self._heard.items() if now - at < SILENT_S and key in writers
-        }
-        return [member for _, told in self._heard.values() for member in told]
+        """Of all nodes that are heard, as of the last look. One that is told on both topics is told once."""
+        new = {(one.host, one.domain) for until, told in self._heard.values() if until == math.inf for one in told}
+        return [
+            member
+            for until, told in self._heard.values()
+            for member in told
+            if until == math.inf or (member.host, member.domain) not in new
+        ]
 
-    def _on_roster(self, writer: int, roster: Any, _after: int) -> None:
+    def _on_roster(self, writer: int, roster: Any, until: float) -> None:
         told = read_roster(roster)
         others = sum(len(members) for key, (_, members) in self._heard.items() if key != writer)
         if others + len(told) > 2 * _MEMBERS_MOST or (writer not in self._heard and len(self._heard) >= PEERS_MOST):
             raise Refused(
                 f"other nodes have told of {others} endpoints already; the {len(told)} on {roster.host} are left out"
             )
-        self._heard[writer] = (time.monotonic(), told)
+        self._changes += self._heard.get(writer, (0.0, None))[1] != told
+        self._heard[writer] = (until, told)
 
 
 def read_roster(roster: Any) -> tuple[Member, ...]:

@@ -81,6 +81,7 @@ class Outgoing(_Ending):
         self._before: Counter[str] = Counter()
         """What routes counted that have been closed since."""
         self._told_missed = 0
+        self._total = -1
 
     def _make_writer(self, offer: Offer) -> Any:
         says = user_data(self._lane(offer), self.kind)
@@ -200,6 +201,17 @@ class Outgoing(_Ending):
         now = self._route.counters() if self._route is not None else {}
         return {name: self._before[name] + now.get(name, 0) for name in {**now, **self._before}}
 
+    def has_moved(self) -> bool:
+        """Was anything counted since it was asked last?"""
+        before, now = self._total, sum(self._before.values()) + (self._route.total() if self._route is not None else 0)
+        self._total = now
+        return now != before
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is left to be done for it until something changes."""
+        return self._heir is None and not self._keeping and not self._close_by
+
     def is_delivered(self) -> bool:
         """All that was published here has left, and what is RELIABLE has been acknowledged."""
         return self._route is None or self._route.delivered()
@@ -255,6 +267,7 @@ class Incoming(_Ending):
         """The reader that is to take over, and what it asks for."""
         self._guids: dict[int, str] = {}
         """Of the writers that it hears, by their handles; empty: of one that repeats for plain programs."""
+        self._total = -1
         self._route = engine.inbound(
             topic=topic,
             type=wire_type(kind),
@@ -317,6 +330,16 @@ class Incoming(_Ending):
 
     def counters(self) -> dict[str, int]:
         return self._route.counters()
+
+    def has_moved(self) -> bool:
+        """Was anything counted since it was asked last?"""
+        before, self._total = self._total, self._route.total()
+        return self._total != before
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is left to be done for it until something changes."""
+        return self._heir is None and not self._close_by
 
     def close(self) -> dict[str, int]:
         """What was counted in all."""

@@ -13,7 +13,8 @@
 
 #include "engine.h"
 
-enum { WAIT_NS = 20000000, END_NS = 1000000000, WAITED_MOST = 4096 };
+/* CROWD: routes of which the sender is told of each change that it is to see (sender_wake), and sleeps longer. */
+enum { WAIT_NS = 20000000, WAIT_CROWD_NS = 500000000, CROWD = 128, END_NS = 1000000000, WAITED_MOST = 4096 };
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -134,13 +135,28 @@ static uint64_t next_try(const struct engine *e, uint64_t now)
     return at;
 }
 
+/* It sees what has changed of the routes: one has come or is to go, or has other limits. Any thread; the lock is held. Who
+ * waits for few routes looks every WAIT_NS in any case. */
+void sender_wake(struct engine *e)
+{
+    if (e->outbounds) rtmw_subscriber_wake(e->outbounds->subscriber);
+}
+
+/* Some routes have messages that wait for others: their publishers are to be told that this program lives. */
+static bool is_holding(const struct engine *e)
+{
+    for (const struct outbound *o = e->outbounds; o; o = o->next)
+        if (o->taken || o->held) return true;
+    return false;
+}
+
 /* Sleep until a topic has something, or it is time to try again. The lock is not held: routes may come meanwhile, but
  * none goes without this thread. */
-static void wait_for_work(rtmw_subscriber **subscribers, size_t count, uint64_t until)
+static void wait_for_work(rtmw_subscriber **subscribers, size_t count, uint64_t until, uint64_t most)
 {
     static bool ready[WAITED_MOST];
     uint64_t now = now_monotonic_ns(), ns = until > now ? until - now : 0;
-    if (ns > WAIT_NS) ns = WAIT_NS;
+    if (ns > most) ns = most;
     if (count)
         rtmw_wait_any(subscribers, ready, count, ns);
     else
@@ -168,9 +184,9 @@ static void *run(void *argument)
         bool sent = send_burst(e, now);
         if (!sent) flush(e);
         size_t count = sent ? 0 : list_waiting(e, subscribers);
-        uint64_t at = next_try(e, now);
+        uint64_t at = next_try(e, now), most = count > CROWD && !is_holding(e) ? WAIT_CROWD_NS : WAIT_NS;
         pthread_mutex_unlock(&e->lock);
-        if (!sent) wait_for_work(subscribers, count, at);
+        if (!sent) wait_for_work(subscribers, count, at, most);
     }
     free(subscribers);
     store_release(&e->has_ended, 1u);
@@ -191,13 +207,17 @@ int engine_start(struct engine *e)
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->flow_lock, NULL);
     pthread_mutex_init(&e->clocks_lock, NULL);
+    pthread_mutex_init(&e->news.lock, NULL);
     if (getrandom(&e->salt, sizeof e->salt, GRND_NONBLOCK) < 0) e->salt = now_realtime_ns();
     return pthread_create(&e->sender, NULL, run, e);
 }
 
 void engine_stop(struct engine *e)
 {
+    pthread_mutex_lock(&e->lock);
     store_release(&e->stop, 1u);
+    sender_wake(e);
+    pthread_mutex_unlock(&e->lock);
     pthread_join(e->sender, NULL);
 }
 
@@ -209,5 +229,7 @@ bool engine_end(struct engine *e)
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->flow_lock);
     pthread_mutex_destroy(&e->clocks_lock);
+    pthread_mutex_destroy(&e->news.lock);
+    free(e->news.endpoint);
     return true;
 }

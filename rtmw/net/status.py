@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import asdict
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 from rtmw.net.apart import find_apart
@@ -18,11 +19,10 @@ from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.roster import Member, Rosters, plain_members
 from rtmw.net.routes import Incoming, Outgoing
+from rtmw.net.rows import Rows
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
 
-_TOLD_MOST: Final = 1000
-"""Endpoints elsewhere that the document names."""
 CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
@@ -40,36 +40,102 @@ def drops(row: dict[str, Any]) -> dict[str, int]:
     return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
 
 
-def make_status(bridge: Bridge, beacons: Beacons, topics: dict[str, LocalTopic], interfaces: Used) -> dict[str, Any]:
-    """The document, but for what only the node knows. `topics`: as the bus of this host shows them."""
-    settings, shortest = bridge.settings, shortest_lifetime_ns(topics, bridge)
-    programs = [*bridge.discovery.participants.values()]
-    return {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "domain": settings.domain,
-        "dds_domain": settings.wire_domain,
-        "interface": interfaces.names or None,
-        "interface_why": interfaces.why,
-        "multicast": not settings.peers,
-        "peers": [_peer(peer, programs, shortest) for peer in beacons.peers.values()],
-        "participants": len(programs),
-        "shortest_lifetime_ns": shortest,
-        "out": [
-            {**_names(topic, route, reliability, is_plain), "readers": len(route.readers), **route.counters()}
-            for (topic, _, reliability, is_plain), route in bridge.outgoing.items()
-        ],
-        "in": [
-            {**_names(topic, route, lane.reliability, lane.is_plain), "writers": len(route.heard()), **route.counters()}
-            for (topic, _, lane), route in bridge.incoming.items()
-        ],
-        "ended": {
-            way: [{"topic": topic, **counters} for topic, counters in ended.items()]
-            for way, ended in bridge.ended.items()
-        },
-        "refused": bridge.refused,
-        "apart": [asdict(one) for one in find_apart(topics, bridge, Names(settings.ros2))],
-    }
+class Status:
+    """The document, but for what only the node knows. What has not changed is not made again.
+
+    Not for several threads.
+    """
+
+    def __init__(self, bridge: Bridge, beacons: Beacons, rosters: Rosters, interfaces: Used) -> None:
+        self._bridge, self._beacons, self._rosters, self._interfaces = bridge, beacons, rosters, interfaces
+        self._names = Names(bridge.settings.ros2)
+        self._changed: set[str] = set()
+        self._rows: dict[str, Rows[Any]] = {"out": Rows(), "in": Rows()}
+        self._apart: dict[str, list[dict[str, Any]]] = {}
+        self._told_apart, self._elsewhere = Rows[int](), Rows[int]()
+        self._untold = {"apart_untold": 0, "elsewhere_untold": 0}
+        self._ended: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+        self._shortest: int | None = None
+        self._seen = (-1, -1, -1)
+        """Changes of DDS, of rosters and of topics that do not cross, as of when `elsewhere` was made."""
+        self._apart_changes = 0
+
+    def see(self, changed: set[str]) -> None:
+        """Topics of which something may have changed."""
+        self._changed |= changed
+
+    def make(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
+        """`topics`: as the bus of this host shows them. Lists that are long are Rows."""
+        bridge, settings = self._bridge, self._bridge.settings
+        is_news = bool(self._changed) or self._seen[0] != bridge.discovery.changes
+        if is_news:
+            self._shortest = shortest_lifetime_ns(topics, bridge)
+        self._see_routes()
+        self._see_apart(topics)
+        self._see_elsewhere()
+        self._changed = set()
+        programs = bridge.discovery.participants
+        return {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "domain": settings.domain,
+            "dds_domain": settings.wire_domain,
+            "interface": self._interfaces.names or None,
+            "interface_why": self._interfaces.why,
+            "multicast": not settings.peers,
+            "peers": _peers(self._beacons.peers.values(), programs.values(), self._shortest),
+            "participants": len(programs),
+            "shortest_lifetime_ns": self._shortest,
+            **self._rows,
+            "ended": {way: self._ended_of(way) for way in ("out", "in")},
+            "refused": bridge.refused,
+            "apart": self._told_apart,
+            "elsewhere": self._elsewhere,
+            **self._untold,
+        }
+
+    def _see_routes(self) -> None:
+        moved, out, into = self._bridge.moved(), self._rows["out"], self._rows["in"]
+        out.keep(self._bridge.outgoing.has_key)
+        into.keep(self._bridge.incoming.has_key)
+        for key, sending in self._bridge.outgoing.items():
+            if key in moved or key[0] in self._changed or key not in out:
+                names = _names(key[0], sending, key[2], key[3])
+                out.put(key, {**names, "readers": len(sending.readers), **sending.counters()})
+        for lane, taking in self._bridge.incoming.items():
+            if lane in moved or lane[0] in self._changed or lane not in into:
+                names = _names(lane[0], taking, lane[2].reliability, lane[2].is_plain)
+                into.put(lane, {**names, "writers": len(taking.heard()), **taking.counters()})
+
+    def _see_apart(self, topics: dict[str, LocalTopic]) -> None:
+        before = {name: self._apart.get(name, []) for name in self._changed}
+        for name in self._changed:
+            self._apart.pop(name, None)
+            found = find_apart(name, topics[name], self._bridge, self._names) if name in topics else []
+            if found:
+                self._apart[name] = [asdict(one) for one in found]
+        if any(self._apart.get(name, []) != was for name, was in before.items()):
+            self._apart_changes += 1
+            self._untold["apart_untold"] = self._told_apart.fill(chain.from_iterable(self._apart.values()))
+
+    def _see_elsewhere(self) -> None:
+        """Who publishes and subscribes elsewhere, of topics that may cross here."""
+        changes = self._rosters.look()
+        seen = (self._bridge.discovery.changes, changes, self._apart_changes)
+        if seen == self._seen:
+            return
+        self._seen, settings = seen, self._bridge.settings
+        every = chain.from_iterable(self._apart.values())
+        reasons = {one["endpoint"]: one["reason"] for one in every if one["cause"] in ("type", "qos")}
+        found = chain(self._rosters.members(), plain_members(self._bridge, self._names, reasons))
+        concerned = (asdict(member) for member in found if _concerns(member, settings))
+        self._untold["elsewhere_untold"] = self._elsewhere.fill(concerned)
+
+    def _ended_of(self, way: str) -> list[dict[str, Any]]:
+        ended = self._bridge.ended[way]
+        if self._ended.get(way, (-1, []))[0] != ended.changes:
+            self._ended[way] = (ended.changes, ended.rows())
+        return self._ended[way][1]
 
 
 def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
@@ -85,7 +151,7 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
         "cut_off": why,
         "multicast": not settings.peers,
         **{key: [] for key in ("peers", "out", "in", "apart", "elsewhere")},
-        **dict.fromkeys(("participants", "swept", "elsewhere_untold"), 0),
+        **dict.fromkeys(("participants", "swept", "apart_untold", "elsewhere_untold"), 0),
         **{key: {} for key in ("refused", "refusals")},
         **dict.fromkeys(("shortest_lifetime_ns", "metrics_port"), None),
         "ended": {"out": [], "in": []},
@@ -99,29 +165,22 @@ def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_
     return {"topic": topic, "type": route.kind.name, "reliability": reliability.name, "with": audience}
 
 
-def members(rosters: Rosters, bridge: Bridge, apart: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Who publishes and subscribes elsewhere, of topics that may cross here; and how many more there are. `apart`: of
-    the document."""
-    reasons = {one["endpoint"]: one["reason"] for one in apart if one["cause"] in ("type", "qos")}
-    found = chain(rosters.members(), plain_members(bridge, Names(bridge.settings.ros2), reasons))
-    concerned = (member for member in found if _concerns(member, bridge.settings))
-    told = [asdict(member) for member in islice(concerned, _TOLD_MOST)]
-    return told, sum(1 for _ in concerned)
-
-
 def _concerns(member: Member, settings: Settings) -> bool:
     return settings.enters(member.topic) if member.publishes else settings.leaves(member.topic)
 
 
-def _peer(peer: Peer, programs: list[Program], shortest_ns: int | None) -> dict[str, Any]:
-    mine = (program for program in programs if (program.pid, program.domain) == (peer.pid, peer.domain))
-    return {
-        "node": peer.node,
-        "host": peer.host,
-        "pid": peer.pid,
-        "domain": peer.domain,
-        "address": next((program.address for program in mine), ""),
-        "offset_ns": peer.offset_ns,
-        "round_trip_ns": peer.round_trip_ns,
-        "warning": disagreement(peer, shortest_ns),
-    }
+def _peers(peers: Iterable[Peer], programs: Iterable[Program], shortest_ns: int | None) -> list[dict[str, Any]]:
+    addresses = {(program.pid, program.domain): program.address for program in programs if program.domain is not None}
+    return [
+        {
+            "node": peer.node,
+            "host": peer.host,
+            "pid": peer.pid,
+            "domain": peer.domain,
+            "address": addresses.get((peer.pid, peer.domain), ""),
+            "offset_ns": peer.offset_ns,
+            "round_trip_ns": peer.round_trip_ns,
+            "warning": disagreement(peer, shortest_ns),
+        }
+        for peer in peers
+    ]

@@ -60,23 +60,25 @@ class Graph:
 
 def graph(topics: Sequence[TopicView], elsewhere: Sequence[Edge] = ()) -> Graph:
     """The graph of these topics, and of endpoints on other hosts."""
-    known = {topic.name for topic in topics}
-    added = dict.fromkeys(edge.topic for edge in elsewhere if edge.topic not in known)
-    every = [*topics, *(_far_topic(name, elsewhere) for name in added)]
-    edges = dict.fromkeys(edge for topic in every for edge in _edges(topic, elsewhere))
+    known, far = {topic.name for topic in topics}, dict[str, list[Edge]]()
+    for edge in elsewhere:
+        far.setdefault(edge.topic, []).append(edge)
+    added = [name for name in far if name not in known]
+    every = [*topics, *(_far_topic(name, far[name]) for name in added)]
+    edges = dict.fromkeys(edge for topic in every for edge in _edges(topic, far.get(topic.name, ())))
     return Graph(tuple(sorted(every, key=lambda topic: topic.name)) if added else tuple(topics), tuple(edges))
 
 
 def _far_topic(name: str, elsewhere: Sequence[Edge]) -> TopicView:
-    """A topic that nobody uses here."""
-    types = {edge.type_name for edge in elsewhere if edge.topic == name} - {"*"}
+    """A topic that nobody uses here. `elsewhere`: of this topic, here and below."""
+    types = {edge.type_name for edge in elsewhere} - {"*"}
     return TopicView(name, tuple(sorted(types)), 0, 0, (), (), ())
 
 
 def _edges(topic: TopicView, elsewhere: Sequence[Edge]) -> list[Edge]:
     here = [_edge(topic.name, view, True) for view in topic.publishers]
     here += [_edge(topic.name, view, False) for view in topic.subscribers if view.pid]  # else parked
-    edges = [*dict.fromkeys([*here, *(edge for edge in elsewhere if edge.topic == topic.name)])]
+    edges = [*dict.fromkeys([*here, *elsewhere])]
     sending, taking = ([edge for edge in edges if edge.publishes is side] for side in (True, False))
     return [
         *(replace(one, matched=not taking or any(matches(one, other) for other in taking)) for one in sending),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from rtmw.domain import Domain
 from rtmw.latency import Latency
@@ -120,6 +121,8 @@ _SubscriberRow = tuple[
     tuple[int, int, int, int, int, bool],
 ]
 _Types = dict[int, tuple[str, bytes]]
+Row = TypeVar("Row", bound=tuple[Any, ...])
+"""Of an endpoint; it begins with the life of its topic."""
 
 
 def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
@@ -162,14 +165,23 @@ def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
     return [(type_name_of(types, type), types[type][1] if type in types else None) for type in sorted(used)]
 
 
+def by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    """Rows of endpoints, as a region tells them, by the life of their topic."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return found
+
+
 def topics(domain: Domain) -> list[TopicView]:
     """All topics of a domain, by name."""
     region = domain.region
     contents, types, names = region.contents(), region.types(), region.names()
-    publishers, subscribers, views = region.publishers(), region.subscribers(), list[TopicView]()
+    publishers, subscribers = by_topic(region.publishers()), by_topic(region.subscribers())
+    views: list[TopicView] = []
     for life, name, retired_bytes, bands in region.topics():
-        senders = tuple(_publisher_view(row, names, types) for row in publishers if row[0] == life)
-        takers = tuple(_subscriber_view(row, names, types) for row in subscribers if row[0] == life)
+        senders = tuple(_publisher_view(row, names, types) for row in publishers.get(life, ()))
+        takers = tuple(_subscriber_view(row, names, types) for row in subscribers.get(life, ()))
         _, pool_bytes, indices = contents.get(life, (0, 0, ()))
         queued = {type_name_of(types, index) for index in indices}
         used = queued | {view.type_name for view in senders} | {view.type_name for view in takers} - {"*"}

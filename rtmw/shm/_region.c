@@ -180,6 +180,8 @@ static PyMethodDef Region_methods[] = {
     {"participants", Region_participants, METH_NOARGS, NULL},
     {"names", Region_names, METH_NOARGS, NULL},
     {"types", Region_types, METH_NOARGS, NULL},
+    {"endpoints_fingerprint", Region_endpoints_fingerprint, METH_NOARGS, NULL},
+    {"participants_fingerprint", Region_participants_fingerprint, METH_NOARGS, NULL},
     {"queue", Region_queue, METH_O, NULL},
     {"lock_memory", Region_lock_memory, METH_NOARGS, NULL},
     {"trace", Region_trace, METH_VARARGS, NULL},

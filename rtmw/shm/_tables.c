@@ -1,6 +1,7 @@
 /* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. */
 #include "_core.h"
 #include "contents.h"
+#include "fingerprint.h"
 #include "histogram.h"
 #include "topics.h"
 #include "unread.h"
@@ -237,4 +238,16 @@ PyObject *Region_types(PyObject *self, PyObject *unused)
             put_new(types, PyLong_FromUnsignedLong(i), Py_BuildValue("Ny#", name, t->description, (Py_ssize_t)bytes));
     }
     return finished(types, failed);
+}
+
+PyObject *Region_endpoints_fingerprint(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(endpoints_fingerprint(region_of(self)));
+}
+
+PyObject *Region_participants_fingerprint(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(participants_fingerprint(region_of(self)));
 }

@@ -43,7 +43,7 @@
 #include <stdint.h>
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 7u
+#define RTMW_LAYOUT_VERSION 8u
 
 enum {
     LINE = 64,

@@ -6,6 +6,7 @@ network is what happens to cables: a port of the bridge goes down, or a host thr
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -122,6 +123,12 @@ class Network:
 
     def unmute(self, host: int, to: int) -> None:
         run_ip("-n", self._name(str(host)), "route", "del", "blackhole", f"{self.address(to)}/32")
+
+    def sent(self, host: int, interface: str = INTERFACE) -> int:
+        """Bytes that a host has sent through an interface, of whatever protocol."""
+        command = ("ip", "-n", self._name(str(host)), "-s", "-j", "link", "show", "dev", interface)
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        return int(json.loads(told)[0]["stats64"]["tx"]["bytes"])
 
     def narrow(self, host: int, bits_per_second: int) -> None:
         """What a host sends leaves no faster than this; more waits on the host itself."""

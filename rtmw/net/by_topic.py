@@ -1,0 +1,67 @@
+"""A table whose entries are of a topic each: found by their key, and all of one topic without a look at the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class ByTopic(Generic[Key, Value]):
+    """Keys are unique over all topics. Iterates over the values."""
+
+    def __init__(self) -> None:
+        self._topic: dict[Key, str] = {}
+        self._of: dict[str, dict[Key, Value]] = {}
+
+    def put(self, topic: str, key: Key, value: Value) -> None:
+        """In place of what had the key before, of whatever topic."""
+        self.pop(key)
+        self._topic[key] = topic
+        self._of.setdefault(topic, {})[key] = value
+
+    def pop(self, key: Key) -> Value | None:
+        """What had the key; None: nothing had it."""
+        topic = self._topic.pop(key, None)
+        if topic is None:
+            return None
+        value = self._of[topic].pop(key)
+        if not self._of[topic]:
+            del self._of[topic]
+        return value
+
+    def get(self, key: Key) -> Value | None:
+        topic = self._topic.get(key)
+        return None if topic is None else self._of[topic][key]
+
+    def has_key(self, key: Key) -> bool:
+        return key in self._topic
+
+    def keys(self, topic: str) -> list[Key]:
+        """Of a topic."""
+        return [*self._of.get(topic, ())]
+
+    def of(self, topic: str) -> list[Value]:
+        """The values of a topic."""
+        return [*self._of.get(topic, {}).values()]
+
+    def has(self, topic: str) -> bool:
+        """Is there anything of a topic?"""
+        return topic in self._of
+
+    def topics(self) -> list[str]:
+        """Those of which there is something."""
+        return [*self._of]
+
+    def items(self) -> Iterator[tuple[Key, Value]]:
+        for entries in self._of.values():
+            yield from entries.items()
+
+    def __iter__(self) -> Iterator[Value]:
+        for _, value in self.items():
+            yield value
+
+    def __len__(self) -> int:
+        return len(self._topic)
