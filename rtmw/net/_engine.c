@@ -122,6 +122,15 @@ static PyObject *Engine_spread(PyObject *unused, PyObject *given)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(spread_types(table));
 }
 
+static PyObject *Engine_trim(PyObject *unused, PyObject *nothing)
+{
+    (void)unused, (void)nothing;
+    Py_BEGIN_ALLOW_THREADS
+    engine_trim();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *Engine_watch(PyObject *self, PyObject *readers)
 {
     struct engine *core = open_engine(self);
@@ -139,7 +148,8 @@ static PyObject *Engine_follow(PyObject *self, PyObject *given)
     if (!core || PyErr_Occurred()) return NULL;
     int code = matched_open(core, (dds_entity_t)participant);
     if (code == DDS_OK) Py_RETURN_NONE;
-    return PyErr_Format(state_of(Py_TYPE(self))->error, "matches of participant %ld: DDS answers %d", participant, code);
+    return PyErr_Format(state_of(Py_TYPE(self))->error, "matches of participant %ld: DDS answers %d", participant,
+                        code);
 }
 
 /* The topics of endpoints; of those that are gone, none. */
@@ -246,9 +256,11 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
                                        {"spread", Engine_spread, METH_O | METH_STATIC, NULL},
+                                       {"trim", Engine_trim, METH_NOARGS | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},
                                        {"follow", Engine_follow, METH_O, NULL},
                                        {"matched", Engine_matched, METH_NOARGS, NULL},
+                                       {"total", Engine_total, METH_NOARGS, NULL},
                                        {"heard", Engine_heard, METH_NOARGS, NULL},
                                        {"looked", Engine_looked, METH_O, NULL},
                                        {"counters", Engine_counters, METH_NOARGS, NULL},

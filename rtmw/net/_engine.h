@@ -52,5 +52,6 @@ void engine_let_go(PyObject *self);
 /* _route.c: methods of Engine that open one */
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *Engine_total(PyObject *self, PyObject *unused); /* of all of them */
 
 #endif

@@ -110,6 +110,10 @@ class Engine:
     def spread(table: int, /) -> bool:
         """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
 
+    @staticmethod
+    def trim() -> None:
+        """Return free memory of this process to the system. Takes milliseconds."""
+
     def watch(self, readers: int, /) -> None:
         """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
 
@@ -119,6 +123,9 @@ class Engine:
     def matched(self) -> set[str] | None:
         """The DDS topics of endpoints that have met others, or lost some, since it was asked last; None: too many to
         tell."""
+
+    def total(self) -> int:
+        """The sum of all counters of all open routes, modulo 2^64."""
 
     def heard(self) -> int:
         """How much news it had. To be asked before looking."""

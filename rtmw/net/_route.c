@@ -205,6 +205,21 @@ static uint64_t inbound_total(const struct inbound *i)
            load_relaxed(&i->disposed) + load_relaxed(&i->unregistered) + load_relaxed(&i->hashed);
 }
 
+PyObject *Engine_total(PyObject *self, PyObject *unused)
+{
+    struct engine *e = open_engine(self);
+    uint64_t total = 0;
+    (void)unused;
+    if (!e) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&e->lock);
+    for (struct outbound *o = e->outbounds; o; o = o->next) total += outbound_total(o);
+    for (struct inbound *i = e->inbounds; i; i = i->next) total += inbound_total(i);
+    pthread_mutex_unlock(&e->lock);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromUnsignedLongLong(total);
+}
+
 static PyObject *Route_total(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;

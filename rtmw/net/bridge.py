@@ -37,6 +37,8 @@ InKey = tuple[str, int, Lane]
 
 NOBODY = LocalTopic((), ())
 """A topic that no program here uses."""
+_CROWD = 100
+"""Routes that have ended whose memory is worth a moment without any other."""
 _KNOWN_MOST = 1024
 """Lanes of closed routes of which it is known what they have brought."""
 
@@ -65,7 +67,9 @@ class Bridge:
         """In this step."""
         self._unsettled: set[str] = set()
         """Topics that are to be looked at by the next step, though nothing may have changed."""
-        self._sees_all = True
+        self._sees_all, self._total = True, -1
+        self._ended_before, self._given_back = 0, 0
+        """How many routes had ended a second ago, and when memory was given back."""
         self._lookup = Lookup(participant, self._names)
 
     @property
@@ -86,7 +90,7 @@ class Bridge:
         news = self._news()
         changed = changed | news | self._unsettled
         due = self._due(topics, changed)
-        self._unsettled = set()
+        self._unsettled = set[str]()
         for name in due:
             self._send(name, topics.get(name, NOBODY), name in news)
         if not self.discovery.is_behind:
@@ -126,10 +130,21 @@ class Bridge:
 
     def moved(self) -> set[OutKey | InKey]:
         """Routes of which anything was counted since it was asked last; says in the log what they have missed."""
+        before, self._total = self._total, self._engine.total()
+        if self._total == before:
+            return set()
         out = {key: route for key, route in self.outgoing.items() if route.has_moved()}
         for route in out.values():
             route.tell_missed()
         return {*out, *(key for key, route in self.incoming.items() if route.has_moved())}
+
+    def give_back(self) -> None:
+        """To be called once a second: when a crowd of topics has ended, their memory is the system's again."""
+        ended = sum(one.changes for one in self.ended.values())
+        if ended == self._ended_before and ended - self._given_back >= _CROWD:
+            self._engine.trim()
+            self._given_back = ended
+        self._ended_before = ended
 
     def close(self) -> None:
         """What is published from now on is kept for the next node, for `handover` at most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -14,12 +14,13 @@ class ByTopic(Generic[Key, Value]):
 
     def __init__(self) -> None:
         self._topic: dict[Key, str] = {}
+        self._all: dict[Key, Value] = {}
         self._of: dict[str, dict[Key, Value]] = {}
 
     def put(self, topic: str, key: Key, value: Value) -> None:
         """In place of what had the key before, of whatever topic."""
         self.pop(key)
-        self._topic[key] = topic
+        self._topic[key], self._all[key] = topic, value
         self._of.setdefault(topic, {})[key] = value
 
     def pop(self, key: Key) -> Value | None:
@@ -27,17 +28,16 @@ class ByTopic(Generic[Key, Value]):
         topic = self._topic.pop(key, None)
         if topic is None:
             return None
-        value = self._of[topic].pop(key)
+        del self._of[topic][key]
         if not self._of[topic]:
             del self._of[topic]
-        return value
+        return self._all.pop(key)
 
     def get(self, key: Key) -> Value | None:
-        topic = self._topic.get(key)
-        return None if topic is None else self._of[topic][key]
+        return self._all.get(key)
 
     def has_key(self, key: Key) -> bool:
-        return key in self._topic
+        return key in self._all
 
     def keys(self, topic: str) -> list[Key]:
         """Of a topic."""
@@ -55,13 +55,11 @@ class ByTopic(Generic[Key, Value]):
         """Those of which there is something."""
         return [*self._of]
 
-    def items(self) -> Iterator[tuple[Key, Value]]:
-        for entries in self._of.values():
-            yield from entries.items()
+    def items(self) -> ItemsView[Key, Value]:
+        return self._all.items()
 
     def __iter__(self) -> Iterator[Value]:
-        for _, value in self.items():
-            yield value
+        return iter(self._all.values())
 
     def __len__(self) -> int:
-        return len(self._topic)
+        return len(self._all)

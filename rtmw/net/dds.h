@@ -60,7 +60,8 @@ struct ddsi_sertype;
 struct ddsi_sertype_ops { /* its head */
     void (*version)(void *);
     void *argument;
-    void (*others[5])(void);
+    void (*others[4])(void);
+    bool (*equal)(const struct ddsi_sertype *, const struct ddsi_sertype *);
     uint32_t (*hash)(const struct ddsi_sertype *);
 };
 struct ddsi_sertype { /* its head */

@@ -238,7 +238,7 @@ class Discovery:
     def poll(self) -> set[str]:
         """Take in what is new. The DDS topics of which an endpoint is new, gone or another, or of another program."""
         self.is_behind = False
-        self._touched, self._met = set(), set()
+        self._touched, self._met = set[str](), set[str]()
         writers, readers, participants = (reader._ref for reader in self._shown)
         for reader, kept in ((writers, self.writers), (readers, self.readers)):
             self._take(reader, False, partial(self._drop, kept), partial(self._put, kept))

@@ -232,12 +232,14 @@ struct engine {
     uint64_t flow_malformed, flow_unmatched, flow_crowded; /* what was not believed of pauses; under the flow lock */
     uint64_t salt;                                         /* of shares: others cannot know who shares one */
     struct news news;
-    dds_entity_t participant;                              /* that tells of matches; 0: none */
-    struct share shares[SHARES], all;                      /* of the backlogs: each remote participant's; atomically */
+    dds_entity_t participant;         /* that tells of matches; 0: none */
+    struct share shares[SHARES], all; /* of the backlogs: each remote participant's; atomically */
 };
 
 /* sender.c */
 int engine_start(struct engine *);
+void engine_trim(
+    void); /* returns free memory of the process to the system: milliseconds in which others wait for memory */
 void engine_stop(struct engine *); /* no thread of its own from here on; routes that are open carry nothing out */
 /* Of an engine that was stopped and has no routes. false: DDS holds messages yet, and the engine must not be freed. */
 bool engine_end(struct engine *);

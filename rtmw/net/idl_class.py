@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache
 from types import GenericAlias
 from typing import Any, Optional
 
@@ -51,8 +52,12 @@ def is_opaque(kind: MessageType) -> bool:
     return kind.kind != "cdr"
 
 
+@lru_cache(maxsize=4096)
 def idl_class(kind: MessageType, rename: Rename = same) -> Any:
-    """The IdlStruct class of a message type, under the names that `rename` gives. Raises UnsupportedType."""
+    """The IdlStruct class of a message type, under the names that `rename` gives. Raises UnsupportedType.
+
+    The same one each time, for cyclonedds keeps each class that it has made a DDS type of for ever.
+    """
     if is_opaque(kind):
         members: dict[str, Any] = {"data": idl.sequence[idl.byte]}
         return make_idl_struct("Octets", OCTETS_NAME, members)

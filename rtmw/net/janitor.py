@@ -15,7 +15,7 @@ from rtmw.observe import program
 
 log = logging.getLogger("rtmw.node")
 
-_LOOK_S = 0.01
+_LOOK_S = 0.05
 """A process that is gone before it was seen is found by the next look."""
 
 

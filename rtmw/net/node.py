@@ -309,6 +309,7 @@ class Node:
                 told = time.monotonic()
                 self._see_region(domain.id)
                 with barrier("step"):
+                    self._bridge.give_back()
                     self._beacons.send()
                     self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
                     self._tell_roster(domain)

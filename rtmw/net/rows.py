@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 TOLD_MOST: Final = 1000
 """Rows of a list that nothing else bounds."""
@@ -35,10 +35,10 @@ class Rows(Generic[Key]):
             del self._rows[key], self._texts[key]
             self._text = None
 
-    def fill(self: Rows[int], rows: Iterable[dict[str, Any]]) -> int:
-        """Take the first TOLD_MOST rows in place of all; how many more there are."""
+    def fill(self: Rows[int], rows: Iterable[dict[str, Any]], most: int = TOLD_MOST) -> int:
+        """Take the first rows in place of all; how many more there are."""
         every = iter(rows)
-        self._rows = dict(enumerate(islice(every, TOLD_MOST)))
+        self._rows = dict(enumerate(islice(every, most)))
         self._texts, self._text = {key: json.dumps(row) for key, row in self._rows.items()}, None
         return sum(1 for _ in every)
 
@@ -60,9 +60,13 @@ def document(told: dict[str, Any]) -> bytes:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return document(cast("dict[str, Any]", value)).decode()
     return value.text if isinstance(value, Rows) else json.dumps(value)
 
 
-def plain(told: dict[str, Any]) -> dict[str, Any]:
+def plain(value: Any) -> Any:
     """The same without Rows, for who reads values."""
-    return {name: value.rows() if isinstance(value, Rows) else value for name, value in told.items()}
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in cast("dict[str, Any]", value).items()}
+    return value.rows() if isinstance(value, Rows) else value

@@ -201,6 +201,9 @@ static void keep_large_blocks(void)
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+/* The library returns memory to the system by itself only from the end of its heap on, where something small may lie. */
+void engine_trim(void) { malloc_trim(0); }
+
 int engine_start(struct engine *e)
 {
     keep_large_blocks();

@@ -14,6 +14,7 @@ from rtmw.net.beacon import Beacons, Peer
 from rtmw.net.bridge import Bridge
 from rtmw.net.clocks import disagreement, shortest_lifetime_ns
 from rtmw.net.discovery import Program
+from rtmw.net.ended import MOST
 from rtmw.net.interfaces import Used
 from rtmw.net.names import Names
 from rtmw.net.neighbours import LocalTopic
@@ -54,7 +55,7 @@ class Status:
         self._apart: dict[str, list[dict[str, Any]]] = {}
         self._told_apart, self._elsewhere = Rows[int](), Rows[int]()
         self._untold = {"apart_untold": 0, "elsewhere_untold": 0}
-        self._ended: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+        self._ended, self._ended_changes = {"out": Rows[int](), "in": Rows[int]()}, {"out": 0, "in": 0}
         self._shortest: int | None = None
         self._seen = (-1, -1, -1)
         """Changes of DDS, of rosters and of topics that do not cross, as of when `elsewhere` was made."""
@@ -73,7 +74,8 @@ class Status:
         self._see_routes()
         self._see_apart(topics)
         self._see_elsewhere()
-        self._changed = set()
+        self._see_ended()
+        self._changed = set[str]()
         programs = bridge.discovery.participants
         return {
             "pid": os.getpid(),
@@ -87,7 +89,7 @@ class Status:
             "participants": len(programs),
             "shortest_lifetime_ns": self._shortest,
             **self._rows,
-            "ended": {way: self._ended_of(way) for way in ("out", "in")},
+            "ended": self._ended,
             "refused": bridge.refused,
             "apart": self._told_apart,
             "elsewhere": self._elsewhere,
@@ -95,17 +97,21 @@ class Status:
         }
 
     def _see_routes(self) -> None:
-        moved, out, into = self._bridge.moved(), self._rows["out"], self._rows["in"]
-        out.keep(self._bridge.outgoing.has_key)
-        into.keep(self._bridge.incoming.has_key)
-        for key, sending in self._bridge.outgoing.items():
-            if key in moved or key[0] in self._changed or key not in out:
+        out, into, bridge = self._rows["out"], self._rows["in"], self._bridge
+        due: set[Any] = bridge.moved()
+        for name in self._changed:
+            due.update(bridge.outgoing.keys(name), bridge.incoming.keys(name))
+        if self._changed:
+            out.keep(bridge.outgoing.has_key)
+            into.keep(bridge.incoming.has_key)
+        for key in due:
+            sending, taking = bridge.outgoing.get(key), bridge.incoming.get(key)
+            if sending is not None:
                 names = _names(key[0], sending, key[2], key[3])
                 out.put(key, {**names, "readers": len(sending.readers), **sending.counters()})
-        for lane, taking in self._bridge.incoming.items():
-            if lane in moved or lane[0] in self._changed or lane not in into:
-                names = _names(lane[0], taking, lane[2].reliability, lane[2].is_plain)
-                into.put(lane, {**names, "writers": len(taking.heard()), **taking.counters()})
+            elif taking is not None:
+                names = _names(key[0], taking, key[2].reliability, key[2].is_plain)
+                into.put(key, {**names, "writers": len(taking.heard()), **taking.counters()})
 
     def _see_apart(self, topics: dict[str, LocalTopic]) -> None:
         before = {name: self._apart.get(name, []) for name in self._changed}
@@ -131,11 +137,11 @@ class Status:
         concerned = (asdict(member) for member in found if _concerns(member, settings))
         self._untold["elsewhere_untold"] = self._elsewhere.fill(concerned)
 
-    def _ended_of(self, way: str) -> list[dict[str, Any]]:
-        ended = self._bridge.ended[way]
-        if self._ended.get(way, (-1, []))[0] != ended.changes:
-            self._ended[way] = (ended.changes, ended.rows())
-        return self._ended[way][1]
+    def _see_ended(self) -> None:
+        for way, ended in self._bridge.ended.items():
+            if self._ended_changes[way] != ended.changes:
+                self._ended_changes[way] = ended.changes
+                self._ended[way].fill(ended.rows(), MOST + 1)
 
 
 def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
