@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../shm/fnv.h"
+#include "../shm/identity.h"
 #include "engine.h"
 
 enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
@@ -12,7 +13,7 @@ enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
 static const char mark[] = "rtmw";            /* begins the user data of a node's writer */
 static const char for_plain[] = "plain rtmw"; /* is the user data of one that repeats for plain programs */
 static const char nodes[] = "rtmw nodes";     /* the partition of nodes */
-static const char origin[] = "rtmw bus ";     /* begins its name, which is that of its host's region */
+static const char origin[] = ORIGIN;          /* begins its name, which is that of its host's region */
 
 /* What a writer's user data says: of a node's, the letter of its lane (lanes.py), else 0. */
 static uint8_t letter_of(const dds_qos_t *qos, bool *repeats)
@@ -44,7 +45,7 @@ static uint64_t identity_of(const dds_qos_t *qos, uint64_t node)
 {
     char *name = NULL;
     bool told = dds_qget_entity_name(qos, &name) && name && strncmp(name, origin, sizeof origin - 1) == 0;
-    uint64_t identity = told ? fnv1a_text(FNV_BASIS, name) : node;
+    uint64_t identity = told ? identity_of_origin(name) : node;
     dds_free(name);
     return identity;
 }
@@ -89,7 +90,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
 
 uint64_t source_publisher(const struct source *s, uint64_t publisher)
 {
-    return (s->is_node ? fnv1a(s->identity, &publisher, sizeof publisher) : s->identity) | RTMW_REMOTE;
+    return (s->is_node ? identity_of_publisher(s->identity, publisher) : s->identity) | RTMW_REMOTE;
 }
 
 bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)

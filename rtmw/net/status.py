@@ -98,9 +98,11 @@ class Status:
 
     def _see_routes(self) -> None:
         out, into, bridge = self._rows["out"], self._rows["in"], self._bridge
-        due: set[Any] = bridge.moved()
-        for name in self._changed:
-            due.update(bridge.outgoing.keys(name), bridge.incoming.keys(name))
+        moved, changed = bridge.moved(), sorted(self._changed)
+        due: dict[Any, None] = {}  # in the order in which routes came
+        for name in changed:
+            due.update(dict.fromkeys([*bridge.outgoing.keys(name), *bridge.incoming.keys(name)]))
+        due.update(dict.fromkeys(moved))
         if self._changed:
             out.keep(bridge.outgoing.has_key)
             into.keep(bridge.incoming.has_key)

@@ -43,6 +43,7 @@ class TraceEvent:
     """Seconds since it was published; None for what was published or refused just now, or is not known any more."""
 
 
+_OF_PUBLISHER = ("published", "timed_out", "exhausted")
 _Row = tuple[str, int, int, int, int, int, int, int, int, int]
 
 
@@ -84,7 +85,7 @@ class Trace(Closing):
             at_ns=at_ns + wall_ns,
             pid=who >> 32,
             process=self._process(who >> 32),
-            identity=who,
+            identity=self._region.identity(who) if what in _OF_PUBLISHER else who,
             priority=band,
             sequence=sequence or None,
             count=count,

@@ -11,7 +11,7 @@ from rtmw.domain import Domain
 from rtmw.latency import Latency
 from rtmw.matching import type_name_of
 from rtmw.qos import Reliability
-from rtmw.shm import TYPE_ANY
+from rtmw.shm import TYPE_ANY, Region
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PublisherView:
     exhausted: int
     """Messages refused because no memory could be had."""
     identity: int
-    """As samples show it; the upper 32 bits are the process id."""
+    """As samples show it, on each host: 63 bits."""
     lifetime_ns: int
     """Of messages that say nothing else; 0: no limit."""
     max_blocking: float | None
@@ -125,12 +125,12 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 """Of an endpoint; it begins with the life of its topic."""
 
 
-def _publisher_view(row: _PublisherRow, names: dict[int, str], types: _Types) -> PublisherView:
+def _publisher_view(row: _PublisherRow, region: Region, names: dict[int, str], types: _Types) -> PublisherView:
     _, identity, type, reliability, priority, depth, history, published, bytes, *refused, blocking, lifetime_ns = row
     pid, (timed_out, exhausted) = identity >> 32, refused
     return PublisherView(
         pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
-        published, bytes, timed_out, exhausted, identity, lifetime_ns, _seconds(blocking),
+        published, bytes, timed_out, exhausted, region.identity(identity), lifetime_ns, _seconds(blocking),
     )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def topics(domain: Domain) -> list[TopicView]:
     publishers, subscribers = by_topic(region.publishers()), by_topic(region.subscribers())
     views: list[TopicView] = []
     for life, name, retired_bytes, bands in region.topics():
-        senders = tuple(_publisher_view(row, names, types) for row in publishers.get(life, ()))
+        senders = tuple(_publisher_view(row, region, names, types) for row in publishers.get(life, ()))
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers.get(life, ()))
         _, pool_bytes, indices = contents.get(life, (0, 0, ()))
         queued = {type_name_of(types, index) for index in indices}

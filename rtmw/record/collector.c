@@ -76,7 +76,7 @@ static bool keep(struct collector *c, struct source *s, const rtmw_message *m, u
     if (!chunk) return false;
     struct chunk_row row = {.log_time = now,
                             .sequence = m->sequence,
-                            .publisher = m->publisher,
+                            .publisher = rtmw_identity(c->region, m->publisher),
                             .expires = is_time(m->expires_ns) ? (int64_t)m->expires_ns : INT64_MAX,
                             .channel = channel,
                             .priority = m->priority};

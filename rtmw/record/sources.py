@@ -179,10 +179,11 @@ class Sources:
 
     def _remember_publishers(self) -> None:
         region = self._domain.region
-        new = {row[1] for row in region.publishers()} - self._publishers.keys()
+        pids = {region.identity(row[1]): row[1] >> 32 for row in region.publishers()}
+        new = pids.keys() - self._publishers.keys()
         names = region.names() if new else {}
         for identity in new:
-            self._publishers[identity] = f"{names.get(identity >> 32, '?')} ({identity >> 32})"
+            self._publishers[identity] = f"{names.get(pids[identity], '?')} ({pids[identity]})"
 
 
 def _qos(publishers: list[Publishing]) -> dict[str, str]:

@@ -89,6 +89,9 @@ class Region:
     def names(self) -> dict[int, str]: ...
     def participants(self) -> list[tuple[int, int, str, bool, int, int]]: ...
     def types(self) -> dict[int, tuple[str, bytes]]: ...
+    def identity(self, publisher: int, /) -> int:
+        """Of a publisher as tables, queues and events of the region have it: how samples show it, on each host."""
+
     def endpoints_fingerprint(self) -> int:
         """Another number as soon as an endpoint has come, gone or got other limits (fingerprint.c)."""
 

@@ -101,7 +101,9 @@ static PyObject *Publisher_identity(PyObject *object, void *unused)
 {
     (void)unused;
     Publisher *self = (Publisher *)object;
-    return publisher_is_open(self) ? PyLong_FromUnsignedLongLong(self->core->block->identity) : NULL;
+    return publisher_is_open(self)
+               ? PyLong_FromUnsignedLongLong(rtmw_identity(self->core->region, self->core->identity))
+               : NULL;
 }
 
 static PyObject *Publisher_closed(PyObject *object, void *unused)

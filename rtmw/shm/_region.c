@@ -180,6 +180,7 @@ static PyMethodDef Region_methods[] = {
     {"participants", Region_participants, METH_NOARGS, NULL},
     {"names", Region_names, METH_NOARGS, NULL},
     {"types", Region_types, METH_NOARGS, NULL},
+    {"identity", Region_identity, METH_O, NULL},
     {"endpoints_fingerprint", Region_endpoints_fingerprint, METH_NOARGS, NULL},
     {"participants_fingerprint", Region_participants_fingerprint, METH_NOARGS, NULL},
     {"queue", Region_queue, METH_O, NULL},

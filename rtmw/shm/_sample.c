@@ -167,21 +167,26 @@ static PyMethodDef Sample_methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Sample_getset[] = {{"value", Sample_value, NULL, "The message, decoded.", NULL},
-                                      {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
-                                      {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
-                                      {"type_name", Sample_type_name, NULL,
-                                       "Name of the message type, as its class was given it: ops.Flight.", NULL},
-                                      {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.",
-                                       NULL},
-                                      {NULL, NULL, NULL, NULL, NULL}};
+static PyObject *Sample_publisher(PyObject *object, void *unused)
+{
+    const Sample *self = (const Sample *)object;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(rtmw_identity(self->context->region->core, self->core.publisher));
+}
+
+static PyGetSetDef Sample_getset[] = {
+    {"value", Sample_value, NULL, "The message, decoded.", NULL},
+    {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
+    {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
+    {"type_name", Sample_type_name, NULL, "Name of the message type, as its class was given it: ops.Flight.", NULL},
+    {"publisher", Sample_publisher, NULL, "Identity of its publisher: 63 bits, the same on each host.", NULL},
+    {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY,
                                         "Dense within topic and priority, from 1."},
                                        {"priority", T_UBYTE, offsetof(Sample, core.priority), READONLY, "0 to 7."},
                                        {"source_time_ns", T_ULONGLONG, offsetof(Sample, core.source_time_ns), READONLY,
                                         "Wall clock at publishing."},
-                                       {"publisher", T_ULONGLONG, offsetof(Sample, core.publisher), READONLY,
-                                        "Identity; the upper 32 bits are the process id."},
                                        {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc},
                                      {Py_tp_doc, (void *)Sample_doc},

@@ -251,3 +251,10 @@ PyObject *Region_participants_fingerprint(PyObject *self, PyObject *unused)
     (void)unused;
     return PyLong_FromUnsignedLongLong(participants_fingerprint(region_of(self)));
 }
+
+PyObject *Region_identity(PyObject *self, PyObject *publisher)
+{
+    unsigned long long raw = PyLong_AsUnsignedLongLong(publisher);
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromUnsignedLongLong(rtmw_identity(region_of(self), raw));
+}

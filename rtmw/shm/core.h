@@ -61,7 +61,8 @@ struct rtmw_region {
     uint32_t reserve_end;                                /* descriptors from this index on are open to every band */
     uint32_t open_descriptors[BANDS], open_pages[BANDS]; /* the first that a band may claim: see first_open */
 
-    uint32_t me; /* participant slot; NOBODY: see is_observer */
+    uint64_t origin; /* hash of the name by which other hosts know this region: identity.h */
+    uint32_t me;     /* participant slot; NOBODY: see is_observer */
     uint64_t my_word;
     uint64_t pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "futex.h"
+#include "identity.h"
 #include "topics.h"
 #include "waiting.h"
 
@@ -156,4 +157,11 @@ int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
     do code = publisher_wait(p, end);
     while (code == RTMW_EMPTY && !is_worth_trying(p));
     return code == RTMW_EMPTY || (code == RTMW_TIMEOUT && is_worth_trying(p)) ? RTMW_OK : code;
+}
+
+uint64_t rtmw_identity(const rtmw_region *r, uint64_t publisher)
+{
+    uint64_t number = publisher & RTMW_REMOTE ? publisher : identity_of_publisher(r->origin, publisher);
+    number &= ~RTMW_REMOTE;
+    return publisher ? number + !number : 0;
 }

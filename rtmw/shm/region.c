@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bitmap.h"
+#include "identity.h"
 #include "region.h"
 
 uint32_t rtmw_forks;
@@ -155,6 +156,7 @@ static void find_tables(struct rtmw_region *r)
 {
     const struct header *h = r->header;
     uint8_t *base = r->control;
+    r->origin = identity_of_region(h->nonce);
     r->hints = (void *)(base + sizeof *h);
     r->participants = (void *)(base + h->at_participants);
     r->types = (void *)(base + h->at_types);

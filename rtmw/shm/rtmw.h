@@ -154,7 +154,7 @@ typedef struct {
     uint64_t sequence;       /* dense within topic and priority */
     uint64_t source_time_ns; /* CLOCK_REALTIME */
     uint64_t expires_ns;     /* CLOCK_REALTIME, as that was set when it was taken; 0: never */
-    uint64_t publisher;      /* identity; the upper 32 bits are the process id, unless RTMW_REMOTE is set */
+    uint64_t publisher;      /* identity in this region: see rtmw_identity. Upper 32 bits: the process, unless REMOTE */
     uint32_t descriptor;
     uint16_t type;
     uint8_t priority;
@@ -245,6 +245,9 @@ RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters 
 RTMW_API int rtmw_take(rtmw_subscriber *, rtmw_message *);
 /* Once for each message taken. RTMW_BAD_RELEASE: once too often. A process that has the same message from another subscriber
  * of it too does not hear of that: then it is that hold which ends. */
+/* How a publisher is called on each host, by its identity in this region: 63 bits, not 0 but for 0. Of a publisher whose
+ * messages a node brought it is the number that the publisher has at home. */
+RTMW_API uint64_t rtmw_identity(const rtmw_region *, uint64_t publisher);
 RTMW_API int rtmw_release(rtmw_region *, uint32_t descriptor);
 /* Wait for something to take: spin for `spin_ns`, then sleep. UINT64_MAX: no limit; spin_ns UINT64_MAX: adaptive.
  * RTMW_OK, RTMW_TIMEOUT, RTMW_DEADLINE, RTMW_INTERRUPTED, RTMW_CLOSED. */

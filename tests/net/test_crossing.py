@@ -70,7 +70,32 @@ def test_priority_lifetime_source_time_and_publisher_are_kept(pair: Pair) -> Non
     assert 900e9 < far.expires_ns - time.time_ns() < 1000e9
     later = subscriber.receive(timeout=PATIENCE)
     assert (bytes(later.data), later.priority, later.expires_ns) == (b"for ever", 2, None)
-    assert far.publisher == later.publisher != original.publisher
+    assert far.publisher == later.publisher == original.publisher == publisher.identity < 1 << 63
+
+
+def test_a_publisher_has_one_identity_on_each_host_also_when_the_nodes_are_others(pair: Pair) -> None:
+    """RELIABLE, so that what is published before the new nodes have met is not lost."""
+    here, there = pair
+    publisher = rtmw.Publisher("who", domain=here.domain, history=1, reliability=Reliability.RELIABLE)
+    other = rtmw.Publisher("who", domain=here.domain, history=1, reliability=Reliability.RELIABLE)
+
+    def seen(host: Host, text: bytes) -> dict[bytes, int]:
+        with rtmw.Subscriber("who", domain=host.domain, reliability=Reliability.RELIABLE) as subscriber:
+            for one, by in ((publisher, b" by one"), (other, b" by another")):
+                assert one.wait_for_subscribers(2 if host is there else 1, timeout=PATIENCE)
+                one.publish(text + by)
+            return {(sample := subscriber.receive(timeout=PATIENCE)).value: sample.publisher for _ in range(2)}
+
+    def expected(text: bytes) -> dict[bytes, int]:
+        return {text + b" by one": publisher.identity, text + b" by another": other.identity}
+
+    with rtmw.Subscriber("who", domain=here.domain):
+        assert seen(there, b"first") == expected(b"first")
+        for host in pair:
+            host.stop()
+            host.start()
+        assert seen(there, b"again") == expected(b"again")
+    assert publisher.identity != other.identity
 
 
 def test_reliable_messages_all_arrive_in_order(pair: Pair) -> None:

@@ -152,8 +152,9 @@ def test_creators_at_the_same_time_meet_in_one_region(creators: int, domain_id: 
     with rtmw.Domain(domain_id, create=False) as domain, rtmw.Subscriber("meet", domain=domain) as subscriber:
         for child in children:
             child.send()
-        senders = {subscriber.receive(20.0).publisher >> 32 for _ in range(creators)}
-        assert senders == {child.pid for child in children}
+        senders = {subscriber.receive(20.0).publisher for _ in range(creators)}
+        pids = {domain.region.identity(row[1]): row[1] >> 32 for row in domain.region.publishers()}
+        assert {pids[sender] for sender in senders} == {child.pid for child in children}
         assert left_over(domain_id) == []
         assert len(objects(domain_id)) == 2
         for child in children:
