@@ -104,7 +104,8 @@ def node_status(number: int) -> dict[str, Any]:
 def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | None:
     """The same; None when there is no node. `patience`: seconds to wait for its first word.
 
-    `silent_s` is added: for how long it has said nothing, which it does once a second.
+    `silent_s` is added: for how long it has said nothing, which it does once a second, with the time of a clock that
+    nobody sets.
     """
     from rtmw.net.settings import STATUS_TOPIC
     from rtmw.subscriber import Subscriber
@@ -115,5 +116,5 @@ def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | 
         except TimeoutError:
             return None
         status: dict[str, Any] = json.loads(bytes(sample.data))
-        status["silent_s"] = max(0.0, (time.time_ns() - sample.source_time_ns) / 1e9)
+        status["silent_s"] = max(0.0, (time.monotonic_ns() - status["told_ns"]) / 1e9)
     return status if Path(f"/proc/{status['pid']}").exists() else None

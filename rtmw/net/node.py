@@ -372,6 +372,7 @@ class Node:
     def _tell(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
         """How the node is, for everybody who asks; long lists are Rows."""
         told = self._status.make(topics)
+        told["told_ns"] = time.monotonic_ns()
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"] = self._cut_off
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import chain
@@ -163,6 +164,7 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
         **{key: {} for key in ("refused", "refusals")},
         **dict.fromkeys(("shortest_lifetime_ns", "metrics_port"), None),
         "ended": {"out": [], "in": []},
+        "told_ns": time.monotonic_ns(),
         "since": since,
         "metrics_address": settings.metrics_address,
     }

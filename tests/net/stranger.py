@@ -34,7 +34,8 @@ class Stranger:
     def tell(self, topic: str, kind: Any, *values: Any) -> Callable[[], None]:
         """On a topic of the nodes, which both of them read. A value of bytes is a whole sample. What is returned tells
         it again: the first time may be before a node knows the writer."""
-        quality = Qos(Policy.Reliability.BestEffort)
+        reliable = (Policy.Reliability.Reliable(0), Policy.Durability.TransientLocal)
+        quality = Qos(*reliable) if topic == "rtmw/members" else Qos(Policy.Reliability.BestEffort)
         writer: Any = DataWriter(self._participant, Topic(self._participant, topic, kind), qos=quality)
         self._kept.append(writer)
         wait_until(lambda: len(matched(writer._ref, True)) == 2, "the nodes do not read it")

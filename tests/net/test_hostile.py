@@ -115,15 +115,28 @@ BEACONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("topic", ["rtmw/members", "rtmw/roster"])
 @pytest.mark.parametrize("what", ROSTERS)
-def test_a_roster_that_is_none_is_refused_and_counted(pair: Pair, stranger: Stranger, what: str) -> None:
-    refused_by_both(pair, "rtmw/roster", lambda: stranger.tell("rtmw/roster", Roster, ROSTERS[what]))
+def test_a_roster_that_is_none_is_refused_and_counted(pair: Pair, stranger: Stranger, what: str, topic: str) -> None:
+    refused_by_both(pair, topic, lambda: stranger.tell(topic, Roster, ROSTERS[what]))
     carries_on(pair)
+
+
+def test_members_of_an_older_node_which_tells_them_once_a_second_are_shown_until_it_is_silent(
+    pair: Pair, stranger: Stranger
+) -> None:
+    again = stranger.tell("rtmw/roster", Roster, roster('[[4713, "older", "t", true, "bytes", "RELIABLE"]]', "oldhost"))
+
+    def is_shown() -> bool:
+        return any(one["program"] == "older" for one in pair[0].info()["elsewhere"])
+
+    wait_until(lambda: again() is None and is_shown(), "the older node's member is not shown")
+    wait_until(lambda: not is_shown(), "it is still shown")
 
 
 def test_members_of_a_newer_node_are_shown_though_they_tell_more(pair: Pair, stranger: Stranger) -> None:
     rows = [[4711, "newer", "any/topic", True, "bytes", "RELIABLE", {"more": 1}, "and more"]]
-    again = stranger.tell("rtmw/roster", Roster, roster(json.dumps(rows), "newhost"))
+    again = stranger.tell("rtmw/members", Roster, roster(json.dumps(rows), "newhost"))
 
     def is_shown() -> bool:
         again()
@@ -134,7 +147,7 @@ def test_members_of_a_newer_node_are_shown_though_they_tell_more(pair: Pair, str
 
 def test_names_from_elsewhere_do_not_steer_a_terminal(pair: Pair, stranger: Stranger) -> None:
     rows = [[4712, "\x1b[2Jcleared", "any/\x07topic", True, "bytes", "RELIABLE"]]
-    again = stranger.tell("rtmw/roster", Roster, roster(json.dumps(rows), "new\nhost"))
+    again = stranger.tell("rtmw/members", Roster, roster(json.dumps(rows), "new\nhost"))
 
     def members() -> list[Any]:
         again()
@@ -147,7 +160,7 @@ def test_names_from_elsewhere_do_not_steer_a_terminal(pair: Pair, stranger: Stra
 
 def test_of_very_many_endpoints_elsewhere_the_status_names_a_bounded_number(pair: Pair, stranger: Stranger) -> None:
     rows = [[1, "p", f"many/{number}", True, "bytes", "RELIABLE"] for number in range(3000)]
-    again = stranger.tell("rtmw/roster", Roster, roster(json.dumps(rows)))
+    again = stranger.tell("rtmw/members", Roster, roster(json.dumps(rows)))
 
     def is_bounded() -> bool:
         again()
