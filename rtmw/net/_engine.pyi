@@ -125,7 +125,7 @@ class Engine:
         tell."""
 
     def total(self) -> int:
-        """The sum of all counters of all open routes, modulo 2^64."""
+        """The sum of all counters of all open routes, modulo 2^64; another number each time while the sender works."""
 
     def heard(self) -> int:
         """How much news it had. To be asked before looking."""

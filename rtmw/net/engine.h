@@ -207,6 +207,7 @@ struct engine {
     uint32_t wire_domain;    /* the DDS domain */
     pthread_t sender;
     pthread_mutex_t lock; /* guards the lists; the sender holds it while it sends */
+    uint32_t openers;     /* threads that wait for it to open a route: the sender lets them, between two bursts */
     struct outbound *outbounds;
     struct inbound *inbounds;
     struct outbound *unflushed;      /* written to last */

@@ -349,7 +349,9 @@ int outbound_open(struct outbound *o)
     dds_return_t code = dds_get_entity_sertype(o->writer, &o->type);
     if (code != DDS_OK) return code;
     carried_begin(o);
+    fetch_add(&o->engine->openers, 1u);
     pthread_mutex_lock(&o->engine->lock);
+    fetch_add(&o->engine->openers, UINT32_MAX);
     sender_wake(o->engine); /* by another route, for it does not sleep on this one yet */
     o->next = o->engine->outbounds;
     o->engine->outbounds = o;

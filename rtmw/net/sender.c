@@ -14,7 +14,14 @@
 #include "engine.h"
 
 /* CROWD: routes of which the sender is told of each change that it is to see (sender_wake), and sleeps longer. */
-enum { WAIT_NS = 20000000, WAIT_CROWD_NS = 500000000, CROWD = 128, END_NS = 1000000000, WAITED_MOST = 4096 };
+enum {
+    WAIT_NS = 20000000,
+    WAIT_CROWD_NS = 500000000,
+    CROWD = 128,
+    END_NS = 1000000000,
+    WAITED_MOST = 4096,
+    GIVE_WAY_NS = 50000
+};
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -186,6 +193,7 @@ static void *run(void *argument)
         size_t count = sent ? 0 : list_waiting(e, subscribers);
         uint64_t at = next_try(e, now), most = count > CROWD && !is_holding(e) ? WAIT_CROWD_NS : WAIT_NS;
         pthread_mutex_unlock(&e->lock);
+        if (sent && load_relaxed(&e->openers)) sleep_until(now_monotonic_ns() + GIVE_WAY_NS); /* mutexes are not fair */
         if (!sent) wait_for_work(subscribers, count, at, most);
     }
     free(subscribers);
