@@ -18,6 +18,7 @@
 #include "../shm/atomics.h"
 #include "../shm/rtmw.h"
 #include "dds.h"
+#include "matched.h"
 #include "pacing.h"
 #include "trailer.h"
 
@@ -191,14 +192,6 @@ struct clock_of {
     uint64_t node; /* its DDS participant; 0: nobody's place */
     int64_t ahead_ns;
     uint64_t unsure_ns;
-};
-
-/* Endpoints of ours whose matches have changed: see matched.c. */
-struct news {
-    pthread_mutex_t lock;
-    dds_entity_t *endpoint; /* of who has taken it: to be freed */
-    uint32_t count, space;
-    bool all; /* there was no room: it may be any endpoint */
 };
 
 struct engine {
@@ -393,11 +386,6 @@ struct known_to_all {
 };
 struct known_to_all packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
 void packing_end(struct outbound *);
-
-/* matched.c */
-int matched_open(struct engine *, dds_entity_t participant); /* before it has endpoints */
-void matched_close(struct engine *);
-struct news matched_take(struct engine *); /* its lock is not to be used */
 
 /* bell.c */
 enum { BELL_KEEPS = 256 };
