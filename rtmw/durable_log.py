@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_logs: weakref.WeakSet[Log[Any]] = weakref.WeakSet()
+"""For a child of fork(), in which a thread that does not exist may hold a log's lock."""
+
 
 class Log(Closing, Generic[T]):
     """A folder in which records are kept, in the order in which they were appended.
@@ -100,6 +103,7 @@ class Log(Closing, Generic[T]):
             raise
         self._encode, self._decode = self.type.encode, self.type.decode or _same
         self._lock = threading.RLock()
+        _logs.add(self)
         self._holder: Holder | None = None
         self._writer: Writer | None = None
         self._closed = False
@@ -358,3 +362,11 @@ class Log(Closing, Generic[T]):
 
 def _same(data: bytes) -> Any:
     return data
+
+
+def _free_locks() -> None:
+    for log in list(_logs):
+        log._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_free_locks)

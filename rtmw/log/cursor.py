@@ -92,6 +92,7 @@ class HeldCursor(Closing):
 
     def commit(self, end: int) -> None:
         """All below `end` is done with. On the disk within a batch of a tenth of a second, or with `flush`."""
+        self._check_owner()
         with self._busy:
             if self._closed:
                 raise ClosedError(
@@ -103,14 +104,18 @@ class HeldCursor(Closing):
 
     def flush(self) -> None:
         """What was committed is on the disk. LogFailed: it is, or not."""
+        self._check_owner()
         with self._busy:
             self._write()
+
+    def _check_owner(self) -> None:
+        """Before its lock, which a thread of the parent may hold for ever in a child of fork()."""
+        if self._owner != os.getpid():
+            raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
 
     def _write(self) -> None:
         if self.position is None or self.position == self._durable or self._closed or self._failed:
             return
-        if self._owner != os.getpid():
-            raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
         self._failed = True
         core.cursor_write(self._folder.path, self._folder.descriptor, self._folder.uuid, self._file, self.position)
         self._failed = False
@@ -119,10 +124,11 @@ class HeldCursor(Closing):
 
     def close(self) -> None:
         """What was committed goes to the disk; others may hold it. LogFailed: what was committed is there, or not."""
+        if self._owner != os.getpid():
+            return  # the holder has closed its copy of the lock
         with self._busy:
             try:
-                if self._owner == os.getpid():
-                    self._write()
+                self._write()
             finally:
                 self._closed = True
                 self._holder.close()
