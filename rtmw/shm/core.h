@@ -391,8 +391,7 @@ int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wak
 void publisher_flush(rtmw_publisher *);                                   /* wakes who sleeps */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
-int loan_give_back(struct rtmw_region *,
-                   const rtmw_loan *);              /* LOANED by this process → FREE. RTMW_BAD_LOAN: it is not */
+int loan_give_back(struct rtmw_region *, const rtmw_loan *); /* LOANED by this process → FREE, or RTMW_BAD_LOAN */
 bool could_be_had(rtmw_publisher *, uint64_t size); /* memory for a message, as it would be had now. Lock held */
 
 bool is_lapsed(struct rtmw_subscriber *);

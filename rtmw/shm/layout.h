@@ -394,8 +394,7 @@ RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct 
 RTMW_PIN(offsetof(struct subscriber_block, taken) == 216 && offsetof(struct subscriber_block, accepted_ns) == 248);
 RTMW_PIN(offsetof(struct descriptor, block_granule) == 64 && offsetof(struct descriptor, payload) == 128);
 RTMW_PIN(offsetof(struct descriptor, offer) == 115 && offsetof(struct descriptor, count) == 116);
-RTMW_PIN(sizeof(struct descriptor) == 256);
-RTMW_PIN(sizeof(struct histogram) == 2 * PAGE);
+RTMW_PIN(sizeof(struct descriptor) == 256 && sizeof(struct histogram) == 2 * PAGE);
 RTMW_PIN(sizeof(struct trace_entry) == LINE && sizeof(struct trace) == LINE);
 
 #endif
