@@ -17,6 +17,7 @@
 
 #include "../shm/atomics.h"
 #include "../shm/rtmw.h"
+#include "bell.h"
 #include "dds.h"
 #include "matched.h"
 #include "pacing.h"
@@ -386,19 +387,6 @@ struct known_to_all {
 };
 struct known_to_all packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
 void packing_end(struct outbound *);
-
-/* bell.c */
-enum { BELL_KEEPS = 256 };
-struct bell {
-    dds_entity_t reader;
-    int descriptor; /* becomes readable when the reader has something */
-    pthread_mutex_t lock;
-    uint64_t rung, rung_ns[BELL_KEEPS]; /* how often since it was silenced; when, CLOCK_MONOTONIC: the last of them */
-};
-struct bell *bell_hang(dds_entity_t reader); /* NULL: that is no reader */
-/* Before how many nanoseconds each sample came, the last BELL_KEEPS, oldest first; how many. */
-uint32_t bell_silence(struct bell *, uint64_t *ages_ns);
-void bell_take_down(struct bell *);
 
 uint64_t now_realtime_ns(void);
 uint64_t now_monotonic_ns(void);

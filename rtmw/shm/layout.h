@@ -376,8 +376,7 @@ enum { TYPE_RAW = 0xFFFF, TYPE_ANY = 0xFFFE };
 #else
 #define RTMW_PIN(condition) _Static_assert(condition, #condition)
 #endif
-RTMW_PIN(sizeof(struct header) == 256 && sizeof(struct hints) == 64);
-RTMW_PIN(sizeof(struct participant) == 128);
+RTMW_PIN(sizeof(struct header) == 256 && sizeof(struct hints) == 64 && sizeof(struct participant) == 128);
 RTMW_PIN(sizeof(struct type_entry) == 8192 && offsetof(struct type_entry, description) == 192);
 RTMW_PIN(sizeof(struct band) == 128 && offsetof(struct band, tail) == 64);
 RTMW_PIN(OFFERS *OFFER_BITS <= 64);
