@@ -21,10 +21,12 @@ Pair = tuple[Host, Host]
 RELIABLE = Reliability.RELIABLE
 
 
-def ends(pair: Pair, topic: str = "many") -> tuple[rtmw.Publisher[bytes], rtmw.Subscriber[bytes]]:
+def ends(
+    pair: Pair, topic: str = "many", max_blocking: float = PATIENCE
+) -> tuple[rtmw.Publisher[bytes], rtmw.Subscriber[bytes]]:
     here, there = pair
     subscriber = rtmw.Subscriber(topic, domain=there.domain, reliability=RELIABLE, depth=1000, lease=PATIENCE)
-    publisher = rtmw.Publisher(topic, domain=here.domain, reliability=RELIABLE, depth=1000, max_blocking=PATIENCE)
+    publisher = rtmw.Publisher(topic, domain=here.domain, reliability=RELIABLE, depth=1000, max_blocking=max_blocking)
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
     return publisher, subscriber
 
@@ -115,7 +117,7 @@ def test_a_plain_reader_that_comes_while_packs_are_sent_misses_nothing_from_its_
     pair: Pair, participant: DomainParticipant
 ) -> None:
     here, _ = pair
-    publisher, subscriber = ends(pair)
+    publisher, subscriber = ends(pair, max_blocking=0.01)  # who waits here takes nothing there
     publish_until_packed(here, publisher, subscriber)
     quality = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll)
     reader: Any = DataReader(participant, Topic(participant, "many", OCTETS), qos=quality)
