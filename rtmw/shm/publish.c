@@ -208,8 +208,8 @@ static inline int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const r
     struct stamp stamp = stamp_now(p, qos);
     write_header(p, band, d, &stamp);
     store_relaxed(&d->size, loan->size);
+    if (band != p->qos.priority) queue_trim(p, band, loan->size);
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
-    queue_trim(p, band, loan->size);
     count_published(p, 1, loan->size);
     return RTMW_OK;
 }
@@ -300,13 +300,13 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     struct rtmw_region *r = p->region;
     uint32_t index[BATCH_MOST], band = band_for(p, qos), room = reliable_room(p, band);
     if (!room) return refused(p, RTMW_FULL, 0, band);
+    queue_trim(p, band, 0);
     if (!queue_may_grow(p, band)) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
     for (uint32_t i = 0; i < written; i++) write_header(p, band, &r->descriptors[index[i]], &stamp);
     *published = append_small(p, band, room, index, written);
-    queue_trim(p, band, 0);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < *published; i++) bytes += parts[i].size;
     for (uint32_t i = *published; i < written; i++) descriptor_free(r, index[i]);

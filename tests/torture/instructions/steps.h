@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STEPS_MOST = 1 << 18 };
+enum { STEPS_MOST = 1 << 21 };
 
 /* In memory that outlives the process. */
 struct walk {

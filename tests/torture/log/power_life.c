@@ -13,7 +13,7 @@
 
 enum { IDLE_NS = 2000000, BATCH = 3, ONE_IN_BATCH = 6, APPENDS_LEAST = 30, APPENDS_MORE = 60, IDS = 1024 };
 
-static const struct writer_options OPTIONS = {POWER_SEGMENT, IDLE_NS, IDS};
+static const struct writer_options OPTIONS = {.most = POWER_SEGMENT, .idle_ns = IDLE_NS, .window = IDS};
 
 struct thread {
     pthread_t self;
