@@ -101,7 +101,6 @@ struct rtmw_publisher {
     uint32_t gate_epoch;
     uint32_t trim_epoch;
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
-    uint32_t asks;           /* bit a band whose queue may be clogged: it is looked at before the next message */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
     uint32_t expel_scan;     /* subscriber slot at which its next look for the dead and the stalled begins */
@@ -346,10 +345,8 @@ struct peek { /* begins as {.band = ..., .index = NIL} */
 bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
 /* retention.c: what a topic keeps. Lock held */
-/* Passes over what nobody needs, for a message of this size: before it gets a block, and after it was published */
-void queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
-/* false: the queue is clogged and descriptors are low. Asked for a band of which the publisher's `asks` has the bit */
-bool queue_may_grow_now(struct rtmw_publisher *, uint32_t band);
+/* Before a message of this size is published. false: the queue is clogged and memory is low, so it is refused */
+bool queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 

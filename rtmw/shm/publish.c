@@ -89,15 +89,9 @@ static inline uint32_t claim_with_room(rtmw_publisher *p, uint64_t size, uint32_
     return __builtin_expect(index != NIL, 1) ? index : claim_making_room(p, size, band);
 }
 
-/* false: a message is refused, so that a queue that is mostly for nobody leaves descriptors to others. */
-static inline bool queue_may_grow(rtmw_publisher *p, uint32_t band)
-{
-    return !(p->asks >> band & 1) || queue_may_grow_now(p, band);
-}
-
 bool could_be_had(rtmw_publisher *p, uint64_t size)
 {
-    if (!queue_may_grow(p, p->refused_band)) return false;
+    if (!queue_trim(p, p->refused_band, size)) return false;
     uint32_t index = claim_with_room(p, size, p->refused_band);
     if (index != NIL) descriptor_free(p->region, index);
     return index != NIL;
@@ -146,8 +140,7 @@ static int take_loan(rtmw_publisher *p, uint64_t size, uint32_t band, rtmw_loan 
     if (publisher_is_swept(p)) return RTMW_SWEPT;
     if (is_too_large(r, size, band)) return RTMW_TOO_LARGE;
     lock_take(&r->lock);
-    queue_trim(p, band, size);
-    bool grows = queue_may_grow(p, band);
+    bool grows = queue_trim(p, band, size);
     int code = make_loan(p, grows ? claim_with_room(p, size, band) : NIL, size, band, loan);
     lock_give(&r->lock);
     return code;
@@ -208,7 +201,7 @@ static inline int loan_append_locked(rtmw_publisher *p, rtmw_loan *loan, const r
     struct stamp stamp = stamp_now(p, qos);
     write_header(p, band, d, &stamp);
     store_relaxed(&d->size, loan->size);
-    if (band != p->qos.priority) queue_trim(p, band, loan->size);
+    if (band != p->qos.priority) queue_trim(p, band, loan->size); /* it has its memory, so it is not refused */
     if (!append(p, band, loan->descriptor)) return RTMW_DAMAGED;
     count_published(p, 1, loan->size);
     return RTMW_OK;
@@ -300,8 +293,7 @@ static int publish_small(rtmw_publisher *p, const struct part *parts, uint32_t c
     struct rtmw_region *r = p->region;
     uint32_t index[BATCH_MOST], band = band_for(p, qos), room = reliable_room(p, band);
     if (!room) return refused(p, RTMW_FULL, 0, band);
-    queue_trim(p, band, 0);
-    if (!queue_may_grow(p, band)) return refused(p, RTMW_NO_MEMORY, parts->size, band);
+    if (!queue_trim(p, band, 0)) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     uint32_t written = write_small(p, band, parts, count < room ? count : room, index);
     if (!written) return refused(p, RTMW_NO_MEMORY, parts->size, band);
     struct stamp stamp = stamp_now(p, qos);
@@ -320,8 +312,7 @@ static int loan_for_copy(rtmw_publisher *p, uint32_t band, uint64_t size, rtmw_l
 {
     if (!reliable_room(p, band)) return refused(p, RTMW_FULL, 0, band); /* nothing is copied for a queue that is full */
     if (is_too_large(p->region, size, band)) return RTMW_TOO_LARGE;
-    queue_trim(p, band, size);
-    bool grows = queue_may_grow(p, band);
+    bool grows = queue_trim(p, band, size);
     uint32_t index = size >= LARGE_COPY && grows ? inherit_last(p, band, size) : NIL;
     if (index == NIL && grows) index = claim_with_room(p, size, band);
     return make_loan(p, index, size, band, loan);

@@ -56,7 +56,6 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     rtmw_publisher *p = calloc(1, sizeof *p);
     if (!p) return RTMW_SYSTEM;
     p->region = r;
-    p->asks = UINT32_MAX; /* so that one that publishes once asks, too */
     p->qos = qos ? *qos : (rtmw_publisher_qos)RTMW_PUBLISHER_QOS;
     p->qos.lifetime_ns = limit_of(p->qos.lifetime_ns);
     lock_take(&r->lock);

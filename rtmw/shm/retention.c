@@ -164,36 +164,6 @@ static uint32_t pass_unneeded(struct rtmw_publisher *p, uint32_t band, uint64_t 
     return outlook_pass(p->region, &o, keep, &which);
 }
 
-/* A queue that keeps descriptors for nothing leaves the last eighth of them to others. One that holds few may always grow. */
-static uint64_t few_of(struct rtmw_publisher *p) { return p->region->header->descriptors / 32 + 1; }
-
-__attribute__((noinline)) static void trim_long(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t keep,
-                                                uint64_t step)
-{
-    uint32_t epoch = load_relaxed(&p->topic->epoch);
-    if (epoch == p->trim_epoch && length < p->trim_at[band]) return;
-    fetch_oldest(p->region, &p->topic->band[band]);
-    uint32_t passed = pass_unneeded(p, band, keep);
-    uint64_t few = few_of(p), grow = length / 4 < step ? step : length / 4;
-    bool asks = !passed && length >= few && descriptors_are_low(p->region, band);
-    p->asks |= (uint32_t)asks << band;
-    p->trim_at[band] = passed || asks ? 0 : length + (grow < few ? grow : few);
-    p->trim_epoch = epoch;
-}
-
-static uint64_t length_of(struct band *b)
-{
-    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
-    return (tail - head) & TAG_MASK;
-}
-
-void queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
-{
-    uint64_t length = length_of(&p->topic->band[band]), keep = size > IN_PLACE ? 1 : p->qos.depth,
-             step = leeway_for(size);
-    if (__builtin_expect(length >= keep + step, 0)) trim_long(p, band, length, keep, step);
-}
-
 /* Something of another queue goes, as it would where there is no descriptor left. */
 static bool others_give_way(struct rtmw_publisher *p, uint32_t band)
 {
@@ -202,14 +172,33 @@ static bool others_give_way(struct rtmw_publisher *p, uint32_t band)
     return make_room(&search);
 }
 
-bool queue_may_grow_now(struct rtmw_publisher *p, uint32_t band)
+/* How far a queue may grow before a publisher asks again; 0: it may not. A queue that keeps descriptors for nothing
+ * leaves the last eighth of them to others, unless something else may go. One that holds few may always grow. */
+static uint64_t growth_of(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t step)
 {
-    uint64_t length = length_of(&p->topic->band[band]);
-    if (length >= few_of(p) && descriptors_are_low(p->region, band)) {
-        uint32_t room = room_when_low(p, band);
-        if (!room && !others_give_way(p, band)) return false;
-        p->trim_at[band] = length + (room ? room : 1);
-    }
-    p->asks &= ~(1u << band);
-    return true;
+    uint64_t few = p->region->header->descriptors / 32 + 1, grow = length / 4 < step ? step : length / 4;
+    if (length < few || !descriptors_are_low(p->region, band)) return grow < few ? grow : few;
+    uint32_t room = room_when_low(p, band);
+    return room ? room : others_give_way(p, band);
+}
+
+__attribute__((noinline)) static bool trim_long(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t keep,
+                                                uint64_t step)
+{
+    uint32_t epoch = load_relaxed(&p->topic->epoch);
+    if (epoch == p->trim_epoch && length < p->trim_at[band]) return true;
+    fetch_oldest(p->region, &p->topic->band[band]);
+    uint32_t passed = pass_unneeded(p, band, keep);
+    uint64_t grow = passed ? 0 : growth_of(p, band, length, step);
+    p->trim_at[band] = grow ? length + grow : 0;
+    p->trim_epoch = epoch;
+    return passed || grow;
+}
+
+bool queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
+{
+    struct band *b = &p->topic->band[band];
+    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
+    uint64_t length = (tail - head) & TAG_MASK, keep = size > IN_PLACE ? 1 : p->qos.depth, step = leeway_for(size);
+    return __builtin_expect(length < keep + step, 1) || trim_long(p, band, length, keep, step);
 }
