@@ -20,23 +20,39 @@ static bool parse(PyObject *args, const char *format, struct call *call)
     return done;
 }
 
-static PyObject *answer(const struct call *call, int code, const struct log_fault *fault)
-{
-    if (code) return fail(call->subject, code, fault);
-    Py_RETURN_NONE;
-}
-
-PyObject *cursor_make(PyObject *module, PyObject *args)
+/* Acts without the interpreter. */
+static PyObject *change(PyObject *args, const char *format, int (*act)(const struct call *, struct log_fault *))
 {
     struct call call = {0};
     struct log_fault fault = {0};
     int code;
-    (void)module;
-    if (!parse(args, "Oiy*sK", &call)) return NULL;
+    if (!parse(args, format, &call)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    code = marks_make(&call.folder, call.name, MARKS_CURSOR, call.position, &fault);
+    code = act(&call, &fault);
     Py_END_ALLOW_THREADS
-    return answer(&call, code, &fault);
+    if (code) return fail(call.subject, code, &fault);
+    Py_RETURN_NONE;
+}
+
+static int make(const struct call *call, struct log_fault *fault)
+{
+    return marks_make(&call->folder, call->name, MARKS_CURSOR, call->position, fault);
+}
+
+static int commit(const struct call *call, struct log_fault *fault)
+{
+    return cursor_commit(&call->folder, call->name, call->position, fault);
+}
+
+static int discard(const struct call *call, struct log_fault *fault)
+{
+    return cursor_remove(&call->folder, call->name, fault);
+}
+
+PyObject *cursor_make(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return change(args, "Oiy*sK", make);
 }
 
 PyObject *cursor_read(PyObject *module, PyObject *args)
@@ -54,26 +70,12 @@ PyObject *cursor_read(PyObject *module, PyObject *args)
 
 PyObject *cursor_write(PyObject *module, PyObject *args)
 {
-    struct call call = {0};
-    struct log_fault fault = {0};
-    int code;
     (void)module;
-    if (!parse(args, "Oiy*sK", &call)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    code = cursor_commit(&call.folder, call.name, call.position, &fault);
-    Py_END_ALLOW_THREADS
-    return answer(&call, code, &fault);
+    return change(args, "Oiy*sK", commit);
 }
 
 PyObject *cursor_delete(PyObject *module, PyObject *args)
 {
-    struct call call = {0};
-    struct log_fault fault = {0};
-    int code;
     (void)module;
-    if (!parse(args, "Oiy*s", &call)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    code = cursor_remove(&call.folder, call.name, &fault);
-    Py_END_ALLOW_THREADS
-    return answer(&call, code, &fault);
+    return change(args, "Oiy*s", discard);
 }

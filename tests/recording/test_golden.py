@@ -12,6 +12,7 @@ from cyclonedds.idl import IdlStruct, types
 from rtmw.recording import Recording, writer
 from rtmw.recording.writer import RecordingWriter
 from rtmw.types import resolve
+from tests.types.coded import encode
 
 GOLDEN = Path(__file__).parent / "golden" / "two-chunks.mcap"
 PUBLISHER = (1 << 62) + 5
@@ -25,9 +26,7 @@ class Level(IdlStruct, typename="river.Level"):
 
 
 def payload(number: int) -> bytes:
-    kind = resolve(Level)
-    assert kind.encode is not None
-    return bytes(kind.encode(Level("Elbe", 2.5 - number, 7 + number)))
+    return encode(resolve(Level), Level("Elbe", 2.5 - number, 7 + number))
 
 
 def write(path: Path) -> None:

@@ -10,25 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rtmw.errors import ValueMismatch
-from rtmw.types import MessageType, from_description, resolve, shown_name
+from rtmw.types import from_description, resolve, shown_name
 from rtmw.types.describe import describe
 from rtmw.types.plan import uncovered
+from tests.types.coded import decode, encode
 from tests.types.idl_strategies import messages, plain
 
 EVERY = ("union", "optional", "appendable", "mutable")
 thorough = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-
-
-def encode(kind: MessageType, value: Any) -> bytes:
-    assert kind.encode is not None
-    return bytes(kind.encode(value))
-
-
-def decode(kind: MessageType, payload: bytes) -> Any:
-    assert kind.decode is not None
-    return kind.decode(memoryview(payload))
 
 
 def check_message(cls: Any, value: Any) -> None:

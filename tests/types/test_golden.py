@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtmw.types import MessageType, from_description, resolve
+from rtmw.types import from_description, resolve
 from tests.types import messages
+from tests.types.coded import decode, encode
 
 m: Any = messages
 
@@ -61,16 +62,6 @@ EVERY = pytest.mark.parametrize(
     ("value", "identity", "payload"),
     [pytest.param(v, i, bytes.fromhex(h), id=f"{type(v).__name__} {n}") for n, (v, i, h) in enumerate(GOLDEN)],
 )
-
-
-def encode(kind: MessageType, value: Any) -> bytes:
-    assert kind.encode is not None
-    return bytes(kind.encode(value))
-
-
-def decode(kind: MessageType, payload: bytes) -> Any:
-    assert kind.decode is not None
-    return kind.decode(memoryview(payload))
 
 
 @EVERY

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from rtmw.errors import RecordingError
 from rtmw.recording.catalog.rows import DAY
 from rtmw.recording.optional import needed
+from rtmw.recording.tools.parquet import ROW_GROUP
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _APP: Final = "rtmw:"
 """Begins the id of the transaction that a mark is."""
-_ROW_GROUP: Final = 1 << 17
 
 
 class DeltaTopic:
@@ -52,7 +52,7 @@ class DeltaTopic:
                 mode="append",
                 schema_mode="merge" if table is not None else None,
                 partition_by=[DAY],
-                writer_properties=self._lake.WriterProperties(compression="ZSTD", max_row_group_size=_ROW_GROUP),
+                writer_properties=self._lake.WriterProperties(compression="ZSTD", max_row_group_size=ROW_GROUP),
                 commit_properties=self._lake.CommitProperties(app_transactions=done),
             )
         except self._lake.exceptions.DeltaError as error:

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from rtmw.errors import RecordingError
 from rtmw.recording.catalog.rows import DAY
 from rtmw.recording.claim import Claim
+from rtmw.recording.tools.parquet import NULL_PARTITION, ROW_GROUP
 from rtmw.recording.tools.whole import sync_folder, written_whole
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _LISTS: Final = "_commits"
 _HIDDEN: Final = "."
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-_ROW_GROUP: Final = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,11 @@ class ParquetTopic:
         raise RecordingError("files of Parquet cannot be replaced while others read them; use --format delta")
 
     def _write(self, day: date | None, rows: pa.Table) -> str:
-        folder = self.folder / f"{DAY}={day or _NULL}"
+        folder = self.folder / f"{DAY}={day or NULL_PARTITION}"
         folder.mkdir(exist_ok=True)
         name = f"{folder.name}/part-{self._next:010}.parquet"
         hidden = self.folder / _hidden(name)
-        pq.write_table(rows, hidden, compression="zstd", row_group_size=_ROW_GROUP)
+        pq.write_table(rows, hidden, compression="zstd", row_group_size=ROW_GROUP)
         with hidden.open("rb") as file:
             os.fsync(file.fileno())
         sync_folder(folder)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _HOUR_NS: Final = 3600 * 10**9
 _NO_HOUR: Final = -1
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """As readers of such folders know a partition whose value is null."""
 _BUFFERED: Final = 64 << 20
 """Bytes of all partitions that wait to be written; then those with most are."""
-_GROUP: Final = 1 << 17
+ROW_GROUP: Final = 1 << 17
 """Rows of a row group at most."""
 _OPEN: Final = 64
 """Files at a time; a partition that is met again later has another one."""
@@ -56,7 +56,7 @@ class ParquetFolder:
             self._waiting.setdefault(key, []).append(rows)
             self._bytes[key] += rows.nbytes
             self._rows[key] += rows.num_rows
-            if self._rows[key] >= _GROUP:
+            if self._rows[key] >= ROW_GROUP:
                 self._write(key)
         while self._bytes.total() > _BUFFERED:
             self._write(self._bytes.most_common(1)[0][0])
@@ -72,7 +72,7 @@ class ParquetFolder:
 
     def _begin(self, key: _Key, schema: pa.Schema) -> Any:
         topic, hour, _ = key
-        named = _NULL if hour == _NO_HOUR else datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H")
+        named = NULL_PARTITION if hour == _NO_HOUR else datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H")
         folder = self._folder / f"topic={quote(topic, safe='')}" / f"hour={named}"
         folder.mkdir(parents=True, exist_ok=True)
         number = self._parts[topic, hour]

@@ -30,6 +30,7 @@ from rtmw.recording.catalog.parquet import ParquetTopic
 from rtmw.types import resolve
 from tests.cli.command import Run
 from tests.recordings import SECOND, Maker, New, Old
+from tests.types.coded import encode
 from tests.types.messages import Various
 
 FORMS = pytest.mark.parametrize("form", ["delta", "parquet"])
@@ -45,9 +46,7 @@ class More(IdlStruct, typename="plant.Level"):
 
 
 def payload(value: Any) -> bytes:
-    encode = resolve(type(value)).encode
-    assert encode is not None
-    return bytes(encode(value))
+    return encode(resolve(type(value)), value)
 
 
 def record(path: Path, values: dict[int, Any], topic: str = "level", **options: Any) -> Path:

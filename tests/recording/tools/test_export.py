@@ -180,7 +180,7 @@ def test_several_recordings_come_together_and_a_topic_may_have_changed_its_type(
 def test_with_little_memory_and_few_open_files_nothing_is_lost(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("_BUFFERED", 100), ("_OPEN", 1), ("_GROUP", 2)):
+    for name, value in (("_BUFFERED", 100), ("_OPEN", 1), ("ROW_GROUP", 2)):
         monkeypatch.setattr(f"{ParquetFolder.__module__}.{name}", value)
     export_parquet([path], tmp_path / "out", ALL)
     assert [row["payload"][0] for row in read(tmp_path / "out", "raw")] == list(range(20))
