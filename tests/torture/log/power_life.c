@@ -13,7 +13,10 @@
 
 enum { IDLE_NS = 2000000, BATCH = 3, ONE_IN_BATCH = 6, APPENDS_LEAST = 30, APPENDS_MORE = 60, IDS = 1024 };
 
-static const struct writer_options OPTIONS = {.most = POWER_SEGMENT, .idle_ns = IDLE_NS, .window = IDS};
+static const struct writer_options OPTIONS = {.most = POWER_SEGMENT,
+                                              .idle_ns = IDLE_NS,
+                                              .window = IDS,
+                                              .retention = {RETENTION_ALL, RETENTION_ALL, 0}};
 
 struct thread {
     pthread_t self;
