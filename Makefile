@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FOUND_CC := $(shell command -v cc || command -v gcc || command -v clang)
-CORE := $(wildcard rtmw/*/*.c)
+CORE := $(sort $(shell find rtmw -name "*.c"))
+HEADERS := $(sort $(shell find rtmw -name "*.h"))
 STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
@@ -33,7 +34,7 @@ torture-%: setup
 	@$(BIN)/python -m tests.torture $*
 
 clean:  ## remove the environment and everything that was built
-	rm -rf .venv .venv-bench build dist *.egg-info rtmw/*/*.so rtmw/shm/rtmw.pc .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .venv-bench build dist *.egg-info `find rtmw -name "*.so"` rtmw/shm/rtmw.pc .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find rtmw topics examples bench tests -name __pycache__ -type d -exec rm -rf {} +
 	@if [ -f tests/native/Makefile ]; then $(MAKE) -C tests/native clean; fi
 
@@ -43,7 +44,7 @@ setup: .venv/.installed  ## create .venv and build, if something changed that ne
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror rtmw/*/*.[ch] examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/*/*.[ch] tests/net/foreign/*.cpp
+	$(BIN)/clang-format --dry-run -Werror $(CORE) $(HEADERS) examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/*/*.[ch] tests/net/foreign/*.cpp
 	$(BIN)/mypy && $(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py
 
@@ -61,7 +62,7 @@ native: setup
 	$(BIN)/python -m bench.environment .venv-bench
 	@touch $@
 
-.venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(wildcard rtmw/*/*.h)
+.venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(HEADERS)
 	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@

@@ -19,7 +19,7 @@ HEADER = Path(_core.__file__).with_name("rtmw.h").read_text()
 WITHOUT_DESCRIPTORS = """
     import os, resource
     import rtmw
-    from rtmw.net.library import Engine
+    from rtmw.net.dds.library import Engine
     from rtmw.record.library import Collector
     from rtmw.replay.library import Player
     number = int(os.environ["RTMW_DOMAIN"])

@@ -74,7 +74,7 @@ def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
     import uvloop
 
-    from rtmw.net.network import NetworkChanged
+    from rtmw.net.dds.network import NetworkChanged
     from rtmw.net.node import Node
 
     base = base_settings()

@@ -19,7 +19,7 @@ from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.patterns import is_own
 
 if TYPE_CHECKING:
-    from rtmw.net.network import Line
+    from rtmw.net.dds.network import Line
     from rtmw.net.settings import Settings
 
 
@@ -46,7 +46,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 def checks(settings: Settings, path: Path) -> Iterator[Check]:
     """What the node would use, and what is in its way now. `path`: of the settings."""
-    from rtmw.net.network import choose
+    from rtmw.net.dds.network import choose
 
     line = choose(settings)
     status = _running(settings)
@@ -92,7 +92,7 @@ def _node(settings: Settings, status: dict[str, object] | None) -> Check:
 
 
 def _dds(settings: Settings) -> Check:
-    from rtmw.net.wire import udp_ports
+    from rtmw.net.dds.wire import udp_ports
 
     ports = udp_ports(settings.wire_domain)
     names = ", names of ROS 2" if settings.ros2 else ""
@@ -100,8 +100,8 @@ def _dds(settings: Settings) -> Check:
 
 
 def _interface(settings: Settings, line: Line | None) -> Check:
-    from rtmw.net.interfaces import are_named_by_experts
-    from rtmw.net.network import why_none
+    from rtmw.net.dds.interfaces import are_named_by_experts
+    from rtmw.net.dds.network import why_none
 
     if line is None:
         return Check("interface", "none to use", why_none(settings))

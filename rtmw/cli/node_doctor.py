@@ -117,7 +117,7 @@ def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:
 
 def ports(dds_domain: int, given: Path = GIVEN_PORTS, reserved: Path = RESERVED_PORTS) -> Check:
     """May other programs be given the UDP ports of this DDS domain?"""
-    from rtmw.net.wire import udp_ports
+    from rtmw.net.dds.wire import udp_ports
 
     own = udp_ports(dds_domain)
     name, found = "UDP ports", f"{own[0]} to {own[-1]}, of DDS domain {dds_domain}"
@@ -158,7 +158,7 @@ def peers(status: dict[str, Any]) -> Check:
 
 def hearing(one: dict[str, Any], dds_domain: int) -> Check:
     """Do we hear it, and does it hear us? `one`: a row of hearing.py."""
-    from rtmw.net.wire import udp_ports
+    from rtmw.net.dds.wire import udp_ports
 
     ports = udp_ports(dds_domain)
     open_ports = f"UDP ports {ports[0]} to {ports[-1]}"

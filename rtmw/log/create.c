@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../net/crc32c.h"
+#include "../shm/crc32c.h"
 #include "record.h"
 #include "spare.h"
 #include "start.h"

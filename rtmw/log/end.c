@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../net/crc32c.h"
+#include "../shm/crc32c.h"
 #include "start.h"
 
 static const char NAME[] = "end";

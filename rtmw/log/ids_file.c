@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../net/crc32c.h"
+#include "../shm/crc32c.h"
 #include "ids.h"
 #include "reader.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../net/crc32c.h"
 #include "../shm/atomics.h"
+#include "../shm/crc32c.h"
 #include "reader.h"
 
 static const char MAGIC[8] = "RTMWIDX";

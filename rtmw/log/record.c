@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "../net/crc32c.h"
+#include "../shm/crc32c.h"
 
 enum { UUID_BYTES = 16, CRC_FROM = 8 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../net/crc32c.h"
+#include "../shm/crc32c.h"
 #include "record.h"
 
 static const char HEAD_MAGIC[8] = "RTMWSEG", MARK_MAGIC[8] = "RTMWMARK";

@@ -1,8 +1,9 @@
-"""Topics between hosts: `rtmw node` (node.py), and what it is made of.
+"""`rtmw node`, the daemon that carries topics between hosts (node.py), and what it is made of.
 
-settings ─► node ─► bridge (which topics cross) ─► routes ─► engine (C: carries messages)
-              │        ├─ neighbours: the bus of this host      └─ DDS on one side, shared memory on the other
-              │        └─ discovery: the DDS domain
+settings ─► node ─► dds/bridge (which topics cross) ─► dds/routes ─► dds/engine (C: carries messages)
+              │        ├─ neighbours: the bus of this host          └─ DDS on one side, shared memory on the other
+              │        └─ dds/discovery: the DDS domain
               ├─ janitor: cleans up after the dead
-              └─ beacon: peers, and the offset of their clocks
+              ├─ dds/beacon: peers, and the offset of their clocks
+              └─ status, metrics: what it says of itself
 """

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from rtmw.net.beacon import Beacons, Peer
-from rtmw.net.discovery import Program
+from rtmw.net.dds.beacon import Beacons, Peer
+from rtmw.net.dds.discovery import Program
 
 
 def hearing(beacons: Beacons, programs: Iterable[Program], named: Iterable[str]) -> list[dict[str, Any]]:

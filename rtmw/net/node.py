@@ -21,22 +21,23 @@ from typing import Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net import clocks, interfaces, wire
-from rtmw.net.beacon import Beacons
-from rtmw.net.bridge import Bridge
-from rtmw.net.cyclone import DDSException
-from rtmw.net.discovery import describe_node
-from rtmw.net.flow import FlowControl
+from rtmw.net import clocks
+from rtmw.net.dds import interfaces, wire
+from rtmw.net.dds.beacon import Beacons
+from rtmw.net.dds.bridge import Bridge
+from rtmw.net.dds.cyclone import DDSException
+from rtmw.net.dds.discovery import describe_node
+from rtmw.net.dds.flow import FlowControl
+from rtmw.net.dds.library import Engine, type_hash_install
+from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
+from rtmw.net.dds.predecessor import Farewells, dead_predecessors
+from rtmw.net.dds.roster import Rosters
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
-from rtmw.net.library import Engine, spread_types
 from rtmw.net.metrics import Metrics
 from rtmw.net.neighbours import LocalTopic, Neighbours
-from rtmw.net.network import Line, Network, NetworkChanged, choose, lead, why_none
 from rtmw.net.peers import Search, addresses, are_ipv6
-from rtmw.net.predecessor import Farewells, dead_predecessors
 from rtmw.net.refusals import Refusals
-from rtmw.net.roster import Rosters
 from rtmw.net.rows import document, plain
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import Status, make_waiting
@@ -161,7 +162,7 @@ class Node:
             self._metrics.close()
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
-        spread_types()
+        type_hash_install()
         self._farewells = Farewells(dead_predecessors(domain, self.settings))
         described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
         network = Network(self.settings)

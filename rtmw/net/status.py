@@ -10,17 +10,17 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Any, Final
 
-from rtmw.net.apart import find_apart
-from rtmw.net.beacon import Beacons, Peer
-from rtmw.net.bridge import Bridge
 from rtmw.net.clocks import disagreement, shortest_lifetime_ns
-from rtmw.net.discovery import Program
-from rtmw.net.ended import MOST
-from rtmw.net.interfaces import Used
-from rtmw.net.names import Names
+from rtmw.net.dds.beacon import Beacons, Peer
+from rtmw.net.dds.bridge import Bridge
+from rtmw.net.dds.discovery import Program
+from rtmw.net.dds.ended import MOST
+from rtmw.net.dds.interfaces import Used
+from rtmw.net.dds.mismatches import find_mismatches
+from rtmw.net.dds.names import Names
+from rtmw.net.dds.roster import Member, Rosters, plain_members
+from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.roster import Member, Rosters, plain_members
-from rtmw.net.routes import Incoming, Outgoing
 from rtmw.net.rows import Rows
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
@@ -120,7 +120,7 @@ class Status:
         before = {name: self._apart.get(name, []) for name in self._changed}
         for name in self._changed:
             self._apart.pop(name, None)
-            found = find_apart(name, topics[name], self._bridge, self._names) if name in topics else []
+            found = find_mismatches(name, topics[name], self._bridge, self._names) if name in topics else []
             if found:
                 self._apart[name] = [asdict(one) for one in found]
         if any(self._apart.get(name, []) != was for name, was in before.items()):

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import rtmw
-from rtmw.net.wire import udp_ports
+from rtmw.net.dds.wire import udp_ports
 from tests.cli.command import Run
 from tests.conftest import free_number
 from tests.net.hosts import Host

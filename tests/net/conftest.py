@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.net.cyclone import DomainParticipant
+from rtmw.net.dds.cyclone import DomainParticipant
+from rtmw.net.dds.wire import join
 from rtmw.net.settings import Settings
-from rtmw.net.wire import join
 from tests.conftest import free_number
 from tests.net.hosts import Host
 

@@ -8,12 +8,12 @@ import time
 from typing import Any
 
 from rtmw import Reliability
-from rtmw.net.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.idl_class import idl_class
-from rtmw.net.lanes import Lane
-from rtmw.net.library import dds, matched
-from rtmw.net.note import make_note
-from rtmw.net.wire import MARK
+from rtmw.net.dds.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.dds.idl_class import idl_class
+from rtmw.net.dds.lanes import Lane
+from rtmw.net.dds.library import dds, matched
+from rtmw.net.dds.user_data import make_note
+from rtmw.net.dds.wire import MARK
 from rtmw.types import MessageType, resolve
 from tests.net.hosts import PATIENCE, wait_until
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rtmw.net.beacon import Beacon, Echo
-from rtmw.net.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.library import dds, matched
-from rtmw.net.roster import Roster
+from rtmw.net.dds.beacon import Beacon, Echo
+from rtmw.net.dds.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.dds.library import dds, matched
+from rtmw.net.dds.roster import Roster
+from rtmw.net.dds.wire import MARK, join
 from rtmw.net.settings import Settings
-from rtmw.net.wire import MARK, join
 from tests.net.hosts import wait_until
 from tests.net.raw import OCTETS, write_bytes
 

@@ -10,12 +10,12 @@ import pytest
 
 import rtmw
 from rtmw import Reliability, observe
-from rtmw.net.cyclone import DataReader, Policy, Qos, Topic
-from rtmw.net.discovery import Discovery, Endpoint
-from rtmw.net.idl_class import idl_class
+from rtmw.net.dds.cyclone import DataReader, Policy, Qos, Topic
+from rtmw.net.dds.discovery import Discovery, Endpoint
+from rtmw.net.dds.idl_class import idl_class
+from rtmw.net.dds.wire import join
 from rtmw.net.refusals import Refusals
 from rtmw.net.settings import Settings
-from rtmw.net.wire import join
 from rtmw.types import resolve
 from tests.bus import lease_of
 from tests.net.hosts import PATIENCE, Host, wait_until

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.net.beacon import Peer
 from rtmw.net.clocks import disagreement, measured
-from rtmw.net.cyclone import DomainParticipant
-from rtmw.net.discovery import Discovery, Program
+from rtmw.net.dds.beacon import Peer
+from rtmw.net.dds.cyclone import DomainParticipant
+from rtmw.net.dds.discovery import Discovery, Program
 from rtmw.net.refusals import Refusals
 from tests.child import Spawn
 from tests.net.hosts import Host, wait_until

@@ -9,8 +9,8 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.library import Bell, Engine, Route, matched
+from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.dds.library import DataEvent, Engine, Route, matched
 from rtmw.publisher import wire_type
 from rtmw.types import resolve
 from tests.books import examine
@@ -38,8 +38,8 @@ def inbound(engine: Engine, topic: str, reader: int) -> Route:
 CLOSE = """
     import faulthandler
     import rtmw
-    from rtmw.net.library import Engine
-    from rtmw.net.wire import join
+    from rtmw.net.dds.library import Engine
+    from rtmw.net.dds.wire import join
     from rtmw.net.settings import Settings
     from tests.net.test_engine import close_with_open_routes
 
@@ -86,24 +86,24 @@ def test_what_an_engine_held_is_given_back_when_its_last_route_closes(
         assert examine(domain).descriptors_held == 0
 
 
-def test_a_bell_tells_of_each_sample_when_it_came(participant: DomainParticipant) -> None:
+def test_a_data_event_tells_of_each_sample_when_it_came(participant: DomainParticipant) -> None:
     topic = Topic(participant, "t", OCTETS)
     reader = DataReader(participant, topic, qos=KEPT)
-    bell = Bell(reader._ref)
+    event = DataEvent(reader._ref)
     writer = DataWriter(participant, topic, qos=KEPT)
     wait_until(lambda: len(matched(writer._ref, True)) == 1, "nobody reads")
     for _ in range(3):
         writer.write(OCTETS(b"first"))
-    assert select.select([bell.fileno()], [], [], PATIENCE)[0]
+    assert select.select([event.fileno()], [], [], PATIENCE)[0]
     began = time.monotonic()
     wait_until(lambda: time.monotonic() - began > 0.05, "time stands still")
     for _ in range(2):
         writer.write(OCTETS(b"second"))
-    ages = bell.silence()
+    ages = event.take()
     assert len(reader.take(len(ages))) == len(ages) == 5
     assert all(age > 0.05e9 for age in ages[:3])
     assert all(age < ages[2] - 0.04e9 for age in ages[3:])
     assert ages == sorted(ages, reverse=True)
-    assert not select.select([bell.fileno()], [], [], 0)[0]
-    assert bell.silence() == []
-    bell.close()
+    assert not select.select([event.fileno()], [], [], 0)[0]
+    assert event.take() == []
+    event.close()

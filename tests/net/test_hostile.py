@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 import rtmw
-from rtmw.net.beacon import PEERS_MOST
-from rtmw.net.cyclone import Policy
-from rtmw.net.roster import Roster
-from rtmw.net.wire import MARK
+from rtmw.net.dds.beacon import PEERS_MOST
+from rtmw.net.dds.cyclone import Policy
+from rtmw.net.dds.roster import Roster
+from rtmw.net.dds.wire import MARK
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import (

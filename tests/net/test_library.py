@@ -23,10 +23,10 @@ def build_with_another_layout(folder: Path) -> None:
     if compiler is None:
         pytest.skip("needs a C compiler")
     shutil.copytree(Path(rtmw.__file__).parent, folder / "rtmw", ignore=shutil.ignore_patterns("__pycache__"))
-    net = folder / "rtmw" / "net"
+    net = folder / "rtmw" / "net" / "dds"
     engine = net / f"_engine{sysconfig.get_config_var('EXT_SUFFIX')}"
     engine.unlink()
-    sources = [str(path) for path in net.glob("*.c")]
+    sources = [str(path) for path in (*net.glob("*.c"), folder / "rtmw" / "shm" / "crc32c.c")]
     flags = ["-shared", "-fPIC", "-std=gnu11", "-D_GNU_SOURCE", "-DRTMW_MISFIT", f"-I{sysconfig.get_path('include')}"]
     subprocess.run([compiler, *flags, "-o", str(engine), *sources], check=True, timeout=SECONDS)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rtmw.net.partitions import NODES
-from rtmw.net.policies import FOR_EVER_NS, Policies, mismatches
-from rtmw.net.wire import Offer, Request
+from rtmw.net.dds.partitions import NODES
+from rtmw.net.dds.policies import FOR_EVER_NS, Policies, mismatches
+from rtmw.net.dds.wire import Offer, Request
 from rtmw.qos import Reliability
 
 SECOND_NS = 1_000_000_000

@@ -10,9 +10,9 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.cyclone import DataReader, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.discovery import Program
-from rtmw.net.wire import MARK
+from rtmw.net.dds.cyclone import DataReader, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.dds.discovery import Program
+from rtmw.net.dds.wire import MARK
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.raw import OCTETS, octets, octets_writer, trailer, write_bytes

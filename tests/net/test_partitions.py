@@ -10,7 +10,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.cyclone import (
+from rtmw.net.dds.cyclone import (
     DataReader,
     DataWriter,
     DdsSubscriber,
@@ -20,10 +20,10 @@ from rtmw.net.cyclone import (
     Topic,
     take_payloads,
 )
-from rtmw.net.lanes import Lane
-from rtmw.net.note import make_note
-from rtmw.net.partitions import NODES, meet
-from rtmw.net.wire import MARK
+from rtmw.net.dds.lanes import Lane
+from rtmw.net.dds.partitions import NODES, meet
+from rtmw.net.dds.user_data import make_note
+from rtmw.net.dds.wire import MARK
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.raw import OCTETS, octets

@@ -8,8 +8,8 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.discovery import Program
-from rtmw.net.predecessor import Farewells, dead_predecessors, farewell, place_of
+from rtmw.net.dds.discovery import Program
+from rtmw.net.dds.predecessor import Farewells, dead_predecessors, farewell, place_of
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from tests.net.hosts import PATIENCE, Host, wait_until
 

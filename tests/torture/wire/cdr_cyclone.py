@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from rtmw.net.idl_class import idl_class
+from rtmw.net.dds.idl_class import idl_class
 from rtmw.types import MessageType, from_description
 from rtmw.types.plan import Plan
 from tests.torture.wire.types_bounds import Bounds, Harm, main

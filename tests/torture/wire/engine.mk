@@ -3,14 +3,15 @@
 #   make -f engine.mk fuzz [SEED=1] [ROUNDS=…] [SECONDS=…]        make -f engine.mk mutants: does it see what it is for?
 #   make -f engine.mk libfuzzer [SECONDS=…]                       the same with libFuzzer, where clang is
 CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC))
-NET := ../../../rtmw/net
+NET := ../../../rtmw/net/dds
+SHM := ../../../rtmw/shm
 BUILD := build
-PARTS := inbound landing pack trailer sequence sources known backlog keyless crc32c flow watch carried dated instances
+PARTS := inbound landing pack trailer sequence sources dedup backlog keyless flow watch carried dated instances
 HEADERS := $(wildcard $(NET)/*.h) engine_stage.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
 FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET) \
 	-Dposix_fallocate=stage_posix_fallocate
-OBJECTS := $(BUILD)/engine_fuzz.o $(BUILD)/engine_stage.o $(BUILD)/engine_main.o $(PARTS:%=$(BUILD)/net_%.o)
+OBJECTS := $(BUILD)/engine_fuzz.o $(BUILD)/engine_stage.o $(BUILD)/engine_main.o $(PARTS:%=$(BUILD)/net_%.o) $(BUILD)/net_crc32c.o
 SEED := 1
 ROUNDS := 1000000000
 SECONDS := 60
@@ -32,7 +33,7 @@ gaps: $(BUILD)/engine_gaps
 
 libfuzzer:
 	@mkdir -p $(BUILD)/corpus
-	clang $(filter-out -Werror,$(FLAGS)) -fsanitize=fuzzer -o $(BUILD)/engine_libfuzzer engine_fuzz.c engine_stage.c $(PARTS:%=$(NET)/%.c)
+	clang $(filter-out -Werror,$(FLAGS)) -fsanitize=fuzzer -o $(BUILD)/engine_libfuzzer engine_fuzz.c engine_stage.c $(PARTS:%=$(NET)/%.c) $(SHM)/crc32c.c
 	$(BUILD)/engine_libfuzzer -max_total_time=$(SECONDS) -max_len=4096 $(BUILD)/corpus
 
 mutants: build
@@ -42,6 +43,9 @@ clean:
 	rm -rf $(BUILD)
 
 $(BUILD)/net_%.o: $(NET)/%.c $(HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(FLAGS) -c -o $@ $<
+$(BUILD)/net_crc32c.o: $(SHM)/crc32c.c
 	@mkdir -p $(@D)
 	@$(CC) $(FLAGS) -c -o $@ $<
 $(BUILD)/%.o: %.c $(HEADERS)

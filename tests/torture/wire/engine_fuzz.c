@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../rtmw/net/crc32c.h"
+#include "../../../rtmw/shm/crc32c.h"
 #include "engine_stage.h"
 
 enum { ROOM = 1 << 16, SENT_MOST = 4096, ID = 8, LARGE_MOST = 40000 };

@@ -2,8 +2,8 @@
 #ifndef ENGINE_STAGE_H
 #define ENGINE_STAGE_H
 
-#include "../../../rtmw/net/engine.h"
-#include "../../../rtmw/net/pack.h"
+#include "../../../rtmw/net/dds/engine.h"
+#include "../../../rtmw/net/dds/pack.h"
 
 enum {
     READER = 1,

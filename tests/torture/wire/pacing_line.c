@@ -1,6 +1,6 @@
 /* Pacing (pacing.c) on lines that are simulated here: what SIOCOUTQ says, and time, are this program's.
  *
- * cc -std=gnu11 -D_GNU_SOURCE -I../../../rtmw/net pacing_line.c ../../../rtmw/net/pacing.c -pthread && ./a.out
+ * cc -std=gnu11 -D_GNU_SOURCE -I../../../rtmw/net/dds pacing_line.c ../../../rtmw/net/dds/pacing.c -pthread && ./a.out
  */
 #include <stdarg.h>
 #include <stdio.h>

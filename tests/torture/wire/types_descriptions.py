@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from rtmw.net.idl_class import idl_class
+from rtmw.net.dds.idl_class import idl_class
 from rtmw.recording.schemas import schema_of
 from rtmw.types import MessageType, carried_type, checks, description, from_description
 from tests.torture.wire.types_bounds import Bounds, Harm, main

@@ -1,0 +1,197 @@
+"""The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_shown.c)."""
+
+Text = bytes | None
+PolicyRow = tuple[tuple[Text, ...] | None, int, int, int, int, int, int, int, int, int, bool, bool]
+"""The fields of Policies (policies.py) but for the last one, in their order; None: too many partitions."""
+EndpointRow = tuple[bytes, bytes, Text, Text, Text, Text, PolicyRow, tuple[int, ...], int, int, int, int]
+"""GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), policies, data
+representations, messages kept, TransportPriority, and nanoseconds of TimeBasedFilter and Lifespan. None: there is none,
+or it is too long to be told."""
+ParticipantRow = tuple[bytes, bytes | None, bytes | None, bytes | None, bytes | None, bytes | None]
+"""GUID, user data, and the properties __Hostname, __Pid, __ProcessName and __NetworkAddresses."""
+
+def shown(reader: int, are_participants: bool, /) -> list[EndpointRow | ParticipantRow | bytes]:
+    """Take what a built-in reader has, 256 samples at most; of who has gone, the GUID alone. Raises RtmwError."""
+
+def matched(entity: int, writes: bool, /) -> tuple[int, ...]:
+    """The handles of all readers of a DDS writer, or of all writers of a reader. Raises RtmwError."""
+
+def matched_endpoint(entity: int, writes: bool, handle: int, /) -> EndpointRow | None:
+    """One of them; None: it has left."""
+
+class Engine:
+    """Attached to a domain, with a thread that sends."""
+
+    def __new__(
+        cls,
+        domain: int,
+        bytes_per_second: int = 0,
+        lend_most: int = 0,
+        carried: str | None = None,
+        wire_domain: int = 0,
+    ) -> Engine:
+        """`lend_most`: bytes of messages that DDS may hold where they lie, at a time (lent.c). `carried`: the file in
+        which nodes of the region leave to the next one how far lanes were carried (carried.c), of this DDS domain.
+        Raises OSError if it cannot be made."""
+
+    def outbound(
+        self,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        writer: int,
+        octets: bool,
+        reliability: int,
+        depth: int,
+        history: int,
+        min_interval_ns: int,
+        lease_ns: int,
+        may_lend: bool,
+        is_plain: bool,
+        sent: int,
+    ) -> Route:
+        """Carry to a DDS writer what publishers of just this reliability publish.
+
+        `octets`: the payload is the one member of rtmw::Octets. `may_lend`: DDS keeps none of it for later readers, and
+        its type has no key. `is_plain`: samples have no trailer, and so no pack and no CRC. `sent`: messages that other
+        routes have given to the writer before, and count as sent.
+        """
+
+    def inbound(
+        self,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        reader: int,
+        octets: bool,
+        reliability: int,
+        priority: int,
+        depth: int,
+        history: int,
+        lane: int,
+        wants_old: bool,
+        may_land: bool,
+        is_keyed: bool,
+        known: bytes,
+        on_bus: dict[int, int],
+    ) -> Route:
+        """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane).
+
+        `may_land`: large messages go from datagrams to the pool; only with a DDS library whose datagrams are laid out
+        as dds.h says. `is_keyed`: its type has keys, so what writers dispose and unregister is counted. `known`: of the
+        last route of this lane; empty, if there was none. `on_bus`: the newest source time of each remote publisher of
+        which the bus has messages.
+        """
+
+    def limit(self, bytes_per_second: int, /) -> None:
+        """Send at most so many bytes a second; 0: no limit."""
+
+    def clocks(self, measured: list[tuple[bytes, int, int]], /) -> None:
+        """Of other nodes, by the GUID of their participants: how far their clock is ahead, and what that may be wrong
+        by, in nanoseconds. In place of what was said before (dated.c)."""
+
+    def finish(self) -> None:
+        """Of each topic and priority, take no more than what is published by now, and one message."""
+
+    def leave(self) -> None:
+        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). What they have taken is
+        sent also to nodes that asked for a pause, for it is little, and would be lost."""
+
+    def pace(self, descriptor: int, /) -> bool:
+        """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).
+        False: no more of them are looked at."""
+
+    def flow(self, writer: int, reader: int, /) -> None:
+        """Tell other nodes what to pause, and hear it of them, through these DDS entities (flow.py)."""
+
+    @staticmethod
+    def fits(writer: int, sample: bytes, /) -> bool:
+        """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
+
+    @staticmethod
+    def spread(table: int, /) -> bool:
+        """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
+
+    @staticmethod
+    def trim() -> None:
+        """Return free memory of this process to the system. Takes milliseconds."""
+
+    def watch(self, readers: int, /) -> None:
+        """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
+
+    def follow(self, participant: int, /) -> None:
+        """The DDS participant whose endpoints are followed (matched.c); to be called before it has any."""
+
+    def matched(self) -> set[str] | None:
+        """The DDS topics of endpoints that have met others, or lost some, since it was asked last; None: too many to
+        tell."""
+
+    def total(self) -> int:
+        """The sum of all counters of all open routes, modulo 2^64; another number each time while the sender works."""
+
+    def heard(self) -> int:
+        """How much news it had. To be asked before looking."""
+
+    def looked(self, heard: int, /) -> None:
+        """Of each route `pack` says what is right for what had been heard."""
+
+    def counters(self) -> dict[str, int]:
+        """How often others said of pauses what is not believed: notes that are none (malformed), of topics of this node
+        that they do not read (unmatched), more than one may have in force (crowded)."""
+
+    def close(self) -> None:
+        """Stop the thread, and detach once all routes are closed. Idempotent. Open routes carry nothing out then."""
+
+class Route:
+    """One topic in one direction."""
+
+    def counters(self) -> dict[str, int]:
+        """What it has carried and dropped, by cause; {} once closed."""
+
+    def total(self) -> int:
+        """The sum of its counters, modulo 2^64: another number as soon as anything was counted."""
+
+    def pack(self, may: bool, may_check: bool, may_date: bool, /) -> None:
+        """Outbound: may small messages travel together, samples have a CRC, and lifetimes a date? All who read the
+        topic must know packs (pack.h), and CRCs and dates (trailer.h)."""
+
+    def limit(self, bytes_per_second: int, /) -> None:
+        """Outbound: send at most so many bytes a second of it; 0: no limit."""
+
+    def delivered(self) -> bool:
+        """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE? Inbound: does nothing
+        wait for room on the bus?"""
+
+    def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
+        """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
+
+    def park(self, for_ns: int, /) -> None:
+        """Outbound, RELIABLE: what it has not taken when it stops is kept for the next node, for so long at most.
+        Publishers wait for that node meanwhile. 0: not."""
+
+    def stop(self) -> None:
+        """Outbound: send nothing more. The counters, which change no more, can be read until it is closed."""
+
+    def known(self) -> bytes:
+        """Inbound: what it has brought of which publishers, for the next route of its lane (dedup.c)."""
+
+    def want_old(self, wanted: bool, /) -> None:
+        """Inbound: should messages come that nodes had kept from before anybody read?"""
+
+    def hand_over(self, entity: int, at_once: bool, /) -> bool:
+        """Let another DDS writer or reader take the place of the route's. False: not yet; ask again soon.
+
+        `at_once`: it need not be without a gap. The old one is to be kept until this is done, and then closed.
+        """
+
+    def close(self) -> None: ...
+
+class DataEvent:
+    """A descriptor that becomes readable when a DDS reader has something."""
+
+    def __new__(cls, reader: int) -> DataEvent: ...
+    def fileno(self) -> int:
+        """Readable until `take`; -1 once closed."""
+
+    def take(self) -> list[int]:
+        """Nanoseconds since each sample came, from the oldest on; of 256 at most, the newest."""
+
+    def close(self) -> None: ...

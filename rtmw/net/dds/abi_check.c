@@ -1,0 +1,75 @@
+/* Does the DDS library lay out what we touch as dds.h declares it? It brings no headers, so it is asked by an experiment.
+ *
+ * Only reads go through our struct of a sample that the library made, so that one which does not fit is found, and
+ * nothing is overwritten. Samples of our own (lent.c) bring a table of functions. There it is asked whether the library
+ * calls what we expect, with a table whose functions say only that they were called. Types of the library's own get
+ * another table (watch.c).
+ */
+#include "engine.h"
+
+static int called; /* the place in the table of what was called last */
+
+#define FUNCTION(n)                     \
+    static uintptr_t function_##n(void) \
+    {                                   \
+        called = n;                     \
+        return 0;                       \
+    }
+#define ENTRY(n) (void (*)(void)) function_##n,
+#define EACH(do) \
+    do (0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11) do(12) do(13) do(14) do(15) do(16)
+
+EACH(FUNCTION)
+static void (*const functions[])(void) = {EACH(ENTRY)};
+
+_Static_assert(sizeof functions == sizeof(struct ddsi_serdata_ops), "one for each");
+
+static bool was_called(size_t offset)
+{
+    bool right = called == (int)(offset / sizeof functions[0]);
+    called = -1;
+    return right;
+}
+
+#define WAS_CALLED(member) was_called(offsetof(struct ddsi_serdata_ops, member))
+
+static bool table_fits(const struct ddsi_sertype *type)
+{
+    struct ddsi_serdata data;
+    struct iovec part;
+    char text[16];
+    ddsi_serdata_init(&data, type, DDS_DATA);
+    bool fits = data.references == 1 && data.operations;
+    data.operations = (const struct ddsi_serdata_ops *)(const void *)functions;
+    struct ddsi_sertype asked = {.samples = data.operations};
+    called = -1;
+    fits = fits && !ddsi_serdata_from_ser(&asked, DDS_DATA, (const void *)text, 0) && WAS_CALLED(from_ser);
+    fits = fits && !ddsi_serdata_from_keyhash(&asked, text) && WAS_CALLED(from_keyhash);
+    fits = fits && (ddsi_serdata_eqkey(&data, &data), WAS_CALLED(eqkey));
+    fits = fits && (ddsi_serdata_size(&data), WAS_CALLED(get_size));
+    fits = fits && (ddsi_serdata_to_ser(&data, 0, 0, text), WAS_CALLED(to_ser));
+    fits = fits && (ddsi_serdata_to_ser_ref(&data, 0, 0, &part), WAS_CALLED(to_ser_ref));
+    fits = fits && (ddsi_serdata_to_ser_unref(&data, &part), WAS_CALLED(to_ser_unref));
+    fits = fits && (ddsi_serdata_print(&data, text, sizeof text), WAS_CALLED(print));
+    fits = fits && (ddsi_serdata_get_keyhash(&data, text, false), WAS_CALLED(get_keyhash));
+    return fits && (ddsi_serdata_unref(&data), WAS_CALLED(free));
+}
+
+bool abi_check(dds_entity_t writer, const void *sample, size_t size)
+{
+    const struct ddsi_sertype *type;
+    struct iovec part = {(void *)(uintptr_t)sample, size};
+    if (dds_get_entity_sertype(writer, &type) != DDS_OK) return false;
+    struct ddsi_serdata *data = ddsi_serdata_from_ser_iov(type, DDS_DATA, 1, &part, size);
+    if (!data) return false;
+    bool fits = data->type == type && data->kind == DDS_DATA && data->references == 1;
+    fits = fits && type->samples == data->operations;
+    ddsi_serdata_ref(data); /* what is written is the library's */
+    fits = fits && data->references == 2;
+    dds_time_t before = (dds_time_t)now_realtime_ns();
+    dds_return_t code = dds_writecdr(writer, data); /* gives it the time */
+    dds_time_t after = (dds_time_t)now_realtime_ns();
+    fits = fits && code == DDS_OK && data->timestamp >= before && data->timestamp <= after;
+    ddsi_serdata_unref(data);
+    return fits && table_fits(type);
+}

@@ -1,0 +1,179 @@
+"""Nodes tell each other once a second who they are, and measure between them how far their clocks are apart.
+
+As in NTP (RFC 5905, section 8): with my sending time t1, its receiving time t2, its sending time t3 and my receiving
+time t4, its clock is ((t2 - t1) + (t3 - t4)) / 2 ahead of mine, and the way there and back took (t4 - t1) - (t3 - t2).
+The measurement with the shortest way of the last minute counts.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtmw.net.dds.channel import Channel
+from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
+from rtmw.net.dds.cyclone import types as idl
+from rtmw.net.dds.discovery import printable
+from rtmw.net.dds.library import DataEvent
+from rtmw.net.refusals import Refusals, Refused
+
+log = logging.getLogger("rtmw.node")
+
+_TOPIC = "rtmw/node"
+_NAMED_MOST = 16
+_DRIFT_NS = 10_000_000
+"""What two clocks that nobody sets may differ by between two measurements of a minute."""
+_KEPT = 60
+_LONGEST = 64 << 10
+"""Bytes of a beacon."""
+_NAME_LONGEST = 255
+SILENT_S = 5.0
+_LOST_MOST = 16
+"""Silent nodes that are remembered."""
+_SENT_MOST = 64
+"""Beacons of ours of which is remembered when they were sent."""
+PEERS_MOST = 1000
+"""Nodes that are known at a time; of further ones nothing is kept."""
+
+
+Echo: Any = make_idl_struct("Echo", "rtmw::Echo", {"node": idl.uint64, "sent_ns": idl.int64, "received_ns": idl.int64})
+Beacon: Any = make_idl_struct(
+    "Beacon",
+    "rtmw::Beacon",
+    {
+        "node": idl.uint64,
+        "host": str,
+        "pid": idl.uint32,
+        "domain": idl.uint32,
+        "sent_ns": idl.int64,
+        "echoes": idl.sequence[Echo],
+    },
+)
+
+
+@dataclass
+class Peer:
+    """Another node."""
+
+    node: int
+    host: str
+    pid: int
+    domain: int
+    heard: float
+    """CLOCK_MONOTONIC, seconds, as all times here."""
+    last: Any
+    writer: int
+    """The DDS writer of its beacons, by its handle."""
+    measured: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """Way there and back, and how far its clock is ahead, in nanoseconds."""
+    hears: float = 0.0
+    """When that beacon of ours was sent which it has received last; before it named any: when it was heard first."""
+
+    @property
+    def offset_ns(self) -> int | None:
+        """How far its clock is ahead of ours; None: not measured yet."""
+        return min(self.measured)[1] if self.measured else None
+
+    @property
+    def round_trip_ns(self) -> int | None:
+        return min(self.measured)[0] if self.measured else None
+
+
+def _say(what: str, peers: list[Peer]) -> None:
+    """In the log; of a crowd, which somebody may have made up, only how many they are."""
+    if len(peers) > _NAMED_MOST:
+        log.info("of %d other nodes each %s", len(peers), what)
+    else:
+        for peer in peers:
+            log.info("the node of domain %d on %s (%d) %s", peer.domain, peer.host, peer.pid, what)
+
+
+class Beacons:
+    """Sends ours, and keeps what others sent."""
+
+    def __init__(
+        self, participant: DomainParticipant, domain: int, loop: asyncio.AbstractEventLoop, refusals: Refusals
+    ) -> None:
+        self.node = int.from_bytes(os.urandom(8), "little")
+        self._own = (socket.gethostname(), os.getpid(), domain)
+        self._channel = Channel(participant, _TOPIC, Beacon, _LONGEST, refusals)
+        self._data_event, self._loop = DataEvent(self._channel.reader), loop
+        loop.add_reader(self._data_event.fileno(), self._receive)
+        self.peers: dict[int, Peer] = {}
+        self.lost: dict[int, Peer] = {}
+        """Those that fell silent without leaving, and were not heard since."""
+        self._come = list[Peer]()
+        """Since the last beacon."""
+        self._sent: dict[int, float] = {}
+        """When our last beacons were sent, by the time that they have."""
+
+    def send(self) -> None:
+        """Send ours, and forget who has left or been silent."""
+        now = time.monotonic()
+        writers = self._channel.writers()
+        gone = [peer for peer in self.peers.values() if peer.writer not in writers]
+        silent = [peer for peer in self.peers.values() if now - peer.heard > SILENT_S and peer.writer in writers]
+        for peer in gone + silent:
+            del self.peers[peer.node]
+        self.lost |= {peer.node: peer for peer in silent}
+        while len(self.lost) > _LOST_MOST:
+            del self.lost[next(iter(self.lost))]
+        _say("is heard", self._come)
+        self._come.clear()
+        _say("has left", gone)
+        _say(f"has said nothing for {SILENT_S:.0f} s", silent)
+        echoes = [peer.last for peer in self.peers.values()]
+        sent_ns = time.time_ns()
+        self._sent[sent_ns] = now
+        while len(self._sent) > _SENT_MOST:
+            del self._sent[next(iter(self._sent))]
+        self._channel.write(Beacon(self.node, *self._own, sent_ns, echoes))
+
+    def close(self) -> None:
+        """What still comes is nobody's."""
+        self._loop.remove_reader(self._data_event.fileno())
+        self._data_event.close()
+
+    def _receive(self) -> None:
+        now_ns, ages_ns = time.time_ns(), self._data_event.take()
+        arrived_ns = [now_ns - age for age in ages_ns]  # of the newest that the reader keeps
+        self._channel.read(
+            lambda writer, beacon, after: self._on_beacon(writer, beacon, arrived_ns[-1 - after]), len(arrived_ns)
+        )
+
+    def _on_beacon(self, writer: int, beacon: Any, received_ns: int) -> None:
+        if beacon.node == self.node:
+            return
+        if len(beacon.host) > _NAME_LONGEST:
+            raise Refused(f"a host's name has {len(beacon.host)} letters; at most {_NAME_LONGEST} are read")
+        last = Echo(beacon.node, beacon.sent_ns, received_ns)
+        peer = self.peers.get(beacon.node)
+        if peer is None:
+            if len(self.peers) >= PEERS_MOST:
+                raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
+            peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last, writer)
+            peer.hears = time.monotonic()
+            self.peers[beacon.node] = peer
+            self._come.append(peer)
+            at = (peer.host, peer.domain)  # where it was restarted, its predecessor is missed no longer
+            self.lost = {node: lost for node, lost in self.lost.items() if (lost.host, lost.domain) != at}
+        peer.heard, peer.last, peer.writer = time.monotonic(), last, writer
+        for echo in beacon.echoes:
+            if echo.node == self.node:
+                peer.hears = max(peer.hears, self._sent.get(echo.sent_ns, 0.0))
+                way = (received_ns - echo.sent_ns) - (beacon.sent_ns - echo.received_ns)
+                ahead = ((echo.received_ns - echo.sent_ns) + (beacon.sent_ns - received_ns)) // 2
+                if way < 0:  # a clock was set in between, or somebody made it up
+                    raise Refused(f"a beacon of {beacon.host} was there and back in {way} ns")
+                if peer.measured and _contradict(min(peer.measured), (way, ahead)):
+                    peer.measured.clear()  # one of the two clocks was set
+                peer.measured.append((way, ahead))
+
+
+def _contradict(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Can these two ways and offsets not be of the same two clocks? Each is right within half of its way."""
+    return abs(one[1] - other[1]) > (one[0] + other[0]) // 2 + _DRIFT_NS

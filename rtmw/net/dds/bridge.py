@@ -1,0 +1,376 @@
+"""Decides which topics cross, from what both sides show, and keeps the routes in step with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from rtmw.domain import Domain
+from rtmw.errors import RtmwError
+from rtmw.net.dds.by_topic import ByTopic
+from rtmw.net.dds.cyclone import DDSException, DomainParticipant
+from rtmw.net.dds.discovery import Discovery, Endpoint
+from rtmw.net.dds.ended import Ended
+from rtmw.net.dds.idl_class import OCTETS_NAME
+from rtmw.net.dds.lanes import Lane, lane_of
+from rtmw.net.dds.library import Engine
+from rtmw.net.dds.lookup import Lookup
+from rtmw.net.dds.names import Names
+from rtmw.net.dds.partitions import DEFAULT, NODES, meet
+from rtmw.net.dds.routes import Incoming, Outgoing
+from rtmw.net.dds.user_data import kind_in
+from rtmw.net.dds.wire import Endpoints, Offer, Request
+from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
+from rtmw.net.refusals import Refusals
+from rtmw.net.settings import Settings
+from rtmw.qos import Reliability
+from rtmw.types import AnyType, MessageType, resolve
+
+log = logging.getLogger("rtmw.node")
+
+OutKey = tuple[str, int, Reliability, bool]
+"""A topic, the identity of the type of its messages, the reliability, and whether it is for plain programs."""
+InKey = tuple[str, int, Lane]
+"""A topic, the identity of the type of its messages, and the lane."""
+
+
+NOBODY = LocalTopic((), ())
+"""A topic that no program here uses."""
+_CROWD = 100
+"""Routes that have ended whose memory is worth a moment without any other."""
+_KNOWN_MOST = 1024
+"""Lanes of closed routes of which it is known what they have brought."""
+
+
+class Bridge:
+    """The routes of a node. Not for several threads."""
+
+    def __init__(
+        self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain, refusals: Refusals
+    ) -> None:
+        self._engine, self._domain, self._refusals = engine, domain, refusals
+        engine.follow(participant._ref)
+        self._endpoints = Endpoints(participant)
+        self._names = Names(settings.ros2)
+        self._settings = settings
+        self.discovery = Discovery(participant, refusals)
+        engine.watch(self.discovery.reader_news)
+        self.outgoing, self.incoming = ByTopic[OutKey, Outgoing](), ByTopic[InKey, Incoming]()
+        self._known: dict[InKey, bytes] = {}
+        """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
+        self.ended = {"out": Ended(), "in": Ended()}
+        """What was counted of routes that are closed, by direction."""
+        self._refused: dict[tuple[str, str], str] = {}
+        """What cannot be done with a topic, by topic and what it is, and why."""
+        self._tried: set[tuple[str, str]] = set()
+        """In this step."""
+        self._unsettled: set[str] = set()
+        """Topics that are to be looked at by the next step, though nothing may have changed."""
+        self._sees_all, self._total = True, -1
+        self._ended_before, self._given_back = 0, 0
+        """How many routes had ended a second ago, and when memory was given back."""
+        self._lookup = Lookup(participant, self._names)
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self._settings, self._sees_all = settings, True
+
+    def step(self, topics: dict[str, LocalTopic], changed: set[str]) -> set[str]:
+        """Take in what has changed, and open and close routes as it asks for; the topics that this may concern.
+
+        `topics`: as the bus of this host shows them. `changed`: of those, and of those that are over, since last time.
+        """
+        self._tried.clear()
+        heard = self._engine.heard()
+        news = self._news()
+        changed = changed | news | self._unsettled
+        due = self._due(topics, changed)
+        self._unsettled = set[str]()
+        for name in due:
+            self._send(name, topics.get(name, NOBODY), name in news)
+        if not self.discovery.is_behind:
+            self._engine.looked(heard)
+        for name in due:
+            self._receive(name, topics.get(name, NOBODY))
+        if self._refused:
+            tried = self._tried
+            self._refused = {of: why for of, why in self._refused.items() if of in tried or of[0] not in due}
+            self._unsettled |= {topic for topic, _ in self._refused}
+        return changed | due
+
+    def _news(self) -> set[str]:
+        """Topics of which DDS shows something new: endpoints of others, or whom endpoints here have met."""
+        matched = self._engine.matched()
+        self._sees_all |= matched is None
+        told = (self._names.local(topic) for topic in self.discovery.poll() | (matched or set()))
+        return {topic for topic in told if topic is not None}
+
+    def _due(self, topics: dict[str, LocalTopic], changed: set[str]) -> set[str]:
+        if self._sees_all:
+            changed = changed.union(topics, self.outgoing.topics(), self.incoming.topics())
+            self._sees_all = False
+        return {topic for topic in changed if self._has_to_do_with(topic, topics)}
+
+    def _has_to_do_with(self, topic: str, topics: dict[str, LocalTopic]) -> bool:
+        return topic in topics or self.outgoing.has(topic) or self.incoming.has(topic)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """What cannot cross, by topic, and why."""
+        return {topic: reason for (topic, _), reason in self._refused.items()}
+
+    def is_delivered(self) -> bool:
+        """Has everything left that was published here?"""
+        return all(route.is_delivered() for route in self.outgoing)
+
+    def moved(self) -> set[OutKey | InKey]:
+        """Routes of which anything was counted since it was asked last; says in the log what they have missed."""
+        before, self._total = self._total, self._engine.total()
+        if self._total == before:
+            return set()
+        out = {key: route for key, route in self.outgoing.items() if route.has_moved()}
+        for route in out.values():
+            route.tell_missed()
+        return {*out, *(key for key, route in self.incoming.items() if route.has_moved())}
+
+    def give_back(self) -> None:
+        """To be called once a second: when a crowd of topics has ended, their memory is the system's again."""
+        ended = sum(one.changes for one in self.ended.values())
+        if ended == self._ended_before and ended - self._given_back >= _CROWD:
+            self._engine.trim()
+            self._given_back = ended
+        self._ended_before = ended
+
+    def close(self) -> None:
+        """What is published from now on is kept for the next node, for `handover` at most."""
+        for out, _ in [*self.outgoing.items()]:
+            self._try(out[0], "closed", self._end_outgoing, out, int(self.settings.handover * 1e9))
+        for into, _ in [*self.incoming.items()]:
+            self._try(into[0], "closed", self._end_incoming, into)
+        self._lookup.close()
+
+    # ---- out ----
+
+    def _send(self, name: str, topic: LocalTopic, is_news: bool) -> None:
+        wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
+        for publisher in topic.publishers if self.settings.leaves(name) else ():
+            for is_plain in self._audiences(name):
+                key = (name, publisher.kind.identity, publisher.reliability, is_plain)
+                wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
+        for key in self.outgoing.keys(name):
+            if key not in wanted:
+                self._try(name, "closed", self._leave_outgoing, key)
+        for key, (kind, publishers) in wanted.items():
+            self._try(name, "sent", self._see_outgoing, key, kind, publishers)
+        for route in self.outgoing.of(name):
+            self._try(name, "brought to its readers", self._refresh, name, route, is_news)
+            if not route.is_settled:
+                self._unsettled.add(name)
+
+    def _audiences(self, topic: str) -> tuple[bool, ...]:
+        """For whom it is written: always for nodes, by which DDS programs also see that there is such a topic; and for
+        plain programs while one reads it that does not read among nodes."""
+        is_read = any(not meet(reader.partitions, (NODES,)) for reader in self._readers(topic, True))
+        return (False, True) if is_read else (False,)
+
+    def _leave_outgoing(self, key: OutKey) -> None:
+        route = self.outgoing.get(key)
+        if route is not None and route.may_close():
+            self._end_outgoing(key)
+
+    def _see_outgoing(self, key: OutKey, kind: MessageType, publishers: list[Publishing]) -> None:
+        before = self.outgoing.get(key)
+        offer = self._offer(self._readers(key[0], key[3]), publishers, before.offer if before else None)
+        if before is None:
+            self._open_outgoing(key, kind, offer)
+        else:
+            before.stay()
+            before.change(offer)
+
+    def _refresh(self, topic: str, route: Outgoing, is_news: bool) -> None:
+        readers = self._readers(topic, route.is_plain)
+        knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
+        may_pack = not route.is_plain and all(map(self._knows_packs, readers))
+        route.limit(self.settings.rate_of(topic))
+        knows_dates = not route.is_plain and all(self.discovery.program(reader).knows_dates for reader in readers)
+        route.refresh(may_pack, knows_crcs and not route.is_plain, knows_dates, is_news)
+
+    def _offer(self, readers: list[Endpoint], publishers: list[Publishing], before: Offer | None) -> Offer:
+        """The most that anybody offered since the route exists, so that it is not made anew at each change."""
+        asked = [reader.deadline_ns for reader in readers if reader.deadline_ns]
+        now = Offer(
+            next(one.reliability for one in publishers),
+            max(one.priority for one in publishers),
+            max(one.depth for one in publishers),
+            max(one.history for one in publishers),
+            min(asked, default=0),
+            _longest([one.lifetime_ns for one in publishers]),
+        )
+        if before is None:
+            return now
+        deadlines = [ns for ns in (now.deadline_ns, before.deadline_ns) if ns]
+        return Offer(
+            now.reliability,
+            max(now.priority, before.priority),
+            max(now.depth, before.depth),
+            max(now.history, before.history),
+            min(deadlines, default=0),
+            _longest([now.lifetime_ns, before.lifetime_ns]),
+        )
+
+    def _knows_packs(self, reader: Endpoint) -> bool:
+        """A reader with a minimum interval would take of a pack what it would take of one message."""
+        return self.discovery.program(reader).knows_packs and not reader.min_interval_ns
+
+    def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
+        made = Outgoing(
+            self._engine, self._endpoints, self._names, key[0], kind, key[3], offer, self.settings.lease,
+            origin(self._domain),
+        )  # fmt: skip
+        self.outgoing.put(key[0], key, made)
+
+    def _end_outgoing(self, key: OutKey, park_ns: int = 0) -> None:
+        route = self.outgoing.pop(key)
+        if route is not None:
+            self.ended["out"].add(key[0], route.close(park_ns))
+
+    # ---- in ----
+
+    def _receive(self, name: str, topic: LocalTopic) -> None:
+        wanted: dict[InKey, tuple[MessageType, list[Subscribing], list[Endpoint]]] = {}
+        if topic.subscribers and self.settings.enters(name):
+            for (identity, lane), (kind, writers) in self._writers(name, topic).items():
+                takers = [one for one in topic.subscribers if one.takes(kind)]
+                if takers:
+                    wanted[name, identity, lane] = (kind, takers, writers)
+        for key in self.incoming.keys(name):
+            if key not in wanted:
+                self._try(name, "closed", self._leave_incoming, key, topic)
+        for key, (kind, takers, writers) in wanted.items():
+            self._try(name, "received", self._see_incoming, key, kind, takers, writers)
+        if not all(route.is_settled for route in self.incoming.of(name)):
+            self._unsettled.add(name)
+
+    def _leave_incoming(self, key: InKey, topic: LocalTopic) -> None:
+        """The writers elsewhere may have left before there was room here for all that they sent."""
+        route = self.incoming.get(key)
+        is_read = route is not None and any(one.takes(route.kind) for one in topic.subscribers)
+        if route is None or not is_read or route.may_close():
+            self._end_incoming(key)
+
+    def _see_incoming(self, key: InKey, kind: MessageType, takers: list[Subscribing], writers: list[Endpoint]) -> None:
+        before = self.incoming.get(key)
+        request = _request(key[2], takers, writers, before.request if before else None)
+        if before is None:
+            self._open_incoming(key, kind, request, _offered(key[2], writers))
+        else:
+            before.stay()
+            before.change(request)
+
+    def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
+        made = Incoming(
+            self._engine, self._endpoints, self._names, key[0], kind, key[2], request, offered,
+            self.settings.lease, self._known.get(key, b""), self._on_bus(key),
+        )  # fmt: skip
+        self.incoming.put(key[0], key, made)
+
+    def _on_bus(self, key: InKey) -> dict[int, int]:
+        """What a node that ran before this one has brought; later, the routes themselves know it better."""
+        return on_bus(self._domain, key[0]) if key[2].keeps and key not in self._known else {}
+
+    def _end_incoming(self, key: InKey) -> None:
+        route = self.incoming.pop(key)
+        if route is None:
+            return
+        if key[2].keeps:
+            self._known.pop(key, None)
+            self._known[key] = route.known()
+            if len(self._known) > _KNOWN_MOST:
+                del self._known[next(iter(self._known))]  # of a lane that comes again, the bus is asked instead
+        self.ended["in"].add(key[0], route.close())
+
+    def _readers(self, topic: str, is_plain: bool) -> list[Endpoint]:
+        """Who reads it, but for what nodes have for plain programs: in the default partition, or in that of nodes."""
+        partition = DEFAULT if is_plain else NODES
+        readers = self.discovery.readers.of(self._names.topic(topic))
+        return [one for one in readers if not one.is_for_plain and meet(one.partitions, (partition,))]
+
+    def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
+        """The writers of a topic elsewhere, by the identity of their type and their lane."""
+        found: dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]] = {}
+
+        def sort(writer: Endpoint) -> None:
+            kind = self._kind_of(writer, topic)
+            if kind is None:
+                self._unsettled.add(name)
+            else:
+                found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
+
+        for writer in self.discovery.writers.of(self._names.topic(name)):
+            if writer.is_for_plain:
+                continue
+            what = f"received as {writer.type_name} of {self.discovery.program(writer)}"
+            self._try(name, what, sort, writer)
+        return found
+
+    def _kind_of(self, writer: Endpoint, topic: LocalTopic) -> MessageType | None:
+        """None: it is not known yet. Raises RtmwError or DDSException when it cannot be known."""
+        if writer.note is not None:
+            return kind_in(writer.note)
+        if writer.type_name == OCTETS_NAME:
+            return resolve(bytes)
+        for kind in [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]:
+            if not isinstance(kind, AnyType) and self._names.type(kind.name) == writer.type_name:
+                return kind
+        return self._lookup.find(writer)
+
+    # ---- both ----
+
+    def _try(self, topic: str, what: str, act: Callable[..., None], *arguments: Any) -> None:
+        """Whatever goes wrong with one topic is said once, and costs no other; it is tried again by the next step."""
+        self._tried.add((topic, what))
+        try:
+            act(*arguments)
+        except Exception as error:
+            reason = f"cannot be {what}: {error}"
+            if not isinstance(error, (RtmwError, DDSException)):
+                self._refusals.refuse("topic", error)
+            if self._refused.get((topic, what)) != reason:
+                log.warning("topic %s %s", topic, reason)
+            self._refused[topic, what] = reason
+        else:
+            self._refused.pop((topic, what), None)
+
+
+def _request(lane: Lane, takers: list[Subscribing], writers: list[Endpoint], before: Request | None) -> Request:
+    """Enough for each subscriber here, and no more than every writer of a lane offers.
+
+    `before`: what the route asked for until now. It goes on asking for what does no harm: subscribers have their own
+    deadline and depth.
+    """
+    deadline = before.deadline_ns if before else min((one.deadline_ns for one in takers if one.deadline_ns), default=0)
+    kept = all(one.note is not None or 0 < one.deadline_ns <= deadline for one in writers)
+    history = max(one.history for one in takers) if lane.keeps else 0
+    history = max(history, before.history) if before else history
+    reliable = any(min(lane.reliability, one.reliability) is not Reliability.TIMELY for one in takers)
+    return Request(
+        reliable=reliable or history > 0,  # DDS brings what is kept to reliable readers only
+        depth=max(one.depth for one in takers),
+        history=history,
+        min_interval_ns=min(one.min_interval_ns for one in takers),
+        deadline_ns=deadline if kept else 0,
+    )
+
+
+def _offered(lane: Lane, writers: list[Endpoint]) -> Offer:
+    """What the node's publisher here offers: what its lane does."""
+    return Offer(lane.reliability, max(one.priority for one in writers), 64, max(one.history for one in writers))
+
+
+def _longest(lifetimes: list[int]) -> int:
+    return max(lifetimes) if all(lifetimes) else 0

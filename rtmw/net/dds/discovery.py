@@ -1,0 +1,300 @@
+"""What the DDS domain shows: who writes and reads which topic, far away and near, but for what is this node's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+from rtmw.net.dds.by_topic import ByTopic
+from rtmw.net.dds.cyclone import DomainParticipant, builtin
+from rtmw.net.dds.library import shown
+from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
+from rtmw.net.dds.wire import FOR_PLAIN, MARK
+from rtmw.net.refusals import Refusals, Refused
+from rtmw.types.message_type import DESCRIPTION_LIMIT
+
+if TYPE_CHECKING:
+    from rtmw.net.dds._engine import EndpointRow, ParticipantRow
+
+_NOTE_MOST = 1 + DESCRIPTION_LIMIT
+_PARTITION_MOST = 256
+"""Bytes of the name of a partition."""
+_BATCHES = 16
+"""Of news that are taken at a time, so that a flood of it keeps nothing else waiting."""
+PACKS = 1
+"""The version of packs that this node reads (pack.h)."""
+TRAILERS = 2
+"""The version of trailers that this node reads: 2 have a CRC (trailer.h); nodes that say none read 1."""
+
+DATES = 1
+"""The version of dates of lifetimes that this node reads (trailer.h)."""
+
+ROSTERS = 1
+"""The version of rosters that are told when something has changed (roster.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A DDS writer or reader of somebody else."""
+
+    guid: str
+    participant: str
+    topic: str
+    type_name: str
+    type_id: bytes | None
+    """Its complete TypeIdentifier of XTypes, in XCDR2; None where the other side does not tell its types."""
+    note: bytes | None
+    """What a node's endpoint says of itself (user_data.py); None for plain DDS programs, and what is there for them."""
+    is_for_plain: bool
+    """A node's endpoint that is there for plain DDS programs, and for no other node."""
+    policies: Policies
+    history: int
+    """Messages that it keeps; 0 when it is volatile."""
+    priority: int
+    min_interval_ns: int
+    lifetime_ns: int
+    """Of what a writer sends. 0 in these two: none."""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return self.policies.partitions
+
+    @property
+    def is_reliable(self) -> bool:
+        return self.policies.reliability == RELIABLE
+
+    @property
+    def keeps(self) -> bool:
+        """A writer keeps messages for late readers, a reader asks for them."""
+        return self.policies.durability >= TRANSIENT_LOCAL
+
+    @property
+    def deadline_ns(self) -> int:
+        """0: none."""
+        return limited(self.policies.deadline_ns)
+
+
+def endpoint_of(row: EndpointRow) -> Endpoint:
+    """Raises Refused."""
+    guid, participant, topic, type_name, data, type_id, asked, representations, kept, priority, *times = row
+    policies = Policies(_partitions(asked[0]), *asked[1:], representations)
+    return Endpoint(
+        guid.hex(),
+        participant.hex(),
+        _text(topic, "its topic's name"),
+        _text(type_name, "its type's name"),
+        type_id,
+        _note(data),
+        data == FOR_PLAIN,
+        policies,
+        max(kept, 1) if policies.durability >= TRANSIENT_LOCAL else 0,
+        min(max(priority, 0), 7),
+        *map(limited, times),
+    )
+
+
+def limited(ns: int) -> int:
+    """0: there is no limit."""
+    return ns if 0 < ns < FOR_EVER_NS else 0
+
+
+def _text(given: bytes | None, what: str) -> str:
+    if given is None:
+        raise Refused(f"an endpoint: {what} is missing or too long")
+    try:
+        return given.decode()
+    except UnicodeDecodeError as error:
+        raise Refused(f"an endpoint: {what}, {given[:80]!r}, is not UTF-8") from error
+
+
+def _note(data: bytes | None) -> bytes | None:
+    if data is None or not data.startswith(MARK):
+        return None
+    if len(data) > len(MARK) + _NOTE_MOST:
+        raise Refused(f"an endpoint: it describes its type in {len(data)} bytes; at most {DESCRIPTION_LIMIT} are read")
+    return data[len(MARK) :]
+
+
+def _partitions(given: tuple[bytes | None, ...] | None) -> tuple[str, ...]:
+    """What is not UTF-8 meets no partition of ours, and is kept to be shown."""
+    if given is None or any(name is None or len(name) > _PARTITION_MOST for name in given):
+        raise Refused("an endpoint: it has too many partitions, or one with too long a name")
+    return tuple((name or b"").decode(errors="replace") for name in given)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A DDS participant of somebody else, by what it says of itself."""
+
+    host: str = ""
+    """Empty: it does not say."""
+    pid: int = 0
+    name: str = ""
+    address: str = ""
+    """Where it receives."""
+    domain: int | None = None
+    """Of rtmw; None: it is no node."""
+    knows_packs: bool = False
+    """A node that reads several messages out of one sample (pack.h)."""
+    knows_crcs: bool = False
+    """A node that reads samples with a CRC (trailer.h)."""
+    knows_dates: bool = False
+    """A node that reads lifetimes that say when they were sent (trailer.h)."""
+    knows_rosters: bool = False
+    """A node that is told of programs when something has changed (roster.py)."""
+
+    @classmethod
+    def of(cls, row: ParticipantRow) -> Program:
+        """What is not understood is left out: a program need not say anything of itself."""
+        data, (host, pid, name, places) = row[1], (_shown(text) for text in row[2:])
+        udp = [place for place in places.split(",") if place.startswith(("udp/", "udp6/"))]
+        address = udp[-1].partition("/")[2].partition("@")[0] if udp else ""
+        node = _read(data[len(MARK) :]) if data is not None and data.startswith(MARK) else {}
+        domain = node.get("domain")
+        return cls(
+            host,
+            int(pid) if pid.isascii() and pid.isdecimal() and len(pid) < 20 else 0,
+            name,
+            address,
+            domain if type(domain) is int else None,
+            node.get("packs") == PACKS,
+            node.get("trailers") == TRAILERS,
+            node.get("dates") == DATES,
+            node.get("rosters") == ROSTERS,
+        )
+
+    def __str__(self) -> str:
+        place = f" on {self.host}" if self.host else ""
+        if self.domain is not None:
+            return f"the node of domain {self.domain}{place}"
+        return f"{self.name or 'a DDS program'}{f' ({self.pid})' if self.pid else ''}{place}"
+
+
+def printable(text: str) -> str:
+    """What others call themselves, without what would move the cursor of a terminal."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _shown(text: bytes | None) -> str:
+    return printable((text or b"").decode(errors="replace"))
+
+
+def describe_node(host: str, pid: int, domain: int) -> bytes:
+    """What a node says of itself in the user data of its participant."""
+    return json.dumps(
+        {
+            "host": host,
+            "pid": pid,
+            "domain": domain,
+            "packs": PACKS,
+            "trailers": TRAILERS,
+            "dates": DATES,
+            "rosters": ROSTERS,
+        }
+    ).encode()
+
+
+def _read(description: bytes) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(description)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+class Discovery:
+    """Writers, readers and participants of others, as of the last `poll`."""
+
+    def __init__(self, participant: DomainParticipant, refusals: Refusals) -> None:
+        self._own = participant.guid.hex
+        self._refusals = refusals
+        self.writers, self.readers = ByTopic[str, Endpoint](), ByTopic[str, Endpoint]()
+        """By their GUIDs."""
+        self.participants: dict[str, Program] = {}
+        """By their GUIDs."""
+        self._shown = [
+            builtin.BuiltinDataReader(participant, topic)
+            for topic in (
+                builtin.BuiltinTopicDcpsPublication,
+                builtin.BuiltinTopicDcpsSubscription,
+                builtin.BuiltinTopicDcpsParticipant,
+            )
+        ]
+        self.reader_news: int = self._shown[1]._ref
+        """The DDS entity that tells of readers."""
+        self.changes = 0
+        """Grows with whatever is new."""
+        self.is_behind = False
+        """More is new than the last `poll` took in."""
+        self._touched, self._met = set[str](), set[str]()
+        """In this `poll`: DDS topics, and participants."""
+        self._shortest = (-1, 0)
+        """As of how many changes, and how long."""
+
+    def poll(self) -> set[str]:
+        """Take in what is new. The DDS topics of which an endpoint is new, gone or another, or of another program."""
+        self.is_behind = False
+        self._touched, self._met = set[str](), set[str]()
+        writers, readers, participants = (reader._ref for reader in self._shown)
+        for reader, kept in ((writers, self.writers), (readers, self.readers)):
+            self._take(reader, False, partial(self._drop, kept), partial(self._put, kept))
+        self._take(participants, True, self._forget, self._meet)
+        if self._met:
+            both = chain(self.writers, self.readers)
+            self._touched.update(endpoint.topic for endpoint in both if endpoint.participant in self._met)
+        return self._touched
+
+    def _take(
+        self, reader: int, are_participants: bool, gone: Callable[[str], None], put: Callable[[Any], None]
+    ) -> None:
+        for _ in range(_BATCHES):
+            rows = shown(reader, are_participants)
+            for row in rows:
+                self.changes += 1
+                with self._refusals.barrier("participant" if are_participants else "endpoint"):
+                    if isinstance(row, bytes):
+                        gone(row.hex())
+                    else:
+                        put(row)
+            if not rows:
+                return
+        self.is_behind = True
+
+    def _put(self, kept: ByTopic[str, Endpoint], row: EndpointRow) -> None:
+        """What cannot be read is not kept as what it was before, either."""
+        self._drop(kept, row[0].hex())
+        if row[1].hex() != self._own:
+            endpoint = endpoint_of(row)
+            kept.put(endpoint.topic, endpoint.guid, endpoint)
+            self._touched.add(endpoint.topic)
+
+    def _drop(self, kept: ByTopic[str, Endpoint], guid: str) -> None:
+        gone = kept.pop(guid)
+        if gone is not None:
+            self._touched.add(gone.topic)
+
+    def _meet(self, row: ParticipantRow) -> None:
+        guid = row[0].hex()
+        if guid != self._own:
+            self.participants[guid] = Program.of(row)
+            self._met.add(guid)
+
+    def _forget(self, guid: str) -> None:
+        self.participants.pop(guid, None)
+        self._met.add(guid)
+
+    @property
+    def shortest_ns(self) -> int:
+        """The shortest deadline of a reader or lifetime of a writer; 0: there is none."""
+        if self._shortest[0] != self.changes:
+            times = [reader.deadline_ns for reader in self.readers] + [writer.lifetime_ns for writer in self.writers]
+            self._shortest = (self.changes, min((ns for ns in times if ns), default=0))
+        return self._shortest[1]
+
+    def program(self, endpoint: Endpoint) -> Program:
+        """Whose endpoint it is."""
+        return self.participants.get(endpoint.participant, Program())

@@ -1,0 +1,400 @@
+/* Inbound: samples of a DDS reader on their way to the bus, in the thread that received them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../shm/crc32c.h"
+#include "engine.h"
+#include "pack.h"
+
+enum { HEADER = 4 }; /* bytes before the data */
+
+/* Does it begin as the encodings of XTypes do (7.6.3.1.2)? The DDS library reads the last bit and the version only. */
+static bool is_cdr(const uint8_t *data) { return data[0] == 0 && (data[1] <= 3 || (data[1] >= 6 && data[1] <= 11)); }
+
+/* The payload inside a sample without its trailer. A node's fills it; what a plain writer sent may have padding behind it.
+ * false: it is shorter or longer than it says. CDR does not say how long it is. */
+static bool unframe(enum framing framing, bool is_node, const uint8_t **data, size_t *size)
+{
+    uint32_t length;
+    if (*size < HEADER || !is_cdr(*data)) return false;
+    if (framing == FRAMING_CDR) return true;
+    if (*size < OCTETS_HEADER) return false;
+    memcpy(&length, *data + HEADER, sizeof length);
+    size_t room = *size - OCTETS_HEADER;
+    if (length > room || room - length > (is_node ? 0 : TRAILER_PADDING)) return false;
+    *data += OCTETS_HEADER;
+    *size = length;
+    return true;
+}
+
+/* All of it is on the bus. */
+static void remember(struct inbound *i, struct source *s, const struct trailer *trailer)
+{
+    if (s->is_node && !trailer_is_checked(trailer)) count_up(&i->unchecked, trailer_messages(trailer));
+    if (s->is_node)
+        sequence_move(s, trailer);
+    else
+        s->sequence = trailer->sequence;
+}
+
+static uint64_t source_time(const struct sample *sample)
+{
+    return sample->info.source_timestamp > 0 ? (uint64_t)sample->info.source_timestamp : 0;
+}
+
+/* Of a plain writer's sample, what would say the same; such are told apart by their source time. */
+static struct trailer trailer_of(const struct source *s, const struct sample *sample)
+{
+    return (struct trailer){.version = TRAILER_VERSION, .priority = s->priority, .sequence = source_time(sample)};
+}
+
+static const uint8_t *end_of(struct iovec bytes) { return (const uint8_t *)bytes.iov_base + bytes.iov_len; }
+
+/* Has it arrived as it was sent, as far as its trailer lets that be known? */
+static bool is_whole(struct sample *sample, const struct trailer *trailer, struct iovec bytes)
+{
+    size_t before = bytes.iov_len - trailer_size(trailer);
+    if (!sample->is_whole && trailer_is_checked(trailer))
+        sample->is_whole = trailer_fits(crc32c(0, bytes.iov_base, before), end_of(bytes));
+    return sample->is_whole || !trailer_is_checked(trailer);
+}
+
+static bool find_trailer(struct sample *sample, struct trailer *trailer)
+{
+    struct iovec bytes = landed_tail(sample->data);
+    if (landed_loan(sample->data)) return trailer_read(end_of(bytes), &bytes.iov_len, trailer);
+    size_t size = ddsi_serdata_size(sample->data);
+    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
+    bool found = trailer_read(end_of(bytes), &size, trailer) && is_whole(sample, trailer, bytes);
+    ddsi_serdata_to_ser_unref(held, &bytes);
+    return found;
+}
+
+static struct trailer look_into(struct inbound *i, struct sample *sample)
+{
+    const struct source *s = inbound_source(i, sample->info.publication_handle);
+    struct trailer trailer = trailer_of(s, sample), found;
+    if (sample->info.valid_data && s->is_node && find_trailer(sample, &found)) trailer = found;
+    return trailer;
+}
+
+/* A message as it came, about to be published. `loan`: it lies in the pool already; else NULL. */
+struct arrived {
+    const uint8_t *data;
+    size_t size;
+    rtmw_loan *loan;
+    uint64_t publisher, source_time_ns, lifetime_ns; /* lifetime: left when it was sent; 0: no limit */
+};
+
+/* Of a plain writer's message, whose Lifespan begins at its source time, CLOCK_REALTIME; 0: never. */
+static uint64_t expiry(const struct source *s, const struct arrived *m)
+{
+    return s->lifetime_ns ? m->source_time_ns + (uint64_t)s->lifetime_ns : 0;
+}
+
+/* false: it has to wait. */
+static bool publish(struct inbound *i, struct source *s, uint8_t priority, const struct arrived *m)
+{
+    uint64_t expires = expiry(s, m), publisher = source_publisher(s, m->publisher);
+    if (dedup_is(i, s, publisher, m->source_time_ns)) return true;
+    uint64_t left = m->lifetime_ns ? dated_left(i->engine, s->node, m->lifetime_ns) : 0;
+    if ((expires && expires <= now_realtime_ns()) || (m->lifetime_ns && !left)) {
+        count_up(&i->expired, 1);
+        return true;
+    }
+    rtmw_message_qos qos = {.priority = priority,
+                            .lifetime_ns = expires ? 0 : left,
+                            .expires_ns = expires,
+                            .source_time_ns = m->source_time_ns,
+                            .publisher = publisher};
+    int code =
+        m->loan ? rtmw_loan_publish(i->publisher, m->loan, &qos) : rtmw_publish(i->publisher, m->data, m->size, &qos);
+    if (m->loan && code == RTMW_OK) {
+        m->loan->data = NULL;
+        count_up(&i->uncopied, 1);
+    }
+    if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
+    if (code == RTMW_OK) dedup_add(i, s, publisher, m->source_time_ns);
+    if (code == RTMW_OK) count_up(&i->bytes, m->size);
+    count_up(code == RTMW_OK ? &i->received : &i->no_memory, 1);
+    return true;
+}
+
+/* Not to be tried again. */
+static bool refuse(uint64_t *counter) { return count_up(counter, 1), true; }
+
+/* Would the DDS library take it for a sample of the type? What it has looked at was longer: by a trailer, or by the other
+ * payloads of a pack. */
+static bool is_of_type(const struct inbound *i, const uint8_t *payload, size_t size)
+{
+    struct iovec part = {(void *)(uintptr_t)payload, size};
+    if (i->framing == FRAMING_OCTETS) return true;
+    if (size < HEADER || !is_cdr(payload)) return false;
+    struct ddsi_serdata *made = ddsi_serdata_from_ser_iov(i->type, DDS_DATA, 1, &part, part.iov_len);
+    if (made) ddsi_serdata_unref(made);
+    return made != NULL;
+}
+
+/* Opened, if nothing in it is amiss. */
+static bool open_pack(const struct inbound *i, struct sample *sample, struct iovec bytes, uint32_t messages,
+                      struct pack *pack)
+{
+    struct packed entry;
+    const uint8_t *payload, *first = bytes.iov_base;
+    size_t before = i->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0;
+    if (!pack_open(pack, bytes.iov_base, bytes.iov_len, before, messages)) return false;
+    struct pack read = *pack;
+    for (uint32_t n = 0; !sample->is_sound && pack_next(&read, &payload, &entry); n++) {
+        size_t size = before + entry.size;
+        if (n == 0 && !unframe(i->framing, true, &first, &size)) return false;
+        if (!pack_may_be(&entry) || !is_of_type(i, payload, entry.size)) return false;
+    }
+    return sample->is_sound = true;
+}
+
+static bool open_single(const struct inbound *i, struct sample *sample, bool is_node, const uint8_t **data,
+                        size_t *size)
+{
+    if (!unframe(i->framing, is_node, data, size)) return false;
+    if (is_node && !sample->is_sound) sample->is_sound = is_of_type(i, *data, *size);
+    return sample->is_sound || !is_node;
+}
+
+/* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
+static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
+                         struct pack *pack)
+{
+    struct packed entry;
+    const uint8_t *payload;
+    for (uint32_t n = 0; pack_next(pack, &payload, &entry); n++) {
+        struct arrived m = {payload, entry.size, NULL, entry.publisher, entry.source_time_ns, entry.lifetime_ns};
+        if (n < sample->done) continue;
+        if (!publish(i, s, trailer->priority, &m)) return false;
+        sample->done = n + 1;
+        carried_received(s, trailer->sequence - trailer_messages(trailer) + sample->done);
+    }
+    return true;
+}
+
+/* Is it to be published? It is not if others have brought it, nobody wants it, or its number cannot be. */
+static bool is_wanted(struct inbound *i, struct source *s, const struct trailer *trailer)
+{
+    enum turn turn = s->is_node ? sequence_turn(s, trailer) : TURN_NEXT;
+    if (turn == TURN_REFUSED) count_up(&i->implausible, 1);
+    if (turn == TURN_NEXT) carried_gap(i, s, trailer);
+    bool wants_it = trailer->version != TRAILER_OLD || load_relaxed(&i->wants_old);
+    if (turn == TURN_NEXT && !wants_it) sequence_pass(s, trailer); /* who reads is too late for it: nothing is lost */
+    return turn == TURN_NEXT && wants_it;
+}
+
+/* false: it has to wait. Nothing of a sample is published, and nothing remembered, before all of it was looked at. */
+static bool publish_sample(struct inbound *i, struct sample *sample, struct source *s, struct iovec bytes)
+{
+    struct trailer trailer = trailer_of(s, sample);
+    struct pack pack;
+    const uint8_t *data = bytes.iov_base;
+    size_t size = bytes.iov_len;
+    if (s->is_node && !trailer_read(end_of(bytes), &size, &trailer)) return refuse(&i->malformed);
+    if (!is_whole(sample, &trailer, bytes)) return refuse(&i->corrupt);
+    bool is_pack = trailer.version == TRAILER_PACK;
+    struct iovec body = {bytes.iov_base, size};
+    if (is_pack ? !open_pack(i, sample, body, trailer.messages, &pack)
+                : !open_single(i, sample, s->is_node, &data, &size))
+        return refuse(&i->malformed);
+    if (!is_wanted(i, s, &trailer)) return true;
+    struct arrived m = {data, size, NULL, trailer.publisher, source_time(sample), trailer.lifetime_ns};
+    bool done = is_pack ? publish_pack(i, sample, s, &trailer, &pack) : publish(i, s, trailer.priority, &m);
+    if (done) remember(i, s, &trailer);
+    return done;
+}
+
+bool inbound_is_next(struct inbound *i, struct sample *sample)
+{
+    struct source *s = inbound_source(i, sample->info.publication_handle);
+    struct trailer trailer = look_into(i, sample);
+    return trailer.sequence < s->sequence + trailer_messages(&trailer) + s->is_node;
+}
+
+bool inbound_is_past(struct inbound *i, struct sample *sample)
+{
+    return look_into(i, sample).sequence <= inbound_source(i, sample->info.publication_handle)->sequence;
+}
+
+/* Only a node's single messages land; what looks like one and is another's counts as malformed. */
+static bool publish_landed(struct inbound *i, struct sample *sample, struct source *s, rtmw_loan *loan)
+{
+    struct iovec tail = landed_tail(sample->data);
+    struct trailer trailer;
+    if (!s->is_node || !trailer_read(end_of(tail), &tail.iov_len, &trailer) || tail.iov_len)
+        return refuse(&i->malformed);
+    if (!loan->data || !is_wanted(i, s, &trailer)) return true; /* !data: another reader had it */
+    struct arrived m = {NULL, loan->size, loan, trailer.publisher, source_time(sample), trailer.lifetime_ns};
+    bool done = publish(i, s, trailer.priority, &m);
+    if (done) remember(i, s, &trailer);
+    return done;
+}
+
+static bool publish_bytes(struct inbound *i, struct sample *sample, struct source *s)
+{
+    struct iovec bytes;
+    struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, ddsi_serdata_size(sample->data), &bytes);
+    bool done = publish_sample(i, sample, s, bytes);
+    ddsi_serdata_to_ser_unref(held, &bytes);
+    return done;
+}
+
+/* Messages and bytes of plain writers that wait here at most: nobody can tell those to pause. */
+enum { PLAIN_COUNT_MOST = 1 << 16, PLAIN_BYTES_MOST = 64 << 20 };
+
+/* false: it has to wait. */
+static bool deliver(struct inbound *i, struct sample *s)
+{
+    bool done = true;
+    struct source *source = inbound_source(i, s->info.publication_handle);
+    if (s->info.valid_data && (source->lane == i->lane || source->lane == LANE_UNKNOWN)) {
+        rtmw_loan *loan = landed_loan(s->data);
+        done = loan ? publish_landed(i, s, source, loan) : publish_bytes(i, s, source);
+    }
+    if (done) ddsi_serdata_unref(s->data);
+    return done;
+}
+
+static void deliver_backlog(struct inbound *i)
+{
+    for (struct sample *s; (s = backlog_first(&i->backlog));) {
+        uint32_t size = ddsi_serdata_size(s->data);
+        if (!deliver(i, s)) return;
+        backlog_drop_first(i->engine, &i->backlog, size);
+    }
+}
+
+static bool is_too_much(struct inbound *i, const struct sample *s)
+{
+    return (i->backlog.count >= PLAIN_COUNT_MOST || i->backlog.bytes >= PLAIN_BYTES_MOST) &&
+           !inbound_source(i, s->info.publication_handle)->is_node;
+}
+
+/* How many of its messages are not on the bus yet. */
+static uint32_t messages_left(struct inbound *i, struct sample *s)
+{
+    struct trailer trailer = look_into(i, s);
+    uint32_t messages = trailer_messages(&trailer);
+    return messages > s->done ? messages - s->done : 1;
+}
+
+void inbound_accept(struct inbound *i, struct sample s)
+{
+    if (!i->backlog.count && deliver(i, &s)) return;
+    uint32_t messages = messages_left(i, &s);
+    if (!is_too_much(i, &s) && backlog_add(i->engine, &i->backlog, s)) {
+        count_up(&i->delayed, messages);
+    } else {
+        count_up(&i->overflowed, messages);
+        ddsi_serdata_unref(s.data);
+    }
+}
+
+struct sample inbound_sample(struct inbound *i, struct ddsi_serdata *data, const dds_sample_info_t *info)
+{
+    return (struct sample){.data = data, .info = *info, .node = inbound_source(i, info->publication_handle)->node};
+}
+
+static void take_all(struct inbound *i)
+{
+    struct ddsi_serdata *samples[BATCH];
+    dds_sample_info_t infos[BATCH];
+    dds_return_t count;
+    do {
+        count = dds_takecdr(i->reader, samples, BATCH, infos, DDS_ANY_STATE);
+        for (dds_return_t n = 0; n < count; n++) {
+            instances_see(i, &infos[n]);
+            inbound_accept(i, inbound_sample(i, samples[n], &infos[n]));
+        }
+    } while (count == BATCH);
+    instances_settle(i);
+}
+
+void inbound_tell_stuck(struct inbound *i)
+{
+    bool is_stuck = i->backlog.count > 0;
+    if (is_stuck != i->is_stuck) fetch_add(&i->engine->stuck, is_stuck ? 1u : -1u);
+    i->is_stuck = is_stuck;
+}
+
+void inbound_move(struct inbound *i)
+{
+    deliver_backlog(i);
+    take_all(i);
+    flow_tell(i);
+    inbound_tell_stuck(i);
+}
+
+void inbound_on_data(dds_entity_t reader, void *argument)
+{
+    struct inbound *i = argument;
+    (void)reader;
+    pthread_mutex_lock(&i->lock);
+    inbound_move(i);
+    pthread_mutex_unlock(&i->lock);
+}
+
+void inbound_retry(struct inbound *i)
+{
+    pthread_mutex_lock(&i->lock);
+    if (i->backlog.count) inbound_move(i);
+    pthread_mutex_unlock(&i->lock);
+}
+
+bool inbound_is_delivered(struct inbound *i)
+{
+    pthread_mutex_lock(&i->lock);
+    bool is = !i->backlog.count && !i->early.count;
+    pthread_mutex_unlock(&i->lock);
+    return is;
+}
+
+int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument)
+{
+    dds_listener_t *listener = dds_create_listener(argument);
+    dds_lset_data_available(listener, callback);
+    int code = dds_set_listener(reader, listener);
+    dds_delete_listener(listener);
+    return code;
+}
+
+int inbound_open(struct inbound *i)
+{
+    pthread_mutex_init(&i->lock, NULL);
+    watch(i);
+    i->landing = landing_open(i);
+    pthread_mutex_lock(&i->engine->lock);
+    i->next = i->engine->inbounds;
+    i->engine->inbounds = i;
+    pthread_mutex_unlock(&i->engine->lock);
+    int code = sources_open(i) ? listen_to(i->reader, inbound_on_data, i) : -1;
+    if (code != DDS_OK) return code;
+    inbound_on_data(i->reader, i); /* what came before there was a listener */
+    if (i->may_land && i->landing) landing_begin(i->landing);
+    return DDS_OK;
+}
+
+void inbound_close(struct inbound *i)
+{
+    listen_to(i->reader, NULL, NULL); /* returns when no callback is running */
+    unwatch(i);
+    pthread_mutex_lock(&i->engine->lock);
+    struct inbound **link = &i->engine->inbounds;
+    while (*link != i) link = &(*link)->next;
+    *link = i->next;
+    pthread_mutex_unlock(&i->engine->lock);
+    backlog_clear(i->engine, &i->backlog);
+    backlog_clear(i->engine, &i->early);
+    inbound_tell_stuck(i);
+    flow_tell(i);
+    if (i->landing)
+        landing_close(i->landing);
+    else
+        rtmw_publisher_close(i->publisher);
+    free(i->sources);
+    pthread_mutex_destroy(&i->lock);
+}

@@ -1,0 +1,55 @@
+"""Loads the node's engine: C that calls the DDS library of the cyclonedds wheel, and our own core, by name.
+
+Neither brings a file to link with. So the names of both are made global, and the engine finds them there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from rtmw.errors import RtmwError
+from rtmw.shm import make_linkable
+
+__all__ = [
+    "KNOWS_DATAGRAMS", "DataEvent", "Engine", "Route", "dds", "matched", "matched_endpoint", "misfit", "shown",
+    "type_hash_install",
+]  # fmt: skip
+
+MADE_FOR = "11.0"
+KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
+"""Does the DDS library lay received datagrams out as dds.h says? That cannot be tried; other releases do without."""
+
+
+def misfit(what: str) -> RtmwError:
+    """What to raise when the DDS library is not the one that the engine was made for."""
+    return RtmwError(
+        f"the node's engine is made for cyclonedds {MADE_FOR} and does not fit {version('cyclonedds')}, which is "
+        f"installed: {what}; install {MADE_FOR}"
+    )
+
+
+_wheel: Any = import_module("cyclonedds.__library__")
+import_module("cyclonedds.internal")  # checks the library, and says what is wrong with it
+
+dds = ctypes.CDLL(str(_wheel.library_path), mode=ctypes.RTLD_GLOBAL)
+"""Cyclone DDS."""
+make_linkable()
+
+try:
+    from rtmw.net.dds._engine import DataEvent, Engine, Route, matched, matched_endpoint, shown
+except ImportError as error:
+    raise misfit(str(error)) from error
+
+
+def type_hash_install() -> None:
+    """Let there be more than 32 topics of one type (type_hash.c). To be called before there is any Topic."""
+    layer = ctypes.CDLL(import_module("cyclonedds._clayer").__file__)
+    try:
+        table = ctypes.addressof(ctypes.c_char.in_dll(layer, "ddspy_sertype_ops"))
+    except ValueError as error:
+        raise misfit("its table of functions of types is hidden") from error
+    if not Engine.spread(table):
+        raise misfit("it lays out struct ddsi_sertype_ops differently")

@@ -1,0 +1,393 @@
+/* Outbound: a topic of the bus on its way to a DDS writer. */
+#include <string.h>
+#include <time.h>
+
+#include "../../shm/crc32c.h"
+#include "engine.h"
+#include "pack.h"
+
+/* Before the octets of FRAMING_OCTETS: the CDR header, little endian, and the length of the sequence. */
+struct octets {
+    uint8_t header[4];
+    uint32_t length;
+};
+
+_Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
+
+enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' now */
+enum { LIMITED = 100 };     /* of a lane with a limit, what it may send in so many parts of a second leaves at once */
+enum { WEIGHED = 16 };      /* so many smaller ones, about, and the weight of a larger message is forgotten */
+
+enum {
+    TIMELY_USUAL = 64,       /* a depth from which on more of small TIMELY messages may wait: */
+    TIMELY_BYTES = 64 << 10, /* so many bytes, */
+    TIMELY_MOST = 1024,      /* and at most so many messages */
+};
+
+static bool is_full(const struct outbound *o)
+{
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (o->queue[band].count == LOOKAHEAD) return true;
+    return false;
+}
+
+/* What has come from another host is not sent back to others: they have it from there. */
+static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
+
+/* A TIMELY burst of small messages waits as long as one of larger ones with the usual depth. Who asks for less than that
+ * wants the newest alone. */
+static uint32_t timely_depth(const struct outbound *o, uint32_t depth)
+{
+    uint64_t more = o->weight ? TIMELY_BYTES / o->weight : 0;
+    if (more > TIMELY_MOST) more = TIMELY_MOST;
+    return depth < TIMELY_USUAL || more <= depth ? depth : (uint32_t)more;
+}
+
+/* How many messages of this weight may wait on the bus. */
+static uint32_t depth_for(const struct outbound *o)
+{
+    uint32_t depth = load_relaxed(&o->depth), least = depth < DEPTH_LEAST ? depth : DEPTH_LEAST;
+    if (o->timely) return timely_depth(o, depth);
+    uint64_t most = o->weight ? o->engine->lend_most / o->weight : depth;
+    return most >= depth ? depth : most > least ? (uint32_t)most : least;
+}
+
+static void set_depth(struct outbound *o, uint32_t depth)
+{
+    o->depth_now = depth;
+    rtmw_subscriber_adjust(o->subscriber, depth, load_relaxed(&o->min_interval_ns));
+}
+
+/* Is it worth to tell the bus of another depth? Of a TIMELY lane, whose messages have all sizes, half or double is. */
+static bool is_other(const struct outbound *o, uint32_t fits)
+{
+    uint32_t now = o->depth_now;
+    bool is_whole = fits == load_relaxed(&o->depth);
+    return fits / 2 >= now || (is_whole && fits != now) || (o->timely ? fits <= now / 2 : fits < now);
+}
+
+/* A RELIABLE publisher that is faster than the link waits sooner if its messages are large: what it would fill the pool
+ * with is memory that others here need, and no longer in a processor's cache by the time that it is sent. */
+static void weigh(struct outbound *o, uint64_t size)
+{
+    uint32_t depth = load_relaxed(&o->depth);
+    bool is_light = size * depth <= o->engine->lend_most && o->depth_now == depth;
+    if (!o->timely && (!o->reliable || !o->engine->lend_most || is_light)) return;
+    o->weight = size >= o->weight ? size : o->weight - (o->weight - size + WEIGHED - 1) / WEIGHED;
+    uint32_t fits = depth_for(o);
+    if (is_other(o, fits)) set_depth(o, fits);
+}
+
+void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_ns)
+{
+    store_relaxed(&o->depth, depth);
+    store_relaxed(&o->min_interval_ns, min_interval_ns);
+    store_release(&o->adjusted, 1u);
+    rtmw_subscriber_wake(o->subscriber);
+}
+
+static bool leaves_all(const struct outbound *o) { return o->reliable && load_relaxed(&o->engine->leaves_all); }
+
+bool outbound_may_take(const struct outbound *o)
+{
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD &&
+           o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+}
+
+/* While it waits here, a message expires as it does on the bus: not by a wall clock that is set. 0: never. */
+static uint64_t on_monotonic(uint64_t expires_ns)
+{
+    if (!expires_ns) return 0;
+    uint64_t real = now_realtime_ns(), now = now_monotonic_ns();
+    return expires_ns > real ? now + (expires_ns - real) : 1;
+}
+
+void outbound_gather(struct outbound *o)
+{
+    rtmw_message m;
+    if (load_relaxed(&o->adjusted) && fetch_and(&o->adjusted, 0u)) set_depth(o, depth_for(o));
+    while (outbound_may_take(o)) {
+        int code = rtmw_take(o->subscriber, &m);
+        if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
+        if (code == RTMW_EMPTY) carried_reached(o);
+        if (code != RTMW_OK) return;
+        if (is_from_afar(&m)) {
+            if (!o->queue[m.priority].count) carried_pass(o, &m);
+            rtmw_release(o->engine->region, m.descriptor);
+            continue;
+        }
+        carried_take(o, &m);
+        uint64_t last_ns = load_relaxed(&o->engine->last_ns);
+        if (last_ns && m.source_time_ns > last_ns) store_relaxed(&o->has_last, 1u);
+        m.expires_ns = on_monotonic(m.expires_ns);
+        uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
+        o->queue[m.priority].message[at] = m;
+        o->taken++;
+        o->taken_bytes += m.size;
+        weigh(o, m.size);
+    }
+}
+
+static rtmw_message *message_at(struct outbound *o, uint32_t band, uint32_t number)
+{
+    return &o->queue[band].message[(o->queue[band].first + number) % LOOKAHEAD];
+}
+
+/* `now`, here and below: CLOCK_MONOTONIC, as the expires_ns of messages in the route's queue. */
+static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
+
+static void drop_first(struct outbound *o, uint32_t band)
+{
+    const rtmw_message *m = message_at(o, band, 0);
+    if (m->descriptor != LENT) rtmw_release(o->engine->region, m->descriptor);
+    o->queue[band].first = (o->queue[band].first + 1) % LOOKAHEAD;
+    o->queue[band].count--;
+    o->taken--;
+    o->taken_bytes -= m->size;
+}
+
+static size_t before_payload(const struct outbound *o) { return o->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0; }
+
+static uint64_t left_of(const rtmw_message *m, uint64_t now, struct readers_know is)
+{
+    uint64_t left = m->expires_ns ? m->expires_ns - now : 0;
+    return left && is.dates ? lifetime_dated(left, now_realtime_ns()) : left;
+}
+
+/* A sample: what comes before the first payload, payloads, padding, CRC, trailer. Of a route for plain programs, no more
+ * than its type says and the padding: a reader may have a pool of samples of just that size (Fast DDS of a type whose
+ * size is bounded), and refuses what is larger. */
+struct framed {
+    struct octets octets;
+    struct trailer trailer;
+    uint32_t crc;
+    struct iovec parts[PACK_MOST + 5];
+    size_t count, size;
+    bool is_plain; /* neither CRC nor trailer */
+};
+
+static void append(struct framed *f, const void *bytes, size_t size)
+{
+    f->parts[f->count++] = (struct iovec){(void *)(uintptr_t)bytes, size};
+    f->size += size;
+}
+
+/* Once it is framed. */
+static void sum(struct framed *f)
+{
+    if (f->is_plain || !trailer_is_checked(&f->trailer)) return;
+    for (size_t n = 0; n < f->count - 2; n++) f->crc = crc32c(f->crc, f->parts[n].iov_base, f->parts[n].iov_len);
+    f->crc = trailer_crc(f->crc, &f->trailer);
+}
+
+/* Payloads are `parts` from 1 to `count` - 1. */
+static void frame(const struct outbound *o, struct framed *f)
+{
+    static const uint8_t zeros[4];
+    f->octets = (struct octets){{0, 1, 0, 0}, (uint32_t)f->parts[1].iov_len};
+    f->parts[0] = (struct iovec){&f->octets, before_payload(o)};
+    for (size_t n = 0; n < f->count; n++) f->size += f->parts[n].iov_len;
+    f->trailer.padding = (uint8_t)(-f->size & 3);
+    append(f, zeros, f->trailer.padding);
+    f->is_plain = o->is_plain;
+    if (f->is_plain) return;
+    if (trailer_is_checked(&f->trailer)) append(f, &f->crc, sizeof f->crc);
+    append(f, &f->trailer, sizeof f->trailer);
+}
+
+static struct iovec payload_of(const rtmw_message *m) { return (struct iovec){(void *)(uintptr_t)m->data, m->size}; }
+
+/* DDS_OK: sent. DDS_TIMEOUT: what is on its way to RELIABLE readers is as much as there may be. */
+static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t source_time_ns)
+{
+    frame(o, f);
+    sum(f);
+    struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(o->type, DDS_DATA, f->count, f->parts, f->size);
+    if (!sample) return -1;
+    sample->timestamp = (dds_time_t)source_time_ns;
+    return dds_forwardcdr(o->writer, sample);
+}
+
+static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)
+{
+    frame(o, f);
+    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count, f->is_plain ? NULL : &f->trailer);
+    if (!sample) return -1;
+    sample->timestamp = (dds_time_t)m->source_time_ns;
+    dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));
+    if (code == DDS_OK) {
+        m->descriptor = LENT;
+        count_up(&o->uncopied, 1);
+    } else {
+        lend_undo(sample);
+    }
+    ddsi_serdata_unref(sample);
+    return code;
+}
+
+static uint32_t magic(bool is_checked) { return is_checked ? TRAILER_CHECKED : TRAILER_MAGIC; }
+
+static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now, struct readers_know is)
+{
+    struct framed f = {.parts[1] = payload_of(m),
+                       .count = 2,
+                       .trailer = {.magic = magic(is.crcs),
+                                   .version = m->is_old ? TRAILER_OLD : TRAILER_VERSION,
+                                   .priority = m->priority,
+                                   .publisher = m->publisher,
+                                   .sequence = o->sent + o->ahead + 1,
+                                   .lifetime_ns = left_of(m, now, is)}};
+    return lend_may(o, m) ? write_lent(o, &f, m) : write_copy(o, &f, m->source_time_ns);
+}
+
+/* The time of the sample is that of the newest message: the DDS Lifespan must not end before that of any in it. */
+static dds_return_t write_pack(struct outbound *o, uint32_t band, uint32_t count, uint64_t now, struct readers_know is)
+{
+    struct packed table[PACK_MOST];
+    struct framed f = {.count = count + 2,
+                       .trailer = {.magic = magic(is.crcs),
+                                   .version = TRAILER_PACK,
+                                   .priority = (uint8_t)band,
+                                   .messages = (uint8_t)count,
+                                   .sequence = o->sent + o->ahead + count}};
+    uint64_t newest = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        const rtmw_message *m = message_at(o, band, n);
+        table[n] = (struct packed){m->publisher, m->source_time_ns, left_of(m, now, is), (uint32_t)m->size, 0};
+        f.parts[n + 1] = payload_of(m);
+        if (m->source_time_ns > newest) newest = m->source_time_ns;
+    }
+    f.parts[count + 1] = (struct iovec){table, count * sizeof *table};
+    dds_return_t code = write_copy(o, &f, newest);
+    if (code == DDS_OK) count_up(&o->packs, 1);
+    return code;
+}
+
+/* How many of the waiting messages of a band may leave in one sample, from the first one on: 1 at least. */
+static uint32_t together(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes, uint64_t now)
+{
+    uint32_t count = 1;
+    uint64_t bytes = message_at(o, band, 0)->size;
+    if (most > PACK_MOST) most = PACK_MOST;
+    if (most > o->queue[band].count) most = o->queue[band].count;
+    if (most_bytes > PACK_BYTES) most_bytes = PACK_BYTES;
+    for (; count < most; count++) {
+        const rtmw_message *m = message_at(o, band, count);
+        if (is_expired(m, now) || (bytes += m->size) > most_bytes) break;
+    }
+    return count;
+}
+
+/* Some of the first messages of a band, none of which has expired; how many, which is 1 at least. */
+static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes, uint64_t now,
+                           dds_return_t *code)
+{
+    uint32_t count = together(o, band, most, most_bytes, now);
+    struct readers_know is = packing_begin(o);
+    if (count < PACK_MESSAGES_LEAST || !is.packs) count = 1;
+    *code = count > 1 ? write_pack(o, band, count, now, is) : write_one(o, message_at(o, band, 0), now, is);
+    if (count > 1 && *code != DDS_OK && *code != DDS_TIMEOUT) { /* one that DDS refuses takes no others with it */
+        count = 1;
+        *code = write_one(o, message_at(o, band, 0), now, is);
+    }
+    packing_end(o);
+    return count;
+}
+
+/* They are no longer the route's. Returns their bytes. */
+static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dds_return_t code)
+{
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        bytes += message_at(o, band, 0)->size;
+        carried_pass(o, message_at(o, band, 0));
+        drop_first(o, band);
+    }
+    count_up(code == DDS_OK ? &o->sent : &o->refused, count);
+    if (code != DDS_OK) o->ahead += count;
+    carried_sent(o);
+    if (code == DDS_OK) count_up(&o->bytes, bytes);
+    return code == DDS_OK ? bytes : 0;
+}
+
+uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes)
+{
+    uint64_t bytes = 0, now = now_monotonic_ns(), limit = load_relaxed(&o->bytes_per_second);
+    dds_return_t code;
+    if (limit && most_bytes > limit / LIMITED) most_bytes = limit / LIMITED + 1;
+    for (uint32_t n = 0; n < most && bytes < most_bytes && o->queue[band].count;) {
+        if (is_expired(message_at(o, band, 0), now)) {
+            count_up(&o->expired, 1);
+            carried_pass(o, message_at(o, band, 0));
+            drop_first(o, band);
+            n++;
+            continue;
+        }
+        uint32_t count = write_some(o, band, most - n, most_bytes - bytes, now, &code);
+        if (code == DDS_TIMEOUT) {
+            count_up(&o->blocked, 1);
+            o->retry_ns = now_monotonic_ns() + RETRY_NS;
+            break;
+        }
+        bytes += count_sent(o, band, count, code);
+        n += count;
+    }
+    o->free_ns = limit ? now + bytes * 1000000000u / limit : 0;
+    return bytes;
+}
+
+bool outbound_is_delivered(struct outbound *o)
+{
+    if (load_relaxed(&o->taken)) return false;
+    if (!load_relaxed(&o->has_last) && !leaves_all(o) && rtmw_wait(o->subscriber, 0, 0) == RTMW_OK) return false;
+    if (load_relaxed(&o->taken)) return false;
+    return dds_wait_for_acks(o->writer, 0) == DDS_OK;
+}
+
+int outbound_open(struct outbound *o)
+{
+    dds_return_t code = dds_get_entity_sertype(o->writer, &o->type);
+    if (code != DDS_OK) return code;
+    carried_begin(o);
+    fetch_add(&o->engine->openers, 1u);
+    pthread_mutex_lock(&o->engine->lock);
+    fetch_add(&o->engine->openers, UINT32_MAX);
+    sender_wake(o->engine); /* by another route, for it does not sleep on this one yet */
+    o->next = o->engine->outbounds;
+    o->engine->outbounds = o;
+    pthread_mutex_unlock(&o->engine->lock);
+    return DDS_OK;
+}
+
+void outbound_forget(struct outbound *o)
+{
+    rtmw_message m;
+    carried_reached(o);
+    if (!o->park_ns && rtmw_take(o->subscriber, &m) == RTMW_OK) /* a lapse that it has not come to is counted so */
+        rtmw_release(o->engine->region, m.descriptor);
+    for (uint32_t band = 0; band < BANDS; band++)
+        while (o->queue[band].count) drop_first(o, band);
+}
+
+void outbound_stop(struct outbound *o)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+    if (load_acquire(&o->closing) == 2) return;
+    store_release(&o->closing, 1u);
+    rtmw_subscriber_wake(o->subscriber);
+    while (load_acquire(&o->closing) != 2) {
+        if (load_acquire(&o->engine->has_ended)) sender_forget(o->engine); /* nobody else does it any more */
+        nanosleep(&pause, NULL);
+    }
+}
+
+void outbound_close(struct outbound *o)
+{
+    outbound_stop(o);
+    if (o->park_ns)
+        rtmw_subscriber_park(o->subscriber, o->key, o->park_ns);
+    else
+        rtmw_subscriber_close(o->subscriber);
+}
+
+void outbound_park(struct outbound *o, uint64_t for_ns) { o->park_ns = o->reliable ? for_ns : 0; }

@@ -1,0 +1,349 @@
+"""A topic in one direction: the DDS endpoint, and the engine's route between it and the bus."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from typing import Any
+
+from rtmw.errors import RtmwError
+from rtmw.net.dds.cyclone import DDSException, DomainParticipant, Topic
+from rtmw.net.dds.discovery import Endpoint, endpoint_of
+from rtmw.net.dds.idl_class import idl_class, is_opaque
+from rtmw.net.dds.lanes import Lane, lane_of
+from rtmw.net.dds.library import KNOWS_DATAGRAMS, Engine, Route, matched, matched_endpoint
+from rtmw.net.dds.names import Names
+from rtmw.net.dds.user_data import user_data
+from rtmw.net.dds.wire import FOR_PLAIN, Endpoints, Offer, Request
+from rtmw.net.refusals import Refused
+from rtmw.publisher import wire_type
+from rtmw.qos import Reliability
+from rtmw.types import MessageType
+
+log = logging.getLogger("rtmw.node")
+
+
+def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: MessageType) -> Any:
+    try:
+        return Topic(participant, names.topic(topic), idl_class(kind, names.type))
+    except DDSException as error:
+        raise RtmwError(
+            f"DDS takes no topic {names.topic(topic)!r} of type {kind.name}; names have letters, digits and / _ . -, "
+            f"and no blanks ({error})"
+        ) from error
+
+
+class _Ending:
+    """A route with nothing more to do but to deliver what it has, for `lease` at most. It may be needed again."""
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._close_by = 0.0
+
+    def is_delivered(self) -> bool:
+        raise NotImplementedError
+
+    def may_close(self) -> bool:
+        """To be asked again and again, once it should close: all is delivered, or the lease is over since."""
+        now = time.monotonic()
+        self._close_by = self._close_by or now + self._lease
+        return now >= self._close_by or self.is_delivered()
+
+    def stay(self) -> None:
+        """It should not close any more."""
+        self._close_by = 0.0
+
+
+class Outgoing(_Ending):
+    """A lane of a topic that has publishers here, for nodes or for plain programs. The engine takes its messages while
+    such read them."""
+
+    def __init__(
+        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
+        is_plain: bool, offer: Offer, lease: float, origin: str,
+    ) -> None:  # fmt: skip
+        self.topic, self.kind, self.is_plain, self.offer, self._origin = topic, kind, is_plain, offer, origin
+        super().__init__(lease)
+        self._engine, self._endpoints = engine, endpoints
+        self._entity = _dds_topic(endpoints.participant, names, topic, kind)
+        self._writer = self._make_writer(offer)
+        self._heir: tuple[Offer, Any] | None = None
+        """The writer that is to take over, and what it offers."""
+        self._keeping: list[tuple[int, Any]] = []
+        """Writers of before, for what they keep for late readers; each until so many messages have been sent."""
+        self._route: Route | None = None
+        self._limits = (0, 0)
+        self._rate = 0
+        self.readers: tuple[Endpoint, ...] = ()
+        self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
+        """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
+        self._before: Counter[str] = Counter()
+        """What routes counted that have been closed since."""
+        self._told_missed = 0
+        self._total = -1
+
+    def _make_writer(self, offer: Offer) -> Any:
+        says = user_data(self._lane(offer), self.kind)
+        return self._endpoints.writer(self._entity, offer.qos(says, self._origin), self.is_plain)
+
+    def _lane(self, offer: Offer) -> Lane:
+        return Lane(offer.reliability, offer.history > 0, self.is_plain)
+
+    def change(self, offer: Offer) -> None:
+        """Offer something else, if it is; where DDS needs another writer for it, nothing is lost meanwhile."""
+        now = self._heir[0] if self._heir else self.offer
+        if offer == now:
+            return
+        if offer.fixed != now.fixed:
+            self._heir = (offer, self._make_writer(offer))
+        elif self._heir:
+            self._heir[1].set_qos(offer.changeable())
+            self._heir = (offer, self._heir[1])
+        else:
+            self._writer.set_qos(offer.changeable())
+            self.offer = offer
+
+    def refresh(self, may_pack: bool, may_check: bool, may_date: bool, is_news: bool) -> None:
+        """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
+
+        `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
+        `may_check`, `may_date`: they know CRCs, and lifetimes that say when they were sent (trailer.h).
+        `is_news`: what DDS shows has changed, such as what a reader asks for.
+        """
+        if is_news:
+            self._matched.clear()
+        self.readers = self._readers_of(self._writer, self.offer)
+        if self._heir is not None:
+            self._hand_over(*self._heir)
+        if self._route is not None and not self.readers:
+            self._stop()
+        if not self.readers:
+            return
+        limits = (self.offer.depth, min(reader.min_interval_ns for reader in self.readers))
+        if self._route is None:
+            self._route = self._open(*limits)
+        elif limits != self._limits:
+            self._route.adjust(*limits, self._may_lend(self.offer))
+        self._limits = limits
+        self._route.pack(may_pack and not self.offer.history, may_check, may_date)
+        sent = self.counters()["sent"]
+        self._keeping = [(until, writer) for until, writer in self._keeping if sent < until]
+
+    def _readers_of(self, writer: Any, offer: Offer) -> tuple[Endpoint, ...]:
+        """But for those by which nodes read another lane: DDS matches best-effort readers with every writer, and what
+        nodes read of plain programs with what others write for such."""
+        lane, handles = self._lane(offer), matched(writer._ref, True)
+        before, readers = self._matched.get(writer._ref, ((), ()))
+        if before != handles:
+            shown = (_shown(writer, handle) for handle in handles)
+            readers = tuple(reader for reader in shown if reader is not None)
+            self._matched[writer._ref] = (handles, readers)
+        return tuple(reader for reader in readers if not reader.is_for_plain and _is_of(reader, lane))
+
+    def _hand_over(self, offer: Offer, heir: Any) -> None:
+        """Once everybody who reads it reads the heir too. A node may read that through another reader."""
+        readers = self._readers_of(heir, offer)
+        if not {_who(reader) for reader in self.readers} <= {_who(reader) for reader in readers}:
+            return
+        if self._route is not None:
+            self._route.adjust(offer.depth, self._limits[1], self._may_lend(offer))
+            if not self._route.hand_over(heir._ref, self.offer.reliability is Reliability.TIMELY):
+                return
+            if self.offer.history:
+                self._keeping.append((self.counters()["sent"] + offer.history, self._writer))
+        self._writer, self.offer, self.readers, self._heir = heir, offer, readers, None
+
+    def _stop(self) -> None:
+        """What is kept is the bus' again: the next reader gets it from there."""
+        self._close_route()
+        self._keeping = []
+        if self.offer.history:
+            self._writer = self._make_writer(self.offer)
+
+    def _close_route(self, park_ns: int = 0) -> None:
+        if self._route is None:
+            return
+        self._route.park(park_ns)
+        self._route.stop()
+        self._before.update(self._route.counters())
+        self._route.close()
+        self._route = None
+
+    def _may_lend(self, offer: Offer) -> bool:
+        return not offer.history and is_opaque(self.kind)
+
+    def limit(self, bytes_per_second: int) -> None:
+        """Send no more than that of this lane; 0: no limit."""
+        if bytes_per_second != self._rate and self._route is not None:
+            self._route.limit(bytes_per_second)
+        self._rate = bytes_per_second
+
+    def _open(self, depth: int, min_interval_ns: int) -> Route:
+        route = self._engine.outbound(
+            topic=self.topic,
+            type=wire_type(self.kind),
+            writer=self._writer._ref,
+            octets=is_opaque(self.kind),
+            reliability=self.offer.reliability,
+            depth=depth,
+            history=self.offer.history,
+            min_interval_ns=min_interval_ns,
+            lease_ns=int(self._lease * 1e9) if self.offer.reliability is Reliability.RELIABLE else 0,
+            may_lend=self._may_lend(self.offer),
+            is_plain=self.is_plain,
+            sent=self._before.pop("sent", 0),
+        )
+        route.limit(self._rate)
+        return route
+
+    def counters(self) -> dict[str, int]:
+        now = self._route.counters() if self._route is not None else {}
+        return {name: self._before[name] + now.get(name, 0) for name in {**now, **self._before}}
+
+    def has_moved(self) -> bool:
+        """Was anything counted since it was asked last?"""
+        before, now = self._total, sum(self._before.values()) + (self._route.total() if self._route is not None else 0)
+        self._total = now
+        return now != before
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is left to be done for it until something changes."""
+        return self._heir is None and not self._keeping and not self._close_by
+
+    def is_delivered(self) -> bool:
+        """All that was published here has left, and what is RELIABLE has been acknowledged."""
+        return self._route is None or self._route.delivered()
+
+    def tell_missed(self) -> None:
+        """Say in the log what the bus could not keep for this node since it was asked last."""
+        missed = self.counters().get("missed", 0)
+        if missed > self._told_missed:
+            log.warning(
+                "topic %s: %d messages were missed before the node took them", self.topic, missed - self._told_missed
+            )
+        self._told_missed = missed
+
+    def close(self, park_ns: int = 0) -> dict[str, int]:
+        """What was counted in all. `park_ns`: for so long what is not taken is kept for the next node."""
+        self._close_route(park_ns)
+        counted = self.counters()
+        del self._route, self._writer, self._heir, self._keeping, self._entity
+        return counted
+
+
+def _shown(writer: Any, reader: int) -> Endpoint | None:
+    """None: it has left, or cannot be read, which discovery counts."""
+    row = matched_endpoint(writer._ref, True, reader)
+    try:
+        return None if row is None else endpoint_of(row)
+    except Refused:
+        return None
+
+
+def _is_of(reader: Endpoint, lane: Lane) -> bool:
+    """To plain programs, among which are nodes that know no partitions, the lane of a writer is its DDS reliability."""
+    return reader.note is None or lane.is_plain or lane_of(reader) == lane
+
+
+def _who(reader: Endpoint) -> str:
+    return reader.guid if reader.note is None else reader.participant
+
+
+class Incoming(_Ending):
+    """A lane of a topic that has subscribers here and writers far away."""
+
+    def __init__(
+        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
+        lane: Lane, request: Request, offered: Offer, lease: float, known: bytes, on_bus: dict[int, int],
+    ) -> None:  # fmt: skip
+        super().__init__(lease)
+        self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
+        self._endpoints = endpoints
+        self._entity = _dds_topic(endpoints.participant, names, topic, kind)
+        self._reader = self._make_reader(request)
+        self._heir: tuple[Request, Any] | None = None
+        """The reader that is to take over, and what it asks for."""
+        self._guids: dict[int, str] = {}
+        """Of the writers that it hears, by their handles; empty: of one that repeats for plain programs."""
+        self._total = -1
+        self._route = engine.inbound(
+            topic=topic,
+            type=wire_type(kind),
+            reader=self._reader._ref,
+            octets=is_opaque(kind),
+            reliability=offered.reliability,
+            priority=offered.priority,
+            depth=offered.depth,
+            history=offered.history,
+            lane=lane.code,
+            wants_old=request.history > 0,
+            may_land=KNOWS_DATAGRAMS,
+            is_keyed=not self._entity.data_type.__idl__.keyless,
+            known=known,
+            on_bus=on_bus,
+        )
+
+    def _make_reader(self, request: Request) -> Any:
+        qos = request.qos(user_data(self.lane, self.kind))
+        reader = self._endpoints.reader(self._entity, qos, self.lane.is_plain)
+        if request.min_interval_ns:
+            reader.set_qos(request.changeable())
+        return reader
+
+    def change(self, request: Request) -> None:
+        """Ask for something else, if it is; where DDS needs another reader for it, nothing is lost meanwhile."""
+        now = self._heir[0] if self._heir else self.request
+        if request.fixed != now.fixed:
+            self._heir = (request, self._make_reader(request))
+        elif request.min_interval_ns != now.min_interval_ns:
+            (self._heir[1] if self._heir else self._reader).set_qos(request.changeable())
+            self.request, self._heir = (self.request, (request, self._heir[1])) if self._heir else (request, None)
+        if self._heir is not None:
+            self._hand_over(*self._heir)
+
+    def _hand_over(self, request: Request, heir: Any) -> None:
+        """Once it has all that follows. Where one of the two may lose messages, that need not be waited for."""
+        at_once = not (self.request.reliable and request.reliable)
+        self._route.want_old(request.history > 0)
+        if self._route.hand_over(heir._ref, at_once):
+            self._reader, self.request, self._heir = heir, request, None
+
+    def is_delivered(self) -> bool:
+        """Nothing that has come waits for room on the bus."""
+        return self._route.delivered()
+
+    def known(self) -> bytes:
+        """What its lane has brought; for the route that comes after it."""
+        return self._route.known()
+
+    def heard(self) -> set[str]:
+        """The writers that it hears, by guid."""
+        handles = {*matched(self._reader._ref, False)}
+        for handle in handles - self._guids.keys():
+            row = matched_endpoint(self._reader._ref, False, handle)
+            if row is not None:
+                self._guids[handle] = "" if row[4] == FOR_PLAIN else row[0].hex()
+        self._guids = {handle: guid for handle, guid in self._guids.items() if handle in handles}
+        return {*self._guids.values()} - {""}
+
+    def counters(self) -> dict[str, int]:
+        return self._route.counters()
+
+    def has_moved(self) -> bool:
+        """Was anything counted since it was asked last?"""
+        before, self._total = self._total, self._route.total()
+        return self._total != before
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is left to be done for it until something changes."""
+        return self._heir is None and not self._close_by
+
+    def close(self) -> dict[str, int]:
+        """What was counted in all."""
+        counted = self.counters()
+        self._route.close()
+        del self._route, self._reader, self._heir, self._entity
+        return counted

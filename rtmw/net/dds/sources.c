@@ -1,0 +1,147 @@
+/* The writers elsewhere that a route hears, and what is known of each. Those that have left are forgotten when room is
+ * needed, others never: what comes from them would be taken for new. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../shm/fnv.h"
+#include "../../shm/identity.h"
+#include "engine.h"
+
+enum { SOURCES_FIRST = 16, LOWER_CASE = 32 };
+
+/* As wire.py has them. */
+static const char mark[] = "rtmw";            /* begins the user data of a node's writer */
+static const char for_plain[] = "plain rtmw"; /* is the user data of one that repeats for plain programs */
+static const char nodes[] = "rtmw nodes";     /* the partition of nodes */
+static const char origin[] = ORIGIN;          /* begins its name, which is that of its host's region */
+
+/* What a writer's user data says: of a node's, the letter of its lane (lanes.py), else 0. */
+static uint8_t letter_of(const dds_qos_t *qos, bool *repeats)
+{
+    void *bytes = NULL;
+    size_t count = 0;
+    uint8_t letter = 0;
+    bool told = dds_qget_userdata(qos, &bytes, &count) && bytes;
+    if (told && count > sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0)
+        letter = ((const uint8_t *)bytes)[sizeof mark - 1];
+    *repeats = told && count == sizeof for_plain - 1 && memcmp(bytes, for_plain, count) == 0;
+    dds_free(bytes);
+    return letter;
+}
+
+/* Does it write in the partition of nodes, and no other? */
+static bool is_among_nodes(const dds_qos_t *qos)
+{
+    uint32_t count = 0;
+    char **names = NULL;
+    bool told = dds_qget_partition(qos, &count, &names), is = told && count == 1 && strcmp(names[0], nodes) == 0;
+    for (uint32_t n = 0; told && n < count; n++) dds_free(names[n]);
+    dds_free(names);
+    return is;
+}
+
+/* Of a node's publishers: the region in which they are, and where that is not told, the node. */
+static uint64_t identity_of(const dds_qos_t *qos, uint64_t node)
+{
+    char *name = NULL;
+    bool told = dds_qget_entity_name(qos, &name) && name && strncmp(name, origin, sizeof origin - 1) == 0;
+    uint64_t identity = told ? identity_of_origin(name) : node;
+    dds_free(name);
+    return identity;
+}
+
+static uint8_t lane_of(const dds_qos_t *qos, uint8_t letter)
+{
+    int reliability = 0, durability = 0;
+    int64_t max_blocking_ns;
+    dds_qget_reliability(qos, &reliability, &max_blocking_ns);
+    dds_qget_durability(qos, &durability);
+    uint8_t plain = reliability == DDS_RELIABLE ? 'r' : 't', said = letter ? letter | LOWER_CASE : plain;
+    uint8_t lane = said == 'r' ? RTMW_RELIABLE : said == 'a' ? RTMW_ADAPTIVE : RTMW_TIMELY;
+    if (is_among_nodes(qos)) lane |= LANE_NODES;
+    return durability >= DDS_TRANSIENT_LOCAL ? lane | LANE_KEEPS : lane;
+}
+
+uint64_t node_named(const uint8_t guid[16]) { return fnv1a(FNV_BASIS, guid, 16); }
+uint64_t node_of(const dds_endpoint_t *endpoint) { return node_named(endpoint->participant_key.v); }
+
+/* A remote writer: what its QoS says is asked for once. */
+static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t publication)
+{
+    dds_endpoint_t *endpoint = dds_get_matched_publication_data(i->reader, publication);
+    if (!endpoint && i->heir) endpoint = dds_get_matched_publication_data(i->heir, publication);
+    int32_t priority = 0;
+    *s = (struct source){.publication = publication, .identity = publication, .lane = LANE_UNKNOWN};
+    if (!endpoint) return; /* it left at once: its last samples come as a plain writer's */
+    bool repeats = false;
+    uint8_t letter = endpoint->qos ? letter_of(endpoint->qos, &repeats) : 0;
+    s->is_node = letter != 0;
+    s->node = node_of(endpoint);
+    s->identity = s->is_node ? identity_of(endpoint->qos, s->node) : fnv1a(FNV_BASIS, endpoint->key.v, 16);
+    if (endpoint->qos) s->lane = repeats ? LANE_REPEATS : lane_of(endpoint->qos, letter);
+    if (endpoint->qos && dds_qget_transport_priority(endpoint->qos, &priority))
+        s->priority = (uint8_t)(priority < 0 ? 0 : priority > BANDS - 1 ? BANDS - 1 : priority);
+    if (s->is_node || !endpoint->qos || !dds_qget_lifespan(endpoint->qos, &s->lifetime_ns) ||
+        s->lifetime_ns == INT64_MAX)
+        s->lifetime_ns = 0;
+    dds_builtintopic_free_endpoint(endpoint);
+    if (s->is_node && i->reliable) s->carried = carried_find(i->engine, i->topic, s->identity);
+}
+
+uint64_t source_publisher(const struct source *s, uint64_t publisher)
+{
+    return (s->is_node ? identity_of_publisher(s->identity, publisher) : s->identity) | RTMW_REMOTE;
+}
+
+bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)
+{
+    dds_endpoint_t *endpoint = dds_get_matched_publication_data(reader, publication);
+    if (endpoint) dds_builtintopic_free_endpoint(endpoint);
+    return endpoint != NULL;
+}
+
+/* Who has left is still to be known by what waits. */
+static void forget_the_gone(struct inbound *i)
+{
+    uint32_t kept = 0;
+    if (i->backlog.count || i->early.count) return;
+    for (uint32_t n = 0; n < i->source_count; n++) {
+        dds_instance_handle_t publication = i->sources[n].publication;
+        if (is_matched(i->reader, publication) || (i->heir && is_matched(i->heir, publication)))
+            i->sources[kept++] = i->sources[n];
+    }
+    i->source_count = kept;
+}
+
+static void grow(struct inbound *i)
+{
+    uint32_t space = i->source_space ? i->source_space * 2 : SOURCES_FIRST;
+    struct source *sources = realloc(i->sources, space * sizeof *sources);
+    if (!sources) return;
+    i->sources = sources;
+    i->source_space = space;
+}
+
+bool sources_open(struct inbound *i)
+{
+    grow(i);
+    return i->source_space > 0;
+}
+
+/* Where there is no memory for one more, it takes the place of the last one. */
+static struct source *add(struct inbound *i)
+{
+    if (i->source_count == i->source_space) forget_the_gone(i);
+    if (i->source_count > i->source_space - i->source_space / 4) grow(i);
+    if (i->source_count < i->source_space) i->source_count++;
+    return &i->sources[i->source_count - 1];
+}
+
+struct source *inbound_source(struct inbound *i, dds_instance_handle_t publication)
+{
+    for (uint32_t n = 0; n < i->source_count; n++)
+        if (i->sources[n].publication == publication) return &i->sources[n];
+    struct source *s = add(i);
+    look_up(i, s, publication);
+    return s;
+}

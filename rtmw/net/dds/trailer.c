@@ -1,0 +1,37 @@
+/* Trailers, as they are read. They come from another host: each field is compared with what may be, before any is used. */
+#include <string.h>
+
+#include "../../shm/crc32c.h"
+#include "pack.h"
+
+enum { PRIORITIES = 8 };
+
+/* What a pack says for each message it does not say for all, and no field is there that nobody reads. */
+static bool is_consistent(const struct trailer *t)
+{
+    if (t->lifetime_ns > INT64_MAX) return false;
+    if (t->version == TRAILER_PACK) return t->messages >= PACK_MESSAGES_LEAST && !t->publisher && !t->lifetime_ns;
+    return (t->version == TRAILER_VERSION || t->version == TRAILER_OLD) && !t->messages;
+}
+
+bool trailer_read(const uint8_t *end, size_t *size, struct trailer *t)
+{
+    if (*size < sizeof *t) return false;
+    memcpy(t, end - sizeof *t, sizeof *t);
+    if ((t->magic != TRAILER_MAGIC && t->magic != TRAILER_CHECKED) || t->priority >= PRIORITIES ||
+        t->padding > TRAILER_PADDING || !is_consistent(t) || *size < trailer_size(t) + t->padding)
+        return false;
+    *size -= trailer_size(t) + t->padding;
+    return true;
+}
+
+uint32_t trailer_crc(uint32_t crc, const struct trailer *t) { return crc32c(crc, t, sizeof *t); }
+
+bool trailer_fits(uint32_t crc, const uint8_t *end)
+{
+    struct trailer t;
+    uint32_t sent;
+    memcpy(&t, end - sizeof t, sizeof t);
+    memcpy(&sent, end - sizeof t - sizeof sent, sizeof sent);
+    return trailer_crc(crc, &t) == sent;
+}
