@@ -163,6 +163,25 @@ def next_batch(line: Line) -> None:
     line.expect(MORE)
 
 
+def close_line(line: Line) -> None:
+    line.say(STOP)
+    line.expect(STOP)
+
+
+def met(line: Line) -> None:
+    """The far side of `greet`."""
+    while line.expect(HELLO, START) == HELLO:
+        line.say(HELLO)
+    line.say(START)
+
+
+def follow(line: Line) -> bool:
+    """The far side of `next_batch`, and of `close_line`: is there another batch?"""
+    said = line.expect(MORE, STOP)
+    line.say(said)
+    return said == MORE
+
+
 def near(role: Role) -> dict[str, float]:
     """Percentiles of half round trips, in µs."""
     line, count = open_line(role, near=True), role.options["batch"]
@@ -176,8 +195,7 @@ def near(role: Role) -> dict[str, float]:
     while not times or time.monotonic() < end:
         next_batch(line)
         times += ping(*arguments, count)
-    line.say(STOP)
-    line.expect(STOP)
+    close_line(line)
     role.tell("over")
     return spread(times)
 
@@ -186,11 +204,7 @@ def far(role: Role) -> None:
     line, count = open_line(role, near=False), role.options["batch"]
     run = pong_wait if line.waits else pong_poll
     arguments = (line.send, line.body(0), line.back.receive if line.waits else line.back.take, line.read)
-    while line.expect(HELLO, START) == HELLO:
-        line.say(HELLO)
-    line.say(START)
-    while line.expect(MORE, STOP) == MORE:
-        line.say(MORE)
+    met(line)
+    while follow(line):
         run(*arguments, count)
-    line.say(STOP)
     role.hear()  # what is still on its way would be lost if this process ended

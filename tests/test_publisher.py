@@ -32,6 +32,15 @@ def test_bytes_of_any_kind_and_length_travel_unchanged(value: bytes) -> None:
     assert subscriber.receive(1).value == bytes(value)
 
 
+@pytest.mark.parametrize("size", [(256 << 10) + more for more in (-1, 0, 1, 16, 127, 128, 129)])
+@pytest.mark.parametrize("skipped", [0, 1, 15, 16])
+def test_a_large_copy_ends_where_it_should_and_begins_at_any_address(size: int, skipped: int) -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
+    body = np.random.default_rng(size).bytes(size + skipped)
+    publisher.publish(memoryview(body)[skipped:])
+    assert subscriber.receive(1).value == body[skipped:]
+
+
 @pytest.mark.parametrize("size", [12, 300, 500_000])
 def test_memory_that_is_not_in_one_piece_travels_in_its_order(size: int) -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")

@@ -9,6 +9,7 @@ from bench.cases import Question
 
 NAMES = (
     "round_trip",
+    "sizes",
     "within",
     "full_payload",
     "asleep",

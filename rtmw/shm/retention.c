@@ -6,7 +6,7 @@
  *   TIMELY        `depth` of them in each band                              beyond depth, all when the pool is empty
  *
  * A publisher asks who has read what only when its queue has grown by a quarter since it last asked: publishing does
- * not cost more with more subscribers. It asks after it has appended, while the subscribers take what it has published.
+ * not cost more with more subscribers. It asks before it appends: asked after it, a SIGNAL would keep one message less.
  * What it remembers is void when `epoch` changes: a subscriber has joined.
  * Cursors only move forward, so an old answer errs on the side of keeping.
  */
