@@ -6,6 +6,8 @@
  *   load_relaxed / store_relaxed    hints, counters, and fields that are validated afterwards
  *   load_acquire / store_release    hand a payload or a control block from one process to another
  *   *_seq, cas, fetch_*             sequentially consistent: both sides of every "I write mine, then look at yours"
+ *
+ * docs/design/orders.md says of each word which accesses of it pair with which others.
  */
 #ifndef RTMW_ATOMICS_H
 #define RTMW_ATOMICS_H
