@@ -199,6 +199,7 @@ static inline int64_t descriptors_used(struct rtmw_region *r)
 }
 
 /* memory.c */
+void copy_into_block(void *block, const void *data, uint64_t size);
 bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */

@@ -1,5 +1,7 @@
-/* The mappings of the region in this process: which it may write, and which pages are there before they are needed. */
+/* The mappings of the region in this process: which it may write, which pages are there before they are needed, and how a
+ * payload is copied into it. */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "core.h"
@@ -49,4 +51,25 @@ int rtmw_lock_memory(rtmw_region *r)
     lock_give(&r->lock);
     errno = failed;
     return locked ? RTMW_OK : RTMW_SYSTEM;
+}
+
+typedef long long vector __attribute__((vector_size(16), may_alias));
+typedef vector unaligned_vector __attribute__((aligned(1)));
+
+/* Eight vectors. The target is aligned. */
+static inline void copy_eight(void *to, const void *from)
+{
+    const unaligned_vector *f = from;
+    vector *t = to, a = f[0], b = f[1], c = f[2], d = f[3], e = f[4], g = f[5], h = f[6], i = f[7];
+    t[0] = a, t[1] = b, t[2] = c, t[3] = d, t[4] = e, t[5] = g, t[6] = h, t[7] = i;
+}
+
+/* The libc's memcpy takes 1.04 to 1.5 times as long for the large body of a `bytes` object: that lies 48 bytes ahead of the
+ * beginning of the page that it goes to, modulo 4,096. */
+void copy_into_block(void *block, const void *data, uint64_t size)
+{
+    uint64_t done = 0, step = 8 * sizeof(vector);
+    if (size >= LARGE_COPY)
+        for (; size - done >= step; done += step) copy_eight((uint8_t *)block + done, (const uint8_t *)data + done);
+    memcpy((uint8_t *)block + done, (const uint8_t *)data + done, size - done);
 }

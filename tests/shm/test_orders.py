@@ -28,8 +28,8 @@ def word_of(argument: str) -> str:
     bare = argument
     while (shorter := re.sub(r"\[[^\[\]]*\]|\([^()]*\)", "", bare)) != bare:
         bare = shorter
-    names = re.findall(r"[A-Za-z_]\w*", bare or argument)
-    return names[-1] if names else re.findall(r"[A-Za-z_]\w*", argument)[-2]
+    names: list[str] = re.findall(r"[A-Za-z_]\w*", bare.strip() or argument)
+    return names[-1]
 
 
 def accesses() -> dict[str, set[str]]:
