@@ -1,0 +1,17 @@
+"""Who a node is, whom it trusts, and what a peer may do: certificates, a folder of keys, and one table of rights.
+
+Three entry points:
+
+1. `identity.Identity.load(folder, revoked)` reads the keys of this node. `server_context()` and `client_context()`
+   give `ssl.SSLContext`s: TLS 1.3 only, a certificate of the peer is required, no session tickets.
+2. `Identity.peer_of(der)` says who the peer with this verified certificate is, and until when its chain is valid;
+   it raises `NotTrusted`. `Identity.fault(peer)` says the same of a peer whose session is open: None, or why the
+   session must end. `tls_errors.in_words(error)` is the reason of a handshake that failed, for people.
+3. `rights.Rights.verdict(peer, verb, subject, priority=, size=)` says whether a peer may, by which rule of which file
+   and line, and with which ceilings. It is asked when a route opens, not for each message.
+
+    names ─► certificates ─► folder (keys on disk) ─► identity ─► TLS contexts, peers
+    toml_lines ─► rules (the table) ─► rights (verdicts, denials) · link (the [link] table) · tables (both of a file)
+
+`import rtmw.net.security` needs nothing; certificates, folder and identity need `cryptography` (`rtmw[link]`).
+"""

@@ -1,0 +1,253 @@
+"""Certificates of nodes and of the authorities (CAs) that sign them: X.509, P-256, SHA-256.
+
+A node's certificate has one URI, its name, and is signed by an authority directly. An authority signs names of its
+own site only: its certificate says so (name constraints), and OpenSSL holds to it in each handshake.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from rtmw.errors import NotInstalled
+from rtmw.net.security.errors import NotTrusted
+from rtmw.net.security.names import SCHEME, Name, parse_name
+from rtmw.recording.optional import MISSING
+from rtmw.units import duration
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ModuleNotFoundError as error:
+    use = "a node with keys of its own"
+    raise NotInstalled(MISSING.format(package="cryptography", use=use, extra="link")) from error
+
+DAY_S: Final = 86400.0
+NODE_DAYS: Final = 90.0
+AUTHORITY_DAYS: Final = 3653.0
+EARLIER_S: Final = 300.0
+"""A certificate is valid from a little before it was signed: clocks of hosts differ."""
+WARN_PART: Final = 1 / 3
+"""Of its lifetime: with less left, a certificate is to be renewed."""
+
+Certificate = x509.Certificate
+Key = ec.EllipticCurvePrivateKey
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What people and metrics are told of a certificate; times in seconds since the epoch."""
+
+    name: str
+    """Of a node, `rtmw://site/node`; of an authority, its common name."""
+    serial: str
+    """Hexadecimal, as `revoked` of the settings has it."""
+    valid_from: float
+    expires: float
+    fingerprint: str
+    """SHA-256 of the certificate."""
+
+    def warning(self, now: float) -> str | None:
+        """Why it cannot be used, or should be renewed; None: all is well."""
+        invalid = invalid_now(self.valid_from, self.expires, now)
+        if invalid:
+            return invalid[1]
+        if self.expires - now < (self.expires - self.valid_from) * WARN_PART:
+            return f"expires in {duration(self.expires - now)}, less than a third of its lifetime"
+        return None
+
+
+def invalid_now(valid_from: float, expires: float, now: float) -> tuple[str, str] | None:
+    """Why a certificate of these times is not valid: a cause of errors.py, and words that follow its name."""
+    if now >= expires:
+        return "expired", f"expired {duration(now - expires)} ago"
+    if now < valid_from:
+        ahead = duration(valid_from - now)
+        return "not yet valid", f"is not yet valid for {ahead}: a clock is wrong, this host's says {clock_text(now)}"
+    return None
+
+
+def clock_text(now: float) -> str:
+    """A time as people compare it: in UTC, to the second."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def facts(certificate: Certificate) -> Facts:
+    """Of a node's certificate or an authority's. Raises NotTrusted for one of a node without a name."""
+    return Facts(
+        name=common_name(certificate) if is_authority(certificate) else str(name_of(certificate)),
+        serial=f"{certificate.serial_number:x}",
+        valid_from=certificate.not_valid_before_utc.timestamp(),
+        expires=certificate.not_valid_after_utc.timestamp(),
+        fingerprint=fingerprint(certificate),
+    )
+
+
+def fingerprint(certificate: Certificate) -> str:
+    """SHA-256 of the whole certificate, hexadecimal in pairs."""
+    return certificate.fingerprint(hashes.SHA256()).hex(":")
+
+
+def key_fingerprint(request: x509.CertificateSigningRequest) -> str:
+    """SHA-256 of the public key that a request is for."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(request.public_key().public_bytes(serialization.Encoding.DER, form))
+    return digest.finalize().hex(":")
+
+
+def common_name(certificate: Certificate) -> str:
+    """Of the subject; empty where it has none."""
+    found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""
+
+
+def is_authority(certificate: Certificate) -> bool:
+    """May it sign others?"""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+
+
+def name_of(signed: Certificate | x509.CertificateSigningRequest) -> Name:
+    """The one name of a node in it. Raises NotTrusted where there is none, or several, or it is malformed."""
+    try:
+        found = signed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = found.get_values_for_type(x509.UniformResourceIdentifier)
+    except (x509.ExtensionNotFound, ValueError):
+        uris = []
+    ours = [uri for uri in uris if uri.startswith(SCHEME)]
+    if len(ours) != 1:
+        has = ", ".join(ours) or "none"
+        raise NotTrusted("no name", f"a certificate must have one URI rtmw://SITE/NODE; this one has {has}")
+    try:
+        return parse_name(ours[0])
+    except ValueError as error:
+        raise NotTrusted("no name", str(error)) from None
+
+
+def issuer_of(certificate: Certificate, authorities: Sequence[Certificate]) -> Certificate | None:
+    """The authority among these that has signed it; by the signature, not by the name."""
+    for authority in authorities:
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (InvalidSignature, ValueError, TypeError):
+            continue
+        return authority
+    return None
+
+
+def new_key() -> Key:
+    """On P-256."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_pem(key: Key) -> bytes:
+    """The private key as PKCS 8, not encrypted: a node starts with nobody there to type a passphrase."""
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(encoding, form, serialization.NoEncryption())
+
+
+def pem(certificates: Sequence[Certificate]) -> bytes:
+    """One block each."""
+    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+
+
+def der(certificate: Certificate) -> bytes:
+    """As a handshake carries it."""
+    return certificate.public_bytes(serialization.Encoding.DER)
+
+
+def make_authority(site: str, key: Key, now: float | None = None, days: float = AUTHORITY_DAYS) -> Certificate:
+    """Signed by itself; for names of this site only."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"rtmw authority of {site}")])
+    of_site = x509.NameConstraints([x509.UniformResourceIdentifier(site)], None)
+    return (
+        _builder(subject, subject, key.public_key(), time.time() if now is None else now, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(of_site, critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def site_of(authority: Certificate) -> str | None:
+    """The site whose names an authority may sign; None: it is not limited to one."""
+    try:
+        permitted = authority.extensions.get_extension_for_class(x509.NameConstraints).value.permitted_subtrees
+    except x509.ExtensionNotFound:
+        return None
+    sites = [one.value for one in permitted or () if isinstance(one, x509.UniformResourceIdentifier)]
+    return sites[0] if len(sites) == 1 else None
+
+
+def make_request(name: Name, key: Key) -> x509.CertificateSigningRequest:
+    """What a node asks an authority to sign; it holds no secret."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.node)])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    return builder.add_extension(_uri(name), critical=False).sign(key, hashes.SHA256())
+
+
+def make_certificate(
+    name: Name,
+    public: ec.EllipticCurvePublicKey,
+    authority: tuple[Certificate, Key],
+    now: float | None = None,
+    days: float = NODE_DAYS,
+) -> Certificate:
+    """For a node, to connect and to be connected to; it never outlives its authority."""
+    issuer, key = authority
+    now = time.time() if now is None else now
+    days = min(days, (issuer.not_valid_after_utc.timestamp() - now) / DAY_S)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.node)])
+    purposes = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    return (
+        _builder(subject, issuer.subject, public, now, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(purposes, critical=False)
+        .add_extension(_uri(name), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, now: float, days: float
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.fromtimestamp(now - EARLIER_S, UTC))
+        .not_valid_after(datetime.fromtimestamp(now + days * DAY_S, UTC))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _uri(name: Name) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(str(name))])
+
+
+def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        key_cert_sign=key_cert_sign,
+        crl_sign=crl_sign,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,133 @@
+"""The folder of a node's keys, and how its files are read and written.
+
+    node.pem       the private key and the certificate of this node: one file, so that both change at once
+    ca.pem         the authorities whose nodes are trusted, the newest first
+    ca.key         the private key of the newest authority: on the host that signs, and nowhere else
+    pending.key    the private key of a certificate that was requested and is not here yet
+    request.pem    that request, to be carried to the host that signs; no secret
+
+The folder has mode 0700, each file 0600. A file with a private key that others can read is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from rtmw.net.security.certificates import Certificate, Key
+from rtmw.net.security.errors import KeysError
+from rtmw.recording.tools.whole import written_whole
+
+NODE: Final = "node.pem"
+AUTHORITIES: Final = "ca.pem"
+AUTHORITY_KEY: Final = "ca.key"
+PENDING_KEY: Final = "pending.key"
+REQUEST: Final = "request.pem"
+LARGEST: Final = 1 << 20
+"""Bytes of a file of keys or certificates."""
+_KEY_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
+
+
+def make_folder(folder: Path) -> None:
+    """With mode 0700; a folder that is there must be nobody else's to write to. Raises KeysError."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise KeysError(f"{folder}: cannot be made: {error.strerror}") from error
+    check_folder(folder)
+
+
+def check_folder(folder: Path) -> None:
+    """Raises KeysError where it is missing, or open to others."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        raise KeysError(f"there is no folder {folder}: make keys with rtmw node keys init or request") from None
+    except OSError as error:
+        raise KeysError(f"{folder}: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise KeysError(f"{folder} is no folder: name the folder that holds {NODE} and {AUTHORITIES}")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise KeysError(f"{folder} is open to others (mode {mode:04o}): chmod 700 {folder}")
+
+
+def read(path: Path, *, secret: bool) -> bytes:
+    """A file of at most LARGEST bytes; one with a secret must be ours, and nobody else's to read. Raises KeysError."""
+    try:
+        with open(path, "rb", opener=_opened) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise KeysError(f"{path} is no file")
+            if secret:
+                _check_owner(path, found)
+            text = file.read(LARGEST + 1)
+    except OSError as error:
+        raise KeysError(f"{path}: {error.strerror}") from error
+    if len(text) > LARGEST:
+        raise KeysError(f"{path} has more than {LARGEST} bytes: that is no file of keys or certificates")
+    return text
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe in its place must not hold the node up
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise KeysError(f"{path} can be read by others (mode {mode:04o}): chmod 600 {path}")
+    if found.st_uid not in (os.geteuid(), 0):
+        raise KeysError(f"{path} belongs to another user (uid {found.st_uid}): chown {os.geteuid()} {path}")
+
+
+def write(path: Path, data: bytes) -> None:
+    """As a whole, with mode 0600, on the disk when this returns; in place of what was there. Raises KeysError."""
+    try:
+        with written_whole(path, replace=True) as temporary:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+    except OSError as error:
+        raise KeysError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_key(path: Path) -> Key:
+    """The private key in a file, which may hold certificates, too. Raises KeysError; no message shows the key."""
+    blocks = [found.group() for found in _KEY_BLOCK.finditer(read(path, secret=True))]
+    if len(blocks) != 1:
+        raise KeysError(f"{path} has {len(blocks)} private keys in PEM; it must have one")
+    try:
+        key = serialization.load_pem_private_key(blocks[0], password=None)
+    except TypeError:
+        raise KeysError(
+            f"{path}: the private key is encrypted, and nobody is there to type its passphrase when a node starts: "
+            f"openssl pkey -in {path}, and chmod 600 the result"
+        ) from None
+    except ValueError:
+        raise KeysError(f"{path}: the private key is damaged: take it from a backup, or make another one") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise KeysError(f"{path}: the private key is of another kind; keys of nodes are of P-256")
+    return key
+
+
+def read_certificates(path: Path, *, secret: bool = False) -> list[Certificate]:
+    """All of a file, in its order; at least one. Raises KeysError."""
+    return parse_certificates(path, read(path, secret=secret))
+
+
+def parse_certificates(path: Path, data: bytes) -> list[Certificate]:
+    """All in this text of a file, in its order; at least one. Raises KeysError."""
+    try:
+        return x509.load_pem_x509_certificates(data)
+    except ValueError as error:
+        raise KeysError(f"{path} has no certificates in PEM that can be read: {error}") from None

@@ -1,0 +1,33 @@
+"""Names of nodes in certificates: `rtmw://site/node`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+SCHEME: Final = "rtmw://"
+_NAME: Final = re.compile(r"rtmw://([a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?)/([A-Za-z0-9][A-Za-z0-9._-]{0,62})")
+"""No character that a pattern gives a meaning to: `{node}` of a rule is replaced by the node's name."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A node of a site."""
+
+    site: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.site}/{self.node}"
+
+
+def parse_name(text: str) -> Name:
+    """Raises ValueError, which says what a name is."""
+    found = _NAME.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is no name of a node; a name is rtmw://SITE/NODE, such as rtmw://plant/press-7: "
+            "SITE of a-z, 0-9, '.' and '-', NODE of letters, digits, '.', '_' and '-', each at most 63"
+        )
+    return Name(found[1], found[2])
