@@ -1,33 +1,12 @@
-"""The tables of docs/log-format.md, as what they say: so the page is held against real bytes."""
+"""The tables of docs/log-format.md."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "log-format.md"
-SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+from tests.page import Page, Row
 
+__all__ = ["PAGE", "Row", "field", "table"]
 
-@dataclass(frozen=True)
-class Row:
-    at: int
-    size: int | None
-    """None: the rest."""
-    what: str
-
-
-def table(heading: str) -> list[Row]:
-    """The rows of the first table under a heading."""
-    _, _, rest = PAGE.read_text().partition(f"# {heading}\n")
-    rows = re.findall(r"^\| (\d+) \| (\S+) \| (.*) \|$", re.split(r"\n#+ ", rest)[0], re.MULTILINE)
-    assert rows, f"the page has no table under {heading!r}"
-    return [Row(int(at), None if size == "…" else SIZES.get(size) or int(size), what) for at, size, what in rows]
-
-
-def field(data: bytes, heading: str, what: str) -> int:
-    """The number that the page's row which begins with `what` says to be there."""
-    (row,) = (row for row in table(heading) if row.what.startswith(what))
-    assert row.size is not None
-    return int.from_bytes(data[row.at : row.at + row.size], "little")
+_LOG_FORMAT = Page(Path(__file__).parents[2] / "docs" / "log-format.md")
+PAGE, table, field = _LOG_FORMAT.path, _LOG_FORMAT.table, _LOG_FORMAT.field

@@ -1,0 +1,35 @@
+"""The tables of a page that describes bytes, as what they say: so the page is held against real bytes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+
+
+@dataclass(frozen=True)
+class Row:
+    at: int
+    size: int | None
+    """None: the rest."""
+    what: str
+
+
+@dataclass(frozen=True)
+class Page:
+    path: Path
+
+    def table(self, heading: str) -> list[Row]:
+        """The rows of the first table under a heading."""
+        _, _, rest = self.path.read_text(encoding="utf-8").partition(f"# {heading}\n")
+        rows = re.findall(r"^\| (\d+) \| (\S+) \| (.*) \|$", re.split(r"\n#+ ", rest)[0], re.MULTILINE)
+        assert rows, f"the page has no table under {heading!r}"
+        return [Row(int(at), None if size == "…" else SIZES.get(size) or int(size), what) for at, size, what in rows]
+
+    def field(self, data: bytes, heading: str, what: str) -> int:
+        """The number that the page's row which begins with `what` says to be there."""
+        (row,) = (row for row in self.table(heading) if row.what.startswith(what))
+        assert row.size is not None
+        return int.from_bytes(data[row.at : row.at + row.size], "little")
