@@ -28,6 +28,7 @@ from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.cyclone import DDSException
 from rtmw.net.dds.discovery import describe_node
 from rtmw.net.dds.flow import FlowControl
+from rtmw.net.dds.leaving import Keeper
 from rtmw.net.dds.library import Engine, type_hash_install
 from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors
@@ -35,7 +36,7 @@ from rtmw.net.dds.roster import Rosters
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
 from rtmw.net.metrics import Metrics
-from rtmw.net.neighbours import LocalTopic, Neighbours
+from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.rows import document, plain
@@ -164,7 +165,7 @@ class Node:
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
         type_hash_install()
         self._farewells = Farewells(dead_predecessors(domain, self.settings))
-        described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain)
+        described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain, origin(domain))
         network = Network(self.settings)
         line = await self._find_line(domain)
         if line is None:
@@ -189,6 +190,7 @@ class Node:
             self._engine.pace(descriptor)
         self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
         self._flow = FlowControl(self._engine, participant)
+        self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
         self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain, self._refusals)
         self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces)
@@ -210,6 +212,7 @@ class Node:
                     await self._hand_over()
                 network.close()
                 self._janitor.close()
+                self._keeper.close()
                 self._bridge.close()
                 self._beacons.close()
                 del kept, participant
@@ -217,10 +220,13 @@ class Node:
 
     async def _hand_over(self) -> None:
         """What was published before the end is still delivered, if it can be within _END_S; of RELIABLE topics, if it
-        can be within _TAKE_S, and the rest is left to the next node."""
+        can be within _TAKE_S, and the rest is left to the next node. What others sent of these comes to its end."""
         begun = time.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
-        while not self._bridge.is_delivered():
+        self._keeper.leave(self.settings.handover)
+        while not (self._bridge.is_delivered() and self._keeper.is_over):
+            with self._refusals.barrier("step"):
+                self._keeper.step()
             elapsed = time.monotonic() - begun
             if elapsed >= _END_S:
                 log.warning("ended with messages that are not delivered, after %.0f s", _END_S)

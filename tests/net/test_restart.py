@@ -81,10 +81,25 @@ def test_a_node_stopped_and_started_again_twice_under_load_loses_nothing(hosts: 
     load.come(2000)
     restart(hosts[0])  # meanwhile nobody takes anything there, so that the node is told to pause
     load.come(2000)
+    restart_while_taking(hosts[0], load)
+    load.come(2000)
+    load.all_came_once()
+    assert hosts[1].crossed("in", TOPIC)["lost"] == 0
+
+
+def restart_while_taking(host: Host, load: Load) -> None:
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(restart, hosts[0])
+        done = pool.submit(restart, host)
         wait_until(lambda: bool(load.take()) and done.done(), "the node does not start again")
         done.result()
+
+
+def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_nothing(
+    hosts: tuple[Host, Host], load: Load
+) -> None:
+    for _ in range(4):
+        load.come(2000)
+        restart_while_taking(hosts[1], load)
     load.come(2000)
     load.all_came_once()
     assert hosts[1].crossed("in", TOPIC)["lost"] == 0

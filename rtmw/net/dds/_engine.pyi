@@ -170,6 +170,17 @@ class Route:
     def stop(self) -> None:
         """Outbound: send nothing more. The counters, which change no more, can be read until it is closed."""
 
+    def number(self) -> int:
+        """What nodes call its topic and type among themselves; 0 once closed."""
+
+    def keep(self, until_ns: int, /) -> tuple[int, bool]:
+        """Outbound: send nothing until then (CLOCK_MONOTONIC), for who reads it begins anew; 0: go on. The sequence of
+        the last sample that was sent, and whether all who read it have acknowledged it."""
+
+    def has(self, participant: bytes, sequence: int, is_acknowledged: bool, /) -> bool:
+        """Inbound: has all come of this DDS participant (GUID) up to the sample of that sequence, and is on the bus?
+        Of whom nothing has come at all, `is_acknowledged` says it."""
+
     def known(self) -> bytes:
         """Inbound: what it has brought of which publishers, for the next route of its lane (dedup.c)."""
 

@@ -301,6 +301,44 @@ static PyObject *Route_stop(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_number(PyObject *object, PyObject *unused)
+{
+    const struct outbound *o = ((Route *)object)->outbound;
+    const struct inbound *i = ((Route *)object)->inbound;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(o ? o->topic : i ? i->topic : 0);
+}
+
+static PyObject *Route_keep(PyObject *object, PyObject *given)
+{
+    struct outbound *o = ((Route *)object)->outbound;
+    unsigned long long until_ns = PyLong_AsUnsignedLongLong(given);
+    uint64_t last = 0;
+    bool is_acknowledged = true;
+    if (PyErr_Occurred()) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (o) last = outbound_keep(o, until_ns);
+    if (o) is_acknowledged = dds_wait_for_acks(o->writer, 0) == DDS_OK;
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("(KO)", last, is_acknowledged ? Py_True : Py_False);
+}
+
+static PyObject *Route_has(PyObject *object, PyObject *args)
+{
+    struct inbound *i = ((Route *)object)->inbound;
+    const char *guid;
+    Py_ssize_t size;
+    unsigned long long sequence;
+    int is_acknowledged;
+    bool has = true;
+    if (!PyArg_ParseTuple(args, "y#Kp", &guid, &size, &sequence, &is_acknowledged)) return NULL;
+    if (size != 16) return PyErr_Format(PyExc_ValueError, "a GUID has 16 bytes, this one %zd", size);
+    Py_BEGIN_ALLOW_THREADS
+    if (i) has = inbound_has(i, node_named((const uint8_t *)guid), sequence, is_acknowledged);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(has);
+}
+
 static PyObject *Route_known(PyObject *object, PyObject *unused)
 {
     struct inbound *i = ((Route *)object)->inbound;
@@ -344,6 +382,9 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"limit", Route_limit, METH_O, NULL},
                                       {"park", Route_park, METH_O, NULL},
                                       {"stop", Route_stop, METH_NOARGS, NULL},
+                                      {"number", Route_number, METH_NOARGS, NULL},
+                                      {"keep", Route_keep, METH_O, NULL},
+                                      {"has", Route_has, METH_VARARGS, NULL},
                                       {"known", Route_known, METH_NOARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"hand_over", Route_hand_over, METH_VARARGS, NULL},

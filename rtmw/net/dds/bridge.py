@@ -128,6 +128,13 @@ class Bridge:
         """Has everything left that was published here?"""
         return all(route.is_delivered() for route in self.outgoing)
 
+    def see_kept(self) -> None:
+        """Let topics go on whose readers are back (leaving.py). Only where `step` is no longer called."""
+        self.discovery.poll()
+        for route in self.outgoing:
+            if route.is_kept:
+                self._try(route.topic, "brought to its readers", self._refresh, route.topic, route, True)
+
     def moved(self) -> set[OutKey | InKey]:
         """Routes of which anything was counted since it was asked last; says in the log what they have missed."""
         before, self._total = self._total, self._engine.total()
@@ -198,7 +205,8 @@ class Bridge:
         may_pack = not route.is_plain and all(map(self._knows_packs, readers))
         route.limit(self.settings.rate_of(topic))
         knows_dates = not route.is_plain and all(self.discovery.program(reader).knows_dates for reader in readers)
-        route.refresh(may_pack, knows_crcs and not route.is_plain, knows_dates, is_news)
+        may_check = knows_crcs and not route.is_plain
+        route.refresh(may_pack, may_check, knows_dates, is_news, lambda one: self.discovery.program(one).region)
 
     def _offer(self, readers: list[Endpoint], publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""

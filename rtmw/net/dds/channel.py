@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, take_payloads
-from rtmw.net.dds.library import matched
+from rtmw.net.dds.library import matched, matched_endpoint
 from rtmw.net.refusals import Refusals, Refused
 from rtmw.types import resolve
 
@@ -49,6 +49,11 @@ class Channel:
     def writers(self) -> set[int]:
         """The handles of those that DDS takes to be alive."""
         return {*matched(self.reader, False)}
+
+    def participant_of(self, writer: int) -> str:
+        """The GUID of the DDS participant that has the writer of that handle; empty: it has left."""
+        row = matched_endpoint(self.reader, False, writer)
+        return row[1].hex() if row is not None else ""
 
     def write(self, value: Any) -> None:
         self._writer.write(value)

@@ -36,6 +36,9 @@ DATES = 1
 ROSTERS = 1
 """The version of rosters that are told when something has changed (roster.py)."""
 
+LEAVING = 1
+"""The version of what nodes say when they end (leaving.py)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -146,6 +149,10 @@ class Program:
     """A node that reads lifetimes that say when they were sent (trailer.h)."""
     knows_rosters: bool = False
     """A node that is told of programs when something has changed (roster.py)."""
+    knows_leaving: bool = False
+    """A node that keeps RELIABLE topics for one that ends (leaving.py)."""
+    region: str = ""
+    """Of a node that knows it: what it calls the region of its domain, as the node that follows it does."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -165,6 +172,8 @@ class Program:
             node.get("trailers") == TRAILERS,
             node.get("dates") == DATES,
             node.get("rosters") == ROSTERS,
+            node.get("leaving") == LEAVING,
+            region if isinstance(region := node.get("region"), str) else "",
         )
 
     def __str__(self) -> str:
@@ -183,7 +192,7 @@ def _shown(text: bytes | None) -> str:
     return printable((text or b"").decode(errors="replace"))
 
 
-def describe_node(host: str, pid: int, domain: int) -> bytes:
+def describe_node(host: str, pid: int, domain: int, region: str) -> bytes:
     """What a node says of itself in the user data of its participant."""
     return json.dumps(
         {
@@ -194,6 +203,8 @@ def describe_node(host: str, pid: int, domain: int) -> bytes:
             "trailers": TRAILERS,
             "dates": DATES,
             "rosters": ROSTERS,
+            "leaving": LEAVING,
+            "region": region,
         }
     ).encode()
 

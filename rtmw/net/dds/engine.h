@@ -104,6 +104,8 @@ struct outbound {
     struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
     uint64_t ahead;  /* messages that were lost before they were sent: a trailer's number counts them, too */
     uint64_t missed; /* those of them that the bus could not keep for this route */
+    uint64_t last;   /* the sequence of the last sample that DDS took; 0: none yet */
+    uint64_t kept_until_ns; /* until then nothing is sent: who reads it begins anew. Under the engine's lock */
     bool resumes;    /* it is the first of its lane in this node: it goes on where another node ended */
 };
 
@@ -239,6 +241,7 @@ void engine_stop(struct engine *); /* no thread of its own from here on; routes 
 /* Of an engine that was stopped and has no routes. false: DDS holds messages yet, and the engine must not be freed. */
 bool engine_end(struct engine *);
 void sender_wake(struct engine *); /* it looks at all routes again. The lock is held */
+void sender_lock(struct engine *); /* takes the engine's lock, between two bursts */
 void sender_forget(
     struct engine *); /* routes that close are no longer the sender's. Where it runs, it does so itself */
 
@@ -362,6 +365,10 @@ void backlog_clear(struct engine *, struct backlog *);
 /* handover.c: another DDS endpoint takes the place of a route's. false: not yet, ask again */
 bool outbound_hand_over(struct outbound *, dds_entity_t writer, int64_t patience_ns);
 bool inbound_hand_over(struct inbound *, dds_entity_t reader, bool at_once);
+
+/* leaving.c */
+uint64_t outbound_keep(struct outbound *, uint64_t until_ns); /* 0: it goes on. Returns the sequence of its last sample */
+bool inbound_has(struct inbound *, uint64_t node, uint64_t sequence, bool is_acknowledged); /* all up to it is on the bus */
 
 /* flow.c */
 uint64_t flow_topic(const char *topic, uint64_t type);

@@ -305,6 +305,7 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
     }
     count_up(code == DDS_OK ? &o->sent : &o->refused, count);
     if (code != DDS_OK) o->ahead += count;
+    if (code == DDS_OK) o->last = o->sent + o->ahead;
     carried_sent(o);
     if (code == DDS_OK) count_up(&o->bytes, bytes);
     return code == DDS_OK ? bytes : 0;
@@ -349,9 +350,7 @@ int outbound_open(struct outbound *o)
     dds_return_t code = dds_get_entity_sertype(o->writer, &o->type);
     if (code != DDS_OK) return code;
     carried_begin(o);
-    fetch_add(&o->engine->openers, 1u);
-    pthread_mutex_lock(&o->engine->lock);
-    fetch_add(&o->engine->openers, UINT32_MAX);
+    sender_lock(o->engine);
     sender_wake(o->engine); /* by another route, for it does not sleep on this one yet */
     o->next = o->engine->outbounds;
     o->engine->outbounds = o;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from rtmw.errors import RtmwError
@@ -82,6 +83,9 @@ class Outgoing(_Ending):
         """What routes counted that have been closed since."""
         self._told_missed = 0
         self._total = -1
+        self._kept: dict[str, tuple[str, int]] = {}
+        """Regions of nodes that have ended and may be back (leaving.py): the participant that read here, and until when
+        it is waited for, CLOCK_MONOTONIC in nanoseconds."""
 
     def _make_writer(self, offer: Offer) -> Any:
         says = user_data(self._lane(offer), self.kind)
@@ -104,19 +108,56 @@ class Outgoing(_Ending):
             self._writer.set_qos(offer.changeable())
             self.offer = offer
 
-    def refresh(self, may_pack: bool, may_check: bool, may_date: bool, is_news: bool) -> None:
+    @property
+    def number(self) -> int:
+        """What nodes call its topic and type among themselves; 0: nothing is sent."""
+        return self._route.number() if self._route is not None else 0
+
+    @property
+    def is_kept(self) -> bool:
+        """It sends nothing, for a node that reads it has ended, and may be back."""
+        return bool(self._kept)
+
+    def keep(self, participant: str, region: str, until_ns: int) -> tuple[int, bool] | None:
+        """Send nothing until the node that follows the participant reads it, which has the same region, or until that
+        time. The sequence of the last sample, and whether it is acknowledged; None: this participant does not read it."""
+        if self._route is None:
+            return None
+        if self._kept.get(region, ("", 0))[0] != participant:
+            if participant not in {reader.participant for reader in self.readers}:
+                return None
+            self._kept[region] = (participant, until_ns)
+        return self._route.keep(max(until for _, until in self._kept.values()))
+
+    def _see_kept(self, region_of: Callable[[Endpoint], str]) -> None:
+        """Go on when all are back that it waits for, or their time is over."""
+        now, readers = time.monotonic_ns(), {(region_of(one), one.participant) for one in self.readers}
+        left = {
+            region: (before, until)
+            for region, (before, until) in self._kept.items()
+            if now < until and not any(one == region and participant != before for one, participant in readers)
+        }
+        if left != self._kept and self._route is not None:
+            self._route.keep(max((until for _, until in left.values()), default=0))
+        self._kept = left
+
+    def refresh(
+        self, may_pack: bool, may_check: bool, may_date: bool, is_news: bool, region_of: Callable[[Endpoint], str]
+    ) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
 
         `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
         `may_check`, `may_date`: they know CRCs, and lifetimes that say when they were sent (trailer.h).
-        `is_news`: what DDS shows has changed, such as what a reader asks for.
+        `is_news`: what DDS shows has changed, such as what a reader asks for. `region_of`: that of a reader's node.
         """
         if is_news:
             self._matched.clear()
         self.readers = self._readers_of(self._writer, self.offer)
         if self._heir is not None:
             self._hand_over(*self._heir)
-        if self._route is not None and not self.readers:
+        if self._kept:
+            self._see_kept(region_of)
+        if self._route is not None and not self.readers and not self._kept:
             self._stop()
         if not self.readers:
             return
@@ -168,7 +209,7 @@ class Outgoing(_Ending):
         self._route.stop()
         self._before.update(self._route.counters())
         self._route.close()
-        self._route = None
+        self._route, self._kept = None, {}
 
     def _may_lend(self, offer: Offer) -> bool:
         return not offer.history and is_opaque(self.kind)
@@ -210,7 +251,7 @@ class Outgoing(_Ending):
     @property
     def is_settled(self) -> bool:
         """Nothing is left to be done for it until something changes."""
-        return self._heir is None and not self._keeping and not self._close_by
+        return self._heir is None and not self._keeping and not self._close_by and not self._kept
 
     def is_delivered(self) -> bool:
         """All that was published here has left, and what is RELIABLE has been acknowledged."""
@@ -313,6 +354,15 @@ class Incoming(_Ending):
     def is_delivered(self) -> bool:
         """Nothing that has come waits for room on the bus."""
         return self._route.delivered()
+
+    @property
+    def number(self) -> int:
+        """What nodes call its topic and type among themselves."""
+        return self._route.number()
+
+    def has(self, participant: str, sequence: int, is_acknowledged: bool) -> bool:
+        """Is all on the bus that a node has sent of it, up to the sample of that sequence? See Route.has."""
+        return self._route.has(bytes.fromhex(participant), sequence, is_acknowledged)
 
     def known(self) -> bytes:
         """What its lane has brought; for the route that comes after it."""

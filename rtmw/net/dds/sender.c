@@ -127,6 +127,7 @@ static void retry(struct engine *e, uint64_t now)
         bool leaves = load_relaxed(&e->leaves_all); /* what it has taken is little, and would be lost */
         if (o->reliable && !leaves && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
         if (o->retry_ns < o->free_ns) o->retry_ns = o->free_ns;
+        if (o->retry_ns < o->kept_until_ns) o->retry_ns = o->kept_until_ns;
         if (o->retry_ns <= now) o->retry_ns = 0;
     }
 }
@@ -147,6 +148,14 @@ static uint64_t next_try(const struct engine *e, uint64_t now)
 void sender_wake(struct engine *e)
 {
     if (e->outbounds) rtmw_subscriber_wake(e->outbounds->subscriber);
+}
+
+/* Mutexes are not fair: the sender lets who waits go first. */
+void sender_lock(struct engine *e)
+{
+    fetch_add(&e->openers, 1u);
+    pthread_mutex_lock(&e->lock);
+    fetch_add(&e->openers, UINT32_MAX);
 }
 
 /* Some routes have messages that wait for others: their publishers are to be told that this program lives. */
@@ -193,7 +202,7 @@ static void *run(void *argument)
         size_t count = sent ? 0 : list_waiting(e, subscribers);
         uint64_t at = next_try(e, now), most = count > CROWD && !is_holding(e) ? WAIT_CROWD_NS : WAIT_NS;
         pthread_mutex_unlock(&e->lock);
-        if (sent && load_relaxed(&e->openers)) sleep_until(now_monotonic_ns() + GIVE_WAY_NS); /* mutexes are not fair */
+        if (sent && load_relaxed(&e->openers)) sleep_until(now_monotonic_ns() + GIVE_WAY_NS); /* sender_lock */
         if (!sent) wait_for_work(subscribers, count, at, most);
     }
     free(subscribers);

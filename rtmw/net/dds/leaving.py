@@ -1,0 +1,143 @@
+"""A node that ends asks the nodes that send to it to keep its RELIABLE topics for the one that follows.
+
+    the node that ends                                  a node that sends to it
+    rtmw/leaving: keep these topics for so long ──►     sends nothing more of them; its bus keeps what is published
+    rtmw/kept: the last sequence that was sent  ◄──     of each topic
+    waits until all up to that is on its bus, ends
+    the next one of the same region reads the topic ──► sends what it has kept
+
+Both are best effort, and said again until they are answered. Nodes that know nothing of it are not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+from rtmw.net.dds.bridge import Bridge
+from rtmw.net.dds.channel import Channel
+from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
+from rtmw.net.dds.cyclone import types as idl
+from rtmw.net.dds.lanes import lane_of
+from rtmw.net.dds.library import DataEvent
+from rtmw.net.dds.names import Names
+from rtmw.net.dds.routes import Incoming
+from rtmw.net.refusals import Refusals, Refused
+from rtmw.qos import Reliability
+
+log = logging.getLogger("rtmw.node")
+
+_LONGEST = 64 << 10
+"""Bytes of a sample that is read."""
+_TOPICS_MOST = 1000
+"""Of one sample."""
+_AGAIN_S = 0.02
+
+Leaving: Any = make_idl_struct("Leaving", "rtmw::Leaving", {"for_ns": idl.uint64, "topics": idl.sequence[idl.uint64]})
+KeptTopic: Any = make_idl_struct(
+    "KeptTopic", "rtmw::KeptTopic", {"topic": idl.uint64, "sequence": idl.uint64, "is_acknowledged": bool}
+)
+Kept: Any = make_idl_struct("Kept", "rtmw::Kept", {"participant": str, "topics": idl.sequence[KeptTopic]})
+"""`participant`: the GUID of the one that leaves, in hexadecimal digits."""
+
+
+class Keeper:
+    """Keeps topics for others, and asks others to do so. Not for several threads."""
+
+    def __init__(
+        self, participant: DomainParticipant, bridge: Bridge, loop: asyncio.AbstractEventLoop, refusals: Refusals
+    ) -> None:
+        self._bridge, self._loop, self._guid = bridge, loop, participant.guid.hex
+        self._asks = Channel(participant, "rtmw/leaving", Leaving, _LONGEST, refusals)
+        self._answers = Channel(participant, "rtmw/kept", Kept, _LONGEST, refusals)
+        self._data_event = DataEvent(self._asks.reader)
+        loop.add_reader(self._data_event.fileno(), self._receive)
+        self._missing: dict[tuple[int, str], list[Incoming]] = {}
+        """Of what is not known yet to have come: topics, participants that send them, and routes that receive them."""
+        self._is_ending, self._for_ns, self._asked = False, 0, 0.0
+        self._said = ""
+
+    def _receive(self) -> None:
+        self._data_event.take()
+        self._asks.read(self._on_leaving)
+
+    def _on_leaving(self, writer: int, leaving: Any, _: int) -> None:
+        guid = self._asks.participant_of(writer)
+        program = self._bridge.discovery.participants.get(guid)
+        if program is None:  # it has left, or will ask again
+            return
+        if not program.region or len(leaving.topics) > _TOPICS_MOST:
+            raise Refused(f"{program} asks to keep {len(leaving.topics)} topics, and is no node, or asks too much")
+        seconds = min(leaving.for_ns / 1e9, self._bridge.settings.handover)
+        kept = [*self._keep(guid, program.region, seconds, leaving.topics)]
+        if kept and self._said != guid:
+            self._said = guid
+            log.info("%s ends; RELIABLE topics wait for the next one, for %g s at most", program, seconds)
+        self._answers.write(Kept(guid, [KeptTopic(*one) for one in kept]))
+
+    def _keep(
+        self, participant: str, region: str, seconds: float, numbers: Iterable[int]
+    ) -> Iterator[tuple[int, int, bool]]:
+        """Of topics by their numbers: the sequence of the last sample, and whether it is acknowledged. A node that ends
+        itself sends what it has, and answers then: what it has not taken is left to the next one anyway."""
+        until_ns = 0 if self._is_ending else time.monotonic_ns() + int(seconds * 1e9)
+        of_nodes = (route for route in self._bridge.outgoing if not route.is_plain)
+        routes = {route.number: route for route in of_nodes if route.offer.reliability is Reliability.RELIABLE}
+        for number in numbers:
+            route = routes.get(number)
+            if route is None:
+                yield (number, 0, True)
+            elif not self._is_ending or route.is_kept or route.is_delivered():
+                kept = route.keep(participant, region, until_ns)
+                if kept is not None:
+                    yield (number, *kept)
+
+    def leave(self, seconds: float) -> None:
+        """Have others keep for so long what this node reads: from here on `step` is to be called until `is_over`."""
+        self._for_ns, self._is_ending = int(seconds * 1e9), True
+        discovery, names = self._bridge.discovery, Names(self._bridge.settings.ros2)
+        for (name, _, lane), route in self._bridge.incoming.items() if seconds else ():
+            if lane.reliability is Reliability.RELIABLE and not lane.is_plain:
+                for writer in discovery.writers.of(names.topic(name)):
+                    if lane_of(writer) == lane and discovery.program(writer).knows_leaving:
+                        self._missing.setdefault((route.number, writer.participant), []).append(route)
+
+    def step(self) -> None:
+        """Ask, and hear what was answered. Does not wait."""
+        self._bridge.see_kept()
+        alive = self._bridge.discovery.participants
+        self._missing = {of: routes for of, routes in self._missing.items() if of[1] in alive}
+        self._answers.read(self._on_kept)
+        now = time.monotonic()
+        if self._missing and now >= self._asked + _AGAIN_S:
+            self._asked = now
+            for topics in _batches({topic for topic, _ in self._missing}):
+                self._asks.write(Leaving(self._for_ns, topics))
+
+    def _on_kept(self, writer: int, kept: Any, _: int) -> None:
+        if kept.participant != self._guid:
+            return
+        guid = self._answers.participant_of(writer)
+        for one in kept.topics:
+            routes = self._missing.get((one.topic, guid), [])
+            if all(route.has(guid, one.sequence, one.is_acknowledged) for route in routes):
+                self._missing.pop((one.topic, guid), None)
+
+    @property
+    def is_over(self) -> bool:
+        """All that others have sent of RELIABLE topics is on the bus."""
+        return not self._missing
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._data_event.fileno())
+        self._data_event.close()
+
+
+def _batches(topics: set[int]) -> Iterator[list[int]]:
+    rest = iter(topics)
+    for first in rest:
+        yield [*chain([first], islice(rest, _TOPICS_MOST - 1))]
