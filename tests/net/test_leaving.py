@@ -1,0 +1,109 @@
+"""A node that ends has its RELIABLE topics kept for the next one, by those who send them, and by nobody for ever."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import rtmw
+from rtmw import Reliability
+from rtmw.net.dds.leaving import Leaving
+from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.stranger import stranger_in
+from tests.net.test_restart import LONG, TOPIC, Load, restart
+
+NOT_IN_TIME = "messages that are not delivered"
+"""What a node says that could not wait any longer."""
+
+
+def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host, Host]) -> None:
+    for host in hosts:
+        host.start(*LONG)
+    load = Load(*hosts)
+    for _ in range(2):
+        load.come(1000)
+        with ThreadPoolExecutor(2) as pool:
+            done = [pool.submit(restart, host) for host in hosts]
+            wait_until(lambda: bool(load.take()) and all(one.done() for one in done), "the nodes do not start again")
+            for one in done:
+                one.result()
+    load.come(1000)
+    load.all_came_once()
+    assert not any(NOT_IN_TIME in host.said for host in hosts)
+
+
+def test_a_node_that_ends_does_not_wait_until_it_must_no_longer(hosts: tuple[Host, Host]) -> None:
+    for host in hosts:
+        host.start(*LONG)
+    load = Load(*hosts)
+    load.come(100)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(hosts[1].stop)
+        wait_until(lambda: bool(load.take()) and done.done(), "the node does not end")
+    assert done.result() == 0
+    wait_until(lambda: "RELIABLE topics wait for the next one" in hosts[0].said, "nobody keeps anything for it")
+    hosts[1].start(*LONG)
+    load.all_came_once()
+    assert NOT_IN_TIME not in hosts[1].said
+
+
+def test_publishers_wait_for_a_node_elsewhere_as_long_as_their_own_node_allows_and_what_is_lost_is_told(
+    hosts: tuple[Host, Host],
+) -> None:
+    here, there = hosts
+    here.start("--handover", "1")
+    there.start(*LONG)
+    load = Load(here, there)
+    load.come(100)
+    load.end()
+    wait_until(lambda: load.take() == load.sent, "not all comes")
+    there.stop()
+    begun = time.monotonic()
+    for _ in range(5000):  # more than wait for it
+        assert load.publisher.publish(b"%d" % load.sent)
+        load.sent += 1
+    assert time.monotonic() - begun < PATIENCE / 2
+    there.start(*LONG)
+    assert load.publisher.wait_for_subscribers(1, timeout=PATIENCE)
+
+    def comes() -> bool:
+        load.sent += load.publisher.publish(b"%d" % load.sent)
+        load.take()
+        return load.got[-1] >= load.sent - 1
+
+    wait_until(comes, "no stream again")
+    assert load.subscriber.stats().missed == load.got[-1] + 1 - len(load.got) > 0
+
+
+def test_who_is_no_node_makes_nobody_wait(hosts: tuple[Host, Host]) -> None:
+    for host in hosts:
+        host.start(*LONG)
+    load = Load(*hosts)
+    load.come(100)
+    with stranger_in(hosts[0].dds_domain) as stranger:
+        again = stranger.tell("rtmw/leaving", Leaving, Leaving(10**18, [1, 2, 3]), Leaving(0, [0] * 5000))
+
+        def is_counted() -> bool:
+            again()
+            load.take()
+            return any(cause == "rtmw/leaving" for cause in hosts[0].info()["refusals"])
+
+        wait_until(is_counted, "the node does not count it")
+        load.come(1000)
+    load.all_came_once()
+
+
+def test_what_is_published_as_adaptive_waits_for_nobody(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    for host in hosts:
+        host.start(*LONG)
+    with (
+        rtmw.Subscriber(TOPIC, domain=there.domain) as subscriber,
+        rtmw.Publisher(TOPIC, domain=here.domain, reliability=Reliability.ADAPTIVE, max_blocking=0) as publisher,
+    ):
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        publisher.publish(b"before")
+        assert subscriber.receive(timeout=PATIENCE).value == b"before"
+        there.stop()
+        for _ in range(5000):
+            assert publisher.publish(b"meanwhile")
