@@ -201,6 +201,8 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--max-rate", metavar="BYTES", help="bytes a second that may leave, such as 10M")
     help = "bytes a second of each topic that fits, such as 'camera/*=2M'"
     parser.add_argument("--topic-rates", nargs="+", metavar="PATTERN=RATE", help=help)
+    help = "bytes a second towards each host whose address or name fits, such as 10.0.0.7=2M"
+    parser.add_argument("--peer-rates", nargs="+", metavar="PATTERN=RATE", help=help)
     parser.add_argument("--lease", type=seconds, metavar="SECONDS", help="silence after which a peer is gone (10)")
     help = "how long RELIABLE topics wait for the next node when this one was stopped (5)"
     parser.add_argument("--handover", type=float, metavar="SECONDS", help=help)

@@ -60,6 +60,8 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield Check("rate of all", f"{size(settings.max_rate)}/s" if settings.max_rate else "no limit")
     for pattern, rate in settings.topic_rates:
         yield Check(f"rate of {pattern}", f"{size(rate)}/s")
+    for pattern, rate in settings.peer_rates:
+        yield Check(f"rate towards {pattern}", f"{size(rate)}/s")
     yield Check("a silent peer is gone", f"after {settings.lease:g} s")
     yield Check("RELIABLE topics wait for the next node", f"{settings.handover:g} s")
     yield _metrics(settings, status, path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.cli.common import CommandError, attach
-from rtmw.cli.show import Table, counted, show, show_json
+from rtmw.cli.show import Table, counted, show, show_json, size
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
@@ -23,11 +23,12 @@ def list_nodes(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json([{name: found[name] for name in ("host", "pid", "domain")}, *found["peers"]])
         return 0
-    rows = [("this host", found["host"], found["pid"], found["domain"], None, None, None)]
+    rows = [("this host", found["host"], found["pid"], found["domain"], None, None, None, None)]
     for peer in found["peers"]:
         offset, way = (None if peer[name] is None else peer[name] / 1e6 for name in ("offset_ns", "round_trip_ns"))
-        rows.append(("peer", peer["host"], peer["pid"], peer["domain"], peer["address"] or None, offset, way))
-    columns = ("", "host", "pid", "domain", "address", "clock ahead ms", "there and back ms")
+        rate = f"{size(peer['max_rate'])}/s" if peer.get("max_rate") else None
+        rows.append(("peer", peer["host"], peer["pid"], peer["domain"], peer["address"] or None, offset, way, rate))
+    columns = ("", "host", "pid", "domain", "address", "clock ahead ms", "there and back ms", "at most")
     show(Table("Nodes", columns, rows))
     return 0
 

@@ -75,12 +75,15 @@ def _of_peers(peers: list[dict[str, Any]]) -> Iterator[Metric]:
         "rtmw_node_peer_clock_offset_seconds", "How far its clock is ahead of ours", labels=labels
     )
     way = GaugeMetricFamily("rtmw_node_peer_round_trip_seconds", "The shortest way there and back", labels=labels)
+    rate = GaugeMetricFamily("rtmw_node_peer_max_rate_bytes", "Bytes a second that may leave towards it", labels=labels)
     for peer in peers:
+        if peer["max_rate"]:
+            rate.add_metric([str(peer[label]) for label in labels], peer["max_rate"])
         if peer["offset_ns"] is not None:
             values = [str(peer[label]) for label in labels]
             offset.add_metric(values, peer["offset_ns"] / 1e9)
             way.add_metric(values, peer["round_trip_ns"] / 1e9)
-    yield from (offset, way)
+    yield from (offset, way, rate)
 
 
 def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:

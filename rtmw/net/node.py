@@ -22,6 +22,7 @@ from typing import Any
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net import clocks
+from rtmw.net.claim import NodeError, claim
 from rtmw.net.dds import interfaces, wire
 from rtmw.net.dds.beacon import Beacons
 from rtmw.net.dds.bridge import Bridge
@@ -57,29 +58,11 @@ _TAKE_S = 1.0
 """Of that, for taking what was published before the end: then the rest is left to the next node."""
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
-CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates", "handover"}
+CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates", "peer_rates", "handover"}
 """Settings that SIGHUP takes in."""
 
 
 _ENDING = {signal.SIGINT, signal.SIGTERM}
-
-
-class NodeError(RtmwError):
-    """The node cannot run; the message says why."""
-
-
-def _claim(settings: Settings) -> socket.socket:
-    """A name that only one node of these two domains has, and that dies with its process."""
-    name = f"\0rtmw-node-{settings.domain}-{settings.wire_domain}"
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    try:
-        claim.bind(name)
-    except OSError:
-        claim.close()
-        raise NodeError(
-            f"a node for domain {settings.domain} and DDS domain {settings.wire_domain} runs already"
-        ) from None
-    return claim
 
 
 class Node:
@@ -117,7 +100,7 @@ class Node:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         try:
             with (
-                _claim(self.settings),
+                claim(self.settings),
                 self._measured(),
                 Domain(self.settings.domain, pool=self.settings.pool) as domain,
             ):

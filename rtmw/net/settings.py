@@ -9,6 +9,7 @@ topics_out = ["river/*"]  # patterns of topics that leave; default: all
 topics_in = ["*"]         # patterns of topics that may come in; default: all
 max_rate = "10M"          # bytes a second that may leave; default: no limit
 topic_rates = ["camera/*=2M"]  # the same, of each topic that fits a pattern; the first that fits counts
+peer_rates = ["10.0.0.7=2M"]   # the same, towards each host whose address or name fits a pattern
 lease = 10.0              # seconds of silence after which a peer is gone
 handover = 5.0            # seconds that RELIABLE topics wait for the next node when this one was stopped; 0: not
 ros2 = false              # name topics and types as ROS 2 does
@@ -65,6 +66,8 @@ class Settings:
     """Bytes a second; 0: no limit."""
     topic_rates: tuple[tuple[str, int], ...] = ()
     """Patterns of topics, and bytes a second of each topic that fits."""
+    peer_rates: tuple[tuple[str, int], ...] = ()
+    """Patterns of addresses and names of hosts, and bytes a second towards each host that fits."""
     lease: float = 10.0
     handover: float = 5.0
     ros2: bool = False
@@ -140,14 +143,22 @@ def parse_rate(value: Any) -> int:
         raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'") from None
 
 
-def _topic_rates(value: Any) -> tuple[tuple[str, int], ...]:
+def _rates(value: Any, of: str, example: str) -> tuple[tuple[str, int], ...]:
     found = list[tuple[str, int]]()
     for text in _texts(value):
         pattern, _, rate = text.rpartition("=")
         if not pattern:
-            raise ValueError(f"{text!r} is no rate of a topic; it must be PATTERN=RATE, such as 'camera/*=2M'")
+            raise ValueError(f"{text!r} is no rate of a {of}; it must be PATTERN=RATE, such as '{example}'")
         found.append((pattern, parse_rate(rate)))
     return tuple(found)
+
+
+def _topic_rates(value: Any) -> tuple[tuple[str, int], ...]:
+    return _rates(value, "topic", "camera/*=2M")
+
+
+def _peer_rates(value: Any) -> tuple[tuple[str, int], ...]:
+    return _rates(value, "host", "10.0.0.7=2M")
 
 
 def _seconds(value: Any) -> float:
@@ -193,6 +204,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "topics_in": _texts,
     "max_rate": parse_rate,
     "topic_rates": _topic_rates,
+    "peer_rates": _peer_rates,
     "lease": _seconds,
     "handover": _wait,
     "ros2": _flag,

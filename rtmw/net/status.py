@@ -18,6 +18,7 @@ from rtmw.net.dds.ended import MOST
 from rtmw.net.dds.interfaces import Used
 from rtmw.net.dds.mismatches import find_mismatches
 from rtmw.net.dds.names import Names
+from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.roster import Member, Rosters, plain_members
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.neighbours import LocalTopic
@@ -86,7 +87,7 @@ class Status:
             "interface": self._interfaces.names or None,
             "interface_why": self._interfaces.why,
             "multicast": not settings.peers,
-            "peers": _peers(self._beacons.peers.values(), programs.values(), self._shortest),
+            "peers": _peers(self._beacons.peers.values(), programs.values(), bridge.peer_rates, self._shortest),
             "participants": len(programs),
             "shortest_lifetime_ns": self._shortest,
             **self._rows,
@@ -179,18 +180,22 @@ def _concerns(member: Member, settings: Settings) -> bool:
     return settings.enters(member.topic) if member.publishes else settings.leaves(member.topic)
 
 
-def _peers(peers: Iterable[Peer], programs: Iterable[Program], shortest_ns: int | None) -> list[dict[str, Any]]:
-    addresses = {(program.pid, program.domain): program.address for program in programs if program.domain is not None}
+def _peers(
+    peers: Iterable[Peer], programs: Iterable[Program], rates: PeerRates, shortest_ns: int | None
+) -> list[dict[str, Any]]:
+    nodes = {(program.pid, program.domain): program for program in programs if program.domain is not None}
+    found = ((peer, nodes.get((peer.pid, peer.domain), Program(host=peer.host))) for peer in peers)
     return [
         {
             "node": peer.node,
             "host": peer.host,
             "pid": peer.pid,
             "domain": peer.domain,
-            "address": addresses.get((peer.pid, peer.domain), ""),
+            "address": program.address,
+            "max_rate": rates.rate(program),
             "offset_ns": peer.offset_ns,
             "round_trip_ns": peer.round_trip_ns,
             "warning": disagreement(peer, shortest_ns),
         }
-        for peer in peers
+        for peer, program in found
     ]

@@ -18,7 +18,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler")
-    net, program = Path(rtmw.__file__).parent / "net", tmp_path_factory.mktemp("line") / "line"
+    net, program = Path(rtmw.__file__).parent / "net" / "dds", tmp_path_factory.mktemp("line") / "line"
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", f"-I{net}"]
     subprocess.run([compiler, *flags, "-o", program, LINE, net / "pacing.c"], check=True, timeout=60)
     return program

@@ -61,6 +61,7 @@ def test_patterns_say_which_topics_leave(topic: str, leaves: bool) -> None:
         ("topics_in = [1]\n", 1, "it must be a text"),
         ('max_rate = "fast"\n', 1, "bytes a second"),
         ('topic_rates = ["a"]\n', 1, "PATTERN=RATE"),
+        ('peer_rates = ["10.0.0.7"]\n', 1, "no rate of a host; it must be PATTERN=RATE"),
         ("lease = 0\n", 1, "from 0.1 to 3600 seconds"),
         ("ros2 = 1\n", 1, "true or false"),
         ("metrics_port = 70000\n", 1, "from 0 to 65535"),

@@ -52,6 +52,17 @@ static PyObject *Engine_limit(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *Engine_peer_rate(PyObject *self, PyObject *args)
+{
+    struct engine *core = open_engine(self);
+    unsigned int place;
+    unsigned long long limit;
+    if (!core || !PyArg_ParseTuple(args, "IK", &place, &limit)) return NULL;
+    if (place >= LIMITED_PEERS) return PyErr_Format(PyExc_ValueError, "there are %d places", LIMITED_PEERS);
+    store_relaxed(&core->peer_rates.bytes_per_second[place], limit);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Engine_clocks(PyObject *self, PyObject *given)
 {
     struct engine *core = open_engine(self);
@@ -249,6 +260,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"inbound", (PyCFunction)(void (*)(void))Engine_inbound,
                                         METH_VARARGS | METH_KEYWORDS, NULL},
                                        {"limit", Engine_limit, METH_O, NULL},
+                                       {"peer_rate", Engine_peer_rate, METH_VARARGS, NULL},
                                        {"finish", Engine_finish, METH_NOARGS, NULL},
                                        {"leave", Engine_leave, METH_NOARGS, NULL},
                                        {"clocks", Engine_clocks, METH_O, NULL},

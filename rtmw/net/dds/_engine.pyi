@@ -84,6 +84,9 @@ class Engine:
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second; 0: no limit."""
 
+    def peer_rate(self, place: int, bytes_per_second: int, /) -> None:
+        """The limit of what leaves towards a host, by its place from 0 to 63 (Route.limit); 0: no limit."""
+
     def clocks(self, measured: list[tuple[bytes, int, int]], /) -> None:
         """Of other nodes, by the GUID of their participants: how far their clock is ahead, and what that may be wrong
         by, in nanoseconds. In place of what was said before (dated.c)."""
@@ -153,8 +156,9 @@ class Route:
         """Outbound: may small messages travel together, samples have a CRC, and lifetimes a date? All who read the
         topic must know packs (pack.h), and CRCs and dates (trailer.h)."""
 
-    def limit(self, bytes_per_second: int, /) -> None:
-        """Outbound: send at most so many bytes a second of it; 0: no limit."""
+    def limit(self, bytes_per_second: int, places: int, /) -> None:
+        """Outbound: send at most so many bytes a second of it; 0: no limit. `places`: which limited hosts read it, bit N
+        for the one whose place is N (Engine.peer_rate)."""
 
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE? Inbound: does nothing

@@ -252,12 +252,13 @@ static PyObject *Route_pack(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *Route_limit(PyObject *object, PyObject *given)
+static PyObject *Route_limit(PyObject *object, PyObject *args)
 {
     struct outbound *o = ((Route *)object)->outbound;
-    unsigned long long limit = PyLong_AsUnsignedLongLong(given);
-    if (PyErr_Occurred()) return NULL;
+    unsigned long long limit, peers;
+    if (!PyArg_ParseTuple(args, "KK", &limit, &peers)) return NULL;
     if (o) store_relaxed(&o->bytes_per_second, limit);
+    if (o) store_relaxed(&o->limited, peers);
     Py_RETURN_NONE;
 }
 
@@ -379,7 +380,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
                                       {"pack", Route_pack, METH_VARARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
-                                      {"limit", Route_limit, METH_O, NULL},
+                                      {"limit", Route_limit, METH_VARARGS, NULL},
                                       {"park", Route_park, METH_O, NULL},
                                       {"stop", Route_stop, METH_NOARGS, NULL},
                                       {"number", Route_number, METH_NOARGS, NULL},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rtmw.domain import Domain
@@ -18,6 +18,7 @@ from rtmw.net.dds.library import Engine
 from rtmw.net.dds.lookup import Lookup
 from rtmw.net.dds.names import Names
 from rtmw.net.dds.partitions import DEFAULT, NODES, meet
+from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.dds.user_data import kind_in
 from rtmw.net.dds.wire import Endpoints, Offer, Request
@@ -56,6 +57,8 @@ class Bridge:
         self._settings = settings
         self.discovery = Discovery(participant, refusals)
         engine.watch(self.discovery.reader_news)
+        self.peer_rates = PeerRates(engine)
+        self.peer_rates.set(settings.peer_rates)
         self.outgoing, self.incoming = ByTopic[OutKey, Outgoing](), ByTopic[InKey, Incoming]()
         self._known: dict[InKey, bytes] = {}
         """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
@@ -79,6 +82,7 @@ class Bridge:
     @settings.setter
     def settings(self, settings: Settings) -> None:
         self._settings, self._sees_all = settings, True
+        self.peer_rates.set(settings.peer_rates)
 
     def step(self, topics: dict[str, LocalTopic], changed: set[str]) -> set[str]:
         """Take in what has changed, and open and close routes as it asks for; the topics that this may concern.
@@ -203,10 +207,14 @@ class Bridge:
         readers = self._readers(topic, route.is_plain)
         knows_crcs = all(self.discovery.program(reader).knows_crcs for reader in readers)
         may_pack = not route.is_plain and all(map(self._knows_packs, readers))
-        route.limit(self.settings.rate_of(topic))
+        self._limit(topic, route, readers)  # before it opens, and is read by some of these
         knows_dates = not route.is_plain and all(self.discovery.program(reader).knows_dates for reader in readers)
         may_check = knows_crcs and not route.is_plain
         route.refresh(may_pack, may_check, knows_dates, is_news, lambda one: self.discovery.program(one).region)
+        self._limit(topic, route, route.readers)
+
+    def _limit(self, topic: str, route: Outgoing, readers: Iterable[Endpoint]) -> None:
+        route.limit(self.settings.rate_of(topic), self.peer_rates.places(map(self.discovery.program, readers)))
 
     def _offer(self, readers: list[Endpoint], publishers: list[Publishing], before: Offer | None) -> Offer:
         """The most that anybody offered since the route exists, so that it is not made anew at each change."""

@@ -19,8 +19,10 @@
 #include "../../shm/rtmw.h"
 #include "data_event.h"
 #include "dds.h"
+#include "lent.h"
 #include "matched.h"
 #include "pacing.h"
+#include "peer_rates.h"
 #include "trailer.h"
 
 enum {
@@ -82,6 +84,7 @@ struct outbound {
     bool may_lend;                      /* DDS keeps none of its messages for later readers, and its type has no key */
     bool held;                          /* nothing is sent: another writer takes over */
     uint64_t bytes_per_second, free_ns; /* of this lane; 0: no limit. When what was sent will have left. The sender's */
+    uint64_t limited;             /* who reads it and has a limit: a bit each (peer_rates.h). Any thread, atomically */
     uint32_t has_last;            /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
     uint32_t closing;             /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
@@ -102,11 +105,11 @@ struct outbound {
     } queue[BANDS];
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
     struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
-    uint64_t ahead;  /* messages that were lost before they were sent: a trailer's number counts them, too */
-    uint64_t missed; /* those of them that the bus could not keep for this route */
-    uint64_t last;   /* the sequence of the last sample that DDS took; 0: none yet */
+    uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
+    uint64_t missed;        /* those of them that the bus could not keep for this route */
+    uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet */
     uint64_t kept_until_ns; /* until then nothing is sent: who reads it begins anew. Under the engine's lock */
-    bool resumes;    /* it is the first of its lane in this node: it goes on where another node ended */
+    bool resumes;           /* it is the first of its lane in this node: it goes on where another node ended */
 };
 
 struct source {
@@ -218,6 +221,7 @@ struct engine {
     uint64_t last_ns;    /* CLOCK_REALTIME: what is published from then on is left to the next node; 0: never */
     uint32_t leaves_all; /* 1: so is all that RELIABLE routes have not taken yet, for their subscribers are parked */
     uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
+    struct peer_rates peer_rates;
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
     uint32_t heard, looked; /* readers that came since the start; those that packing was decided with knowledge of */
@@ -264,31 +268,6 @@ void pacing_close(struct engine *);
 uint64_t pacing_wait(struct engine *, uint64_t now); /* 0: something may be sent. Else when to ask again */
 uint64_t pacing_burst(const struct engine *);        /* bytes that may be sent before it is asked again */
 void pacing_mark(struct engine *, uint32_t band);    /* datagrams of this band follow */
-
-/* keyless.c */
-/* A sample of our own, `bytes` long with its head; zeros behind it. NULL: no memory. */
-void *keyless_new(size_t bytes, const struct ddsi_serdata_ops *, const struct ddsi_sertype *, int kind);
-bool keyless_are_equal(const struct ddsi_serdata *, const struct ddsi_serdata *);
-size_t keyless_print(const struct ddsi_sertype *, const struct ddsi_serdata *, char *text, size_t bytes);
-void keyless_hash(const struct ddsi_serdata *, void *hash, bool force_md5);
-
-/* lent.c */
-bool lend_may(const struct outbound *, const rtmw_message *);
-/* A sample of a message and what comes before it (parts[0]) and after it (parts[2] and on, the last of which is the trailer,
- * if there is one; a CRC before it is filled in while the sample is sent). The hold on the message is the sample's from
- * here on. `trailer` NULL: the sample has none. NULL: no memory. */
-struct ddsi_serdata *lend(struct outbound *, uint32_t descriptor, const struct iovec *parts, size_t count,
-                          const struct trailer *);
-void lend_undo(struct ddsi_serdata *); /* the hold is the caller's again: DDS did not take the sample */
-
-/* landing.c */
-struct landing *landing_open(struct inbound *); /* NULL: no memory */
-void landing_begin(struct landing *);           /* from here on messages may land */
-void landing_close(struct landing *);
-/* A sample of a message that landed; NULL: it did not. */
-struct ddsi_serdata *land(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *, size_t bytes);
-rtmw_loan *landed_loan(const struct ddsi_serdata *);   /* of a sample that has landed; NULL: it is another one */
-struct iovec landed_tail(const struct ddsi_serdata *); /* padding and trailer */
 
 /* inbound.c */
 int inbound_open(struct inbound *);
@@ -367,8 +346,10 @@ bool outbound_hand_over(struct outbound *, dds_entity_t writer, int64_t patience
 bool inbound_hand_over(struct inbound *, dds_entity_t reader, bool at_once);
 
 /* leaving.c */
-uint64_t outbound_keep(struct outbound *, uint64_t until_ns); /* 0: it goes on. Returns the sequence of its last sample */
-bool inbound_has(struct inbound *, uint64_t node, uint64_t sequence, bool is_acknowledged); /* all up to it is on the bus */
+uint64_t outbound_keep(struct outbound *,
+                       uint64_t until_ns); /* 0: it goes on. Returns the sequence of its last sample */
+bool inbound_has(struct inbound *, uint64_t node, uint64_t sequence,
+                 bool is_acknowledged); /* all up to it is on the bus */
 
 /* flow.c */
 uint64_t flow_topic(const char *topic, uint64_t type);

@@ -75,7 +75,7 @@ class Outgoing(_Ending):
         """Writers of before, for what they keep for late readers; each until so many messages have been sent."""
         self._route: Route | None = None
         self._limits = (0, 0)
-        self._rate = 0
+        self._rates = (0, 0)
         self.readers: tuple[Endpoint, ...] = ()
         self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
         """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
@@ -214,11 +214,11 @@ class Outgoing(_Ending):
     def _may_lend(self, offer: Offer) -> bool:
         return not offer.history and is_opaque(self.kind)
 
-    def limit(self, bytes_per_second: int) -> None:
-        """Send no more than that of this lane; 0: no limit."""
-        if bytes_per_second != self._rate and self._route is not None:
-            self._route.limit(bytes_per_second)
-        self._rate = bytes_per_second
+    def limit(self, bytes_per_second: int, places: int) -> None:
+        """Send no more than that of this lane; 0: no limit. `places`: limited hosts that read it (peer_rates.py)."""
+        if (bytes_per_second, places) != self._rates and self._route is not None:
+            self._route.limit(bytes_per_second, places)
+        self._rates = (bytes_per_second, places)
 
     def _open(self, depth: int, min_interval_ns: int) -> Route:
         route = self._engine.outbound(
@@ -235,7 +235,7 @@ class Outgoing(_Ending):
             is_plain=self.is_plain,
             sent=self._before.pop("sent", 0),
         )
-        route.limit(self._rate)
+        route.limit(*self._rates)
         return route
 
     def counters(self) -> dict[str, int]:

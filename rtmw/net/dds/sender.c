@@ -96,9 +96,12 @@ static bool send_from_band(struct engine *e, uint32_t band)
         e->unflushed = o;
         e->unflushed_band = band;
         pacing_mark(e, band);
-        uint64_t most = pacing_burst(e);
-        occupy_link(e, outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST, most));
-        if (most < BURST_BYTES) flush(e); /* or it is not seen how much waits */
+        uint64_t limited = load_relaxed(&o->limited), may = pacing_burst(e);
+        uint64_t most = peer_rates_burst(&e->peer_rates, limited, may);
+        uint64_t sent = outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST, most);
+        occupy_link(e, sent);
+        peer_rates_charge(&e->peer_rates, limited, sent, now_monotonic_ns());
+        if (may < BURST_BYTES) flush(e); /* or it is not seen how much waits */
         if (o->taken != before) return true;
     }
     return false;
@@ -127,6 +130,8 @@ static void retry(struct engine *e, uint64_t now)
         bool leaves = load_relaxed(&e->leaves_all); /* what it has taken is little, and would be lost */
         if (o->reliable && !leaves && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
         if (o->retry_ns < o->free_ns) o->retry_ns = o->free_ns;
+        uint64_t free_ns = peer_rates_free_ns(&e->peer_rates, load_relaxed(&o->limited), now);
+        if (o->retry_ns < free_ns) o->retry_ns = free_ns;
         if (o->retry_ns < o->kept_until_ns) o->retry_ns = o->kept_until_ns;
         if (o->retry_ns <= now) o->retry_ns = 0;
     }
