@@ -23,7 +23,7 @@ def list_nodes(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json([{name: found[name] for name in ("host", "pid", "domain")}, *found["peers"]])
         return 0
-    rows = [("this host", found["host"], found["pid"], found["domain"], None, None, None, None)]
+    rows: list[tuple[Any, ...]] = [("this host", found["host"], found["pid"], found["domain"], None, None, None, None)]
     for peer in found["peers"]:
         offset, way = (None if peer[name] is None else peer[name] / 1e6 for name in ("offset_ns", "round_trip_ns"))
         rate = f"{size(peer['max_rate'])}/s" if peer.get("max_rate") else None

@@ -36,7 +36,8 @@ def checked(run: Run, file: Path, text: str) -> tuple[int, Found, list[dict[str,
 
 def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path, domain_id: int) -> None:
     text = 'dds_domain = 4\npeers = ["localhost", "127.0.0.1:7410"]\ninterface = "lo"\npool = "3M"\nros2 = true\n'
-    text += 'max_rate = "2M"\ntopic_rates = ["camera/*=1M"]\npeer_rates = ["10.0.0.*=3M"]\ntopics_out = ["camera/*"]\ntopics_in = []\nmetrics_port = 0\n'
+    text += 'max_rate = "2M"\ntopic_rates = ["camera/*=1M"]\npeer_rates = ["10.0.0.*=3M"]\n'
+    text += 'topics_out = ["camera/*"]\ntopics_in = []\nmetrics_port = 0\n'
     status, found, topics = checked(run, file, text)
     assert (status, topics) == (0, [])
     assert {name: shown for name, (shown, _) in found.items()} == {

@@ -32,7 +32,7 @@ def crc(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if compiler is None:
         pytest.skip("needs a C compiler")
     library = tmp_path_factory.mktemp("crc") / "crc.so"
-    source = Path(rtmw.__file__).parent / "net" / "crc32c.c"
+    source = Path(rtmw.__file__).parent / "shm" / "crc32c.c"
     subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
     function = getattr(ctypes.CDLL(str(library)), request.param)
     function.restype, function.argtypes = ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)

@@ -10,7 +10,7 @@ from rtmw import Reliability
 from rtmw.net.dds.leaving import Leaving
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in
-from tests.net.test_restart import LONG, TOPIC, Load, restart
+from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking
 
 NOT_IN_TIME = "messages that are not delivered"
 """What a node says that could not wait any longer."""
@@ -22,11 +22,7 @@ def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host,
     load = Load(*hosts)
     for _ in range(2):
         load.come(1000)
-        with ThreadPoolExecutor(2) as pool:
-            done = [pool.submit(restart, host) for host in hosts]
-            wait_until(lambda: bool(load.take()) and all(one.done() for one in done), "the nodes do not start again")
-            for one in done:
-                one.result()
+        restart_while_taking(load, *hosts)
     load.come(1000)
     load.all_came_once()
     assert not any(NOT_IN_TIME in host.said for host in hosts)

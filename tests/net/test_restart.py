@@ -81,17 +81,19 @@ def test_a_node_stopped_and_started_again_twice_under_load_loses_nothing(hosts: 
     load.come(2000)
     restart(hosts[0])  # meanwhile nobody takes anything there, so that the node is told to pause
     load.come(2000)
-    restart_while_taking(hosts[0], load)
+    restart_while_taking(load, hosts[0])
     load.come(2000)
     load.all_came_once()
     assert hosts[1].crossed("in", TOPIC)["lost"] == 0
 
 
-def restart_while_taking(host: Host, load: Load) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(restart, host)
-        wait_until(lambda: bool(load.take()) and done.done(), "the node does not start again")
-        done.result()
+def restart_while_taking(load: Load, *hosts: Host) -> None:
+    """Their nodes, all at once."""
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        done = [pool.submit(restart, host) for host in hosts]
+        wait_until(lambda: bool(load.take()) and all(one.done() for one in done), "the nodes do not start again")
+        for one in done:
+            one.result()
 
 
 def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_nothing(
@@ -99,7 +101,7 @@ def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_n
 ) -> None:
     for _ in range(4):
         load.come(2000)
-        restart_while_taking(hosts[1], load)
+        restart_while_taking(load, hosts[1])
     load.come(2000)
     load.all_came_once()
     assert hosts[1].crossed("in", TOPIC)["lost"] == 0

@@ -1,6 +1,6 @@
 """How much may leave towards single hosts: which of them the settings limit, and by how much (peer_rates.h).
 
-A host is what programs call it, and an address. All participants of one address share one limit: its node, and DDS programs.
+A host has a name, as its programs say it, and an address. All participants of one address share one limit.
 """
 
 from __future__ import annotations

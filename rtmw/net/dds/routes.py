@@ -120,7 +120,7 @@ class Outgoing(_Ending):
 
     def keep(self, participant: str, region: str, until_ns: int) -> tuple[int, bool] | None:
         """Send nothing until the node that follows the participant reads it, which has the same region, or until that
-        time. The sequence of the last sample, and whether it is acknowledged; None: this participant does not read it."""
+        time. The sequence of the last sample, and whether it is acknowledged; None: it does not read this."""
         if self._route is None:
             return None
         if self._kept.get(region, ("", 0))[0] != participant:
