@@ -157,8 +157,10 @@ class Route:
         topic must know packs (pack.h), and CRCs and dates (trailer.h)."""
 
     def limit(self, bytes_per_second: int, places: int, /) -> None:
-        """Outbound: send at most so many bytes a second of it; 0: no limit. `places`: the limited hosts that read it, bit
-        N stands for place N (Engine.peer_rate)."""
+        """Outbound: send at most so many bytes a second of it; 0: no limit.
+
+        `places`: the limited hosts that read it, bit N for the one of place N (Engine.peer_rate).
+        """
 
     def delivered(self) -> bool:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE? Inbound: does nothing
