@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rtmw.columns.payload_types import PayloadType, payload_type
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown_name
 from rtmw.types.message_type import MessageType, read_document
@@ -61,7 +62,13 @@ def decoder(kind: MessageType, unsigned: Unsigned = "keep") -> Decoder:
 
 @lru_cache(maxsize=256)
 def described_decoder(description: bytes, unsigned: Unsigned = "keep") -> Decoder:
-    """The same, of a type's description."""
+    """The same, of a type's description, or of that of JSON or protobuf (`rtmw.columns.payload_types`).
+
+    Raises NotInstalled where the library is missing that decodes these.
+    """
+    found = payload_type(description)
+    if found is not None:
+        return _payload_decoder(found, unsigned)
     document = read_document(description)
     if document["kind"] == "cdr":
         from rtmw.columns.cdr_decoder import CdrDecoder
@@ -74,6 +81,18 @@ def described_decoder(description: bytes, unsigned: Unsigned = "keep") -> Decode
 
         return NumpyDecoder(document["name"], dtype_from_document(document), unsigned)
     raise UnsupportedType(f"messages of {document['name']} have no members; read them as payloads")
+
+
+def _payload_decoder(found: PayloadType, unsigned: Unsigned) -> Decoder:
+    from rtmw.columns.object_decoder import ObjectDecoder
+
+    if found.kind == "json":
+        from rtmw.columns.json_parser import json_parser
+
+        return ObjectDecoder(json_parser(found.name, found.schema))
+    from rtmw.columns.protobuf_parser import protobuf_parser
+
+    return ObjectDecoder(protobuf_parser(found.name, found.schema, unsigned))
 
 
 @lru_cache(maxsize=64)

@@ -34,6 +34,12 @@ class Rows:
         size: Any = np.ascontiguousarray(self.size, np.int64)
         return self.data, position, size
 
+    def views(self) -> list[memoryview]:
+        """Each payload, where it lies."""
+        view = memoryview(self.data)
+        ends = (self.position + self.size).tolist()
+        return [view[begin:end] for begin, end in zip(self.position.tolist(), ends, strict=True)]
+
     def halves(self) -> tuple[Rows, Rows]:
         """For when all of them are too many for one batch. Raises OverflowError when this is one only."""
         half = len(self) // 2
@@ -41,7 +47,7 @@ class Rows:
             raise OverflowError("one message has more than 2 GiB of a column")
         return self[:half], self[half:]
 
-    def damage(self, row: int, name: str, reason: str) -> ValueMismatch:
-        """The error that names one of them."""
-        where = f"row {row}, {int(self.size[row])} bytes from byte {int(self.position[row])}"
+    def damage(self, row: int, name: str, reason: str, first: int = 0) -> ValueMismatch:
+        """The error that names one of them. `first`: the number of the first row, where these are a part of others."""
+        where = f"row {first + row}, {int(self.size[row])} bytes from byte {int(self.position[row])}"
         return ValueMismatch(f"{name}: the payload of {where}, is damaged: {reason}")

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw.columns import described_decoder
+from rtmw.columns.payload_types import type_name
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown_name
-from rtmw.types.message_type import read_document
 
 if TYPE_CHECKING:
     from rtmw.columns import Integers, Mask
@@ -52,7 +52,7 @@ class Versions:
     def __init__(self, descriptions: Sequence[bytes], unsigned: Unsigned = "keep") -> None:
         self.descriptions = tuple(descriptions)
         """Of the types. The version N of an error is the one that stands at place N, from 1."""
-        self.name = shown_name(str(read_document(descriptions[0])["name"]))
+        self.name = shown_name(type_name(descriptions[0]))
         self._decoders = [described_decoder(description, unsigned) for description in descriptions]
         self._schemas = [self._merged(permissive) for permissive in (False, True)]
 

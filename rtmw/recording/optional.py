@@ -16,6 +16,6 @@ def needed(module: str, package: str, extra: str, use: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module:
+        if not error.name or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise NotInstalled(MISSING.format(package=package, use=use, extra=extra)) from error

@@ -23,6 +23,7 @@ from rtmw.recording.index import Index
 from rtmw.recording.message_compression import compressed_rows, decompressed
 from rtmw.recording.ranges import Ranges, read_ranges
 from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
+from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.side import read_side
 from rtmw.recording.tabular import Tabular
 from rtmw.recording.times import UNSET_NS
@@ -204,6 +205,20 @@ class Recording(Tabular):
     def type_problem(self, channel: Channel | int) -> str | None:
         """Why the payloads of a channel cannot be decoded; None where they can."""
         return self._type(channel)[1]
+
+    def described(self, channel: Channel | int) -> tuple[bytes | None, str]:
+        """From which description columns are made of the payloads of a channel; None: from none, and why ("": they are
+        bytes, which have no members).
+        """
+        found = self.channels[channel] if isinstance(channel, int) else channel
+        kind = self.message_type(found)
+        if kind is not None:
+            return (None, "") if kind.kind == "bytes" else (kind.description, "")
+        try:
+            description = described_payloads(self.schemas.get(found.schema_id), found)
+        except UnsupportedType as error:
+            return None, str(error)
+        return description, "" if description is not None else self.type_problem(found) or "it has no type"
 
     def _type(self, channel: Channel | int) -> tuple[MessageType | None, str | None]:
         found = self.channels[channel] if isinstance(channel, int) else channel

@@ -33,6 +33,8 @@ class TableKeywords(TypedDict, total=False):
     """Rows for which an expression of pyarrow.compute is true; chunks in which there can be none are not read."""
     typed: bool
     """False: payloads instead of a column for each member."""
+    mode: str
+    """What a damaged payload is: FAILFAST, an error; PERMISSIVE, a row without members; DROPMALFORMED, no row."""
     type_version: int | str
     """Only messages of this version of the topic's type, from 1, or `latest`; without it, all, with columns merged by
     name."""
@@ -85,13 +87,22 @@ class Tabular:
             raise TypeError(f"a table of a recording has no keyword {unknown[0]!r}; there are {known}")
         needed("pyarrow", "PyArrow", "arrow", "a recording as a table")
         from rtmw.recording.frames.frame import Frame, Query
-        from rtmw.recording.frames.scan import Selection
+        from rtmw.recording.frames.scan import MODES, Selection
 
         columns = wanted.get("columns") or ()
         selection = Selection(_moment("start", wanted.get("start")), _moment("end", wanted.get("end")))
         query = Query((columns,) if isinstance(columns, str) else tuple(columns), selection, wanted.get("filter"))
         version = _version(wanted["type_version"]) if "type_version" in wanted else None
-        return Frame([cast("Recording", self)], topic, wanted.get("typed", True), version), query
+        mode = _one_of(MODES, wanted.get("mode", MODES[0]), "mode")
+        return Frame([cast("Recording", self)], topic, wanted.get("typed", True), version, mode), query
+
+
+def _one_of(allowed: Sequence[str], given: str, name: str) -> str:
+    """The one that is meant, in any case of letters. Raises ValueError."""
+    found = [word for word in allowed if word.lower() == given.lower()]
+    if not found:
+        raise ValueError(f"{name}={given!r} is not possible: one of {', '.join(allowed)} was expected")
+    return found[0]
 
 
 def _version(written: int | str) -> int:

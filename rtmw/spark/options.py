@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
+from rtmw.recording.frames.scan import MODES
 from rtmw.recording.times import nanoseconds, time_ns
 from rtmw.recording.versions import version_number
 from rtmw.spark.files import is_there
@@ -18,7 +19,6 @@ BOOLEANS: Final = {"true": True, "false": False}
 PATHS: Final = frozenset({"path", "paths"})
 OF_TABLES: Final = frozenset({"location", "provider"})
 """What Spark's catalog says of a table among its options."""
-MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 
 
 @dataclass(frozen=True)

@@ -73,4 +73,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.list_(pa.field("element", _plain(kind.value_type), True))
     if pa.types.is_fixed_size_binary(kind):
         return pa.binary()
+    if pa.types.is_duration(kind):
+        return pa.int64()  # Delta has no durations: microseconds
     return kind

@@ -13,7 +13,7 @@ from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.extent import Planned, extent_of
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.frames.pruning import Pruning
-from rtmw.recording.frames.scan import ALL, Run, Scan, Selection, Stream
+from rtmw.recording.frames.scan import ALL, MODES, Run, Scan, Selection, Stream
 from rtmw.recording.frames.streams import ADVICE, common_type, sightings, stream_of
 from rtmw.recording.versions import Version, chosen_version, some, versions_of
 
@@ -39,14 +39,19 @@ class Frame:
     """The messages of a topic, of one recording or of several; of all topics, if none is named.
 
     The recordings stay the caller's: they are open as long as something is read. `version`: only messages of this
-    version of the topic's type, by its number or LATEST. Raises ValueError for a topic or version that there is not, or
-    whose messages are of several types; UnsupportedType for a type that columns cannot hold.
+    version of the topic's type, by its number or LATEST. `mode`: one of MODES. Raises ValueError for a topic or version
+    that there is not, or whose messages are of several types; UnsupportedType for a type that columns cannot hold.
     """
 
     def __init__(
-        self, recordings: Sequence[Recording], topic: str | None, typed: bool = True, version: int | None = None
+        self,
+        recordings: Sequence[Recording],
+        topic: str | None,
+        typed: bool = True,
+        version: int | None = None,
+        mode: str = MODES[0],
     ) -> None:
-        self.topic = topic
+        self.topic, self._mode = topic, mode
         if version is not None and topic is None:
             raise ValueError("type_version chooses among the versions of a topic's type: name the topic")
         has_types = topic is not None and (typed or version is not None)
@@ -71,7 +76,7 @@ class Frame:
 
     def _layout(self) -> Layout:
         try:
-            return layout_of(self._descriptions, "keep")
+            return layout_of(self._descriptions, "keep", self._mode != MODES[0])
         except UnsupportedType as error:
             raise UnsupportedType(f"{error}; there are {some(self._versions)}. {ADVICE}") from None
 
@@ -85,7 +90,7 @@ class Frame:
         more = [column for column in pruning.columns if column not in wanted] if pruning else []
         needed = (*wanted, *more)
         schema = pa.schema([column.field for column in needed])
-        scan = Scan(needed, schema, self._descriptions, selection=query.selection)
+        scan = Scan(needed, schema, self._descriptions, mode=self._mode, selection=query.selection)
         names = [column.name for column in wanted]
         for recording, run in self._runs(query, pruning):
             for batch in scan.read_run(recording, run):

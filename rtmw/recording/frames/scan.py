@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     Mask = np.ndarray[Any, np.dtype[Any]]
 
 
+MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+"""What becomes of a damaged payload: an error; a row without members; no row."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """A channel as a table sees it."""
@@ -75,7 +79,7 @@ class Scan:
     """Of the versions of the type of all messages, if its members are columns."""
     unsigned: Unsigned = "keep"
     mode: str = "FAILFAST"
-    """What becomes of a damaged payload: an error; PERMISSIVE: a row without members; DROPMALFORMED: no row."""
+    """One of MODES."""
     carried: bool = False
     """Also the messages that a recorder carried over from the file before."""
     selection: Selection = ALL

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rtmw.recording.frames.scan import Stream
@@ -18,13 +17,8 @@ ADVICE: Final = "typed=False gives payloads, and type_version=… the messages o
 
 def stream_of(recording: Recording, channel: Channel, typed: bool) -> Stream:
     """A channel. `typed`: its members may become columns, so what its type consists of is looked up."""
-    stream = Stream(channel.topic, recording.type_name(channel), None)
-    if not typed:
-        return stream
-    kind = recording.message_type(channel)
-    if kind is None:
-        return replace(stream, problem=recording.type_problem(channel) or "it has no type")
-    return replace(stream, description=kind.description if kind.kind != "bytes" else None)
+    description, problem = recording.described(channel) if typed else (None, "")
+    return Stream(channel.topic, recording.type_name(channel), description, problem)
 
 
 def sightings(chunks: Sequence[Chunk], streams: Mapping[int, Stream]) -> Iterator[Sighting]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rtmw.errors import RecordingError
+from rtmw.columns import described_decoder
+from rtmw.columns.rows import Rows
+from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.checksum import crc32
 from rtmw.recording.damage import damaged
@@ -18,12 +20,14 @@ from rtmw.recording.footer import is_finished
 from rtmw.recording.ranges import ranges_of
 from rtmw.recording.recording import Recording
 from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rtmw.columns import Decoder
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Chunk
 
@@ -52,6 +56,9 @@ class Checked:
     missed: Counter[str] = field(default_factory=Counter[str])
     """Of these, what the recorder says that it missed."""
 
+    undecodable: Counter[str] = field(default_factory=Counter[str])
+    """JSON and protobuf payloads of each topic that are no messages of its type."""
+
     @property
     def is_whole(self) -> bool:
         return not self.problems
@@ -73,7 +80,7 @@ def check(path: Path, progress: Progress = no_progress) -> Checked:
 def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
     if not recording.complete:
         checked.problems.append(f"{recording.path} is not complete: {recording.incomplete_because}")
-    sequences = _Sequences(recording)
+    sequences, payloads = _Sequences(recording), _Payloads(recording)
     for done, chunk in enumerate(recording.chunks, 1):
         try:
             stored = recording.read_stored(chunk)
@@ -87,7 +94,9 @@ def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
             checked.chunks += 1
             checked.messages += len(batch)
             sequences.see(batch, checked)
+            payloads.see(batch, checked)
         progress(done, len(recording.chunks))
+    checked.problems += payloads.problems(checked)
     for look in (_check_data_crc, _check_extras):
         try:
             look(recording)
@@ -152,6 +161,50 @@ def _check_extras(recording: Recording) -> None:
     _ = recording.metadata
     for attachment in recording.attachments:
         recording.attachment(attachment)
+
+
+class _Payloads:
+    """JSON and protobuf payloads are what their schemas say, where the libraries are installed that decode them."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._decoders: dict[int, Decoder] = {}
+        self._why: dict[str, str] = {}
+        """By topic, the first that cannot be decoded, or why none can."""
+        for channel in recording.channels.values():
+            try:
+                description = described_payloads(recording.schemas.get(channel.schema_id), channel)
+                if description is not None:
+                    self._decoders[channel.id] = described_decoder(description)
+            except UnsupportedType as error:
+                self._why[channel.topic] = str(error)
+            except ImportError:
+                continue
+
+    def see(self, batch: Batch, checked: Checked) -> None:
+        for number in batch.chunk.counts.keys() & self._decoders.keys():
+            found = batch.where(batch.channel == number)
+            rows, topic = Rows(found.data, found.position, found.size), self._recording.channels[number].topic
+            for _, mask in self._decoders[number].decode(rows, True):
+                checked.undecodable[topic] += int(np.count_nonzero(mask)) if mask is not None else 0
+            if checked.undecodable[topic] and topic not in self._why:
+                self._why[topic] = f"chunk at byte {batch.chunk.position}: {self._first(number, rows)}"
+
+    def _first(self, number: int, rows: Rows) -> str:
+        try:
+            _ = [*self._decoders[number].decode(rows, False)]
+        except ValueMismatch as error:
+            return str(error)
+        return "it can be decoded now"
+
+    def problems(self, checked: Checked) -> list[str]:
+        checked.undecodable = +checked.undecodable
+        return [
+            f"{topic}: {checked.undecodable[topic]} payloads cannot be decoded; {why}"
+            if topic in checked.undecodable
+            else f"{topic}: {why}"
+            for topic, why in sorted(self._why.items())
+        ]
 
 
 class _Sequences:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -69,8 +69,7 @@ def _may_have_several(sources: Sequence[Path], section: Section) -> bool:
         with Recording(path) as recording:
             topics = recording.topics()
             for name in topics if section.topics is None else section.names(recording) or ():
-                kinds = (recording.message_type(channel) for channel in topics[name])
-                chosen |= {(name, kind.name if kind else None) for kind in kinds}
+                chosen |= {(name, recording.type_name(channel)) for channel in topics[name]}
     return len(chosen) > 1
 
 
@@ -155,9 +154,11 @@ def _flat(row: dict[str, Any] | None, schema: Any) -> list[Any]:
 def _cell(value: Any) -> Any:
     if isinstance(value, _LIST):
         return as_json(value, _plain)
-    return _plain(value) if isinstance(value, (bytes, datetime)) else value
+    return _plain(value) if isinstance(value, (bytes, datetime, timedelta)) else value
 
 
-def _plain(value: bytes | datetime) -> str:
-    """What JSON has no word for: bytes as base64, times in ISO format."""
+def _plain(value: bytes | datetime | timedelta) -> str | float:
+    """What JSON has no word for: bytes as base64, times in ISO format, durations in seconds."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     return value.isoformat() if isinstance(value, datetime) else base64.b64encode(value).decode()

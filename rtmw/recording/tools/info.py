@@ -211,8 +211,5 @@ def _topics(recording: Recording, missing: Counter[tuple[int, str]]) -> Iterator
 
 
 def _sighting(recording: Recording, channel: Channel, seen: tuple[int, int]) -> Sighting:
-    kind = recording.message_type(channel)
-    description = kind.description if kind is not None else None
-    return Sighting(
-        recording.type_name(channel), description, recording.type_problem(channel) or "", channel.topic, *seen
-    )
+    description, problem = recording.described(channel)
+    return Sighting(recording.type_name(channel), description, problem, channel.topic, *seen)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw import columns
+from rtmw.columns.payload_types import type_name
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
 from rtmw.recording.arrow import METADATA, metadata
@@ -52,10 +53,10 @@ def tables(recording: Recording, section: Section) -> Iterator[TopicTable]:
 
 
 def _reader(recording: Recording, channel: Channel) -> _Reader:
-    kind = recording.message_type(channel)
-    if kind is not None and kind.kind != "bytes":
+    description, _ = recording.described(channel)
+    if description is not None:
         try:
-            return _Typed(channel.topic, kind.name, columns.decoder(kind))
+            return _Typed(channel.topic, type_name(description), columns.described_decoder(description))
         except UnsupportedType:
             pass  # no columns can hold it: then as payloads
     return _Reader(channel.topic, "bytes")
