@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rtmw import shm
@@ -35,14 +35,14 @@ class Peer:
 
 def topic_life(region: shm.Region, topic: str) -> int | None:
     """What rows of the region know a topic by: another one once it was given up and made again."""
-    return next((row[0] for row in region.topics() if row[1] == topic), None)
+    return next((row.life for row in shm.topics(region) if row.name == topic), None)
 
 
-def _peers(region: shm.Region, rows: list[tuple[int, int, int, int]], topic: str) -> Iterator[Peer]:
+def _peers(region: shm.Region, rows: Iterable[shm.PublisherRow | shm.SubscriberRow], topic: str) -> Iterator[Peer]:
     life, types = topic_life(region, topic), region.types()
-    for at, identity, type, reliability in rows:
-        if at == life:
-            yield Peer(identity >> 32, type, type_name_of(types, type), Reliability(reliability))
+    for row in rows:
+        if row.topic == life:
+            yield Peer(row.pid, row.type, type_name_of(types, row.type), Reliability(row.reliability))
 
 
 def type_name_of(types: dict[int, tuple[str, bytes]], index: int) -> str:
@@ -85,15 +85,14 @@ def _unmatched(region: shm.Region, mine: Offer, peers: Iterator[Peer], is_publis
 def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
     """Subscribers that a publisher of this offer does not reach, and why."""
     rows = [
-        (row[0], row[1], row[2], row[3])
-        for row in region.subscribers()
-        if not row[8][3]
-        or row[3] == offer.reliability  # else another subscriber of its process has this one's messages
+        row
+        for row in shm.subscribers(region)
+        if not row.is_exact
+        or row.reliability == offer.reliability  # else another subscriber of its process has this one's messages
     ]
     return _unmatched(region, offer, _peers(region, rows, offer.topic), is_publisher=True)
 
 
 def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
     """Publishers that do not reach a subscriber of this request, and why."""
-    rows = [(row[0], row[1], row[2], row[3]) for row in region.publishers()]
-    return _unmatched(region, request, _peers(region, rows, request.topic), is_publisher=False)
+    return _unmatched(region, request, _peers(region, shm.publishers(region), request.topic), is_publisher=False)

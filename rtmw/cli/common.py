@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from rtmw import observe
+from rtmw import observe, shm
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
 
@@ -43,7 +43,7 @@ def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
 
 def _has_topic(number: int, name: str) -> bool:
     with look_at(number) as domain:
-        return any(name == found for _, found, *_ in domain.region.topics())
+        return any(name == row.name for row in shm.topics(domain.region))
 
 
 def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:

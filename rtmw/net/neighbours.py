@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from rtmw import shm
 from rtmw.domain import Domain
@@ -56,8 +55,6 @@ class LocalTopic:
 
 Types = dict[int, tuple[str, bytes]]
 """The types of a region: name and description, by number."""
-Row = tuple[Any, ...]
-"""Of an endpoint, as a region tells it; it begins with the number of its topic."""
 
 _kind_of = lru_cache(maxsize=4096)(from_description)
 
@@ -103,17 +100,17 @@ class Neighbours:
 def look(domain: Domain) -> dict[str, LocalTopic]:
     """The topics of a domain that programs other than this one use, by name."""
     region, own = domain.region, os.getpid()
-    publishers = by_topic(row for row in region.publishers() if row[1] >> 32 != own)
-    rows = region.subscribers()
-    subscribers = by_topic(row for row in rows if row[1] >> 32 != own and not row[8][5])
-    for row in [_as_publisher(row) for row in rows if row[8][5]]:
-        there = publishers.setdefault(row[0], [])
-        if not any(other[2:4] == row[2:4] for other in there):
+    publishers = by_topic(row for row in shm.publishers(region) if row.pid != own)
+    rows = shm.subscribers(region)
+    subscribers = by_topic(row for row in rows if row.pid != own and not row.is_parked)
+    for row in [_as_publisher(row) for row in rows if row.is_parked]:
+        there = publishers.setdefault(row.topic, [])
+        if not any((other.type, other.reliability) == (row.type, row.reliability) for other in there):
             there.append(row)
     if not publishers and not subscribers:
         return {}
     types, topics = region.types(), dict[str, LocalTopic]()
-    for life, name, *_ in region.topics():
+    for life, name, *_ in shm.topics(region):
         if life in publishers or life in subscribers:
             topics[name] = _topic(types, publishers.get(life, ()), subscribers.get(life, ()))
     return topics
@@ -126,8 +123,8 @@ _REMOTE = 1 << 63
 def on_bus(domain: Domain, topic: str) -> dict[int, int]:
     """The publishers of other hosts of which a topic has messages in its queues; the newest source time of each."""
     region, newest = domain.region, dict[int, int]()
-    for slot in [slot for slot, name, *_ in region.topics() if name == topic]:
-        for _, _, _, _, publisher, source_time_ns, *_ in region.queue(slot):
+    for life in [row.life for row in shm.topics(region) if row.name == topic]:
+        for _, _, _, _, publisher, source_time_ns, *_ in region.queue(life):
             if publisher & _REMOTE:
                 newest[publisher] = max(source_time_ns, newest.get(publisher, 0))
     return newest
@@ -138,22 +135,27 @@ def origin(domain: Domain) -> str:
     return f"rtmw bus {domain.region.nonce:016x}"
 
 
-def _as_publisher(row: Row) -> Row:
+def _as_publisher(row: shm.SubscriberRow) -> shm.PublisherRow:
     """Of a subscription that a node before this one has left: what it keeps was published, though perhaps nobody is
     there any more who publishes."""
-    _, identity, type, reliability, depth, *_ = row
-    return (row[0], identity, type, reliability, 0, depth, 0, 0)
+    nothing = dict.fromkeys(shm.PublisherRow._fields, 0)
+    said = {"topic": row.topic, "identity": row.identity, "type": row.type, "reliability": row.reliability}
+    return shm.PublisherRow(**{**nothing, **said, "depth": row.depth})
 
 
-def _topic(types: Types, publishers: Sequence[Row], subscribers: Sequence[Row]) -> LocalTopic:
+def _topic(
+    types: Types, publishers: Sequence[shm.PublisherRow], subscribers: Sequence[shm.SubscriberRow]
+) -> LocalTopic:
     out, into, sending, taking = _Kinds(types), _Kinds(types), list[Publishing](), list[Subscribing]()
-    for _, _, type, reliability, priority, depth, history, *_, lifetime_ns in publishers:
-        kind = out(type)
+    for row in publishers:
+        kind = out(row.type)
         if isinstance(kind, MessageType):
-            sending.append(Publishing(kind, Reliability(reliability), priority, depth, history, lifetime_ns))
-    for row in subscribers:
-        kind = into(row[2])
-        if kind is not None:
-            taking.append(Subscribing(kind, Reliability(row[3]), row[4], *row[8][:3]))
+            offered = Reliability(row.reliability)
+            sending.append(Publishing(kind, offered, row.priority, row.depth, row.history, row.lifetime_ns))
+    for one in subscribers:
+        wanted = into(one.type)
+        if wanted is not None:
+            asked = Reliability(one.reliability)
+            taking.append(Subscribing(wanted, asked, one.depth, one.history, one.min_interval_ns, one.deadline_ns))
     strange = [("out", type) for type in out.strange] + [("in", type) for type in into.strange]
     return LocalTopic(tuple(sending), tuple(taking), tuple(strange))

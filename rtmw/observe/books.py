@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from rtmw import shm
 from rtmw.domain import Domain
-from rtmw.shm import GRANULES_A_PAGE
 
 PAGE_BYTES: Final = 4096
 
@@ -57,8 +57,8 @@ def examine(domain: Domain, fix: bool = False) -> Books:
     version, descriptors, free, loaned, queued, held, pages, granules, swept, freed, problems = region.examine(fix)
     dead = f"{swept} process that had died" if swept == 1 else f"{swept} processes that had died"
     owners = (
-        Counter(row[1] >> 32 for row in region.publishers()),
-        Counter(row[1] >> 32 for row in region.subscribers()),
+        Counter(row.pid for row in shm.publishers(region)),
+        Counter(row.pid for row in shm.subscribers(region)),
     )
     return Books(
         version=str(version),
@@ -68,7 +68,7 @@ def examine(domain: Domain, fix: bool = False) -> Books:
         descriptors_queued=queued,
         descriptors_held=held,
         pages=pages,
-        pages_used=-(-granules // GRANULES_A_PAGE),
+        pages_used=-(-granules // shm.GRANULES_A_PAGE),
         participants=tuple(
             ParticipantView(pid, name, alive, owners[0][pid], owners[1][pid], loaned_by, held_by)
             for _, pid, name, alive, loaned_by, held_by in region.participants()

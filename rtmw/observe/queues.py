@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.matching import topic_life, type_name_of
 from rtmw.qos import Reliability
-from rtmw.shm import TYPE_ANY
 
 RELIABLE = Reliability.RELIABLE
 
@@ -44,7 +44,7 @@ class _Reader:
 
     def gets(self, type: int, offered: int) -> bool:
         matched = offered == self.asked if self.exact else self.asked != RELIABLE or offered == RELIABLE
-        return matched and self.type in (type, TYPE_ANY)
+        return matched and self.type in (type, shm.TYPE_ANY)
 
 
 def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
@@ -55,14 +55,18 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
     if life is None:
         return []
     found = region.queue(life)
-    readers = [_Reader(row[2], row[3], bool(row[8][3]), row[6]) for row in region.subscribers() if row[0] == life]
+    readers = [
+        _Reader(row.type, row.reliability, bool(row.is_exact), row.reached)
+        for row in shm.subscribers(region)
+        if row.topic == life
+    ]
     return [
         QueuedMessage(
             priority=band,
             sequence=sequence,
             size=size,
             type_name=type_name_of(types, type),
-            publisher=publisher >> 32,
+            publisher=shm.pid_of(publisher),
             source_time_ns=source_time_ns,
             expires_ns=expires_ns or None,
             holders=tuple(holders),

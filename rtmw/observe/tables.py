@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.observe.books import PAGE_BYTES, Books
 from rtmw.observe.views import SubscriberView, TopicView
@@ -51,10 +52,10 @@ def tables(domain: Domain, books: Books) -> tuple[TableUse, ...]:
     """Every table that can become full."""
     region = domain.region
     used = {
-        "topics": len(region.topics()),
+        "topics": len(shm.topics(region)),
         "types": len(region.types()),
-        "publishers": len(region.publishers()),
-        "subscribers": len(region.subscribers()),
+        "publishers": len(shm.publishers(region)),
+        "subscribers": len(shm.subscribers(region)),
         "participants": len(books.participants),
     }
     return (

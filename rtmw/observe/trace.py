@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 
@@ -55,7 +56,7 @@ class Trace(Closing):
 
     def __init__(self, domain: Domain, topics: Sequence[str]) -> None:
         self._region = domain.region
-        lives = {name: life for life, name, *_ in self._region.topics()}
+        lives = {row.name: row.life for row in shm.topics(self._region)}
         self._names = {lives[name]: name for name in topics}
         self._processes = self._region.names()
         self._at = self._known = self._region.trace_next()
@@ -83,14 +84,14 @@ class Trace(Closing):
             what=what,
             topic=self._names[life],
             at_ns=at_ns + wall_ns,
-            pid=who >> 32,
-            process=self._process(who >> 32),
+            pid=shm.pid_of(who),
+            process=self._process(shm.pid_of(who)),
             identity=self._region.identity(who) if what in _OF_PUBLISHER else who,
             priority=band,
             sequence=sequence or None,
             count=count,
             size=size if known else None,
-            publisher=publisher >> 32 if publisher else None,
+            publisher=shm.pid_of(publisher) if publisher else None,
             latency=max(0, at_ns - published_ns) / 1e9 if known and what != "published" else None,
         )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.latency import Latency
-from rtmw.matching import type_name_of
+from rtmw.matching import topic_life, type_name_of
 from rtmw.qos import Reliability
-from rtmw.shm import TYPE_ANY, Region
 
 
 @dataclass(frozen=True)
@@ -108,29 +108,15 @@ NO_LIMIT: Final = (1 << 64) - 1
 PARKED: Final = "(no process: kept for the next node)"
 """The program of a subscription that a node has left to the next one."""
 
-_PublisherRow = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-_SubscriberRow = tuple[
-    int,
-    int,
-    int,
-    int,
-    int,
-    tuple[int, ...],
-    tuple[int, ...],
-    list[tuple[int, int, int]],
-    tuple[int, int, int, int, int, bool],
-]
 _Types = dict[int, tuple[str, bytes]]
-Row = TypeVar("Row", bound=tuple[Any, ...])
-"""Of an endpoint; it begins with the life of its topic."""
+Row = TypeVar("Row", shm.PublisherRow, shm.SubscriberRow)
 
 
-def _publisher_view(row: _PublisherRow, region: Region, names: dict[int, str], types: _Types) -> PublisherView:
-    _, identity, type, reliability, priority, depth, history, published, bytes, *refused, blocking, lifetime_ns = row
-    pid, (timed_out, exhausted) = identity >> 32, refused
+def _publisher_view(row: shm.PublisherRow, region: shm.Region, names: dict[int, str], types: _Types) -> PublisherView:
     return PublisherView(
-        pid, names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), priority, depth, history,
-        published, bytes, timed_out, exhausted, region.identity(identity), lifetime_ns, _seconds(blocking),
+        row.pid, names.get(row.pid, "?"), type_name_of(types, row.type), Reliability(row.reliability), row.priority,
+        row.depth, row.history, row.published, row.bytes, row.timed_out, row.exhausted, region.identity(row.identity),
+        row.lifetime_ns, _seconds(row.max_blocking),
     )  # fmt: skip
 
 
@@ -139,14 +125,11 @@ def _seconds(blocking: int) -> float | None:
     return None if blocking == 0 else math.inf if blocking == NO_LIMIT else (blocking - 1) / 1e9
 
 
-def _subscriber_view(row: _SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
-    _, identity, type, reliability, depth, counters, _, buckets, wishes = row
-    received, bytes, behind, missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses = counters
-    pid, latency = identity >> 32, Latency(tuple(buckets))
+def _subscriber_view(row: shm.SubscriberRow, names: dict[int, str], types: _Types) -> SubscriberView:
     return SubscriberView(
-        pid, PARKED if wishes[5] else names.get(pid, "?"), type_name_of(types, type), Reliability(reliability), depth,
-        received, bytes, behind, missed, expired, thinned, unmatched, other_types, deadlines_missed, lapses, latency,
-        identity, *wishes[:3], wishes[4],
+        row.pid, PARKED if row.is_parked else names.get(row.pid, "?"), type_name_of(types, row.type),
+        Reliability(row.reliability), row.depth, *row.counters, Latency(tuple(row.latency)), row.identity, row.history,
+        row.min_interval_ns, row.deadline_ns, row.lease_ns,
     )  # fmt: skip
 
 
@@ -156,12 +139,11 @@ def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
     Those of its endpoints; where no endpoint names one, those of the messages in its queues.
     """
     region = domain.region
-    slot = next((row[0] for row in region.topics() if row[1] == topic), None)
-    types = region.types()
-    ends = [row[:3] for row in region.publishers()] + [row[:3] for row in region.subscribers()]
-    used = {type for at, _, type in ends if at == slot} - {TYPE_ANY}
-    if not used and slot is not None:
-        used = set(region.contents().get(slot, (0, 0, ()))[2])
+    life, types = topic_life(region, topic), region.types()
+    rows: list[shm.PublisherRow | shm.SubscriberRow] = [*shm.publishers(region), *shm.subscribers(region)]
+    used = {row.type for row in rows if row.topic == life} - {shm.TYPE_ANY}
+    if not used and life is not None:
+        used = set(region.contents().get(life, (0, 0, ()))[2])
     return [(type_name_of(types, type), types[type][1] if type in types else None) for type in sorted(used)]
 
 
@@ -169,7 +151,7 @@ def by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
     """Rows of endpoints, as a region tells them, by the life of their topic."""
     found: dict[int, list[Row]] = {}
     for row in rows:
-        found.setdefault(row[0], []).append(row)
+        found.setdefault(row.topic, []).append(row)
     return found
 
 
@@ -177,9 +159,9 @@ def topics(domain: Domain) -> list[TopicView]:
     """All topics of a domain, by name."""
     region = domain.region
     contents, types, names = region.contents(), region.types(), region.names()
-    publishers, subscribers = by_topic(region.publishers()), by_topic(region.subscribers())
+    publishers, subscribers = by_topic(shm.publishers(region)), by_topic(shm.subscribers(region))
     views: list[TopicView] = []
-    for life, name, retired_bytes, bands in region.topics():
+    for life, name, retired_bytes, bands in shm.topics(region):
         senders = tuple(_publisher_view(row, region, names, types) for row in publishers.get(life, ()))
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers.get(life, ()))
         _, pool_bytes, indices = contents.get(life, (0, 0, ()))

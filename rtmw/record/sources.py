@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
@@ -124,7 +125,9 @@ class Sources:
         self._latch()
 
     def _has_new_topics(self) -> bool:
-        return any(name not in self._known and self._topics.take(name) for _, name, *_ in self._domain.region.topics())
+        return any(
+            row.name not in self._known and self._topics.take(row.name) for row in shm.topics(self._domain.region)
+        )
 
     def _add(self, name: str, publishers: list[Publishing], is_new: bool) -> None:
         """The name is there before a chunk can have messages of it."""
@@ -169,9 +172,10 @@ class Sources:
         """Publishers of each topic that there is."""
         region = self._domain.region
         by_life: dict[int, list[Publishing]] = {}
-        for life, _, type, reliability, priority, depth, history, *_, lifetime_ns in region.publishers():
-            by_life.setdefault(life, []).append(Publishing(type, reliability, priority, depth, history, lifetime_ns))
-        found = {name: by_life.get(life, []) for life, name, *_ in region.topics()}
+        for row in shm.publishers(region):
+            offer = Publishing(row.type, row.reliability, row.priority, row.depth, row.history, row.lifetime_ns)
+            by_life.setdefault(row.topic, []).append(offer)
+        found = {row.name: by_life.get(row.life, []) for row in shm.topics(region)}
         for name, publishers in found.items():
             for type in {p.type for p in publishers}:
                 self._offered[name, type] = [p for p in publishers if p.type == type]
@@ -179,7 +183,7 @@ class Sources:
 
     def _remember_publishers(self) -> None:
         region = self._domain.region
-        pids = {region.identity(row[1]): row[1] >> 32 for row in region.publishers()}
+        pids = {region.identity(row.identity): row.pid for row in shm.publishers(region)}
         new = pids.keys() - self._publishers.keys()
         names = region.names() if new else {}
         for identity in new:

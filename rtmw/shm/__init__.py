@@ -28,6 +28,7 @@ from rtmw.shm.region import (
     unlink,
     unlink_quietly,
 )
+from rtmw.shm.rows import PublisherRow, SubscriberRow, TopicRow, pid_of, publishers, subscribers, topics
 
 __all__ = [
     "GRANULES_A_PAGE",
@@ -36,9 +37,12 @@ __all__ = [
     "TYPE_RAW",
     "Loan",
     "Publisher",
+    "PublisherRow",
     "Region",
     "Sample",
     "Subscriber",
+    "SubscriberRow",
+    "TopicRow",
     "beside",
     "create",
     "domain_bytes",
@@ -49,8 +53,12 @@ __all__ = [
     "make_linkable",
     "parse_reserve",
     "parse_size",
+    "pid_of",
+    "publishers",
     "region_of",
     "remove_leftovers",
+    "subscribers",
+    "topics",
     "unlink",
     "unlink_quietly",
     "wait_any",

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 
+from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Program
 from rtmw.net.settings import STATUS_TOPIC, Settings
@@ -39,7 +40,7 @@ _IS_GONE = bytes([0, 0, 0, 3])
 def dead_predecessors(domain: Domain, settings: Settings) -> list[bytes]:
     """The DDS participants (guids) of dead nodes of the same two domains, as far as the bus knows them."""
     domain.region.sweep()
-    alive = {domain.region.identity(row[1]) for row in domain.region.publishers()}
+    alive = {domain.region.identity(row.identity) for row in shm.publishers(domain.region)}
     found: list[bytes] = []
     with Subscriber(STATUS_TOPIC, history=_LOOKED_AT, domain=domain) as subscriber:
         for sample in subscriber.take_many(_LOOKED_AT):

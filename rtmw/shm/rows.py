@@ -1,0 +1,103 @@
+"""The tables of a region as rows with names: of topics, and of who publishes and subscribes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rtmw.shm._core import Region
+
+
+class TopicRow(NamedTuple):
+    life: int
+    """What other rows know the topic by: another one once it was given up and made again."""
+    name: str
+    retired_bytes: int
+    """Payload bytes of publishers that are gone."""
+    bands: tuple[tuple[int, int], ...]
+    """Of each priority: how many messages were published, and how many of them are kept."""
+
+
+class PublisherRow(NamedTuple):
+    topic: int
+    """`life` of its topic."""
+    identity: int
+    """Within the host; the upper 32 bits are the process id."""
+    type: int
+    """Index in `Region.types`, or TYPE_RAW."""
+    reliability: int
+    priority: int
+    depth: int
+    history: int
+    published: int
+    bytes: int
+    timed_out: int
+    exhausted: int
+    max_blocking: int
+    """Nanoseconds, plus 1; 0: not known; 2^64 - 1: no limit."""
+    lifetime_ns: int
+    """0: no limit."""
+
+    @property
+    def pid(self) -> int:
+        return pid_of(self.identity)
+
+
+class SubscriberCounters(NamedTuple):
+    received: int
+    bytes: int
+    behind: int
+    missed: int
+    expired: int
+    thinned: int
+    unmatched: int
+    other_types: int
+    deadlines_missed: int
+    lapses: int
+
+
+class SubscriberRow(NamedTuple):
+    topic: int
+    """`life` of its topic."""
+    identity: int
+    """Within the host; the upper 32 bits are the process id."""
+    type: int
+    """Index in `Region.types`, TYPE_RAW or TYPE_ANY."""
+    reliability: int
+    depth: int
+    counters: SubscriberCounters
+    reached: tuple[int, ...]
+    """The last sequence that it has come to, of each priority."""
+    latency: list[tuple[int, int, int]]
+    """Buckets: from, to (nanoseconds, inclusive), how many messages."""
+    history: int
+    min_interval_ns: int
+    deadline_ns: int
+    is_exact: int
+    """1: it is matched with publishers of just its reliability."""
+    lease_ns: int
+    is_parked: bool
+    """A node has left it to the next one."""
+
+    @property
+    def pid(self) -> int:
+        return pid_of(self.identity)
+
+
+def pid_of(identity: int) -> int:
+    """The process of an endpoint, by its identity within the host."""
+    return identity >> 32
+
+
+def topics(region: Region) -> list[TopicRow]:
+    return [*map(TopicRow._make, region.topics())]
+
+
+def publishers(region: Region) -> list[PublisherRow]:
+    return [*map(PublisherRow._make, region.publishers())]
+
+
+def subscribers(region: Region) -> list[SubscriberRow]:
+    return [
+        SubscriberRow(*row[:5], SubscriberCounters._make(row[5]), row[6], row[7], *row[8][:5], row[8][5])
+        for row in region.subscribers()
+    ]
