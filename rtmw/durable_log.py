@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
@@ -353,8 +352,10 @@ class Log(Closing, Generic[T]):
                 self._folder.close()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # made in part, or the disk failed: an append has been told, or nobody waits
+        try:  # not suppress(): at the interpreter's end the names of modules are gone
             self.close()
+        except Exception:  # made in part, or the disk failed: an append has been told, or nobody waits
+            return
 
     def __repr__(self) -> str:
         return f"<rtmw.Log {str(self.path)!r} {shown_name(self.type.name)}{', closed' if self._closed else ''}>"

@@ -1,6 +1,7 @@
 """The durable log in asyncio: one eventfd a log and loop tells that something became durable; no thread waits.
 
-The flusher writes to the eventfd, and the loop wakes all whose records are on the disk by then.
+The flusher writes to the eventfd, and the loop wakes all whose records are on the disk by then. Commits of a cursor
+have no flusher, because a process that only reads has no writer: a thread of the loop's executor writes them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 from rtmw.errors import LimitReached
-from rtmw.log import Watch, Writer
+from rtmw.log import BATCH_S, HeldCursor, Watch, Writer
 
-__all__ = ["Flushes", "until_readable"]
+__all__ = ["Commits", "Flushes", "until_readable"]
 
 
 LOOK_AGAIN_S: Final = 0.01
@@ -114,6 +115,53 @@ class Flushes:
         self._look()
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
+
+
+class Commits:
+    """Writes the commits of a cursor whose records a task reads, so that the loop does not wait for the disk.
+
+    One write at a time, a tenth of a second after the one before. What goes wrong is raised by the cursor's next call.
+    """
+
+    def __init__(self, cursor: HeldCursor, loop: asyncio.AbstractEventLoop) -> None:
+        self._cursor = cursor
+        self._loop = loop
+        self._is_due = False
+        self._write: asyncio.Future[None] | None = None
+        cursor.write_later(self.later)
+
+    def later(self, seconds: float) -> bool:
+        """From any thread. False: the loop is closed."""
+        if self._is_due:
+            return not self._loop.is_closed()
+        try:
+            self._loop.call_soon_threadsafe(self._wait, seconds)
+        except RuntimeError:
+            return False
+        return True
+
+    def _wait(self, seconds: float) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_later(seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._is_due = False  # what is committed from now on is not surely in it
+        if self._write is None:
+            self._write = self._loop.run_in_executor(None, self._cursor.write)
+            self._write.add_done_callback(self._end)
+
+    def _end(self, _: object) -> None:
+        self._write = None
+        if not self._cursor.is_flushed:
+            self._wait(BATCH_S)
+
+    async def finish(self) -> None:
+        """Until what was committed is on the disk, or has failed."""
+        while not self._cursor.is_flushed:
+            self._begin()
+            if self._write is not None:
+                await asyncio.wait([self._write])
 
 
 async def until_readable(watch: Watch) -> None:

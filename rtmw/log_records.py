@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from threading import Lock
-from typing import Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from rtmw.closing import Closing
 from rtmw.errors import LogError
 from rtmw.log import Folder, HeldCursor, Label, Reader, Watch, unpack_labels
+
+if TYPE_CHECKING:
+    from rtmw.log_aio import Commits
 
 T = TypeVar("T")
 
@@ -55,7 +57,8 @@ class LogRecord(Generic[T]):
         """This record, and all before it, are done with: a reader with the cursor goes on behind it, also after a kill.
 
         Commits are batched: on the disk after a tenth of a second with another commit, when the reader waits, and when
-        it is closed. What was not there yet is delivered again. ClosedError, LogFailed; LogError: no cursor was named.
+        it is closed. With `async for` a thread writes them, so that the loop does not wait for the disk. What was not
+        there yet is delivered again. ClosedError, LogFailed; LogError: no cursor was named.
         """
         if self._cursor is None:
             raise LogError('a record that was read without a cursor cannot be committed; log.read(cursor="name")')
@@ -106,7 +109,8 @@ class LogRecords(Closing, Generic[T]):
     """Iterates over the records of a log, as `Log.read` gives it.
 
     Without `follow` it ends where the log ended when `read` was called; with it, it waits for more until it is closed.
-    `async for` does the same without a thread. One thread or task iterates; `close` may be called from any.
+    `async for` does the same, and a thread is used for commits only. One thread or task iterates; `close` may be called
+    from any.
     Errors while iterating: LogDamaged, LogError; ValueError when no record begins at the given position.
     """
 
@@ -116,6 +120,7 @@ class LogRecords(Closing, Generic[T]):
         self._in_a_row = 0
         self._awaits = False
         self._decode = decode
+        self._commits: Commits | None = None
         self._cursor = None if asked.cursor is None else HeldCursor(folder, asked.cursor)
         try:
             self._folder = folder.copy()
@@ -198,6 +203,7 @@ class LogRecords(Closing, Generic[T]):
 
     async def __anext__(self) -> LogRecord[T]:
         """As `for`, and nothing else waits meanwhile. One task iterates."""
+        self._commit_without_waiting()
         while True:
             with self._busy:
                 record = self._take()
@@ -209,9 +215,10 @@ class LogRecords(Closing, Generic[T]):
                 await self._give_way()
                 return record
             if not self._awaits or self._watch is None:
+                if self._commits is not None:
+                    await self._commits.finish()
                 self.close()
                 raise StopAsyncIteration
-            self._flush()
             from rtmw.log_aio import until_readable
 
             try:
@@ -220,6 +227,15 @@ class LogRecords(Closing, Generic[T]):
                 self._awaits = False
                 if self._closed:
                     self.close()
+
+    def _commit_without_waiting(self) -> None:
+        if self._cursor is None or self._commits is not None:
+            return
+        from asyncio import get_running_loop
+
+        from rtmw.log_aio import Commits
+
+        self._commits = Commits(self._cursor, get_running_loop())
 
     async def _give_way(self) -> None:
         """What is there already is read without a wait, so other tasks have their turn now and then."""
@@ -249,7 +265,10 @@ class LogRecords(Closing, Generic[T]):
             self._cursor.flush()
 
     def close(self) -> None:
-        """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it."""
+        """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it.
+
+        Waits for the disk if commits are not there yet. LogFailed: they are, or not.
+        """
         self._closed = True
         if self._watch is not None:
             self._watch.wake()
@@ -270,5 +289,7 @@ class LogRecords(Closing, Generic[T]):
             self._busy.release()
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # made in part
+        try:  # not suppress(): at the interpreter's end the names of modules are gone
             self.close()
+        except Exception:  # made in part; or a commit failed, and its records are delivered again
+            return

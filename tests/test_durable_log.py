@@ -210,6 +210,21 @@ def test_a_segment_of_an_impossible_size_is_refused(segment: int | str, tmp_path
         rtmw.Log(tmp_path / "log", segment=segment)
 
 
+def test_a_program_that_ends_with_an_open_log_ends_without_a_word(tmp_path: Path, spawn: Spawn) -> None:
+    """Something keeps its names until the interpreter has cleared the modules that it uses."""
+    child = spawn(f"""
+        import sys
+        import rtmw
+        log = rtmw.Log({str(tmp_path / "log")!r}, sync=False)
+        log.append(b"x")
+        reader = log.read(follow=True)
+        sys.kept = sys.modules["__main__"]
+    """)
+    assert child.wait() == 0
+    assert child.stderr == ""
+    assert contents(tmp_path / "log") == [b"x"]
+
+
 # ---- the lock ----
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import rtmw
 from rtmw import Durability
+from rtmw.log import cursor
 
 
 def test_tasks_share_a_sync_and_no_thread_is_made(tmp_path: Path) -> None:
@@ -148,3 +149,71 @@ def test_a_task_that_reads_what_is_there_lets_others_have_their_turn(tmp_path: P
         return turns
 
     assert asyncio.run(main()) > 10
+
+
+# ---- commits ----
+
+
+def test_the_loop_goes_on_while_a_commit_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow disk: the sync of the cursor ends only when the loop, which has to be alive for that, says so."""
+    begun, may_end, write = threading.Event(), threading.Event(), cursor.core.cursor_write
+    slow = 0
+
+    def write_slowly(subject: str, folder: int, uuid: bytes, file: str, position: int) -> None:
+        nonlocal slow
+        begun.set()
+        slow += may_end.wait(60)
+        write(subject, folder, uuid, file, position)
+
+    async def read(log: rtmw.Log[bytes]) -> None:
+        with log.read(cursor="c", follow=True) as records:
+            await anext(records)
+            monkeypatch.setattr(cursor.core, "cursor_write", write_slowly)
+            async for record in records:
+                record.commit()
+                if record.key == 3:
+                    break
+            await asyncio.wait_for(asyncio.to_thread(begun.wait), 60)
+            log.append(b"one more", key=4)
+            last = await anext(records)
+            last.commit()
+            may_end.set()
+            assert last.key == 4
+
+    with rtmw.Log(tmp_path / "log") as log:
+        for key in range(4):
+            log.append(b"x", key=key)
+        asyncio.run(asyncio.wait_for(read(log), 120))
+        assert slow >= 1
+        assert log.cursors()["c"].behind == 0
+
+
+def test_a_task_that_commits_and_ends_has_committed(tmp_path: Path) -> None:
+    async def read(log: rtmw.Log[bytes]) -> None:
+        async for record in log.read(cursor="c"):
+            record.commit()
+
+    with rtmw.Log(tmp_path / "log") as log:
+        end = log.append_many([b"x"] * 300)[-1].position + 40
+        asyncio.run(read(log))
+        assert log.cursors()["c"].position == end
+
+
+def test_a_commit_that_fails_is_told_once_by_what_the_task_does_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise rtmw.LogFailed("the disk is gone", 0, 0)
+
+    async def read(log: rtmw.Log[bytes]) -> None:
+        records = log.read(cursor="c")
+        async for record in records:
+            monkeypatch.setattr(cursor.core, "cursor_write", fail)
+            record.commit()
+
+    with rtmw.Log(tmp_path / "log") as log:
+        log.append_many([b"x"] * 3)
+        with pytest.raises(rtmw.LogFailed, match="the disk is gone"):
+            asyncio.run(read(log))
+        monkeypatch.undo()
+        assert len(list(log.read(cursor="c"))) == 3

@@ -10,6 +10,7 @@ from typing import Any
 
 from rtmw.cli.quantities import argument, count, natural, seconds
 from rtmw.cli.replay_arguments import moment, rate
+from rtmw.cli.subcommands import add_subcommand
 from rtmw.log_options import check_segment
 from rtmw.publisher import check_count
 
@@ -93,15 +94,7 @@ def add_folder_commands(kinds: Any) -> None:
 
 
 def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    parser.set_defaults(run=partial(_run_command, name))
-    parser.add_argument("--json", action="store_true", help="for programs: JSON; one object a line where it streams")
-    return parser
-
-
-def _run_command(name: str, arguments: argparse.Namespace) -> int:
-    status: int = getattr(import_module("rtmw.cli.log"), f"{name}_command")(arguments)
-    return status
+    return add_subcommand(kinds, name, help, ("rtmw.cli.log", f"{name}_command"))
 
 
 def _one(parser: argparse.ArgumentParser) -> None:

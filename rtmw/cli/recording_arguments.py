@@ -1,11 +1,11 @@
-"""The arguments of `rtmw recording`. What it needs is imported when it runs: numpy, and more."""
+"""The arguments of `rtmw recording`."""
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
-from importlib import import_module
 from typing import Any, Final
+
+from rtmw.cli.subcommands import add_subcommand
 
 _HOMES: Final = {
     "sql": "rtmw.cli.sql",
@@ -48,16 +48,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    parser.set_defaults(run=partial(_run, name))
-    parser.add_argument("--json", action="store_true", help="for programs: one JSON object")
-    return parser
-
-
-def _run(name: str, arguments: argparse.Namespace) -> int:
-    home = _HOMES.get(name, "rtmw.cli.recording")
-    status: int = getattr(import_module(home), name)(arguments)
-    return status
+    return add_subcommand(kinds, name, help, (_HOMES.get(name, "rtmw.cli.recording"), name))
 
 
 def _add_attachments(kinds: Any) -> None:

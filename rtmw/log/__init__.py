@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from rtmw.log._log import FORMAT, NO_LIMIT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer, index, segment
 from rtmw.log.check import Checked, Missing, Salvaged, bases, check, look_into, salvage
-from rtmw.log.cursor import HeldCursor, cursor_names, delete_cursor, holder_of_cursor
+from rtmw.log.cursor import BATCH_S, HeldCursor, cursor_names, delete_cursor, holder_of_cursor
 from rtmw.log.folder import KEEP_ALL, Folder, open_folder
 from rtmw.log.holder import Holder, holder_of
 from rtmw.log.labels import Label, pack_labels, unpack_labels
 from rtmw.log.watch import Watch
 
 __all__ = [
+    "BATCH_S",
     "FORMAT",
     "KEEP_ALL",
     "NO_LIMIT",

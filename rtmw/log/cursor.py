@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 from typing import Final
@@ -15,7 +16,7 @@ from rtmw.log import _log as core
 from rtmw.log.folder import CURSOR, Folder, file_of
 from rtmw.log.holder import Holder, holder_of
 
-__all__ = ["HeldCursor", "cursor_names", "delete_cursor", "holder_of_cursor"]
+__all__ = ["BATCH_S", "HeldCursor", "cursor_names", "delete_cursor", "holder_of_cursor"]
 
 BATCH_S: Final = 0.1
 """Commits that come within this time go to the disk together."""
@@ -66,8 +67,13 @@ class HeldCursor(Closing):
         self._folder = folder
         self._file = file_of(name)
         self._busy = Lock()
+        """Of what is committed; nothing waits for the disk under it."""
+        self._writing = Lock()
+        """Of the file; taken before the other one."""
+        self._later: Callable[[float], bool] | None = None
         self._owner = os.getpid()
         self._closed = self._failed = False
+        self._untold: Exception | None = None
         self._holder = _hold(folder, name)
         try:
             found = core.cursor_read(folder.path, folder.descriptor, folder.uuid, self._file)
@@ -90,6 +96,11 @@ class HeldCursor(Closing):
         self._durable = self.position
         self._written_s = time.monotonic()
 
+    def write_later(self, later: Callable[[float], bool]) -> None:
+        """From now on `commit` does not write: `later` is called with the seconds until a write is due, and sees to a
+        `flush`. False: it cannot."""
+        self._later = later
+
     def commit(self, end: int) -> None:
         """All below `end` is done with. On the disk within a batch of a tenth of a second, or with `flush`."""
         self._check_owner()
@@ -99,36 +110,61 @@ class HeldCursor(Closing):
                     f"{self._folder.path}: the reader with cursor {self.name!r} has ended; commit before it is closed"
                 )
             self.position = max(self.position or 0, end)
-            if time.monotonic() - self._written_s >= BATCH_S:
-                self._write()
+            due_s = max(0.0, self._written_s + BATCH_S - time.monotonic())
+        self._tell_failure()
+        if self._later is not None and self._later(due_s):
+            return
+        if not due_s:
+            self.flush()
 
     def flush(self) -> None:
         """What was committed is on the disk. LogFailed: it is, or not."""
         self._check_owner()
-        with self._busy:
+        self.write()
+        self._tell_failure()
+
+    def write(self) -> None:
+        """As `flush`, but what goes wrong is raised by the next commit, flush or close."""
+        with self._writing:
             self._write()
 
+    @property
+    def is_flushed(self) -> bool:
+        """Nothing was committed that is not on the disk, or a write of it has failed."""
+        return self.position == self._durable or self._failed or self._closed
+
     def _check_owner(self) -> None:
-        """Before its lock, which a thread of the parent may hold for ever in a child of fork()."""
+        """Before its locks, which a thread of the parent may hold for ever in a child of fork()."""
         if self._owner != os.getpid():
             raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
 
     def _write(self) -> None:
-        if self.position is None or self.position == self._durable or self._closed or self._failed:
+        """`_writing` is held. A write that failed is not tried again; `_tell_failure` raises it."""
+        position = self.position
+        if position is None or self.is_flushed:
             return
-        self._failed = True
-        core.cursor_write(self._folder.path, self._folder.descriptor, self._folder.uuid, self._file, self.position)
-        self._failed = False
-        self._durable = self.position
+        try:
+            core.cursor_write(self._folder.path, self._folder.descriptor, self._folder.uuid, self._file, position)
+        except Exception as error:
+            self._failed, self._untold = True, error
+            return
+        self._durable = position
         self._written_s = time.monotonic()
+
+    def _tell_failure(self) -> None:
+        """To the first who asks."""
+        with self._busy:
+            error, self._untold = self._untold, None
+        if error is not None:
+            raise error
 
     def close(self) -> None:
         """What was committed goes to the disk; others may hold it. LogFailed: what was committed is there, or not."""
         if self._owner != os.getpid():
             return  # the holder has closed its copy of the lock
-        with self._busy:
-            try:
-                self._write()
-            finally:
+        with self._writing:
+            self._write()
+            with self._busy:
                 self._closed = True
-                self._holder.close()
+            self._holder.close()
+        self._tell_failure()
