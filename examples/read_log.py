@@ -27,31 +27,32 @@ def identity(folder: Path) -> bytes:
 
 
 def newest_mark(data: bytes, seed: int) -> int:
-    marks = (data[4096:4144], data[8192:8240])
-    valid = [mark for mark in marks if struct.unpack_from("<I", mark, 8)[0] == crc32c(mark[12:], seed)]
+    valid = [m for m in (data[4096:4144], data[8192:8240]) if struct.unpack_from("<I", m, 8)[0] == crc32c(m[12:], seed)]
     return int(max(struct.unpack_from("<QQ", mark, 24) for mark in valid)[1])
 
 
 def records(folder: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
     """Position, time in nanoseconds, labels and data of each record."""
     seed = crc32c(identity(folder))
-    start = newest_mark((folder / "start").read_bytes(), seed) if (folder / "start").exists() else 0
-    segments = {int(path.stem): path.read_bytes() for path in folder.glob("*.seg") if int(path.stem) >= start}
-    position, base = start, start
+    position = newest_mark((folder / "start").read_bytes(), seed) if (folder / "start").exists() else 0
+    segments = {int(path.stem): path.read_bytes() for path in folder.glob("*.seg") if int(path.stem) >= position}
     told = (folder / "end").read_bytes() if (folder / "end").exists() else b""
     is_told = len(told) == 24 and struct.unpack_from("<I", told)[0] == crc32c(told[4:], seed)
     end = struct.unpack_from("<Q", told, 8)[0] if is_told else newest_mark(segments[max(segments)], seed)
-    while position < end:
-        base = position if position in segments else base
-        at = 12288 + position - base
-        length, crc, lsn, _, _, flags, _, time_ns = struct.unpack_from("<IIQIBBHQ", segments[base], at)
-        record = segments[base][at : at + (32 + length + 7) // 8 * 8]
-        if lsn != position or crc != crc32c(record[8:], crc32c(record[:4], seed)):
-            sys.exit(f"the record at {position} is damaged")
-        key, identifier = struct.unpack_from("<HH", record, 34) if flags & 1 else (0, 0)
-        labels = (8 + key + identifier + 7) // 8 * 8 if flags & 1 else 0
-        yield position, time_ns, record[32 : 32 + labels], record[32 + labels : 32 + length]
-        position += len(record)
+    for base, data in sorted(segments.items()):
+        at, (version, behind, size) = 12288, struct.unpack_from("<I52xQQ", data, 8)
+        if position != base or version > 2:
+            sys.exit(f"the segment of {position} is missing, or of another version")
+        while at < 12288 + size if version == 2 else position < end and (position == base or position not in segments):
+            length, crc, lsn, _, _, flags, _, time_ns = struct.unpack_from("<IIQIBBHQ", data, at)
+            record = data[at : at + (32 + length + 7) // 8 * 8]
+            is_there = lsn >= position if version == 2 else lsn == position
+            if not is_there or crc != crc32c(record[8:], crc32c(record[:4], seed)):
+                sys.exit(f"the record at {position} is damaged")
+            labels = (8 + sum(struct.unpack_from("<HH", record, 34)) + 7) // 8 * 8 if flags & 1 else 0
+            yield lsn, time_ns, record[32 : 32 + labels], record[32 + labels : 32 + length]
+            position, at = lsn + len(record), at + len(record)
+        position = behind if version == 2 else position
 
 
 if __name__ == "__main__":

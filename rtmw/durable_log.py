@@ -299,10 +299,10 @@ class Log(Closing, Generic[T]):
         with self._lock:
             self._check_open()
             earliest, end = self._folder.bounds()
-            counted = (0,) * 14 if self._writer is None else self._writer.counters()
+            counted = (0,) * 16 if self._writer is None else self._writer.counters()
             segments, disk = self._folder.segments()
             cut = self._folder.cut + (0 if self._writer is None else self._writer.cut)
-        records, size, batches, syncs, largest, _, refused, _, *queue, repeated, ids, held = counted
+        records, size, batches, syncs, largest, _, refused, _, *queue, repeated, ids, held, compacted, failed = counted
         return LogStats(
             earliest=earliest,
             end=end,
@@ -317,6 +317,8 @@ class Log(Closing, Generic[T]):
             repeated=repeated,
             ids=ids,
             held=held,
+            compacted=compacted,
+            failed_compactions=failed,
             cut=cut,
             persist_queue=PersistQueue(queue[0], queue[1], queue[2] / 1e9),
         )

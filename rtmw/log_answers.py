@@ -68,6 +68,10 @@ class LogStats:
     """Ids that are remembered for that, at most `dedupe`."""
     held: int
     """Bytes of segments that the retention would remove, but for a cursor that has not passed them."""
+    compacted: int
+    """Bytes of records that this writer's compaction (`Retention(per_key=…)`) has removed."""
+    failed_compactions: int
+    """Compactions that were given up: the disk had no room, or a segment is damaged."""
     cut: int
     """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
     persist_queue: PersistQueue

@@ -15,6 +15,7 @@ __all__ = ["LogOptions", "Retention"]
 LARGEST_SEGMENT: Final = 4 << 30
 DEDUPE: Final = 65_536
 MOST_IDS: Final = 1 << 24
+MOST_PER_KEY: Final = 1_000_000
 ABANDONED_S: Final = 7 * 86400.0
 LONGEST_S: Final = 100 * 365 * 86400.0
 
@@ -33,17 +34,28 @@ class Retention:
     cursors: bool | float | str = True
     """Whether a segment stays until each cursor has passed it; but a cursor that was neither opened nor committed for
     7 days, or so many seconds as are given here (`"30d"`), is abandoned, and keeps nothing."""
+    per_key: int | None = None
+    """Of records with the same key, the newest so many stay; older ones that each cursor has passed go from full
+    segments. Records without a key stay. None: all stay."""
 
     def __post_init__(self) -> None:
         self.numbers()
 
-    def numbers(self) -> tuple[int, int, int]:
-        """Nanoseconds, bytes and nanoseconds, for the writer. Raises ValueError."""
+    def numbers(self) -> tuple[int, int, int, int]:
+        """Nanoseconds, bytes, nanoseconds and records a key (0: all), for the writer. Raises ValueError."""
         age = NO_LIMIT if self.age is None else int(_seconds("age", self.age) * 1e9)
         size = NO_LIMIT if self.bytes is None else size_of(self.bytes)
         if isinstance(self.cursors, bool):
-            return age, size, int(ABANDONED_S * 1e9) if self.cursors else 0
-        return age, size, int(_seconds("cursors", self.cursors) * 1e9)
+            cursors = int(ABANDONED_S * 1e9) if self.cursors else 0
+        else:
+            cursors = int(_seconds("cursors", self.cursors) * 1e9)
+        return age, size, cursors, 0 if self.per_key is None else _count(self.per_key)
+
+
+def _count(per_key: int) -> int:
+    if isinstance(per_key, bool) or not 1 <= per_key <= MOST_PER_KEY:
+        raise ValueError(f"per_key={per_key!r} is not possible; it is a number of records from 1 to {MOST_PER_KEY}")
+    return per_key
 
 
 def _seconds(what: str, written: float | str) -> float:
@@ -53,7 +65,7 @@ def _seconds(what: str, written: float | str) -> float:
     return seconds
 
 
-def numbers_of(retention: Retention | None) -> tuple[int, int, int]:
+def numbers_of(retention: Retention | None) -> tuple[int, int, int, int]:
     """For the writer; None: all is kept."""
     return KEEP_ALL if retention is None else retention.numbers()
 

@@ -27,6 +27,8 @@ class SegmentInfo:
     """None: it has no index, as the last one never has."""
     earliest_ns: int | None
     latest_ns: int | None
+    compacted: int
+    """Bytes of its records that compaction has removed."""
 
     @property
     def seconds(self) -> float | None:
@@ -87,10 +89,10 @@ def info_of(path: Path) -> LogInfo:
 
 
 def _segment(folder: Folder, base: int, end: int) -> SegmentInfo:
-    bytes, _, _, _ = segment(folder.path, folder.descriptor, folder.uuid, base)
+    bytes, _, _, _, removed = segment(folder.path, folder.descriptor, folder.uuid, base)
     found = index(folder.path, folder.descriptor, folder.uuid, base)
     records, earliest, latest = found or (None, None, None)
-    return SegmentInfo(base, end, bytes, records, earliest, latest)
+    return SegmentInfo(base, end, bytes, records, earliest, latest, removed)
 
 
 def _cursor(folder: Folder, name: str, end: int) -> CursorInfo | None:
@@ -125,10 +127,15 @@ def show_info(info: LogInfo) -> None:
         f"written by {info.writer}" if info.writer else "nobody writes",
         *picture(info),
     ]
+    gone = sum(found.compacted for found in info.segments)
+    if gone:
+        head.insert(2, f"compaction has removed {size(gone)} of {size(info.end - info.start)} of records")
     rows: list[list[Cell]] = []
     for found in info.segments:
         seconds = found.seconds or None
         rate = found.records / seconds if seconds and found.records else None
-        speed = f"{size((found.end - found.base) / seconds)}/s" if seconds else None
-        rows.append([found.base, found.end, size(found.size), found.records, duration(seconds), rate, speed])
-    show(Table("\n".join(head), ("from", "up to", "file", "records", "time", "records/s", "bytes/s"), rows))
+        speed = f"{size((found.end - found.base - found.compacted) / seconds)}/s" if seconds else None
+        removed = size(found.compacted) if found.compacted else None
+        rows.append([found.base, found.end, size(found.size), removed, found.records, duration(seconds), rate, speed])
+    titles = ("from", "up to", "file", "compacted", "records", "time", "records/s", "bytes/s")
+    show(Table("\n".join(head), titles, rows))

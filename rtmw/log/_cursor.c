@@ -36,12 +36,17 @@ static PyObject *change(PyObject *args, const char *format, int (*act)(const str
 
 static int make(const struct call *call, struct log_fault *fault)
 {
-    return marks_make(&call->folder, call->name, MARKS_CURSOR, call->position, fault);
+    return marks_make(&call->folder, call->name, MARKS_CURSOR, call->position, 0, fault);
 }
 
 static int commit(const struct call *call, struct log_fault *fault)
 {
     return cursor_commit(&call->folder, call->name, call->position, fault);
+}
+
+static int take(const struct call *call, struct log_fault *fault)
+{
+    return cursor_take(&call->folder, call->name, call->position, fault);
 }
 
 static int discard(const struct call *call, struct log_fault *fault)
@@ -66,6 +71,12 @@ PyObject *cursor_read(PyObject *module, PyObject *args)
     if (code == LOG_AT_END) Py_RETURN_NONE;
     if (code) return fail(call.subject, code, &fault);
     return Py_BuildValue("KK", (unsigned long long)position, (unsigned long long)time_ns);
+}
+
+PyObject *cursor_hold(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return change(args, "Oiy*sK", take);
 }
 
 PyObject *cursor_write(PyObject *module, PyObject *args)

@@ -143,8 +143,9 @@ static PyObject *segment(PyObject *module, PyObject *args)
         segment_close(&folder, &s);
     }
     if (code) return fail(subject, code, &fault);
-    return Py_BuildValue("KKIK", (unsigned long long)s.size, (unsigned long long)mark.durable, mark.flags,
-                         (unsigned long long)mark.time_ns);
+    unsigned long long removed = s.is_compacted ? s.end - s.base - s.bytes : 0;
+    return Py_BuildValue("KKIKK", (unsigned long long)s.size, (unsigned long long)mark.durable, mark.flags,
+                         (unsigned long long)mark.time_ns, removed);
 }
 
 static PyObject *index_of(PyObject *module, PyObject *args)
@@ -215,6 +216,7 @@ static int module_exec(PyObject *module)
 
 static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS, NULL},
                                        {"cursor_read", cursor_read, METH_VARARGS, NULL},
+                                       {"cursor_hold", cursor_hold, METH_VARARGS, NULL},
                                        {"cursor_write", cursor_write, METH_VARARGS, NULL},
                                        {"cursor_delete", cursor_delete, METH_VARARGS, NULL},
                                        {"create", create, METH_VARARGS, NULL},

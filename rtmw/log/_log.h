@@ -24,6 +24,7 @@ bool deadline_of(PyObject *timeout, uint64_t *deadline);
 /* _cursor.c */
 PyObject *cursor_make(PyObject *module, PyObject *args);
 PyObject *cursor_read(PyObject *module, PyObject *args);
+PyObject *cursor_hold(PyObject *module, PyObject *args);
 PyObject *cursor_write(PyObject *module, PyObject *args);
 PyObject *cursor_delete(PyObject *module, PyObject *args);
 

@@ -40,14 +40,18 @@ def cursor_make(subject: str, folder: int, uuid: bytes, file: str, position: int
 def cursor_read(subject: str, folder: int, uuid: bytes, file: str, /) -> tuple[int, int] | None:
     """Its position, and when it was written in nanoseconds since 1970; None: there is none. No lock is needed."""
 
+def cursor_hold(subject: str, folder: int, uuid: bytes, file: str, position: int, /) -> None:
+    """The first write of its holder: durable with its name, which a process that was killed may not have synced."""
+
 def cursor_write(subject: str, folder: int, uuid: bytes, file: str, position: int, /) -> None:
     """Durably."""
 
 def cursor_delete(subject: str, folder: int, uuid: bytes, file: str, /) -> None:
     """Durably."""
 
-def segment(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int, int]:
-    """Of the segment of this base: bytes of its file, the watermark, its flags (1: sealed), and its time."""
+def segment(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int, int, int]:
+    """Of the segment of this base: bytes of its file, the watermark, its flags (1: sealed), its time, and how many
+    bytes of records compaction has removed."""
 
 def index(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int] | None:
     """Of the index of a segment: number of records, earliest and latest time; None: it has no whole one."""
@@ -60,7 +64,7 @@ class Writer:
     """Appends: group commit in a thread of its own. The lock is held."""
 
     def __new__(
-        cls, subject: str, folder: int, uuid: bytes, most: int, window: int, retention: tuple[int, int, int]
+        cls, subject: str, folder: int, uuid: bytes, most: int, window: int, retention: tuple[int, int, int, int]
     ) -> Writer: ...
     @property
     def durable(self) -> int:
@@ -89,11 +93,11 @@ class Writer:
 
     def remove_bell(self, descriptor: int, /) -> None: ...
     def wait(self, end: int, timeout: float | None, /) -> None: ...
-    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int]:
+    def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]:
         """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares
         that could not be made; records, bytes and age in nanoseconds of what waits for the disk; appends that were
         answered with an earlier record of their id, ids that are remembered; bytes that
-        the retention would remove but for cursors."""
+        the retention would remove but for cursors; bytes that compaction removed; compactions that were given up."""
 
     def close(self) -> None: ...
 
@@ -111,6 +115,11 @@ class Reader:
 
     def scan(self, base: int, start: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """The first valid record at or behind a position in the segment of this base, whatever lies before it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Of the last scan: nothing but whole records lies before what it gave, or before the end of the segment.
+        Then compaction has removed what is missing there."""
 
     def seek_time(self, time_ns: int, limit: int, /) -> None:
         """To the first record of that time or later."""

@@ -113,12 +113,20 @@ static PyObject *Reader_position(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(((Reader *)object)->core.position);
 }
 
+static PyObject *Reader_is_whole(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((Reader *)object)->core.is_whole);
+}
+
 static PyMethodDef reader_methods[] = {{"next", Reader_next, METH_O, NULL},
                                        {"scan", Reader_scan, METH_VARARGS, NULL},
                                        {"seek_time", Reader_seek_time, METH_VARARGS, NULL},
                                        {"close", Reader_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
-static PyGetSetDef reader_members[] = {{"position", Reader_position, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef reader_members[] = {{"position", Reader_position, NULL, NULL, NULL},
+                                       {"is_whole", Reader_is_whole, NULL, NULL, NULL},
+                                       {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot reader_slots[] = {{Py_tp_new, Reader_new},
                                      {Py_tp_dealloc, Reader_dealloc},

@@ -22,12 +22,12 @@ static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     int descriptor, code = LOG_OK;
     Py_buffer uuid;
     unsigned long long most;
-    unsigned int window;
+    unsigned int window, per_key;
     unsigned long long age_ns, bytes, cursors_ns;
     struct log_folder folder;
     struct log_fault fault = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI(KKK)", names, &subject, &descriptor, &uuid, &most, &window,
-                                     &age_ns, &bytes, &cursors_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI(KKKI)", names, &subject, &descriptor, &uuid, &most,
+                                     &window, &age_ns, &bytes, &cursors_ns, &per_key))
         return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     PyBuffer_Release(&uuid);
@@ -35,7 +35,7 @@ static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
     self->owner = getpid();
-    struct writer_options options = {most, IDLE_NS, window, {age_ns, bytes, cursors_ns}};
+    struct writer_options options = {most, IDLE_NS, window, {age_ns, bytes, cursors_ns, per_key}};
     Py_BEGIN_ALLOW_THREADS
     code = writer_open(&self->core, &folder, &options, &fault);
     Py_END_ALLOW_THREADS
@@ -236,8 +236,9 @@ static PyObject *Writer_counters(PyObject *object, PyObject *unused)
     uint64_t queued = 0, bytes = 0, oldest_ns = 0;
     (void)unused;
     if (self->owner == getpid()) writer_counters(&self->core, &c, &queued, &bytes, &oldest_ns);
-    return Py_BuildValue("KKKKKKKKKKKKIK", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls, c.refused,
-                         c.failed_spares, queued, bytes, oldest_ns, c.repeated, c.ids, c.held);
+    return Py_BuildValue("KKKKKKKKKKKKIKKK", c.records, c.bytes, c.batches, c.syncs, c.largest_batch, c.rolls,
+                         c.refused, c.failed_spares, queued, bytes, oldest_ns, c.repeated, c.ids, c.held, c.compacted,
+                         c.failed_compactions);
 }
 
 static PyObject *Writer_close(PyObject *object, PyObject *unused)

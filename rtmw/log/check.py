@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class Checked:
     tail: int = 0
     """Bytes of whole records behind the end, of a writer that has ended before it answered: no damage. The next
     opening makes them durable, or cuts them off."""
+    compacted: int = 0
+    """Bytes of records that compaction has removed: no damage."""
     missing: list[Missing] = field(default_factory=list[Missing])
     problems: list[str] = field(default_factory=list[str])
     """Of heads, marks and cursors, in a sentence each."""
@@ -84,15 +86,12 @@ def bases(folder: Folder) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _records(folder: Folder, base: int) -> Iterator[tuple[int, int, int, int, int, bytes, bytes]]:
+def _records(reader: core.Reader, base: int) -> Iterator[tuple[int, int, int, int, int, bytes, bytes]]:
     """The valid records of a segment, wherever they lie."""
-    reader, position = folder.reader(base), base
-    try:
-        while (found := reader.scan(base, position)) is not None:
-            yield found
-            position = found[1]
-    finally:
-        reader.close()
+    position = base
+    while (found := reader.scan(base, position)) is not None:
+        yield found
+        position = found[1]
 
 
 def _bounds(folder: Folder, checked: Checked, all: list[int]) -> None:
@@ -111,7 +110,7 @@ def _bounds(folder: Folder, checked: Checked, all: list[int]) -> None:
 def _end_of(folder: Folder, checked: Checked, base: int, following: int | None) -> int:
     """Up to where the records of a segment have to be whole."""
     try:
-        _, durable, flags, _ = core.segment(folder.path, folder.descriptor, folder.uuid, base)
+        _, durable, flags, *_ = core.segment(folder.path, folder.descriptor, folder.uuid, base)
     except LogError as error:
         checked.problems.append(str(error))
         return checked.end if following is None else following
@@ -132,21 +131,28 @@ def _each(folder: Folder, checked: Checked, progress: Progress) -> Iterator[tupl
     checked.segments, last = len(mine), mine[-1] if mine else 0
     for base, following in zip(mine, [*mine[1:], None], strict=True):
         end, position = _end_of(folder, checked, base, following), base
-        for record in _records(folder, base):
-            if record[0] >= end:
-                break
-            if record[0] > position:
-                checked.missing.append(Missing(position, record[0], "no valid record is there"))
-            position = record[1]
-            checked.records += 1
-            if checked.records % _TURN == 0:
-                progress(position - checked.start, max(checked.end, last) - checked.start)
-            yield record[0], record[2], record[5], record[6]
-        if position < end:
-            checked.missing.append(Missing(position, end, "no valid record is there"))
+        with closing(folder.reader(base)) as reader:
+            for record in _records(reader, base):
+                if record[0] >= end:
+                    break
+                _note_gap(checked, reader, position, record[0])
+                position = record[1]
+                checked.records += 1
+                if checked.records % _TURN == 0:
+                    progress(position - checked.start, max(checked.end, last) - checked.start)
+                yield record[0], record[2], record[5], record[6]
+            _note_gap(checked, reader, position, end)
         if following is None:
             checked.tail = sum(record[1] - record[0] for record in _records_behind(folder, base, position))
             checked.end = max(checked.end, position)
+
+
+def _note_gap(checked: Checked, reader: core.Reader, position: int, end: int) -> None:
+    """Positions of no record are what compaction has removed, or missing."""
+    if position < end and reader.is_whole:
+        checked.compacted += end - position
+    elif position < end:
+        checked.missing.append(Missing(position, end, "no valid record is there"))
 
 
 def _records_behind(folder: Folder, base: int, position: int) -> Iterator[tuple[int, int]]:

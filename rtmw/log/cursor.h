@@ -11,6 +11,8 @@
 /* Its position, and when it was written. LOG_AT_END: there is none. LOG_DAMAGED, LOG_FAILED. */
 int cursor_look(const struct log_folder *folder, const char *name, uint64_t *position, uint64_t *time_ns,
                 struct log_fault *fault);
+/* The first commit of who has just taken it: durable with its name, which whoever made it may not have got so far. */
+int cursor_take(const struct log_folder *folder, const char *name, uint64_t position, struct log_fault *fault);
 int cursor_commit(const struct log_folder *folder, const char *name, uint64_t position, struct log_fault *fault);
 int cursor_remove(const struct log_folder *folder, const char *name, struct log_fault *fault);
 

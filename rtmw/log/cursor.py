@@ -92,7 +92,7 @@ class HeldCursor(Closing):
             core.cursor_make(*arguments, position)
             self.position = position
         else:
-            core.cursor_write(*arguments, self.position)
+            core.cursor_hold(*arguments, self.position)
         self._durable = self.position
         self._written_s = time.monotonic()
 

@@ -60,6 +60,7 @@ static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
     w->snapshot_is_due = true;
     w->last_base = base;
     w->retention_is_due = retention_limits(&w->retention);
+    w->compaction_is_due = w->retention.per_key;
     w->rolls = false;
     w->counters.rolls++;
     w->counters.syncs += 2;

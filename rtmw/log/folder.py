@@ -18,11 +18,14 @@ from rtmw.log.holder import LOCK, Holder
 __all__ = ["Folder", "open_folder"]
 
 LONGEST_NAME = 64
-OWN = frozenset({LOCK, "spare", "log.new", "end", "log", "ids", "ids.new", "start", "start.new"})
+OWN = frozenset(
+    {LOCK, "spare", "log.new", "end", "log", "ids", "ids.new", "start", "start.new"}
+    | {"compact.new", "compacted", "compacted.new"}
+)
 CURSOR = ".cursor"
 """How the names of cursors' files end."""
 ENDINGS = (".seg", ".idx", CURSOR, CURSOR + ".lock", CURSOR + ".new")
-KEEP_ALL = (core.NO_LIMIT, core.NO_LIMIT, 0)
+KEEP_ALL = (core.NO_LIMIT, core.NO_LIMIT, 0, 0)
 CREATION_S = 10.0
 """Another process is making the log: that takes milliseconds, and a slow disk's seconds."""
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -71,7 +74,7 @@ class Folder(Closing):
         """The first position, and the one behind the last record that is durable."""
         return core.bounds(self.path, self.descriptor, self.uuid)
 
-    def writer(self, most: int, window: int, retention: tuple[int, int, int] = KEEP_ALL) -> core.Writer:
+    def writer(self, most: int, window: int, retention: tuple[int, int, int, int] = KEEP_ALL) -> core.Writer:
         """Whoever calls this holds the lock.
 
         `most`: bytes of a segment; `window`: ids that are remembered; `retention`: see struct retention.

@@ -89,7 +89,7 @@ void index_make(const struct log_folder *folder, uint64_t base, uint64_t end, co
     struct index index = {0};
     if (index_read(folder, base, &index)) return index_free(&index);
     index = (struct index){.head = {.base = base, .end = end}};
-    if (gather(folder, &index, stop)) write_index(folder, &index);
+    if (gather(folder, &index, stop) && index.head.count) write_index(folder, &index);
     index_free(&index);
 }
 

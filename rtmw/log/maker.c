@@ -76,10 +76,15 @@ void *writer_make(void *given)
         uint32_t seen = w->chores;
         pthread_mutex_unlock(&w->lock);
         bool is_full = code == LOG_FULL, limits = retention_limits(&w->retention);
-        uint64_t rest = is_full ? TRY_AGAIN_NS : limits ? RETENTION_NS : UINT64_C(1) << 62;
+        bool looks = limits || w->retention.per_key, rests = w->rest_ns;
+        uint64_t rest = rests ? w->rest_ns : is_full ? TRY_AGAIN_NS : looks ? RETENTION_NS : UINT64_C(1) << 62;
         int how = futex_sleep(&w->chores, seen, rest);
         pthread_mutex_lock(&w->lock);
-        w->retention_is_due |= limits && how == ETIMEDOUT;
+        if (how == ETIMEDOUT && !rests) {
+            w->retention_is_due |= limits;
+            w->compaction_is_due |= looks && w->retention.per_key;
+        }
+        w->rest_ns = 0;
         code = LOG_OK;
     }
     pthread_mutex_unlock(&w->lock);

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-int marks_make(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number,
+int marks_make(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number, uint32_t flags,
                struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
@@ -14,7 +14,7 @@ int marks_make(const struct log_folder *folder, const char *name, uint64_t base,
     struct segment file = {.base = base,
                            .file = io->open(io->disk, folder->folder, unnamed, O_RDWR | O_CREAT | O_TRUNC)};
     int error = file.file < 0 ? file.file : io_write_all(io, file.file, zeros, sizeof zeros, 0);
-    for (int slot = 0; slot < 2 && !error; slot++) error = segment_write_mark(folder, &file, number, 0);
+    for (int slot = 0; slot < 2 && !error; slot++) error = segment_write_mark(folder, &file, number, flags);
     if (!error) error = io->sync(io->disk, file.file);
     segment_close(folder, &file);
     if (!error) error = io->rename(io->disk, folder->folder, unnamed, name);
@@ -36,9 +36,9 @@ int marks_open(const struct log_folder *folder, const char *name, uint64_t base,
 }
 
 int marks_write(const struct log_folder *folder, struct segment *file, const char *name, uint64_t number,
-                struct log_fault *fault)
+                uint32_t flags, struct log_fault *fault)
 {
-    int error = segment_write_mark(folder, file, number, 0);
+    int error = segment_write_mark(folder, file, number, flags);
     if (!error) error = folder->io->sync(folder->io->disk, file->file);
     return error ? log_fail(fault, LOG_FAILED, "write", name, -error) : LOG_OK;
 }

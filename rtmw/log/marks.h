@@ -4,19 +4,20 @@
  *   | zeros    | mark 0   | mark 1   |           the marks are those of a segment (segment.h), with a base that says of what
  *
  * Written in turn, so that a torn write spoils one of them at most. `start` says where the log begins, `<name>.cursor` up to
- * where a reader has come.
+ * where a reader has come, `compacted` up to where, and to how many records a key (its flags).
  */
 #ifndef RTMW_LOG_MARKS_H
 #define RTMW_LOG_MARKS_H
 
 #include "segment.h"
 
-#define MARKS_START  UINT64_MAX
-#define MARKS_CURSOR (UINT64_MAX - 1)
+#define MARKS_START     UINT64_MAX
+#define MARKS_CURSOR    (UINT64_MAX - 1)
+#define MARKS_COMPACTED (UINT64_MAX - 2)
 enum { MARKS_NAME = 256 };
 
 /* The file with this number; it is there after a power cut. Another file of this name is replaced. LOG_FULL, LOG_FAILED. */
-int marks_make(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number,
+int marks_make(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number, uint32_t flags,
                struct log_fault *fault);
 /* Opens it, to write where `flags` of open(2) say so. LOG_AT_END: there is no such file. LOG_DAMAGED: neither mark is valid.
  * On LOG_OK the caller closes `file` with segment_close. */
@@ -24,6 +25,6 @@ int marks_open(const struct log_folder *folder, const char *name, uint64_t base,
                struct segment_mark *newest, struct log_fault *fault);
 /* Another number; it is durable on LOG_OK. LOG_FAILED: one or the other is. */
 int marks_write(const struct log_folder *folder, struct segment *file, const char *name, uint64_t number,
-                struct log_fault *fault);
+                uint32_t flags, struct log_fault *fault);
 
 #endif

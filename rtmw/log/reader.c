@@ -40,6 +40,7 @@ static int find_segment(struct reader *r, struct log_fault *fault)
     free(bases.of);
     if (!code && is_there) code = segment_open(&r->folder, base, O_RDONLY, &r->segment, fault);
     window_clear(&r->window);
+    r->place = base;
     return code == LOG_TRIMMED || (!code && !is_there) ? trimmed(r, fault) : code;
 }
 
@@ -52,6 +53,7 @@ static int next_segment(struct reader *r, struct log_fault *fault)
     if (code) return code;
     segment_close(&r->folder, &r->segment);
     r->segment = next;
+    r->place = next.base;
     window_clear(&r->window);
     return LOG_OK;
 }
@@ -68,11 +70,11 @@ static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
     segment_close(&r->folder, &again);
     window_clear(&r->window);
     int found = 1;
-    while (!r->has_begun && lsn < r->position && found > 0) {
+    while (!r->has_begun && !r->segment.is_compacted && lsn < r->position && found > 0) {
         found = window_record(&r->window, &r->folder, &r->segment, lsn, limit, &record, &size);
         if (found > 0) lsn += size;
     }
-    if (!r->has_begun && found >= 0 && lsn != r->position) {
+    if (!r->has_begun && !r->segment.is_compacted && found >= 0 && lsn != r->position) {
         fault->from = r->position;
         fault->to = lsn;
         return log_fail(fault, LOG_NO_RECORD, "no record begins there", name, 0);
@@ -96,26 +98,63 @@ int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *reco
     return LOG_OK;
 }
 
+/* In a compacted segment: the first record that is not before the position, which becomes its own; 0: none is left, and the
+ * position is that of the next segment, or no valid one lies there. */
+static int find_kept(struct reader *r, const uint8_t **bytes, uint64_t *size)
+{
+    uint64_t last = segment_last_place(&r->segment);
+    while (r->place < last) {
+        struct record_head head;
+        int found = window_record(&r->window, &r->folder, &r->segment, r->place, last, bytes, size);
+        if (found <= 0) return found;
+        memcpy(&head, *bytes, sizeof head);
+        if (head.lsn >= r->position) return r->position = head.lsn, 1;
+        r->place += *size;
+    }
+    r->position = r->segment.end;
+    return 0;
+}
+
+static int find_record(struct reader *r, uint64_t limit, const uint8_t **bytes, uint64_t *size)
+{
+    if (r->segment.is_compacted) return find_kept(r, bytes, size);
+    return window_record(&r->window, &r->folder, &r->segment, r->position, limit, bytes, size);
+}
+
+/* The record at the position, or behind what compaction has removed there; LOG_AT_END: it is not below the limit. */
+static int look(struct reader *r, uint64_t limit, const uint8_t **bytes, uint64_t *size, struct log_fault *fault)
+{
+    for (;;) {
+        int found = find_record(r, limit, bytes, size), code;
+        if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
+        if (r->position >= limit) return LOG_AT_END;
+        if (found) return LOG_OK;
+        bool is_spoiled = r->segment.is_compacted && r->position != r->segment.end;
+        code = is_spoiled ? LOG_TRIMMED : next_segment(r, fault);
+        if (code == LOG_TRIMMED) return explain(r, limit, fault);
+        if (code) return code;
+    }
+}
+
 int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault)
 {
     const uint8_t *bytes;
     uint64_t size;
     if (r->position >= limit) return LOG_AT_END;
     int code = r->segment.file < 0 ? find_segment(r, fault) : LOG_OK;
+    if (!code) code = look(r, limit, &bytes, &size, fault);
     if (code) return code;
-    int found = window_record(&r->window, &r->folder, &r->segment, r->position, limit, &bytes, &size);
-    if (!found) {
-        code = next_segment(r, fault);
-        if (code == LOG_TRIMMED) return explain(r, limit, fault);
-        if (code) return code;
-        found = window_record(&r->window, &r->folder, &r->segment, r->position, limit, &bytes, &size);
-    }
-    if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
-    if (!found) return explain(r, limit, fault);
     if (reader_split(bytes, size, record))
         return log_damaged(fault, "key and id are longer than their record", "segment", r->position,
                            r->position + size);
     r->position += size;
+    r->place += size;
     r->has_begun = true;
     return LOG_OK;
+}
+
+void reader_back(struct reader *r, const struct reader_record *record)
+{
+    r->position = record->head.lsn;
+    r->place -= record->end - record->head.lsn;
 }

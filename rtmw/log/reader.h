@@ -1,6 +1,6 @@
 /* A reader: goes through the records of a log, in this process or in any other, and needs no lock.
  *
- * It looks at nothing above what is durable. A segment that is recycled or removed while a reader is in it shows no valid
+ * It passes over what compaction has removed, also where it is opened there. It looks at nothing above what is durable. A segment that is recycled or removed while a reader is in it shows no valid
  * record any more: LOG_TRIMMED. One thread at a time.
  */
 #ifndef RTMW_LOG_READER_H
@@ -13,7 +13,10 @@ struct reader {
     struct log_folder folder;
     struct segment segment;
     struct window window;
-    uint64_t position; /* of the next record */
+    uint64_t position; /* of the next record, or of what compaction has removed before it */
+    uint64_t place;    /* in a compacted segment: of a record that is not behind `position` */
+    uint64_t scanned;  /* reader_scan: behind which position `place` lies */
+    bool is_whole;     /* reader_scan has passed nothing but whole records */
     bool has_begun;    /* a record was found: `position` is where one begins */
 };
 
@@ -29,6 +32,8 @@ void reader_close(struct reader *r);
 /* The next record below `limit`, which is durable; LOG_AT_END: there is none. LOG_NO_RECORD: the reader was opened at a
  * position at which no record begins. LOG_DAMAGED, LOG_TRIMMED, LOG_FAILED, LOG_NO_MEMORY. */
 int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault);
+/* The record that was given last is the next one again. */
+void reader_back(struct reader *r, const struct reader_record *record);
 /* seek.c: goes to the first record, by position, below `limit` that was appended at this time or later, also where the clock
  * was set back in between; LOG_AT_END: to `limit`. */
 int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault);
@@ -37,7 +42,8 @@ int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct 
 int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record);
 
 /* salvage.c: the first valid record at or behind `from` in the segment of this base, whatever lies before it, and whatever
- * its head and marks say; LOG_AT_END: none follows. It does not move the reader. */
+ * its head and marks say; LOG_AT_END: none follows. `is_whole`: there is nothing between it, or the end of the segment, and
+ * the last one below `from`; so where positions are missing, compaction has removed them. Such a reader does nothing else. */
 int reader_scan(struct reader *r, uint64_t base, uint64_t from, struct reader_record *record, struct log_fault *fault);
 
 #endif

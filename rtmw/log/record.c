@@ -38,7 +38,7 @@ uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uin
     if (available < RECORD_HEAD) return *needs = RECORD_HEAD, 0;
     memcpy(&head, bytes, sizeof head);
     uint64_t size = record_size(head.length);
-    if (head.lsn != lsn || head.zero || !head.kind || size > limit) return 0;
+    if ((lsn != RECORD_ANY && head.lsn != lsn) || head.zero || !head.kind || size > limit) return 0;
     if (size > available) return *needs = size, 0;
     return crc_of(bytes, size, seed) == head.crc ? size : 0;
 }

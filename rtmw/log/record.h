@@ -49,6 +49,8 @@ static inline uint64_t record_size(uint64_t length)
 
 /* Makes the record at `to`, which has room for record_size; `head` says all but length and crc. */
 void record_put(void *to, const struct record_head *head, const struct record_parts *parts, uint32_t seed);
+#define RECORD_ANY UINT64_MAX /* a position: whichever the record says */
+
 /* The size of the valid record of position `lsn` at `bytes`, of which so many are there; 0: there is none.
  * `*needs`: if more bytes than `available` have to be looked at to say so, how many; else 0. At most `limit`. */
 uint64_t record_check(const void *bytes, uint64_t available, uint64_t limit, uint64_t lsn, uint32_t seed,

@@ -205,6 +205,7 @@ int log_recover(const struct log_folder *folder, bool to_write, struct recovered
     if (!code) code = recover(folder, first, count, to_write, found, fault);
     if (!code) code = remove_trimmed(folder, &bases, fault);
     if (!code) spare_discard(folder, -1);
+    if (!code) folder->io->unlink(folder->io->disk, folder->folder, "compact.new");
     if (code && found->last.file >= 0) segment_close(folder, &found->last);
     free(bases.of);
     return code;

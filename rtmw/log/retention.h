@@ -11,6 +11,7 @@ struct retention {
     uint64_t age_ns;     /* goes when it was sealed longer ago; RETENTION_ALL: no limit */
     uint64_t bytes;      /* the oldest ones go, until no more is left in all; RETENTION_ALL: no limit */
     uint64_t cursors_ns; /* a cursor that was neither opened nor committed for so long keeps nothing; 0: none does */
+    uint32_t per_key;    /* of records with the same key the newest so many stay (compact.h); 0: all */
 };
 
 static inline bool retention_limits(const struct retention *r)

@@ -31,7 +31,7 @@ static int read_up_to(struct reader *r, uint64_t time_ns, uint64_t until, struct
     int code;
     while ((code = reader_next(r, until, &record, fault)) == LOG_OK)
         if (record.head.time_ns >= time_ns) {
-            r->position = record.head.lsn;
+            reader_back(r, &record);
             return LOG_OK;
         }
     return code;

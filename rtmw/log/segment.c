@@ -85,14 +85,12 @@ static struct segment_mark make_mark(const struct log_folder *folder, uint64_t b
     return mark;
 }
 
-int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint64_t size)
+/* Head and marks, but for their magic, uuid and CRCs. */
+static int write_blocks(const struct log_folder *folder, int file, struct segment_head head, struct segment_mark mark)
 {
     uint8_t blocks[SEGMENT_DATA] = {0};
-    struct segment_head head = {.version = LOG_VERSION, .base = base, .size = size, .epoch = LOG_EPOCH};
-    struct segment_mark mark = make_mark(folder, base, 0, base);
     memcpy(head.magic, HEAD_MAGIC, sizeof head.magic);
     memcpy(head.uuid, folder->uuid, sizeof head.uuid);
-    head.created_ns = mark.time_ns;
     memcpy(blocks, &head, sizeof head);
     head.crc = head_crc(blocks);
     memcpy(blocks, &head, sizeof head);
@@ -101,13 +99,35 @@ int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint
     return io_write_all(folder->io, file, blocks, sizeof blocks, 0);
 }
 
+int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint64_t size)
+{
+    struct segment_head head = {.version = LOG_VERSION, .base = base, .size = size, .epoch = LOG_EPOCH};
+    struct segment_mark mark = make_mark(folder, base, 0, base);
+    head.created_ns = mark.time_ns;
+    return write_blocks(folder, file, head, mark);
+}
+
+int segment_begin_compacted(const struct log_folder *folder, const struct segment *s, uint64_t sealed_ns)
+{
+    struct segment_head head = {.version = SEGMENT_COMPACTED, .base = s->base, .size = s->size, .epoch = LOG_EPOCH};
+    struct segment_mark mark = make_mark(folder, s->base, 0, s->end);
+    head.created_ns = s->created_ns;
+    head.end = s->end;
+    head.bytes = s->bytes;
+    head.records = s->records;
+    mark.flags = MARK_SEALED;
+    mark.time_ns = sealed_ns;
+    return write_blocks(folder, s->file, head, mark);
+}
+
 static int check_head(const struct log_folder *folder, const uint8_t *block, struct segment *s, const char *name,
                       struct log_fault *fault)
 {
     struct segment_head head;
     memcpy(&head, block, sizeof head);
     bool is_ours = memcmp(head.magic, HEAD_MAGIC, sizeof head.magic) == 0;
-    if (is_ours && head.version != LOG_VERSION) {
+    s->is_compacted = head.version == SEGMENT_COMPACTED;
+    if (is_ours && head.version != LOG_VERSION && !s->is_compacted) {
         fault->from = head.version;
         return log_fail(fault, LOG_VERSION_OTHER, "of another version of the format", name, 0);
     }
@@ -119,9 +139,14 @@ static int check_head(const struct log_folder *folder, const uint8_t *block, str
         return log_damaged(fault, "the file has the name of another segment", name, s->base, s->base);
     int64_t size = folder->io->size(folder->io->disk, s->file);
     if (size < 0) return log_fail(fault, LOG_FAILED, "fstat", name, (int)-size);
-    if (head.size <= SEGMENT_DATA || (uint64_t)size < head.size)
+    uint64_t least = SEGMENT_DATA + (s->is_compacted ? head.bytes : 1);
+    if (head.size < least || (uint64_t)size < head.size)
         return log_damaged(fault, "the file is shorter than it was made", name, s->base, s->base);
     s->size = head.size;
+    s->created_ns = head.created_ns;
+    s->end = head.end;
+    s->bytes = head.bytes;
+    s->records = head.records;
     return LOG_OK;
 }
 

@@ -8,6 +8,11 @@
  * says up to where the records were durable when it was written; the newest valid one is the watermark. The flusher
  * writes one with each batch, for the batches before, and when it has nothing else to do, for all.
  * A sealed mark says that the segment ends there, and that the next one is durable.
+ *
+ * A sealed segment may be compacted (compact.h): another file, in its place, with some of its records. They lie one behind
+ * the other, in the order of their positions, which they keep; so the place of a record does not follow from its position,
+ * and a gap between two positions is what compaction removed. The head is of version 2 and says how many bytes of
+ * records there are: fewer that are valid are damage.
  */
 #ifndef RTMW_LOG_SEGMENT_H
 #define RTMW_LOG_SEGMENT_H
@@ -18,7 +23,8 @@ enum {
     SEGMENT_BLOCK = 4096,
     SEGMENT_DATA = 3 * SEGMENT_BLOCK, /* where the records begin */
     SEGMENT_LEAST = 64 * 1024,
-    SEGMENT_NAME = 32, /* bytes of a name, with its zero */
+    SEGMENT_NAME = 32,     /* bytes of a name, with its zero */
+    SEGMENT_COMPACTED = 2, /* version of its head */
 };
 
 struct segment_head {
@@ -28,8 +34,9 @@ struct segment_head {
     uint64_t base, size; /* its first position; bytes of the file */
     uint64_t created_ns;
     uint32_t epoch, zero;
+    uint64_t end, bytes, records; /* of version 2: where the next segment begins; what is in this one. Else 0 */
 };
-_Static_assert(sizeof(struct segment_head) == 64, "as in docs/log-format.md");
+_Static_assert(sizeof(struct segment_head) == 88, "as in docs/log-format.md");
 
 enum mark_flags {
     MARK_SEALED = 1, /* the segment ends there */
@@ -47,10 +54,22 @@ struct segment {
     int file; /* -1: none */
     uint64_t base, size;
     uint64_t mark; /* number of the newest mark */
+    uint64_t created_ns;
+    bool is_compacted;
+    uint64_t end, bytes, records; /* of one that is compacted */
 };
 
 static inline uint64_t segment_capacity(const struct segment *s) { return s->size - SEGMENT_DATA; }
-static inline uint64_t segment_offset(const struct segment *s, uint64_t lsn) { return SEGMENT_DATA + (lsn - s->base); }
+/* The offset of a place: of a position, or, in a compacted segment, of the position that a record would have without gaps. */
+static inline uint64_t segment_offset(const struct segment *s, uint64_t place)
+{
+    return SEGMENT_DATA + (place - s->base);
+}
+/* Behind the last place at which a record may lie. */
+static inline uint64_t segment_last_place(const struct segment *s)
+{
+    return s->base + (s->is_compacted ? s->bytes : segment_capacity(s));
+}
 
 void segment_name(uint64_t base, char name[SEGMENT_NAME]);
 bool segment_base(const char *name, uint64_t *base); /* false: this is not the name of a segment */
@@ -60,6 +79,8 @@ int segment_list(const struct log_folder *folder, uint64_t **bases, size_t *coun
 
 /* Head and both marks of a segment that has no name yet; not synced. 0 or -errno. */
 int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint64_t size);
+/* The same of one that is compacted and has all its records: `segment` says of which; sealed at `sealed_ns`. */
+int segment_begin_compacted(const struct log_folder *folder, const struct segment *segment, uint64_t sealed_ns);
 /* Opens the segment of this base and looks at its head; flags of open(2). A code, and `fault`. */
 int segment_open(const struct log_folder *folder, uint64_t base, int flags, struct segment *segment,
                  struct log_fault *fault);

@@ -10,7 +10,7 @@ static const char NAME[] = "start";
 
 int start_make(const struct log_folder *folder, struct log_fault *fault)
 {
-    return marks_make(folder, NAME, MARKS_START, 0, fault);
+    return marks_make(folder, NAME, MARKS_START, 0, 0, fault);
 }
 
 int start_read(const struct log_folder *folder, uint64_t *start, struct log_fault *fault)
@@ -31,9 +31,9 @@ int start_write(const struct log_folder *folder, uint64_t start, struct log_faul
     struct segment file;
     struct segment_mark mark;
     int code = marks_open(folder, NAME, MARKS_START, O_RDWR, &file, &mark, fault);
-    if (code == LOG_AT_END) return marks_make(folder, NAME, MARKS_START, start, fault);
+    if (code == LOG_AT_END) return marks_make(folder, NAME, MARKS_START, start, 0, fault);
     if (code) return code;
-    code = marks_write(folder, &file, NAME, start, fault);
+    code = marks_write(folder, &file, NAME, start, 0, fault);
     segment_close(folder, &file);
     return code;
 }

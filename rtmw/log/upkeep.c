@@ -62,6 +62,43 @@ int trim_now(struct writer *w, struct log_fault *fault)
     return code;
 }
 
+/* Lock held, and held again at the end. */
+static int begin_compaction(struct writer *w, struct log_fault *fault)
+{
+    struct compaction_limits limits = {.per_key = w->retention.per_key};
+    struct retention retention = w->retention;
+    w->compaction_is_due = false;
+    int code = keep_ids(w, w->last_base, fault);
+    if (code || (w->ids.count && w->ids_upto < w->last_base)) return code; /* no room for the snapshot: later */
+    pthread_mutex_unlock(&w->lock);
+    code = retention_floor(&w->folder, retention.cursors_ns, &limits.floor, fault);
+    if (!code) code = compaction_begin(&w->compaction, &w->folder, &limits, fault);
+    pthread_mutex_lock(&w->lock);
+    return code;
+}
+
+/* Lock held, and held again at the end. One step. What cannot be read is left as it is; what cannot be written ends the writer. */
+static int compact(struct writer *w, struct log_fault *fault)
+{
+    uint64_t began_ns = writer_now(w), base = w->compaction.phase ? w->compaction.bases.start : 0;
+    if (!w->compaction.phase) return begin_compaction(w, fault);
+    if (base != w->earliest) { /* a trim has removed what it goes through */
+        compaction_end(&w->compaction);
+        w->compaction_is_due = true;
+        return LOG_OK;
+    }
+    pthread_mutex_unlock(&w->lock);
+    int code = compaction_step(&w->compaction, fault);
+    pthread_mutex_lock(&w->lock);
+    w->rest_ns = writer_now(w) - began_ns;
+    if (code == LOG_OK) return LOG_OK;
+    if (w->compaction.removed) w->indexed = w->earliest;
+    w->counters.compacted += w->compaction.removed;
+    w->counters.failed_compactions += code != LOG_AT_END;
+    w->compaction.removed = 0;
+    return code;
+}
+
 /* Lock held, and held again at the end. The index of the next sealed segment. */
 static void make_index(struct writer *w)
 {
@@ -81,11 +118,16 @@ static void make_index(struct writer *w)
     w->indexed = end;
 }
 
-bool upkeep_is_due(const struct writer *w) { return w->snapshot_is_due || w->indexed < w->last_base; }
+bool upkeep_is_due(const struct writer *w)
+{
+    bool compacts = (w->compaction_is_due || w->compaction.phase) && !w->rest_ns;
+    return w->snapshot_is_due || w->indexed < w->last_base || compacts;
+}
 
 int upkeep(struct writer *w, struct log_fault *fault)
 {
     if (w->snapshot_is_due) return take_snapshot(w, fault);
-    make_index(w);
-    return LOG_OK;
+    if (w->indexed < w->last_base) return make_index(w), LOG_OK;
+    int code = compact(w, fault);
+    return code == LOG_FAILED ? code : LOG_OK;
 }

@@ -32,18 +32,26 @@ static int fill(struct window *w, const struct log_folder *folder, const struct 
     return count < 0 ? (int)count : 0;
 }
 
+/* Compaction moves records to the front only, and none is of a later segment. */
+static bool is_in_order(const struct segment *s, uint64_t place, const uint8_t *record, uint64_t size)
+{
+    struct record_head head;
+    memcpy(&head, record, sizeof head);
+    return !s->is_compacted || (head.lsn >= place && head.lsn <= s->end && size <= s->end - head.lsn);
+}
+
 int window_record(struct window *w, const struct log_folder *folder, const struct segment *s, uint64_t lsn,
                   uint64_t until, const uint8_t **record, uint64_t *size)
 {
-    uint64_t last = s->base + segment_capacity(s);
-    if (until > last) until = last;
+    uint64_t last = segment_last_place(s), position = s->is_compacted ? RECORD_ANY : lsn;
+    if (until > last || s->is_compacted) until = last;
     if (lsn < s->base || lsn >= until) return 0;
     for (int fills = 0;; fills++) { /* one for the head, one for all of a long record */
         bool is_inside = lsn >= w->at && lsn < w->at + w->filled;
         uint64_t there = is_inside ? w->at + w->filled - lsn : 0, needs;
         *record = is_inside ? w->bytes + (lsn - w->at) : NULL;
-        *size = record_check(*record, there, until - lsn, lsn, folder->seed, &needs);
-        if (*size) return 1;
+        *size = record_check(*record, there, until - lsn, position, folder->seed, &needs);
+        if (*size) return is_in_order(s, lsn, *record, *size);
         if (!needs || fills == 2) return 0;
         int error = fill(w, folder, s, lsn, needs, until);
         if (error) return error;

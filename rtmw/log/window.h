@@ -14,7 +14,8 @@ struct window {
     uint64_t at, filled; /* position of its first byte; bytes that are there */
 };
 
-/* The record at `lsn` of a segment, below `until`: 1, 0 where no valid one is, or -errno.
+/* The record at the place `lsn` of a segment, below `until`: 1, 0 where no valid one is, or -errno. Of a compacted segment all
+ * is durable, and `until` does not count.
  * `*record` points into the window, until the next call. */
 int window_record(struct window *w, const struct log_folder *folder, const struct segment *s, uint64_t lsn,
                   uint64_t until, const uint8_t **record, uint64_t *size);

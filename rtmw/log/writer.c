@@ -31,6 +31,7 @@ static int start_threads(struct writer *w)
 
 static void close_files(struct writer *w)
 {
+    compaction_end(&w->compaction);
     segment_close(&w->folder, &w->last);
     if (w->end_file >= 0) w->folder.io->close(w->folder.io->disk, w->end_file);
     if (w->spare.file >= 0 || w->kept) spare_discard(&w->folder, w->spare.file);
@@ -63,6 +64,7 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
     *w = (struct writer){.folder = *folder, .most = options->most, .idle_ns = options->idle_ns, .spare.file = -1};
     w->retention = options->retention;
     w->retention_is_due = retention_limits(&w->retention);
+    w->compaction_is_due = w->retention.per_key;
     for (int n = 0; n < WRITER_BELLS; n++) w->bells[n] = -1;
     int code = log_recover(folder, true, &found, fault);
     if (code) return code;

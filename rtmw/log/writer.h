@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 
+#include "compact.h"
 #include "ids.h"
 #include "record.h"
 #include "recover.h"
@@ -44,6 +45,8 @@ struct writer_counters {
     uint64_t records, bytes, batches, syncs, largest_batch, rolls, refused, failed_spares, repeated;
     uint32_t ids;  /* that are remembered */
     uint64_t held; /* bytes that the retention would remove but for cursors */
+    uint64_t compacted,
+        failed_compactions; /* bytes that compaction removed; what was given up for a fault or for room */
 };
 
 struct writer {
@@ -78,6 +81,9 @@ struct writer {
     uint64_t held;          /* bytes that the retention would remove but for cursors */
     uint64_t last_base;     /* where the last segment begins */
     uint64_t indexed;       /* sealed segments below this position have an index, as far as it could be made */
+    bool compaction_is_due; /* for the maker, who alone has the next two */
+    struct compaction compaction;
+    uint64_t rest_ns;       /* it waits so long before the next step: half of the time is left to others */
     struct log_fault fault; /* of the call that failed; written once, before `failed` */
 
     /* Words that threads sleep on; changed under the lock. */

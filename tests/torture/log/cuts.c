@@ -26,7 +26,8 @@ struct watch {
     long calls; /* of this life so far */
 };
 
-static long states, kills, lives, rolls; /* the lives of one rig wait for each other: their counters need no lock */
+static long states, kills, lives, rolls,
+    compacted; /* the lives of one rig wait for each other: their counters need no lock */
 
 static void watch_life(struct life *life, int depth);
 
@@ -134,6 +135,7 @@ static void watch_life(struct life *life, int depth)
     int code = live(life);
     if (code) wrong("a life without faults", "ended early", &life->fault);
     rolls += (long)life->rolls;
+    compacted += (long)life->compacted;
     interrupt(disk, CALL_READ, &watch); /* and at the end */
     disk->before = NULL;
     struct history last;
@@ -160,6 +162,7 @@ void try_cuts(uint64_t seed, long rounds)
         free(history);
     }
     printf(
-        "%ld power cuts and %ld kills in %ld lives with %ld rolls: all that was answered was there, and nothing else\n",
-        states, kills, lives, rolls);
+        "%ld power cuts and %ld kills in %ld lives with %ld rolls and %ld bytes compacted: all that was answered was "
+        "there, and nothing else\n",
+        states, kills, lives, rolls, compacted);
 }

@@ -27,6 +27,7 @@ void look_at_history(const struct history *from, struct history *to)
     to->trimmed = load_acquire(&from->trimmed);
     to->committed = load_acquire(&from->committed);
     to->commit_to = load_acquire(&from->commit_to);
+    to->per_key = load_acquire(&from->per_key);
     to->trim_to = load_acquire(&from->trim_to); /* behind the other one: it is raised before */
     to->is_created = load_acquire(&from->is_created);
     to->count = load_acquire(&from->count);
@@ -43,6 +44,7 @@ void copy_history(const struct history *from, uint32_t count, struct history *to
     to->trim_to = from->trim_to;
     to->committed = from->committed;
     to->commit_to = from->commit_to;
+    to->per_key = from->per_key;
 }
 
 uint32_t first_from(const struct history *h, uint64_t position)
@@ -65,11 +67,65 @@ size_t data_of(uint64_t tag, uint8_t data[LARGEST])
     return size;
 }
 
+/* Of the keys there are three. */
+static uint32_t key_number(uint64_t tag) { return (uint32_t)(tag >> 16) % 3; }
+static bool has_key(uint64_t tag) { return tag % 4 < 2; }
+
+/* As many records of its key follow as compaction leaves. */
+static bool is_superseded(const struct history *h, uint32_t n, uint64_t end)
+{
+    uint32_t newer = 0;
+    for (uint32_t m = n + 1; m < h->count && h->entries[m].lsn < end; m++)
+        newer += has_key(h->entries[m].tag) && key_number(h->entries[m].tag) == key_number(h->entries[n].tag);
+    return h->per_key && has_key(h->entries[n].tag) && newer >= h->per_key;
+}
+
+uint32_t pass_compacted(const struct history *h, uint32_t n, uint64_t lsn, uint64_t end)
+{
+    while (n < h->count && h->entries[n].lsn < lsn && is_superseded(h, n, end)) n++;
+    return n;
+}
+
+static void find_salvaged(const struct history *h, const struct reader_record *record, const char *when)
+{
+    uint8_t data[LARGEST];
+    uint32_t n = first_from(h, record->head.lsn);
+    if (n == h->count || h->entries[n].lsn != record->head.lsn)
+        wrong(when, "salvage finds what was not appended", NULL);
+    if (record->data_size != data_of(h->entries[n].tag, data) || memcmp(record->data, data, record->data_size))
+        wrong(when, "salvage finds other data than was appended", NULL);
+}
+
+uint32_t salvage_all(const struct log_folder *folder, const struct history *h, uint64_t from, uint64_t end,
+                     const char *when)
+{
+    struct bases bases;
+    struct log_fault fault = {0};
+    struct reader_record record;
+    uint32_t count = 0;
+    int code = start_list(folder, &bases, &fault);
+    for (size_t n = bases.before; n < bases.count && !code; n++) {
+        struct reader r;
+        uint64_t position = bases.of[n];
+        reader_open(&r, folder, position);
+        while (!(code = reader_scan(&r, bases.of[n], position, &record, &fault)) && record.head.lsn < end) {
+            find_salvaged(h, &record, when);
+            count += record.head.lsn >= from;
+            position = record.end;
+        }
+        reader_close(&r);
+        if (code == LOG_AT_END) code = LOG_OK;
+    }
+    free(bases.of);
+    return count;
+}
+
 size_t labels_of(uint64_t tag, uint8_t labels[LABELS])
 {
     static const uint8_t key[LABELS] = {2, 0, 3, 0, 0, 0, 0, 0, 'k', 'e', 'y'},
                          both[LABELS] = {2, 1, 3, 0, 8, 0, 0, 0, 'k', 'e', 'y'};
     memcpy(labels, tag % 4 ? both : key, LABELS);
+    labels[10] = (uint8_t)('0' + key_number(tag));
     if (tag % 4 == 1) memcpy(labels + 11, &tag, sizeof tag);
     return tag % 4 == 0 ? 16 : tag % 4 == 1 ? LABELS : 0;
 }
@@ -111,9 +167,11 @@ static int commit_some(struct appender *a)
     raise_word(&h->commit_to, position);
     int code = cursor_look(&a->writer->folder, CURSOR, &was, &time_ns, &fault);
     if (code == LOG_AT_END)
-        code = marks_make(&a->writer->folder, CURSOR, MARKS_CURSOR, position, &fault);
+        code = marks_make(&a->writer->folder, CURSOR, MARKS_CURSOR, position, 0, &fault);
     else if (code == LOG_OK)
-        code = cursor_commit(&a->writer->folder, CURSOR, position, &fault);
+        code = a->life->holds_cursor ? cursor_commit(&a->writer->folder, CURSOR, position, &fault)
+                                     : cursor_take(&a->writer->folder, CURSOR, position, &fault);
+    a->life->holds_cursor |= code == LOG_OK;
     if (code == LOG_OK) raise_word(&h->committed, position);
     if (code) a->life->fault = fault;
     return code;
@@ -242,6 +300,16 @@ static void check_ids(const struct life *life, const struct writer *w)
     }
 }
 
+/* A writer that is closed leaves what its maker has not begun. */
+static void await_upkeep(struct writer *w)
+{
+    for (bool busy = true; busy; usleep(100)) {
+        pthread_mutex_lock(&w->lock);
+        busy = !w->failed && (w->compaction_is_due || w->compaction.phase || w->snapshot_is_due);
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
 int live(struct life *life)
 {
     struct log_io io = disk_io(life->disk);
@@ -254,12 +322,20 @@ int live(struct life *life)
         options.retention.bytes = 2 * SEGMENT;
         raise_word(&life->history->trim_to, UINT64_MAX);
     }
+    if (life->seed % 2 && life->history->per_key != 1) {
+        options.retention.per_key = 1 + life->seed / 2 % 2;
+        store_release(&life->history->per_key, options.retention.per_key);
+    } else if (life->seed % 2) {
+        options.retention.per_key = 1;
+    }
     if (!code) code = writer_open(w, &folder, &options, &life->fault);
     if (!code) {
         check_ids(life, w);
         store_release(&life->history->is_created, 1u); /* one of before may not have been answered */
         answer(life->history, w->durable);             /* readers see it */
         code = append_all(life, w);
+        if (!code) await_upkeep(w);
+        life->compacted = w->counters.compacted;
         int closed = writer_close(w, &life->fault);
         if (!code) code = closed;
         life->rolls = w->counters.rolls;
@@ -278,10 +354,14 @@ static uint32_t compare(const struct log_folder *folder, const struct history *h
     struct reader_record record;
     struct log_fault fault = {0};
     uint8_t data[LARGEST];
-    uint32_t n = first_from(h, from);
+    uint32_t n = first_from(h, from), found = 0;
+    uint64_t clean = h->per_key ? compacted_upto(folder, h->per_key) : 0;
     int code;
     reader_open(&r, folder, from);
-    for (; (code = reader_next(&r, end, &record, &fault)) == LOG_OK; n++) {
+    for (; (code = reader_next(&r, end, &record, &fault)) == LOG_OK; n++, found++) {
+        n = pass_compacted(h, n, record.head.lsn, end);
+        if (n < h->count && h->entries[n].lsn < clean && is_superseded(h, n, clean))
+            wrong(when, "a record is there although compaction has said that it is gone", &fault);
         if (n == h->count) wrong(when, "a record that was never appended", &fault);
         size_t size = data_of(h->entries[n].tag, data);
         if (record.head.lsn != h->entries[n].lsn) wrong(when, "a record at another position", &fault);
@@ -290,6 +370,8 @@ static uint32_t compare(const struct log_folder *folder, const struct history *h
     }
     if (code != LOG_AT_END || r.position != end) wrong(when, "the records cannot be read", &fault);
     reader_close(&r);
+    n = pass_compacted(h, n, end, end);
+    if (n % 2 && salvage_all(folder, h, from, end, when) != found) wrong(when, "salvage finds fewer records", NULL);
     return n;
 }
 

@@ -4,13 +4,14 @@
 
 #include "../../../rtmw/log/cursor.h"
 #include "../../../rtmw/log/reader.h"
+#include "../../../rtmw/log/start.h"
 #include "../../../rtmw/log/writer.h"
 #include "disk.h"
 
 enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000, LABELS = 24 };
 
 /* What a life opens its writer with: all ids of a history are in the window. */
-static const struct writer_options OPTIONS = {SEGMENT, IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0}};
+static const struct writer_options OPTIONS = {SEGMENT, IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0, 0}};
 
 /* A record as it was handed to the log, before it was. */
 struct entry {
@@ -28,6 +29,7 @@ struct history {
     uint32_t is_created; /* log_create has answered */
     uint64_t commit_to;  /* the cursor was asked to stand there, or before it */
     uint64_t committed;  /* it was said to stand there */
+    uint32_t per_key;    /* compaction may leave so few records a key; 0: there is none */
 };
 
 struct life {
@@ -39,6 +41,8 @@ struct life {
         *lost;           /* records that a cut took: the first ones are of the same sizes again, so that what is left */
     uint32_t lost_count; /* of the old ones lies where new ones could end */
     uint64_t rolls;      /* how many segments it began */
+    bool holds_cursor;   /* it has made the cursor, or taken it */
+    uint64_t compacted;  /* bytes that compaction removed */
     struct log_fault fault; /* of what ended it early */
 };
 
@@ -47,6 +51,11 @@ int live(struct life *life);
 /* Recovers what is on the disk, and compares it with what was handed in and answered. Leaves with a message when it is wrong.
  * Gives the number of records. */
 uint32_t check(struct disk *disk, const struct history *history, bool to_write, const char *when);
+/* The first entry from `n` on that is not before `lsn`, or must be there although no record was found. `end`: of the log. */
+uint32_t pass_compacted(const struct history *history, uint32_t n, uint64_t lsn, uint64_t end);
+/* Salvage finds, in each segment, only records that were handed in. Gives how many are in [from, end). */
+uint32_t salvage_all(const struct log_folder *folder, const struct history *history, uint64_t from, uint64_t end,
+                     const char *when);
 /* The data of the record with this tag; how many bytes. */
 size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
 /* Labels of the record with this tag, of which some have a key, and some an id, too; how many bytes. */

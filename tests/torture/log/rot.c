@@ -32,13 +32,16 @@ static int look(struct disk *d, const struct history *h)
     if (found.earliest > h->trim_to || found.earliest < h->trimmed) wrong("a turned bit", "another start", NULL);
     reader_open(&r, &folder, found.earliest);
     for (; (code = reader_next(&r, found.end, &record, &fault)) == LOG_OK; n++) {
+        n = pass_compacted(h, n, record.head.lsn, found.end);
         size_t wanted = n < h->count ? data_of(h->entries[n].tag, data) : 0;
         if (n >= h->count || record.head.lsn != h->entries[n].lsn || record.data_size != wanted ||
             memcmp(record.data, data, wanted))
             wrong("a turned bit", "a record that was not appended", &fault);
     }
     reader_close(&r);
+    salvage_all(&folder, h, found.earliest, found.end, "a turned bit");
     if (code != LOG_AT_END) return told++, code;
+    n = pass_compacted(h, n, found.end, found.end);
     return n == h->count ? LOG_OK : LOG_DAMAGED;
 }
 
