@@ -179,9 +179,11 @@ static int recover(const struct log_folder *folder, const uint64_t *bases, size_
     return code;
 }
 
-/* What a trim has left when it was interrupted. */
+/* What a trim has left when it was interrupted. It may have been killed before its start was durable. */
 static int remove_trimmed(const struct log_folder *folder, const struct bases *bases, struct log_fault *fault)
 {
+    int code = bases->before ? start_write(folder, bases->start, fault) : LOG_OK;
+    if (code) return code;
     for (size_t n = 0; n < bases->before; n++) {
         int error = start_remove(folder, bases->of[n]);
         char name[SEGMENT_NAME];

@@ -119,7 +119,8 @@ static void interrupt(struct disk *d, enum call call, void *argument)
     look_at_history(w->history, seen);
     disk_kill(d, after);
     kills++;
-    go_on(after, seen, w->depth, call == CALL_SYNC_FOLDER, &w->seed);
+    bool hangs = call == CALL_SYNC_FOLDER || (call == CALL_SYNC && disk_is_dirty(after, "start"));
+    go_on(after, seen, w->depth, hangs, &w->seed);
     free(after);
     cut_all_ways(d, seen, w);
     free(seen);

@@ -372,3 +372,11 @@ struct content *disk_content(struct disk *d, const char *name)
     int *inode = find(&d->cache, name);
     return inode ? &d->inodes[*inode].cache : NULL;
 }
+
+bool disk_is_dirty(struct disk *d, const char *name)
+{
+    const int *inode = find(&d->cache, name);
+    for (int n = 0; inode && n < d->write_count; n++)
+        if (d->writes[n].inode == *inode) return true;
+    return false;
+}

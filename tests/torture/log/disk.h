@@ -90,6 +90,8 @@ void disk_cut(const struct disk *, const enum fate *writes, const bool *renames,
 void disk_kill(const struct disk *, struct disk *after);
 /* The bytes of a file as programs see them; NULL: there is none. */
 struct content *disk_content(struct disk *, const char *name);
+/* Has the file of this name writes that are not synced? */
+bool disk_is_dirty(struct disk *, const char *name);
 /* A number that follows from the seed, and another one each time. */
 uint64_t disk_random(uint64_t *seed);
 
