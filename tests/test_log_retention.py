@@ -112,7 +112,7 @@ def test_ids_of_what_was_trimmed_are_known_in_the_next_life(tmp_path: Path) -> N
 
 
 def test_segments_that_a_trim_had_not_removed_yet_are_no_part_of_the_log(log: rtmw.Log[bytes], tmp_path: Path) -> None:
-    old = {path.name: path.read_bytes() for path in log.path.iterdir()}
+    old = {path.name: path.read_bytes() for path in log.path.glob("*.seg")}
     start = log.trim(6 * SIZE)
     log.close()
     (log.path / f"{2 * SIZE:020}.seg").write_bytes(old[f"{2 * SIZE:020}.seg"])
