@@ -1,0 +1,110 @@
+"""Addresses (T2): `"service"` any receiver, `"service/pid"` one, `"service/*"` each; all with `@node` or without.
+
+A pid is bound to one life, a `Life`: the system uses pids anew, and what was meant for a program must not reach the
+next one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from rtmw.transfer.fields import check_range
+
+__all__ = ["Address", "Life", "Reach"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_LARGEST_PID: Final = 1 << 22
+_START: Final = 19
+"""Of the fields of /proc/<pid>/stat behind the name of the program: when the process began."""
+
+
+class Reach(Enum):
+    """Whom an address means."""
+
+    ANY = "any"
+    """One of the receivers, whichever takes it first."""
+    ONE = "one"
+    """The receiver with this pid."""
+    EACH = "each"
+    """Each receiver that lives when the transfer is accepted."""
+
+
+def _check_name(what: str, name: str, written: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{written!r} is no address: its {what} {name!r} is no name of 1 to 64 letters, digits, '_', '-' and '.', "
+            "which does not begin with '-' or '.'; write 'service', 'service/pid' or 'service/*', and '@node' behind it"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Whom a transfer is for."""
+
+    service: str
+    reach: Reach = Reach.ANY
+    pid: int = 0
+    """With Reach.ONE; else 0."""
+    node: str = ""
+    """Empty: this node."""
+
+    @classmethod
+    def parse(cls, written: str) -> Address:
+        """Raises ValueError, which says what is wrong."""
+        receiver, at, node = written.partition("@")
+        if at:
+            _check_name("node", node, written)
+        service, slash, process = receiver.partition("/")
+        _check_name("service", service, written)
+        if not slash:
+            return cls(service, node=node)
+        if process == "*":
+            return cls(service, Reach.EACH, node=node)
+        if not re.fullmatch(r"[1-9][0-9]{0,6}", process) or int(process) > _LARGEST_PID:
+            raise ValueError(
+                f"{written!r} is no address: {process!r} is neither '*' nor a process id from 1 to {_LARGEST_PID}"
+            )
+        return cls(service, Reach.ONE, int(process), node)
+
+    def __str__(self) -> str:
+        process = {Reach.ANY: "", Reach.ONE: f"/{self.pid}", Reach.EACH: "/*"}[self.reach]
+        return f"{self.service}{process}{'@' if self.node else ''}{self.node}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Life:
+    """One receiver in one process, for as long as it lives: no other ever has the same three numbers on a host."""
+
+    pid: int
+    start: int
+    """When the process began, in ticks of the system since it was started."""
+    generation: int = 0
+    """Which of the receivers that the process has had."""
+
+    def __post_init__(self) -> None:
+        check_range("pid", self.pid, _LARGEST_PID)
+        check_range("start", self.start, (1 << 64) - 1)
+        check_range("generation", self.generation, (1 << 32) - 1)
+
+    @classmethod
+    def of_process(cls, pid: int | None = None, generation: int = 0) -> Life | None:
+        """Of a process that runs now, by default this one; None: there is none, or it has ended."""
+        pid = os.getpid() if pid is None else pid
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return None if fields[0] in "ZX" else cls(pid, int(fields[_START]), generation)
+
+    def lives(self) -> bool:
+        """Does the process run? Whether its receiver is still open, the process alone knows."""
+        return Life.of_process(self.pid, self.generation) == self
+
+    def __str__(self) -> str:
+        return f"{self.pid}.{self.start}.{self.generation}"

@@ -1,0 +1,163 @@
+"""A state as bytes, in records of a bounded size: what makes the records before it unnecessary.
+
+A checkpoint is all of the state: transfers with their small bodies, what has come, and the rows of the open
+transactions. So an open transaction pins no record before the checkpoint, and recovery reads from the last whole
+checkpoint on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from rtmw.transfer.fields import Fields, packed_text
+from rtmw.transfer.queues import Item, Queue, queue_name
+from rtmw.transfer.record_bytes import pack, pack_life, unpack, unpack_life
+from rtmw.transfer.records import (
+    LARGEST_PART,
+    Checkpoint,
+    Enqueue,
+    TransferState,
+    Undone,
+)
+from rtmw.transfer.seen import HighWater
+from rtmw.transfer.state import State
+from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
+
+__all__ = ["checkpoint_of", "pack_state", "unpack_state"]
+
+_HEAD: Final = Struct("<QQQQ")
+_COUNT: Final = Struct("<BQ")
+_MARK: Final = Struct("<QqI")
+_GAP: Final = Struct("<QQ")
+_ITEM: Final = Struct("<QQQIBBH")
+_ROW: Final = Struct("<QQQBBHIII")
+_UNDOABLE: Final = Struct("<QQQQ")
+
+
+def checkpoint_of(state: State) -> list[Checkpoint]:
+    """Its records; all of them, one after the other, are the checkpoint."""
+    data = pack_state(state)
+    parts = [data[at : at + LARGEST_PART] for at in range(0, len(data), LARGEST_PART)]
+    return [Checkpoint(index, index + 1 == len(parts), part) for index, part in enumerate(parts)]
+
+
+def pack_state(state: State) -> bytes:
+    """All of it. Two states that hold the same have the same bytes."""
+    parts = [_HEAD.pack(state.last_txn, state.life, state.sequence, state.incarnation), packed_text(state.node, "node")]
+    parts += _packed_counts(state)
+    parts += _packed_seen(state)
+    parts.append(len(state.items).to_bytes(4, "little"))
+    parts += map(_packed_item, state.items.values())
+    parts.append(len(state.table).to_bytes(4, "little"))
+    parts += map(_packed_row, state.table.values())
+    return b"".join(parts)
+
+
+def _packed_counts(state: State) -> Iterator[bytes]:
+    yield len(state.counts).to_bytes(1, "little")
+    yield from (_COUNT.pack(how, number) for how, number in sorted(state.counts.items()))
+
+
+def _packed_seen(state: State) -> Iterator[bytes]:
+    marks = state.seen.marks
+    yield sum(map(len, marks.values())).to_bytes(4, "little")
+    for node, known in marks.items():
+        for incarnation, mark in known.items():
+            yield packed_text(node, "node") + _MARK.pack(incarnation, mark.high, len(mark.gaps))
+            yield from (_GAP.pack(*gap) for gap in mark.gaps)
+
+
+def _packed_item(item: Item) -> bytes:
+    record = pack(item.record)
+    numbers = _ITEM.pack(item.lsn, item.txn, item.visible, item.deliveries, item.state, 0, 0)
+    cause = packed_text(item.cause, "the cause")
+    return numbers + pack_life(item.taker) + cause + len(record).to_bytes(4, "little") + record
+
+
+def _packed_row(row: Transaction) -> bytes:
+    saves = list(row.savepoints())[::-1]
+    head = row.txn, row.last_lsn, row.undo_next, row.phase, 0, 0, len(saves), len(row.undoable), 0
+    return b"".join(
+        (
+            _ROW.pack(*head),
+            *(entry.log_lsn.to_bytes(8, "little") + packed_text(entry.spname, "the name") for entry in saves),
+            *(_UNDOABLE.pack(lsn, what, item, after) for lsn, (what, item, after) in row.undoable.items()),
+        )
+    )
+
+
+def unpack_state(data: bytes, lsn: int) -> State:
+    """Raises TransfersDamaged. `lsn`: of the checkpoint's first record."""
+    fields, state = Fields(data, lsn, "checkpoint"), State()
+    try:
+        state.last_txn, state.life, state.sequence, state.incarnation = fields.numbers(_HEAD)
+        state.node = fields.short_text()
+        for _ in range(fields.number(1)):
+            how, number = fields.numbers(_COUNT)
+            state.counts[TransferState(how)] = number
+        _read_seen(fields, state)
+        for _ in range(fields.number(4)):
+            _read_item(fields, state, lsn)
+        for _ in range(fields.number(4)):
+            _read_row(fields, state)
+    except ValueError as error:
+        fields.wrong(str(error))
+    fields.end()
+    _check_holders(fields, state)
+    return state
+
+
+def _read_seen(fields: Fields, state: State) -> None:
+    for _ in range(fields.number(4)):
+        node = fields.short_text()
+        incarnation, high, number = fields.numbers(_MARK)
+        gaps = [(gap[0], gap[1]) for gap in (fields.numbers(_GAP) for _ in range(number))]
+        ends = [-2, *(end for gap in gaps for end in gap), high]
+        if any(ends[at] > ends[at + 1] - (at + 1) % 2 for at in range(len(ends) - 1)) or high < -1:
+            fields.wrong(f"gaps {gaps} below {high}")
+        state.seen.marks.setdefault(node, {})[incarnation] = HighWater(high, gaps)
+
+
+def _read_item(fields: Fields, state: State, before: int) -> None:
+    lsn, txn, visible, deliveries, how, *zeros = fields.numbers(_ITEM)
+    taker, cause = unpack_life(fields), fields.short_text()
+    record = unpack(fields.bytes(fields.number(4)), lsn)
+    if not isinstance(record, Enqueue) or any(zeros) or lsn >= before or lsn in state.items:
+        fields.wrong(f"transfer {lsn}, which cannot be")
+    item = Item(lsn, record, TransferState(how), txn, taker, deliveries, cause, visible)
+    state.items[lsn] = item
+    if item.state is TransferState.ACCEPTED:
+        state.queues.setdefault(queue_name(item), Queue()).put(item)
+
+
+def _read_row(fields: Fields, state: State) -> None:
+    txn, last_lsn, undo_next, phase, *_, saves, undoable, _ = fields.numbers(_ROW)
+    if txn in state.table or not 0 < txn <= state.last_txn:
+        fields.wrong(f"transaction {txn}, which cannot be")
+    row = state.table[txn] = Transaction(txn, Phase(phase), last_lsn, undo_next)
+    for _ in range(saves):
+        log_lsn = fields.number(8)
+        row.save_list = SavepointEntry(fields.short_text(), log_lsn, row.save_list)
+    for _ in range(undoable):
+        lsn, what, item, after = fields.numbers(_UNDOABLE)
+        row.undoable[lsn] = Undoable(Undone(what), item, after)
+        if what == Undone.SAVEPOINT:
+            continue
+        row.items += 1
+        if item not in state.items or state.items[item].txn != txn:
+            fields.wrong(f"transaction {txn} has transfer {item}, which it does not hold")
+        row.bytes += state.items[item].record.header.length if what == Undone.ENQUEUE else 0
+
+
+def _check_holders(fields: Fields, state: State) -> None:
+    held = {item.lsn for item in state.items.values() if item.txn}
+    named = {
+        entry.item
+        for row in state.table.values()
+        for entry in row.undoable.values()
+        if entry.what is not Undone.SAVEPOINT
+    }
+    if held != named:
+        fields.wrong(f"transfers that transactions hold, and which they do not name: {sorted(held ^ named)[:5]}")

@@ -1,0 +1,56 @@
+"""What a step wants done by who drives it. A step is a generator of these; it ends with its answer.
+
+    steps = machine.step(event, now)
+    effect = next(steps)            # Append: append its records in one batch, and send their LSNs into the generator
+    effect = steps.send(lsns)       # anything else: take note, and send None
+
+If the log has no room, the generator is closed: what was appended before is valid, and what was not is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from rtmw.transfer.records import AbortCause, Record, Spooled, TransferId, TransferState
+
+__all__ = ["Aborted", "Append", "Effect", "Free", "Moved", "Steps"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """These records, all of them or none."""
+
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Nobody needs the body any more. It goes when the records of this step are durable, or never, if they are lost."""
+
+    item: int
+    body: bytes | Spooled
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A transfer has another state; None: it is undone, and never was."""
+
+    id: TransferId
+    state: TransferState | None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A transaction was undone as a whole."""
+
+    txn: int
+    cause: AbortCause
+
+
+Effect: TypeAlias = Append | Free | Moved | Aborted
+Steps: TypeAlias = Generator[Effect, Sequence[int] | None, T]

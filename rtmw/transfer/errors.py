@@ -1,0 +1,37 @@
+"""What can go wrong with transfers. A message says what was asked, what was found and what to do.
+
+RtmwError
+└── TransferError           this transfer or transaction cannot be done; nothing was changed
+    ├── TransferRefused         the address, the limits or the state of a transfer forbid it
+    ├── TransactionAborted      the transaction was undone, by its age, its size or the end of its program
+    └── TransfersDamaged        what is in the log contradicts itself; the message has the position
+"""
+
+from __future__ import annotations
+
+from rtmw.errors import RtmwError
+
+__all__ = ["TransactionAborted", "TransferError", "TransferRefused", "TransfersDamaged"]
+
+
+class TransferError(RtmwError):
+    """This transfer or transaction cannot be done; nothing was changed."""
+
+
+class TransferRefused(TransferError):
+    """The address, the limits or the state of the transfer forbid it."""
+
+
+class TransactionAborted(TransferError):
+    """The transaction was undone; begin a new one."""
+
+
+class TransfersDamaged(TransferError):
+    """Bytes that are no record, header or body, or records that contradict each other.
+
+    `position`: of the record in the log, or of the byte in what was to be read.
+    """
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position

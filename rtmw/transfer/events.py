@@ -1,0 +1,149 @@
+"""What happens to the transfers of a core: the input of `Machine.step`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.header import Header
+from rtmw.transfer.records import Spooled, TransferId, TransferState
+
+__all__ = [
+    "AbortTransaction",
+    "BeginTransaction",
+    "CommitTransaction",
+    "DestroySavepoint",
+    "Event",
+    "Now",
+    "ReceiverJoined",
+    "ReceiverLeft",
+    "RollBack",
+    "SendTransfer",
+    "SetSavepoint",
+    "SettleTransfer",
+    "TakeTransfer",
+    "Tick",
+]
+
+
+class Now(NamedTuple):
+    """The time, in nanoseconds. Lifetimes outlive the core and run on the wall clock; ages of transactions do not."""
+
+    monotonic_ns: int
+    wall_ns: int
+    """Since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """Answer: its number. TransferRefused: too many are open."""
+
+    owner: Life | None = None
+    """When it leaves, the transaction is undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendTransfer:
+    """Answer: the ids of what was enqueued (one; with `service/*` one a receiver); none: it has come before.
+
+    TransferRefused: the address means nobody, or a queue is full. TransactionAborted: the transaction became too
+    large.
+    """
+
+    header: Header
+    body: bytes | Spooled
+    sender: str = ""
+    txn: int = 0
+    id: TransferId | None = None
+    """Of a transfer from another node; None: it begins here, and gets one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTransfer:
+    """Answer: the first `Item` of a queue that this receiver may have; None: there is none."""
+
+    service: str
+    life: Life
+    txn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTransfer:
+    """A transfer that no transaction holds changes its state. Answer: the state; DEAD: given back too often."""
+
+    item: int
+    state: TransferState
+    cause: str = ""
+    by: Life | None = None
+    """The receiver that has taken it, if it is that who says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetSavepoint:
+    """Answer: its LogLsn."""
+
+    txn: int
+    name: str | None = None
+    """None: one that tells it from those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """Undoes what came after the savepoint, which stays; those after it are destroyed. ValueError: there is none."""
+
+    txn: int
+    to: str | int
+    """A name means the newest savepoint of this name; a number, that with this LogLsn."""
+
+
+@dataclass(frozen=True, slots=True)
+class DestroySavepoint:
+    """Releases it, and those after it; nothing is undone. ValueError: there is none."""
+
+    txn: int
+    savepoint: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTransaction:
+    txn: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransaction:
+    txn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverJoined:
+    service: str
+    life: Life
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverLeft:
+    """What it had taken goes back, its transactions are undone, and what was for it alone is a dead letter."""
+
+    life: Life
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed: lifetimes end, and transactions become too old."""
+
+
+Event: TypeAlias = (
+    BeginTransaction
+    | SendTransfer
+    | TakeTransfer
+    | SettleTransfer
+    | SetSavepoint
+    | RollBack
+    | DestroySavepoint
+    | CommitTransaction
+    | AbortTransaction
+    | ReceiverJoined
+    | ReceiverLeft
+    | Tick
+)

@@ -1,0 +1,198 @@
+"""Header and body of a transfer as bytes (T1, T3, T4, T8), in two forms; docs/transfer-format.md has each field.
+
+Ours says by a byte what the body is, and has a length of 64 bits. The paper's has a signed length of 32 bits that
+says both: above 0 is BUF, 0 is FILE, -1 is COMPOSITE. Both are read strictly: what was not written by `pack` is
+refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Final, TypeAlias
+
+from rtmw.transfer.address import Address
+from rtmw.transfer.fields import Fields, check_range, packed_text
+
+__all__ = ["Content", "Delivery", "File", "Header", "Kind", "Level", "pack_body", "unpack_body", "unpack_header"]
+
+VERSION: Final = 1
+MOST_PARTS: Final = 1024
+LARGEST: Final = (1 << 63) - 1
+"""Bytes of a body."""
+LONGEST_NS: Final = (1 << 63) - 1
+
+_HEAD: Final = Struct("<BBBBBBHQQQ")
+
+
+class Kind(IntEnum):
+    """What a body is."""
+
+    BUF = 1
+    FILE = 2
+    COMPOSITE = 3
+
+
+class Level(IntEnum):
+    """What a sender waits for."""
+
+    NONE = 0
+    ACCEPTED = 1
+    """The core of this host has it; with Delivery.LOG on its disk."""
+    SENT = 2
+    """The core of the receiver has all bytes; with Delivery.LOG on its disk."""
+    DELIVERED = 3
+    """It was handed to the process that receives."""
+    CONSUMED = 4
+    """That process is done with it. Beyond the paper."""
+
+
+class Delivery(IntEnum):
+    """Classes of reliability."""
+
+    SMALL_RAW = 0
+    """No bookkeeping; errors are told as events."""
+    NORMAL = 1
+    """Reliable while no core fails."""
+    LOG = 2
+    """Survives crashes, and goes on where it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is sent: its path here, and its path below the receiver's folder (empty: its name)."""
+
+    source: str
+    destination: str = ""
+
+    def __post_init__(self) -> None:
+        for what, path in (("source", self.source), ("destination", self.destination)):
+            if "\0" in path:
+                raise ValueError(f"{what}={path!r} is not possible: it has a zero byte")
+        if not self.source:
+            raise ValueError("source='' is not possible; name the file that is to be sent")
+
+
+Content: TypeAlias = bytes | File | tuple[bytes | File, ...]
+"""BUF, FILE, or the parts of a COMPOSITE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before a body."""
+
+    to: Address
+    kind: Kind
+    length: int
+    """Bytes of the body. Of a FILE: of its two names, not of the file."""
+    level: Level = Level.ACCEPTED
+    delivery: Delivery = Delivery.NORMAL
+    priority: int = 0
+    lifetime_ns: int = 0
+    """0: for ever."""
+    timeout_ns: int = 0
+    """How long the sender waits for `level`; 0: without a limit."""
+
+    def __post_init__(self) -> None:
+        check_range("priority", self.priority, 7)
+        check_range("lifetime_ns", self.lifetime_ns, LONGEST_NS)
+        check_range("timeout_ns", self.timeout_ns, LONGEST_NS)
+        check_range("length", self.length, LARGEST)
+        if self.length == 0:
+            raise ValueError("an empty body is not possible: a length of 0 says FILE in the paper's form; send a byte")
+        if self.delivery is Delivery.SMALL_RAW and self.level > Level.ACCEPTED:
+            raise ValueError(
+                f"SMALL_RAW is not acknowledged, so nobody can wait until it is {self.level.name}; wait for ACCEPTED, "
+                "or use Delivery.NORMAL"
+            )
+
+    def pack(self) -> bytes:
+        """Raises ValueError, if the address is too long."""
+        to = packed_text(str(self.to), "the address")
+        numbers = VERSION, self.kind, self.level, self.delivery, self.priority, 0, len(to) - 2
+        return _HEAD.pack(*numbers, self.length, self.lifetime_ns, self.timeout_ns) + to[2:]
+
+
+def unpack_header(data: bytes | memoryview, position: int = 0) -> tuple[Header, int]:
+    """The header at the beginning of the bytes, and how many it takes. Raises TransfersDamaged."""
+    fields = Fields(data, position, "header of a transfer")
+    version, kind, level, delivery, priority, zero, size, *rest = fields.numbers(_HEAD)
+    if version != VERSION:
+        fields.wrong(f"version {version} of the format, where {VERSION} is known; use the rtmw that wrote it")
+    if zero:
+        fields.wrong(f"{zero} where 0 stands in version {VERSION}")
+    try:
+        to = _address(str(fields.bytes(size), "utf-8"))
+        return Header(
+            to, Kind(kind), rest[0], Level(level), Delivery(delivery), priority, rest[1], rest[2]
+        ), fields.taken()
+    except ValueError as error:
+        fields.wrong(str(error))
+
+
+def _address(written: str) -> Address:
+    """Written in the one way in which `pack` writes it."""
+    found = Address.parse(written)
+    if str(found) != written:
+        raise ValueError(f"the address {written!r} is not written as {str(found)!r}")
+    return found
+
+
+def kind_of(content: Content) -> Kind:
+    if isinstance(content, tuple):
+        return Kind.COMPOSITE
+    return Kind.FILE if isinstance(content, File) else Kind.BUF
+
+
+def pack_body(content: Content) -> tuple[Kind, bytes]:
+    """What it is, and its bytes. Raises ValueError: it is empty, or has too many parts."""
+    if not isinstance(content, tuple):
+        return kind_of(content), _simple(content)
+    if not 0 < len(content) <= MOST_PARTS:
+        raise ValueError(f"a composite of {len(content)} parts is not possible; it has 1 to {MOST_PARTS}")
+    parts = bytearray(len(content).to_bytes(2, "little"))
+    for part in content:
+        data = _simple(part)
+        parts += kind_of(part).to_bytes(1, "little") + len(data).to_bytes(8, "little") + data
+    return Kind.COMPOSITE, bytes(parts)
+
+
+def _simple(content: bytes | File) -> bytes:
+    if isinstance(content, File):
+        return packed_text(content.source, "source") + packed_text(content.destination, "destination")
+    if not content:
+        raise ValueError("an empty body is not possible: a length of 0 says FILE in the paper's form; send a byte")
+    return bytes(content)
+
+
+def unpack_body(kind: Kind, data: bytes | memoryview, position: int = 0) -> Content:
+    """Raises TransfersDamaged."""
+    fields = Fields(data, position, f"body of a {kind.name}")
+    if kind is not Kind.COMPOSITE:
+        return _simple_of(kind, fields)
+    number = fields.number(2)
+    if not 0 < number <= MOST_PARTS:
+        fields.wrong(f"{number} parts, where 1 to {MOST_PARTS} are possible")
+    parts: list[bytes | File] = []
+    for _ in range(number):
+        code = fields.number(1)
+        if code not in (Kind.BUF, Kind.FILE):
+            fields.wrong(f"a part of kind {code}; parts are BUF or FILE, and no composites")
+        size = fields.number(8)
+        parts.append(_simple_of(Kind(code), Fields(fields.bytes(size), position + fields.taken() - size, "part")))
+    fields.end()
+    return tuple(parts)
+
+
+def _simple_of(kind: Kind, fields: Fields) -> bytes | File:
+    if kind is Kind.BUF:
+        if not fields.left():
+            fields.wrong("an empty BUF")
+        return bytes(fields.bytes(fields.left()))
+    source, destination = fields.short_text(), fields.short_text()
+    fields.end()
+    try:
+        return File(source, destination)
+    except ValueError as error:
+        fields.wrong(str(error))

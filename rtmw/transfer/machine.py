@@ -1,0 +1,358 @@
+"""The transfers of a core, without I/O: `step(event, now)` is a generator of effects; it returns the answer.
+
+A step looks, decides, and logs what it has decided (`Append`); what it logged changes the state (`State.apply`).
+Nothing else does, so a step that cannot log changes nothing. One step runs at a time, to its end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rtmw.transfer.address import Life, Reach
+from rtmw.transfer.effects import Steps
+from rtmw.transfer.errors import TransactionAborted, TransferRefused
+from rtmw.transfer.events import (
+    AbortTransaction,
+    BeginTransaction,
+    CommitTransaction,
+    DestroySavepoint,
+    Event,
+    Now,
+    ReceiverJoined,
+    ReceiverLeft,
+    RollBack,
+    SendTransfer,
+    SetSavepoint,
+    SettleTransfer,
+    TakeTransfer,
+    Tick,
+)
+from rtmw.transfer.header import Delivery
+from rtmw.transfer.limits import Limits
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import (
+    NONE,
+    AbortCause,
+    Change,
+    Commit,
+    End,
+    Enqueue,
+    Release,
+    Savepoint,
+    Take,
+    TransferId,
+    TransferState,
+)
+from rtmw.transfer.state import NEXT, State
+from rtmw.transfer.table import Phase, Transaction
+from rtmw.transfer.undoing import abort, append, undo_until
+
+__all__ = ["Machine"]
+
+_CAUSES = {
+    AbortCause.ASKED: "its program asked for it",
+    AbortCause.AGE: "it was open for too long",
+    AbortCause.SIZE: "it became too large",
+    AbortCause.ENDED: "its program has ended",
+    AbortCause.RESTART: "the core was started anew",
+}
+
+
+@dataclass(slots=True)
+class _Open:
+    """What the log does not say of a transaction."""
+
+    owner: Life | None
+    begun_ns: int
+    """Monotonic."""
+    broken: bool = False
+    """The disk became full in the middle of a send: it can only be undone."""
+
+
+class Machine:
+    """See the head of this file. `state`: as recovery has left it, after its START was logged."""
+
+    def __init__(self, state: State, limits: Limits | None = None) -> None:
+        self.state = state
+        self.limits = limits or Limits()
+        self.open: dict[int, _Open] = {}
+        self.receivers: dict[str, set[Life]] = {}
+        self._aborted: dict[int, AbortCause] = {}
+        """What to say to the owners of transactions that the core has undone; the last ones."""
+        self._deadlines = [
+            (item.record.deadline_ns, lsn) for lsn, item in state.items.items() if item.record.deadline_ns
+        ]
+        heapq.heapify(self._deadlines)
+        self._last_txn = state.last_txn
+
+    def step(self, event: Event, now: Now) -> Steps[object]:
+        """Raises ValueError, TransferRefused, TransactionAborted; then nothing was done but what the error says."""
+        match event:
+            case BeginTransaction(owner=owner):
+                return self._begin(owner, now)
+            case SendTransfer():
+                return self._send(event, now)
+            case TakeTransfer():
+                return self._take(event, now)
+            case SettleTransfer():
+                return self._settle(event)
+            case SetSavepoint(txn=txn, name=name):
+                return self._savepoint(txn, name)
+            case RollBack(txn=txn, to=to):
+                return self._roll_back(txn, to)
+            case DestroySavepoint(txn=txn, savepoint=savepoint):
+                return self._release(txn, savepoint)
+            case CommitTransaction(txn=txn):
+                return self._commit(txn)
+            case AbortTransaction(txn=txn):
+                return self._abort(txn, AbortCause.ASKED)
+            case ReceiverJoined(service=service, life=life):
+                return self._join(service, life)
+            case ReceiverLeft(life=life):
+                return self._leave(life)
+            case Tick():
+                return self._tick(now)
+
+    # ---- transactions ----
+
+    def _begin(self, owner: Life | None, now: Now) -> Steps[int]:
+        if len(self.open) >= self.limits.transactions:
+            raise TransferRefused(f"{len(self.open)} transactions are open, and no more may be; end one of them")
+        self._last_txn += 1
+        self.open[self._last_txn] = _Open(owner, now.monotonic_ns)
+        return self._last_txn
+        yield  # a step is a generator, also one that does nothing
+
+    def _row(self, txn: int) -> Transaction:
+        """Of a transaction that is open and may go on."""
+        if txn not in self.open:
+            cause = self._aborted.get(txn)
+            if cause is not None:
+                raise TransactionAborted(f"transaction {txn} was undone, because {_CAUSES[cause]}; begin a new one")
+            raise ValueError(f"there is no open transaction {txn}; it has been committed or undone, or never was")
+        row = self.row(txn)
+        if row.phase is not Phase.RUNNING or self.open[txn].broken:
+            raise TransactionAborted(f"transaction {txn} is being undone; begin a new one")
+        return row
+
+    def row(self, txn: int) -> Transaction:
+        """Of the transaction table; an empty one, if nothing was logged for it yet."""
+        return self.state.table.get(txn) or Transaction(txn)
+
+    def age_ns(self, txn: int, monotonic_ns: int) -> int:
+        return monotonic_ns - self.open[txn].begun_ns
+
+    def _row_with_room(self, txn: int, more: int = 0) -> Steps[Transaction]:
+        """Undoes the transaction if it would become larger than it may."""
+        row = self._row(txn)
+        if len(row.undoable) < self.limits.records and row.bytes + more <= self.limits.bytes:
+            return row
+        had = f"{len(row.undoable)} records and {row.bytes + more} bytes"
+        yield from self._abort(txn, AbortCause.SIZE)
+        raise TransactionAborted(
+            f"transaction {txn} was undone, because it became too large: {had}, where {self.limits.records} and "
+            f"{self.limits.bytes} are possible; commit more often"
+        )
+
+    def _savepoint(self, txn: int, name: str | None) -> Steps[int]:
+        row = yield from self._row_with_room(txn)
+        chosen = f"savepoint {sum(1 for _ in row.savepoints()) + 1}" if name is None else name
+        (lsn,) = yield from append(self.state, Savepoint(txn, row.last_lsn, chosen))
+        return lsn
+
+    def _roll_back(self, txn: int, to: str | int) -> Steps[None]:
+        row = self._row(txn)
+        yield from undo_until(self.state, row, row.find(to).log_lsn, self.limits.deliveries)
+
+    def _release(self, txn: int, savepoint: str | int) -> Steps[None]:
+        row = self._row(txn)
+        yield from append(self.state, Release(txn, row.last_lsn, row.find(savepoint).log_lsn))
+
+    def _commit(self, txn: int) -> Steps[None]:
+        row = self._row(txn)
+        if txn not in self.state.table:
+            del self.open[txn]
+            return
+        held = [entry.item for entry in row.undoable.values()]
+        yield from append(self.state, Commit(txn, row.last_lsn, row.items))
+        del self.open[txn]
+        yield from append(self.state, End(txn, row.last_lsn))
+        for item in [self.state.items[lsn] for lsn in held if lsn in self.state.items]:
+            to, life = item.record.header.to, item.record.life
+            if life is not None and life not in self.receivers.get(to.service, ()):
+                yield from append(self.state, self._bury(item, life))
+
+    def _bury(self, item: Item, life: Life) -> Change:
+        return Change(item.lsn, TransferState.DEAD, f"its receiver {life} has ended")
+
+    def _abort(self, txn: int, cause: AbortCause) -> Steps[None]:
+        if txn not in self.open:
+            self._row(txn)
+        row = self.state.table.get(txn)
+        if row is not None:
+            yield from abort(self.state, row, cause, self.limits.deliveries)
+        del self.open[txn]
+        if cause is not AbortCause.ASKED:
+            self._aborted[txn] = cause
+            while len(self._aborted) > self.limits.transactions:
+                del self._aborted[next(iter(self._aborted))]
+
+    # ---- transfers ----
+
+    def _send(self, event: SendTransfer, now: Now) -> Steps[list[TransferId]]:
+        if event.id is not None and event.id in self.state.seen:
+            return []
+        header = event.header
+        if event.txn and header.delivery is Delivery.SMALL_RAW:
+            raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
+        self._check_room(event)
+        lives = self._lives_meant(event)
+        ids = [event.id or self._own_id(number) for number in range(len(lives))]
+        deadline = now.wall_ns + header.lifetime_ns if header.lifetime_ns else NONE
+        enqueues: list[Enqueue] = []
+        for number, (id, life) in enumerate(zip(ids, lives, strict=True)):
+            copy = number if event.id is not None else 0
+            enqueues.append(Enqueue(event.txn, NONE, id, header, event.body, event.sender, life, deadline, copy))
+        if event.txn:
+            lsns = yield from self._enqueue_in(event.txn, enqueues)
+        else:
+            lsns = yield from append(self.state, *enqueues)
+        if deadline:
+            for lsn in lsns:
+                heapq.heappush(self._deadlines, (deadline, lsn))
+        return ids
+
+    def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
+        """One by one: each has to name the one before it. The transaction makes them visible together."""
+        lsns: list[int] = []
+        yield from self._row_with_room(txn, sum(one.header.length for one in enqueues))
+        try:
+            for one in enqueues:
+                lsns += yield from append(self.state, replace(one, prev=self.row(txn).last_lsn))
+        finally:
+            if 0 < len(lsns) < len(enqueues):
+                self.open[txn].broken = True
+        return lsns
+
+    def _check_room(self, event: SendTransfer) -> None:
+        if len(self.state.items) >= self.limits.parked:
+            raise TransferRefused(
+                f"{len(self.state.items)} transfers are parked, and no more may be; take some of them"
+            )
+        if event.id is not None:
+            self.state.seen.check(event.id)
+
+    def _own_id(self, number: int) -> TransferId:
+        state = self.state
+        return TransferId(state.node, state.incarnation, (state.life << 32) + state.sequence + 1 + number)
+
+    def is_here(self, node: str) -> bool:
+        return node in ("", self.state.node)
+
+    def _lives_meant(self, event: SendTransfer) -> list[Life | None]:
+        """A receiver for each copy; None: any, or one of another node, which finds it out."""
+        to = event.header.to
+        if to.reach is Reach.ANY or not self.is_here(to.node):
+            return [None]
+        here = sorted(self.receivers.get(to.service, ()))
+        meant = here if to.reach is Reach.EACH else [life for life in here if life.pid == to.pid][-1:]
+        if not meant:
+            pids = ", ".join(str(life.pid) for life in here) or "none"
+            raise TransferRefused(
+                f"{to} means nobody: the receivers of {to.service!r} are {pids}; send to {to.service!r}, which is kept "
+                "until a receiver comes"
+            )
+        return list(meant)
+
+    def _take(self, event: TakeTransfer, now: Now) -> Steps[Item | None]:
+        if event.life not in self.receivers.get(event.service, ()):
+            raise TransferRefused(f"{event.life} is no receiver of {event.service!r}; join it first")
+        prev = NONE
+        if event.txn:
+            row = yield from self._row_with_room(event.txn)
+            prev = row.last_lsn
+        while (item := self._first(event)) is not None and 0 < item.record.deadline_ns <= now.wall_ns:
+            yield from append(self.state, Change(item.lsn, TransferState.EXPIRED))
+        if item is not None:
+            yield from append(self.state, Take(event.txn, prev, item.lsn, event.life))
+        return item
+
+    def _first(self, event: TakeTransfer) -> Item | None:
+        queue = self.state.queues.get(event.service)
+        return queue.first(event.life, self.state.items) if queue is not None else None
+
+    def _settle(self, event: SettleTransfer) -> Steps[TransferState]:
+        item = self.state.items.get(event.item)
+        if item is None:
+            raise TransferRefused(f"there is no transfer {event.item}; it has ended, or never was")
+        if item.txn:
+            raise TransferRefused(f"transfer {item.record.id} is in the open transaction {item.txn}; end that first")
+        if event.by is not None and event.by != item.taker:
+            raise TransferRefused(
+                f"transfer {item.record.id} is not {event.by}'s: {item.taker or 'nobody'} has taken it"
+            )
+        if event.state not in NEXT.get(item.state, ()):
+            raise TransferRefused(
+                f"transfer {item.record.id} is {item.state.name}, and cannot become {event.state.name}"
+            )
+        change = self._change(item, event.state, event.cause)
+        yield from append(self.state, change)
+        return change.state
+
+    def _change(self, item: Item, wanted: TransferState, cause: str) -> Change:
+        """What was given back too often is a dead letter."""
+        back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED
+        if back and item.deliveries >= self.limits.deliveries:
+            cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
+            return Change(item.lsn, TransferState.DEAD, cause)
+        return Change(item.lsn, wanted, cause)
+
+    # ---- receivers and time ----
+
+    def _join(self, service: str, life: Life) -> Steps[None]:
+        self.receivers.setdefault(service, set()).add(life)
+        return
+        yield  # a step is a generator, also one that does nothing
+
+    def _leave(self, life: Life) -> Steps[None]:
+        for service in [service for service, lives in self.receivers.items() if life in lives]:
+            self.receivers[service].discard(life)
+            if not self.receivers[service]:
+                del self.receivers[service]
+        for txn in [txn for txn, open in self.open.items() if open.owner == life]:
+            yield from self._abort(txn, AbortCause.ENDED)
+        for item in list(self.state.items.values()):
+            if item.txn:
+                continue
+            if item.record.life == life and item.state in (TransferState.ACCEPTED, TransferState.DELIVERED):
+                yield from append(self.state, self._bury(item, life))
+            elif item.taker == life and item.state is TransferState.DELIVERED:
+                yield from append(
+                    self.state, self._change(item, TransferState.ACCEPTED, f"its receiver {life} has ended")
+                )
+
+    def lives_named(self) -> set[Life]:
+        """Receivers that have a transfer, or for whom one is: whether they live is asked after a restart."""
+        items: Iterable[Item] = self.state.items.values()
+        return {life for item in items for life in (item.record.life, item.taker) if life is not None}
+
+    def _tick(self, now: Now) -> Steps[None]:
+        later: list[tuple[int, int]] = []
+        while self._deadlines and self._deadlines[0][0] <= now.wall_ns:
+            deadline, lsn = heapq.heappop(self._deadlines)
+            item = self.state.items.get(lsn)
+            if item is None or item.state is TransferState.DEAD:
+                continue
+            if item.txn or item.state is TransferState.DELIVERED:  # it expires if it comes back
+                later.append((deadline, lsn))
+                continue
+            yield from append(self.state, Change(lsn, TransferState.EXPIRED))
+        for entry in later:
+            heapq.heappush(self._deadlines, entry)
+        for txn, open in list(self.open.items()):
+            if self.age_ns(txn, now.monotonic_ns) > self.limits.age * 1e9:
+                yield from self._abort(txn, AbortCause.AGE)
+            elif open.broken or self.row(txn).phase is Phase.ABORTING:
+                yield from self._abort(txn, AbortCause.ASKED)

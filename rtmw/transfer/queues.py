@@ -1,0 +1,79 @@
+"""Queues of parked transfers, by receiving service: priority first, then the order in which they were enqueued.
+
+The place of a transfer in its queue follows from its priority and the LSN of its ENQUEUE alone. So an undone TAKE is
+back in its place, and so is a transfer that was given back, whatever came meanwhile.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.records import Enqueue, TransferState
+
+__all__ = ["Item", "Queue", "queue_name"]
+
+Place: TypeAlias = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Item:
+    """A transfer that has not ended."""
+
+    lsn: int
+    """Of its ENQUEUE: its number."""
+    record: Enqueue
+    state: TransferState
+    txn: int = 0
+    """The open transaction that has sent or taken it; 0: none has."""
+    taker: Life | None = None
+    deliveries: int = 0
+    """How often it was taken, also in transactions that were undone."""
+    cause: str = ""
+    """Why it is a dead letter, or why it was given back."""
+    visible: int = 0
+    """LSN of the record that made it visible last: nobody is given it before that is durable."""
+    listed: bool = False
+    """It has an entry in the queue, in force or not."""
+
+    @property
+    def place(self) -> Place:
+        return -self.record.header.priority, self.lsn
+
+
+def queue_name(item: Item) -> str:
+    """`service`, or `service@node` for one of another node."""
+    to = item.record.header.to
+    return f"{to.service}@{to.node}" if to.node else to.service
+
+
+@dataclass(slots=True)
+class Queue:
+    """The transfers of one service that are ACCEPTED. Entries of others are passed over when they come first."""
+
+    lists: dict[Life | None, list[Place]] = field(default_factory=dict[Life | None, list[Place]])
+    """Those for any receiver, and those for one alone."""
+
+    def put(self, item: Item) -> None:
+        if not item.listed:
+            item.listed = True
+            heapq.heappush(self.lists.setdefault(item.record.life, []), item.place)
+
+    def first(self, life: Life | None, items: dict[int, Item]) -> Item | None:
+        """What this receiver may have first. It stays listed until it is not ACCEPTED any more."""
+        heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
+        return items[min(heads)[1]] if heads else None
+
+    def _head(self, life: Life | None, items: dict[int, Item]) -> Place | None:
+        places = self.lists.get(life)
+        while places:
+            item = items.get(places[0][1])
+            if item is not None and item.state is TransferState.ACCEPTED:
+                return places[0]
+            heapq.heappop(places)
+            if item is not None:
+                item.listed = False
+        self.lists.pop(life, None)
+        return None

@@ -1,0 +1,227 @@
+"""The records of the transaction log as bytes; docs/transfer-format.md has each field. They are read strictly."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.fields import Fields, check_range, packed_text
+from rtmw.transfer.header import Header, unpack_header
+from rtmw.transfer.records import (
+    LARGEST_INLINE,
+    LARGEST_PART,
+    NONE,
+    Abort,
+    AbortCause,
+    Change,
+    Checkpoint,
+    Clr,
+    Commit,
+    End,
+    Enqueue,
+    Record,
+    Release,
+    Savepoint,
+    Spooled,
+    Start,
+    Take,
+    TransferId,
+    TransferState,
+    Undone,
+)
+
+__all__ = ["pack", "pack_life", "unpack", "unpack_life"]
+
+VERSION: Final = 1
+_ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT = range(1, 12)
+_IN_TRANSACTION: Final = frozenset(range(_ENQUEUE, _CHANGE))
+
+_HEAD: Final = Struct("<BBHIQQ")
+_LIFE: Final = Struct("<IIQ")
+_ID: Final = Struct("<QQ")
+_UNDONE: Final = Struct("<QQBBHI")
+_PART: Final = Struct("<IBBH")
+
+
+def pack(record: Record) -> bytes:
+    """Raises ValueError: a text or a body is too long."""
+    kind, content = _packed(record)
+    return _HEAD.pack(VERSION, kind, 0, 0, record.txn, record.prev) + content
+
+
+def _packed(record: Record) -> tuple[int, bytes]:
+    match record:
+        case Enqueue():
+            return _ENQUEUE, _pack_enqueue(record)
+        case Take(item=item, life=life):
+            return _TAKE, _eight(item) + pack_life(life)
+        case Savepoint(name=name):
+            return _SAVEPOINT, packed_text(name, "the name of a savepoint")
+        case Clr():
+            return _CLR, _UNDONE.pack(record.undone, record.undo_next, record.what, 0, 0, 0)
+        case Commit(effects=effects):
+            return _COMMIT, effects.to_bytes(4, "little")
+        case Abort(cause=cause):
+            return _ABORT, bytes([cause])
+        case End():
+            return _END, b""
+        case Release(savepoint=savepoint):
+            return _RELEASE, _eight(savepoint)
+        case Change(item=item, state=state, cause=cause):
+            return _CHANGE, _eight(item) + bytes([state]) + packed_text(cause, "the cause")
+        case Start(life=life):
+            return _START, life.to_bytes(4, "little") + _eight(record.incarnation) + packed_text(
+                record.node, "the node"
+            )
+        case Checkpoint(index=index, last=last, data=data):
+            return _CHECKPOINT, _PART.pack(index, last, 0, 0) + data
+
+
+def unpack(data: bytes | memoryview, lsn: int) -> Record:
+    """Raises TransfersDamaged, with the position of the record."""
+    fields = Fields(data, lsn, "record")
+    version, kind, zero, zeros, txn, prev = fields.numbers(_HEAD)
+    if version != VERSION:
+        fields.wrong(f"version {version} of the format, where {VERSION} is known; use the rtmw that wrote it")
+    if zero or zeros or (prev != NONE and prev >= lsn):
+        fields.wrong(f"a head that cannot be: prevLSN {prev}, {zero}, {zeros}")
+    if (txn == NONE) == (kind in _IN_TRANSACTION) and kind not in (_ENQUEUE, _TAKE):
+        fields.wrong(f"a record of kind {kind} with transaction {txn}")
+    if txn == NONE and prev != NONE:
+        fields.wrong(f"prevLSN {prev} without a transaction")
+    try:
+        record = _unpacked(fields, kind, txn, prev)
+    except ValueError as error:
+        fields.wrong(str(error))
+    fields.end()
+    return record
+
+
+def _unpacked(fields: Fields, kind: int, txn: int, prev: int) -> Record:
+    if txn == NONE and kind not in (_ENQUEUE, _TAKE):
+        return _unpack_outside(fields, kind)
+    match kind:
+        case 1:
+            return _unpack_enqueue(fields, txn, prev)
+        case 2:
+            return _unpack_take(fields, txn, prev)
+        case 3:
+            return Savepoint(txn, prev, fields.short_text())
+        case 4:
+            return _unpack_clr(fields, txn, prev)
+        case 5:
+            return Commit(txn, prev, fields.number(4))
+        case 6:
+            return Abort(txn, prev, AbortCause(fields.number(1)))
+        case 7:
+            return End(txn, prev)
+        case _:
+            return Release(txn, prev, fields.number(8))
+
+
+def _unpack_outside(fields: Fields, kind: int) -> Record:
+    """Of no transaction."""
+    match kind:
+        case 9:
+            return Change(fields.number(8), TransferState(fields.number(1)), fields.short_text())
+        case 10:
+            life, incarnation = fields.number(4), fields.number(8)
+            return Start(life, fields.short_text(), incarnation)
+        case 11:
+            return _unpack_checkpoint(fields)
+        case _:
+            fields.wrong(f"a record of kind {kind}, which version {VERSION} does not have")
+
+
+def pack_life(life: Life | None) -> bytes:
+    return _LIFE.pack(0, 0, 0) if life is None else _LIFE.pack(life.pid, life.generation, life.start)
+
+
+def unpack_life(fields: Fields) -> Life | None:
+    pid, generation, start = fields.numbers(_LIFE)
+    if not pid and (generation or start):
+        fields.wrong("a life without a process")
+    return Life(pid, start, generation) if pid else None
+
+
+def _pack_enqueue(record: Enqueue) -> bytes:
+    id, header = record.id, record.header.pack()
+    check_range("sequence", id.sequence, (1 << 64) - 1)
+    if isinstance(record.body, Spooled):
+        check_range("size", record.body.size, (1 << 63) - 1)
+        body = (
+            b"\1" + record.body.size.to_bytes(8, "little") + packed_text(record.body.name, "the name of a spool file")
+        )
+    else:
+        if not 0 < len(record.body) <= LARGEST_INLINE:
+            raise ValueError(f"a body of {len(record.body)} bytes does not lie in its record; spool it")
+        body = b"\0" + record.body
+    return b"".join(
+        (
+            _ID.pack(id.incarnation, id.sequence),
+            _eight(record.deadline_ns),
+            record.copy.to_bytes(4, "little"),
+            pack_life(record.life),
+            packed_text(id.node, "the node"),
+            packed_text(record.sender, "the sender"),
+            len(header).to_bytes(2, "little"),
+            header,
+            body,
+        )
+    )
+
+
+def _unpack_enqueue(fields: Fields, txn: int, prev: int) -> Enqueue:
+    incarnation, sequence = fields.numbers(_ID)
+    deadline, copy, life = fields.number(8), fields.number(4), unpack_life(fields)
+    id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
+    size = fields.number(2)
+    begin = fields.bytes(size)
+    header, taken = unpack_header(begin)
+    if taken != size:
+        fields.wrong(f"a header of {taken} bytes in {size}")
+    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy)
+
+
+def _body(fields: Fields, header: Header) -> bytes | Spooled:
+    how = fields.number(1)
+    body: bytes | Spooled
+    if how == 0:
+        body = bytes(fields.bytes(fields.left()))
+        size, most = len(body), LARGEST_INLINE
+    elif how == 1:
+        size = most = fields.number(8)
+        body = Spooled(fields.short_text(), size)
+        if not (body.name.isascii() and body.name.isalnum()):
+            fields.wrong(f"a spool file of the name {body.name!r}")
+    else:
+        fields.wrong(f"a body that lies in place {how}")
+    if size != header.length or size > most:
+        fields.wrong(f"a body of {size} bytes under a header that says {header.length}")
+    return body
+
+
+def _unpack_take(fields: Fields, txn: int, prev: int) -> Take:
+    item, life = fields.number(8), unpack_life(fields)
+    if life is None:
+        fields.wrong("a TAKE by nobody")
+    return Take(txn, prev, item, life)
+
+
+def _unpack_clr(fields: Fields, txn: int, prev: int) -> Clr:
+    undone, undo_next, what, *zeros = fields.numbers(_UNDONE)
+    if any(zeros) or undo_next >= undone:
+        fields.wrong(f"a CLR of {undone} whose UndoNxtLSN is {undo_next}")
+    return Clr(txn, prev, undone, undo_next, Undone(what))
+
+
+def _unpack_checkpoint(fields: Fields) -> Checkpoint:
+    index, last, *zeros = fields.numbers(_PART)
+    if last > 1 or any(zeros) or fields.left() > LARGEST_PART:
+        fields.wrong("a part of a checkpoint that cannot be")
+    return Checkpoint(index, bool(last), bytes(fields.bytes(fields.left())))
+
+
+def _eight(number: int) -> bytes:
+    return number.to_bytes(8, "little")

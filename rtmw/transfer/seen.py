@@ -1,0 +1,105 @@
+"""Which transfers have come: exactly once by (node, incarnation, sequence), with high-water marks and gaps.
+
+Of each incarnation of a node, the largest sequence is kept, and the sequences below it that have not come, as ranges.
+That a transfer has come is said by its ENQUEUE itself, so no crash can separate the two. An undone ENQUEUE has not
+come.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Final
+
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.records import TransferId
+
+__all__ = ["HighWater", "Seen"]
+
+MOST_GAPS: Final = 4096
+MOST_INCARNATIONS: Final = 16
+
+
+@dataclass(slots=True)
+class HighWater:
+    """Of one incarnation of a node."""
+
+    high: int = -1
+    """All sequences up to here have come, but for the gaps."""
+    gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """First and last sequence of each, in order."""
+
+    def _gap(self, sequence: int) -> int:
+        """Index of the gap that has it; -1: none has."""
+        at = bisect_right(self.gaps, (sequence, 1 << 64)) - 1
+        return at if at >= 0 and sequence <= self.gaps[at][1] else -1
+
+    def __contains__(self, sequence: int) -> bool:
+        return sequence <= self.high and self._gap(sequence) < 0
+
+    def has_room_for(self, sequence: int) -> bool:
+        """A new gap needs room."""
+        return sequence <= self.high + 1 or len(self.gaps) < MOST_GAPS
+
+    def add(self, sequence: int) -> None:
+        if sequence > self.high:
+            if sequence > self.high + 1:
+                self.gaps.append((self.high + 1, sequence - 1))
+            self.high = sequence
+            return
+        at = self._gap(sequence)
+        if at >= 0:
+            first, last = self.gaps[at]
+            self.gaps[at : at + 1] = [gap for gap in ((first, sequence - 1), (sequence + 1, last)) if gap[0] <= gap[1]]
+
+    def discard(self, sequence: int) -> None:
+        if sequence not in self:
+            return
+        at = bisect_right(self.gaps, (sequence, 0))
+        first = last = sequence
+        if at < len(self.gaps) and self.gaps[at][0] == sequence + 1:
+            last = self.gaps.pop(at)[1]
+        if at and self.gaps[at - 1][1] == sequence - 1:
+            first = self.gaps.pop(at - 1)[0]
+            at -= 1
+        if last == self.high:
+            self.high = first - 1
+        else:
+            self.gaps.insert(at, (first, last))
+
+
+class Seen:
+    """Of all nodes. The last incarnations of each are known; what comes from an earlier one is refused."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, dict[int, HighWater]] = {}
+
+    def __contains__(self, id: TransferId) -> bool:
+        mark = self.marks.get(id.node, {}).get(id.incarnation)
+        return mark is not None and id.sequence in mark
+
+    def check(self, id: TransferId) -> None:
+        """Raises TransferRefused, if it cannot be said whether it has come."""
+        known = self.marks.get(id.node, {})
+        mark = known.get(id.incarnation)
+        if mark is None and len(known) == MOST_INCARNATIONS and id.incarnation < min(known):
+            raise TransferRefused(
+                f"transfer {id} is of an incarnation of its node before the last {MOST_INCARNATIONS}, so nobody knows "
+                "whether it has come already; send it again with a new id"
+            )
+        if mark is not None and not mark.has_room_for(id.sequence):
+            raise TransferRefused(
+                f"transfer {id} would leave a gap, and {MOST_GAPS} are open; send first what is missing below "
+                f"{mark.high}"
+            )
+
+    def add(self, id: TransferId) -> None:
+        known = self.marks.setdefault(id.node, {})
+        known.setdefault(id.incarnation, HighWater()).add(id.sequence)
+        if len(known) > MOST_INCARNATIONS:
+            del known[min(known)]
+
+    def discard(self, id: TransferId) -> None:
+        mark = self.marks.get(id.node, {}).get(id.incarnation)
+        if mark is not None:
+            mark.discard(id.sequence)

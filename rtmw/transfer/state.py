@@ -1,0 +1,248 @@
+"""All that a core knows of its transfers, as its log says it: `State.apply` is the only place that changes it.
+
+The same function runs when a record was just logged, and when it is read again after a crash. It checks what it is
+told: a record that contradicts those before it raises TransfersDamaged, with its position.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NoReturn
+
+from rtmw.transfer.effects import Aborted, Effect, Free, Moved
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.queues import Item, Queue, queue_name
+from rtmw.transfer.records import (
+    ENDED,
+    NONE,
+    Abort,
+    Change,
+    Checkpoint,
+    Clr,
+    Commit,
+    End,
+    Enqueue,
+    Record,
+    Release,
+    Savepoint,
+    Start,
+    Take,
+    TransferState,
+    Undone,
+)
+from rtmw.transfer.seen import Seen
+from rtmw.transfer.table import Phase, SavepointEntry, Transaction
+
+__all__ = ["NEXT", "State"]
+
+NEXT = {
+    TransferState.ACCEPTED: frozenset(TransferState) - {TransferState.HELD, TransferState.ACCEPTED},
+    TransferState.SENT: frozenset(TransferState) - {TransferState.HELD, TransferState.SENT, TransferState.CANCELLED},
+    TransferState.DELIVERED: frozenset(
+        {TransferState.ACCEPTED, TransferState.CONSUMED, TransferState.REFUSED, TransferState.DEAD}
+    ),
+    TransferState.DEAD: frozenset({TransferState.ACCEPTED, TransferState.CANCELLED}),
+}
+"""Which states may follow which, where no transaction has to do with it."""
+
+
+class State:
+    """See the head of this file."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, Item] = {}
+        self.queues: dict[str, Queue] = {}
+        self.table: dict[int, Transaction] = {}
+        self.seen = Seen()
+        self.last_txn = 0
+        self.node = ""
+        """Whose transfers these are."""
+        self.incarnation = 0
+        """Of ids of this store: when it was made, in nanoseconds since 1970."""
+        self.life = 0
+        """How often a core has begun with it."""
+        self.sequence = 0
+        """Of the last transfer that began here in this life."""
+        self.counts: Counter[TransferState] = Counter()
+        """Transfers that have ended, by how."""
+
+    def apply(self, lsn: int, record: Record) -> list[Effect]:
+        """What the record has changed for others. Raises TransfersDamaged."""
+        row = self._row(lsn, record) if record.txn != NONE else None
+        effects = list(self._change(lsn, record, row))
+        if row is not None:
+            row.last_lsn = lsn
+        return effects
+
+    def _row(self, lsn: int, record: Record) -> Transaction:
+        """Of the record's transaction. The first record of a transaction makes the row."""
+        row = self.table.get(record.txn)
+        if row is None:
+            if record.prev != NONE or not isinstance(record, Enqueue | Take | Savepoint):
+                self._wrong(lsn, f"{type(record).__name__} of transaction {record.txn}, which has not begun")
+            if record.txn <= self.last_txn:
+                self._wrong(lsn, f"transaction {record.txn} begins after {self.last_txn}")
+            row = self.table[record.txn] = Transaction(record.txn)
+            self.last_txn = record.txn
+        if record.prev != row.last_lsn:
+            self._wrong(lsn, f"prevLSN {record.prev}, where transaction {record.txn} was at {row.last_lsn}")
+        late = isinstance(record, Clr | End) or (isinstance(record, Abort) and row.phase is Phase.RUNNING)
+        if row.phase is not Phase.RUNNING and not late:
+            self._wrong(lsn, f"{type(record).__name__} of transaction {record.txn}, which is {row.phase.name}")
+        return row
+
+    def _wrong(self, lsn: int, reason: str) -> NoReturn:
+        raise TransfersDamaged(f"the record at {lsn} contradicts those before it: {reason}", lsn)
+
+    def _change(self, lsn: int, record: Record, row: Transaction | None) -> Iterator[Effect]:
+        match record:
+            case Enqueue():
+                yield from self._enqueue(lsn, record, row)
+            case Take():
+                yield from self._take(lsn, record, row)
+            case Change():
+                yield from self._settle(lsn, record)
+            case Start():
+                self._start(lsn, record)
+            case Checkpoint():
+                self._wrong(lsn, "a part of a checkpoint where none was begun")
+            case _:
+                assert row is not None, "records.unpack lets none pass that has no transaction"
+                yield from self._of_transaction(lsn, record, row)
+
+    def _start(self, lsn: int, record: Start) -> None:
+        same = (record.node, record.incarnation) == (self.node, self.incarnation)
+        if record.life <= self.life or (self.life and not same):
+            self._wrong(lsn, f"life {record.life} of {record.node!r} after {self.life} of {self.node!r}")
+        self.node, self.incarnation, self.life, self.sequence = record.node, record.incarnation, record.life, 0
+
+    def _of_transaction(self, lsn: int, record: Record, row: Transaction) -> Iterator[Effect]:
+        match record:
+            case Savepoint(name=name):
+                row.save_list = SavepointEntry(name, lsn, row.save_list)
+                row.note(lsn, Undone.SAVEPOINT, lsn)
+            case Release(savepoint=savepoint):
+                if all(entry.log_lsn != savepoint for entry in row.savepoints()):
+                    self._wrong(lsn, f"transaction {row.txn} has no savepoint {savepoint}")
+                row.destroy(savepoint)
+            case Clr():
+                yield from self._undo(lsn, record, row)
+            case Commit(effects=effects):
+                yield from self._commit(lsn, effects, row)
+            case Abort(cause=cause):
+                row.phase, row.save_list = Phase.ABORTING, None
+                yield Aborted(row.txn, cause)
+            case _:
+                if row.phase is Phase.RUNNING or (row.phase is Phase.ABORTING and row.undo_next != NONE):
+                    self._wrong(lsn, f"END of transaction {row.txn}, which is {row.phase.name} up to {row.undo_next}")
+                del self.table[row.txn]
+
+    # ---- transfers ----
+
+    def _queue(self, item: Item) -> Queue:
+        return self.queues.setdefault(queue_name(item), Queue())
+
+    def _show(self, lsn: int, item: Item) -> Moved:
+        """It is ACCEPTED: in its place, for anybody to take."""
+        item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
+        self._queue(item).put(item)
+        return Moved(item.record.id, item.state, item.cause)
+
+    def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
+        """It goes. None: it is undone."""
+        del self.items[item.lsn]
+        if state is not None:
+            self.counts[state] += 1
+        yield Moved(item.record.id, state, item.cause)
+        yield Free(item.lsn, item.record.body)
+
+    def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
+        if record.copy == 0:
+            if record.id in self.seen:
+                self._wrong(lsn, f"transfer {record.id} comes again")
+            self.seen.add(record.id)
+        if (record.id.node, record.id.incarnation) == (self.node, self.incarnation):
+            self.sequence = max(self.sequence, record.id.sequence & 0xFFFF_FFFF)
+        item = self.items[lsn] = Item(lsn, record, TransferState.HELD, record.txn)
+        if row is None:
+            yield self._show(lsn, item)
+            return
+        row.note(lsn, Undone.ENQUEUE, lsn)
+        row.items += 1
+        row.bytes += record.header.length
+
+    def _take(self, lsn: int, record: Take, row: Transaction | None) -> Iterator[Effect]:
+        item = self.items.get(record.item)
+        if item is None or item.state is not TransferState.ACCEPTED:
+            self._wrong(lsn, f"TAKE of {record.item}, which is {item.state.name if item else 'not there'}")
+        if item.record.life not in (None, record.life):
+            self._wrong(lsn, f"TAKE of {record.item} by {record.life}; it is for {item.record.life}")
+        item.state, item.taker, item.txn, item.cause = TransferState.DELIVERED, record.life, record.txn, ""
+        item.deliveries += 1
+        if row is not None:
+            row.note(lsn, Undone.TAKE, record.item)
+            row.items += 1
+        yield Moved(item.record.id, item.state)
+
+    def _settle(self, lsn: int, record: Change) -> Iterator[Effect]:
+        item = self.items.get(record.item)
+        if item is None or item.txn != NONE or record.state not in NEXT.get(item.state, ()):
+            before = "not there" if item is None else f"{item.state.name}, of transaction {item.txn}"
+            self._wrong(lsn, f"transfer {record.item} becomes {record.state.name}; it is {before}")
+        if item.state is TransferState.DEAD:
+            item.deliveries = 0
+        item.cause = record.cause
+        if record.state is TransferState.ACCEPTED:
+            yield self._show(lsn, item)
+        elif record.state in ENDED:
+            yield from self._end(item, record.state)
+        else:
+            item.state = record.state
+            item.taker = item.taker if record.state is TransferState.DELIVERED else None
+            yield Moved(item.record.id, item.state, item.cause)
+
+    # ---- transactions ----
+
+    def _commit(self, lsn: int, effects: int, row: Transaction) -> Iterator[Effect]:
+        if effects != row.items:
+            self._wrong(lsn, f"COMMIT of {effects} sends and takes; transaction {row.txn} has {row.items}")
+        for entry in row.undoable.values():
+            item = self.items.get(entry.item)
+            if item is None:  # a savepoint
+                continue
+            if entry.what is Undone.ENQUEUE:
+                yield self._show(lsn, item)
+            else:
+                yield from self._end(item, TransferState.CONSUMED)
+        row.phase, row.save_list, row.undo_next = Phase.COMMITTED, None, NONE
+        row.undoable.clear()
+        row.items = row.bytes = 0
+
+    def _undo(self, lsn: int, record: Clr, row: Transaction) -> Iterator[Effect]:
+        """What a record has done is taken back; UndoNxtLSN goes behind it."""
+        entry = row.undoable.get(record.undone)
+        same = entry is not None and (entry.what is record.what or (entry.what, record.what) == _DEAD)
+        if entry is None or not same or record.undone != row.undo_next or record.undo_next != entry.next:
+            self._wrong(lsn, f"{record.what.name} at {record.undone} undone; UndoNxtLSN is {row.undo_next}: {entry}")
+        del row.undoable[record.undone]
+        row.undo_next = record.undo_next
+        if record.what is Undone.SAVEPOINT:
+            row.destroy(record.undone)
+            return
+        row.items -= 1
+        item = self.items[entry.item]
+        if record.what is Undone.ENQUEUE:
+            row.bytes -= item.record.header.length
+            if item.record.copy == 0:
+                self.seen.discard(item.record.id)
+            yield from self._end(item, None)
+        elif record.what is Undone.TAKE:
+            yield self._show(lsn, item)
+        else:
+            item.state, item.txn, item.taker = TransferState.DEAD, NONE, None
+            item.cause = f"delivered {item.deliveries} times, and each time undone"
+            yield Moved(item.record.id, item.state, item.cause)
+
+
+_DEAD = (Undone.TAKE, Undone.TAKE_DEAD)

@@ -1,0 +1,344 @@
+"""Durable transactional queues in a folder: the machine on a real `rtmw.Log`, with a spool for large bodies.
+
+    store = Store("transfers/", node="plant")
+    store.join("ingest", life)
+    txn = store.begin()
+    store.send(Header(Address.parse("ingest"), Kind.BUF, 7), b"reading", txn=txn)
+    store.commit(txn)                                   # on the disk, and visible
+    letter = store.take("ingest", life)
+    store.settle(letter, TransferState.CONSUMED)
+
+Steps run one after the other under a lock, and hand their records to the log without waiting. Who needs them durable
+then waits outside of the lock, so that many threads share a sync. Nobody is given what is not durable: a step that
+shows anything to others, or takes anything, has its answer when all that was logged before it is on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any, Final, TypeVar
+
+import rtmw
+from rtmw.closing import Closing
+from rtmw.errors import ClosedError
+from rtmw.transfer.address import Life
+from rtmw.transfer.checkpoint import checkpoint_of
+from rtmw.transfer.effects import Aborted, Append, Free, Moved, Steps
+from rtmw.transfer.errors import TransactionAborted
+from rtmw.transfer.events import (
+    AbortTransaction,
+    BeginTransaction,
+    CommitTransaction,
+    DestroySavepoint,
+    Event,
+    Now,
+    ReceiverJoined,
+    ReceiverLeft,
+    RollBack,
+    SendTransfer,
+    SetSavepoint,
+    SettleTransfer,
+    TakeTransfer,
+    Tick,
+)
+from rtmw.transfer.header import Header
+from rtmw.transfer.limits import Limits
+from rtmw.transfer.machine import Machine
+from rtmw.transfer.queues import Item
+from rtmw.transfer.record_bytes import pack
+from rtmw.transfer.records import LARGEST_INLINE, Spooled, Start, TransferId, TransferState
+from rtmw.transfer.recovery import Redo
+from rtmw.transfer.rows import QueueRow, StoreStats, TransactionRow, queue_rows, transaction_rows
+from rtmw.transfer.spool import Spool
+from rtmw.transfer.state import State
+from rtmw.transfer.undoing import append, undo_losers
+
+__all__ = ["Letter", "Store"]
+
+T = TypeVar("T")
+
+CHECKPOINT_BYTES: Final = 16 << 20
+"""Of records, after which a checkpoint is made; or twice the last checkpoint, if that is more."""
+_NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, AbortTransaction, ReceiverJoined)
+"""What shows nothing to others that was not shown: a crash undoes what of it was not durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A transfer that a receiver has taken."""
+
+    item: int
+    """Its number in the store."""
+    id: TransferId
+    header: Header
+    sender: str
+    body: bytes
+    redelivered: int
+    """How often it was delivered before."""
+
+
+def _now() -> Now:
+    return Now(time.monotonic_ns(), time.time_ns())
+
+
+class Store(Closing):
+    """Any number of threads. One process at a time: LogLocked names the other one.
+
+    Errors of all that logs: LogFull, after which nothing was done; LogFailed, after which the outcome is unknown and
+    the store has to be opened anew; and ClosedError. `told`: is called with each Moved and Aborted, in the thread of
+    the step, when it is durable.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        node: str,
+        limits: Limits | None = None,
+        told: Callable[[Moved | Aborted], None] | None = None,
+        now: Callable[[], Now] = _now,
+        segment: int | str = "64M",
+        checkpoint: int = CHECKPOINT_BYTES,
+    ) -> None:
+        self._path, self._lock, self._closed = Path(path), RLock(), False
+        self._told, self._now, self._every = told, now, checkpoint
+        self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._size = 0
+        self._last: rtmw.Appended | None = None
+        self._spool = Spool(self._path / "spool")
+        try:
+            self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
+        except BaseException:
+            self._spool.close()
+            raise
+        try:
+            chosen = limits or Limits()
+            self._machine = Machine(self._recover(node, chosen.deliveries), chosen)
+            self._bury_the_dead()
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- recovery ----
+
+    def _recover(self, node: str, deliveries: int) -> State:
+        """Redo, undo, and a START. Raises LogLocked, LogDamaged, TransfersDamaged, ValueError."""
+        self._log.trim(0)  # takes the lock, and cuts what a killed writer has left
+        done = Redo()
+        for record in self._log.read():
+            done.take(record.position, record.data)
+        self._checkpoint = done.checkpoint
+        state = done.state
+        if state is None:
+            state = State()
+            self._write_checkpoint(state)
+        if state.life and state.node != node:
+            raise ValueError(f"{self._path} has the transfers of node {state.node!r}, and not of {node!r}")
+        notes: list[Free | Moved | Aborted] = []
+        self._drive(undo_losers(state, deliveries), notes)
+        incarnation = state.incarnation or self._now().wall_ns
+        self._drive(append(state, Start(state.life + 1, node, incarnation)), notes)
+        if self._last is not None:
+            self._last.resolve()
+        bodies = [item.record.body for item in state.items.values()]
+        self._orphans = self._spool.keep(body for body in bodies if isinstance(body, Spooled))
+        return state
+
+    def _bury_the_dead(self) -> None:
+        """What receivers had that have ended meanwhile goes back."""
+        for life in sorted(self._machine.lives_named()):
+            if not life.lives():
+                self.leave(life)
+
+    # ---- steps ----
+
+    def step(self, event: Event) -> Any:
+        """The answer of the event; durable, if it shows anything to others. Errors: see the event, and the class."""
+        with self._lock:
+            self._check_open()
+            notes: list[Free | Moved | Aborted] = []
+            try:
+                answer = self._drive(self._machine.step(event, self._now()), notes)
+            except TransactionAborted:
+                self._carry_out(notes)
+                raise
+            last = self._last
+            self._checkpoint_if_due()
+        if last is not None and self._needs_disk(event, answer):
+            last.resolve()
+        self._carry_out(notes)
+        return answer
+
+    def _needs_disk(self, event: Event, answer: object) -> bool:
+        if isinstance(event, SendTransfer | TakeTransfer) and event.txn:
+            return isinstance(answer, Item) and answer.visible >= self._log.end
+        return not isinstance(event, _NO_WAIT)
+
+    def _drive(self, steps: Steps[T], notes: list[Free | Moved | Aborted]) -> T:
+        """Logs what a step decides; its records are on their way to the disk then. `notes`: what is to be done next."""
+        answer: list[int] | None = None
+        with closing(steps):
+            while True:
+                try:
+                    effect = steps.send(answer)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                answer = None
+                if isinstance(effect, Append):
+                    answer = self._append(effect)
+                else:
+                    notes.append(effect)
+
+    def _append(self, effect: Append) -> list[int]:
+        data = [pack(record) for record in effect.records]
+        answers = [self._log.append(data[0])] if len(data) == 1 else self._log.append_many(data)
+        self._last = answers[-1]
+        return [answer.position for answer in answers]
+
+    def _carry_out(self, notes: list[Free | Moved | Aborted]) -> None:
+        for note in notes:
+            if not isinstance(note, Free):
+                if self._told is not None:
+                    self._told(note)
+            elif isinstance(note.body, Spooled):
+                self._spool.remove(note.body.name)
+
+    # ---- what programs ask for ----
+
+    def begin(self, owner: Life | None = None) -> int:
+        """The number of a new transaction."""
+        number: int = self.step(BeginTransaction(owner))
+        return number
+
+    def send(
+        self, header: Header, body: bytes, *, sender: str = "", txn: int = 0, id: TransferId | None = None
+    ) -> list[TransferId]:
+        """The ids of what was enqueued; none: this id has come before. OSError: the spool's disk is full, or failed."""
+        if len(body) != header.length:
+            raise ValueError(f"the header says {header.length} bytes, and the body has {len(body)}")
+        if len(body) <= LARGEST_INLINE:
+            ids: list[TransferId] = self.step(SendTransfer(header, body, sender, txn, id))
+            return ids
+        with self._lock:
+            self._check_open()
+            self._spooled += 1
+            name = f"{self._machine.state.life:x}s{self._spooled:x}"
+        spooled = self._spool.write(name, body)
+        found: list[TransferId] = []
+        try:
+            found = self.step(SendTransfer(header, spooled, sender, txn, id))
+        finally:
+            if not found and not self._is_named(spooled):
+                self._spool.remove(name)
+        return found
+
+    def _is_named(self, body: Spooled) -> bool:
+        """By a transfer; so it may be in the log, whose outcome may be unknown."""
+        with self._lock:
+            return any(item.record.body == body for item in self._machine.state.items.values())
+
+    def take(self, service: str, life: Life, *, txn: int = 0) -> Letter | None:
+        """The first transfer that this receiver may have; None: there is none."""
+        item: Item | None = self.step(TakeTransfer(service, life, txn))
+        if item is None:
+            return None
+        record = item.record
+        body = self._spool.read(record.body) if isinstance(record.body, Spooled) else record.body
+        return Letter(item.lsn, record.id, record.header, record.sender, body, item.deliveries - 1)
+
+    def settle(
+        self, letter: Letter | int, state: TransferState, cause: str = "", by: Life | None = None
+    ) -> TransferState:
+        """A letter that was taken without a transaction is CONSUMED, ACCEPTED again, REFUSED; and so on."""
+        item = letter.item if isinstance(letter, Letter) else letter
+        settled: TransferState = self.step(SettleTransfer(item, state, cause, by))
+        return settled
+
+    def savepoint(self, txn: int, name: str | None = None) -> int:
+        """Its LogLsn, which means it and no other one of its name."""
+        lsn: int = self.step(SetSavepoint(txn, name))
+        return lsn
+
+    def rollback(self, txn: int, to: str | int) -> None:
+        """What came after the savepoint is undone; the savepoint stays."""
+        self.step(RollBack(txn, to))
+
+    def release(self, txn: int, savepoint: str | int) -> None:
+        self.step(DestroySavepoint(txn, savepoint))
+
+    def commit(self, txn: int) -> None:
+        """Durable and visible when this returns."""
+        self.step(CommitTransaction(txn))
+
+    def abort(self, txn: int) -> None:
+        self.step(AbortTransaction(txn))
+
+    def join(self, service: str, life: Life) -> None:
+        self.step(ReceiverJoined(service, life))
+
+    def leave(self, life: Life) -> None:
+        self.step(ReceiverLeft(life))
+
+    def tick(self) -> None:
+        """Lifetimes end, and transactions that are too old are undone. Call it now and then."""
+        self.step(Tick())
+
+    # ---- what is there ----
+
+    def queues(self) -> list[QueueRow]:
+        with self._lock:
+            return queue_rows(self._machine)
+
+    def transactions(self) -> list[TransactionRow]:
+        with self._lock:
+            return transaction_rows(self._machine, self._now().monotonic_ns)
+
+    def stats(self) -> StoreStats:
+        with self._lock:
+            state, since = self._machine.state, self._log.end - self._checkpoint
+            open = len(self._machine.open)
+            return StoreStats(len(state.items), open, dict(state.counts), self._checkpoints, self._orphans, since)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"{self._path}: used after close()")
+
+    # ---- checkpoints ----
+
+    def _checkpoint_if_due(self) -> None:
+        if self._last is not None and self._last.position - self._checkpoint > max(self._every, 2 * self._size):
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Writes all of the state anew, and trims the log before it."""
+        with self._lock:
+            self._check_open()
+            self._write_checkpoint(self._machine.state).resolve()
+            self._log.trim(self._checkpoint)
+
+    def _write_checkpoint(self, state: State) -> rtmw.Appended:
+        parts = [pack(part) for part in checkpoint_of(state)]
+        answers = [self._log.append(part) for part in parts]
+        self._last = answers[-1]
+        self._checkpoint, self._size = answers[0].position, sum(map(len, parts))
+        self._checkpoints += 1
+        return self._last
+
+    # ---- end ----
+
+    def close(self) -> None:
+        """Open transactions are undone when the store is opened next. LogFailed, if nobody was told of it yet."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._log.close()
+            finally:
+                self._spool.close()
