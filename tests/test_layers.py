@@ -44,7 +44,7 @@ LAYERS = (
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net.security", "rtmw.net.session"),
-    ("rtmw.net", "rtmw.record", "rtmw.replay"),
+    ("rtmw.net", "rtmw.record", "rtmw.replay", "rtmw.transfer"),
     ("rtmw.spark",),
     ("rtmw.cli", "rtmw.demo", "rtmw.__main__"),
 )

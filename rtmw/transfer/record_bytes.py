@@ -91,19 +91,21 @@ def unpack(data: bytes | memoryview, lsn: int) -> Record:
     if txn == NONE and prev != NONE:
         fields.wrong(f"prevLSN {prev} without a transaction")
     try:
-        record = _unpacked(fields, kind, txn, prev)
+        record = _unpacked(fields, kind, (txn, prev, lsn))
     except ValueError as error:
         fields.wrong(str(error))
     fields.end()
     return record
 
 
-def _unpacked(fields: Fields, kind: int, txn: int, prev: int) -> Record:
+def _unpacked(fields: Fields, kind: int, head: tuple[int, int, int]) -> Record:
+    """`head`: transaction, prevLSN, and LSN."""
+    txn, prev, lsn = head
     if txn == NONE and kind not in (_ENQUEUE, _TAKE):
         return _unpack_outside(fields, kind)
     match kind:
         case 1:
-            return _unpack_enqueue(fields, txn, prev)
+            return _unpack_enqueue(fields, txn, prev, lsn)
         case 2:
             return _unpack_take(fields, txn, prev)
         case 3:
@@ -172,13 +174,13 @@ def _pack_enqueue(record: Enqueue) -> bytes:
     )
 
 
-def _unpack_enqueue(fields: Fields, txn: int, prev: int) -> Enqueue:
+def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
     incarnation, sequence = fields.numbers(_ID)
     deadline, copy, life = fields.number(8), fields.number(4), unpack_life(fields)
     id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
     size = fields.number(2)
     begin = fields.bytes(size)
-    header, taken = unpack_header(begin)
+    header, taken = unpack_header(begin, lsn)
     if taken != size:
         fields.wrong(f"a header of {taken} bytes in {size}")
     return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy)

@@ -41,8 +41,8 @@ NONE: Final = 0
 """Instead of an LSN, or of the number of a transaction."""
 LARGEST_INLINE: Final = 4095
 """Bytes of the largest body that lies in its record: less than 4 KiB (T9)."""
-LARGEST_PART: Final = 1 << 20
-"""Bytes of a checkpoint in one record."""
+LARGEST_PART: Final = 32 << 10
+"""Bytes of a checkpoint in one record: it fits into the smallest segment of a log."""
 
 
 class TransferState(IntEnum):

@@ -81,10 +81,8 @@ class State:
         if row is None:
             if record.prev != NONE or not isinstance(record, Enqueue | Take | Savepoint):
                 self._wrong(lsn, f"{type(record).__name__} of transaction {record.txn}, which has not begun")
-            if record.txn <= self.last_txn:
-                self._wrong(lsn, f"transaction {record.txn} begins after {self.last_txn}")
             row = self.table[record.txn] = Transaction(record.txn)
-            self.last_txn = record.txn
+            self.last_txn = max(self.last_txn, record.txn)
         if record.prev != row.last_lsn:
             self._wrong(lsn, f"prevLSN {record.prev}, where transaction {record.txn} was at {row.last_lsn}")
         late = isinstance(record, Clr | End) or (isinstance(record, Abort) and row.phase is Phase.RUNNING)

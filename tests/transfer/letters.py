@@ -1,0 +1,34 @@
+"""What tests of the store send: short names for headers and takes."""
+
+from __future__ import annotations
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.records import TransferState
+from rtmw.transfer.store import Letter, Store
+from tests.transfer.memory import header
+
+
+def me(generation: int = 0) -> Life:
+    life = Life.of_process(generation=generation)
+    assert life is not None
+    return life
+
+
+def send(store: Store, body: bytes, txn: int = 0, to: str = "ingest") -> None:
+    store.send(header(body, to), body, txn=txn)
+
+
+def take(store: Store, txn: int = 0) -> Letter:
+    letter = store.take("ingest", me(), txn=txn)
+    assert letter is not None
+    return letter
+
+
+def drain(store: Store) -> list[bytes]:
+    """All that can be taken, consumed."""
+    store.join("ingest", me())
+    found: list[bytes] = []
+    while (letter := store.take("ingest", me())) is not None:
+        store.settle(letter, TransferState.CONSUMED, by=me())
+        found.append(letter.body)
+    return found

@@ -1,0 +1,154 @@
+"""Rules of transactions that are taken out one by one: each has to be found by worlds.
+
+    python -m tests.transfer.mutants "the name of one"
+
+runs random worlds in which one line of `rtmw/transfer` is another one. Status 1: it was found; 0: it was not.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import random
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Final, NamedTuple
+
+WORLDS: Final = 40
+STEPS: Final = 40
+
+
+class Mutant(NamedTuple):
+    module: str
+    old: str
+    new: str
+
+
+MUTANTS: Final = {
+    "a CLR names what it has undone as the next to be undone": Mutant(
+        "undoing", "row.undo_next, entry.next, what)", "row.undo_next, row.undo_next - 1, what)"
+    ),
+    "UndoNxtLSN stays where it was after a CLR": Mutant("state", "row.undo_next = record.undo_next", "pass"),
+    "undoing follows prevLSN and forgets what has a CLR": Mutant(
+        "table", "Undoable(what, item, self.undo_next)", "Undoable(what, item, self.last_lsn)"
+    ),
+    "no CLR is logged": Mutant(
+        "undoing",
+        "        yield from append(state, Clr(row.txn, row.last_lsn, row.undo_next, entry.next, what))",
+        "        yield from state.apply(1 << 62, Clr(row.txn, row.last_lsn, row.undo_next, entry.next, what))",
+    ),
+    "a rollback destroys its savepoint": Mutant(
+        "machine", "row.find(to).log_lsn, self", "row.find(to).log_lsn - 1, self"
+    ),
+    "a rollback keeps later savepoints": Mutant(
+        "state", "            row.destroy(record.undone)\n", "            pass\n"
+    ),
+    "a rollback undoes all": Mutant(
+        "machine", "row, row.find(to).log_lsn, self", "row, 0 * row.find(to).log_lsn, self"
+    ),
+    "duplicate names mean the oldest": Mutant(
+        "table",
+        "in self.savepoints():\n            if wanted",
+        "in list(self.savepoints())[::-1]:\n            if wanted",
+    ),
+    "a release keeps later savepoints": Mutant("state", "row.destroy(savepoint)", "row.save_list = row.save_list"),
+    "sends are visible before COMMIT": Mutant(
+        "state",
+        "        row.note(lsn, Undone.ENQUEUE, lsn)\n",
+        "        row.note(lsn, Undone.ENQUEUE, lsn)\n        self._show(lsn, item)\n",
+    ),
+    "COMMIT leaves what was taken": Mutant(
+        "state",
+        "                yield from self._end(item, TransferState.CONSUMED)",
+        "                yield self._show(lsn, item)",
+    ),
+    "COMMIT is not logged": Mutant(
+        "machine",
+        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items))",
+        "        yield from self.state.apply(row.last_lsn + 1, Commit(txn, row.last_lsn, row.items))",
+    ),
+    "END comes before COMMIT": Mutant(
+        "machine",
+        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items))",
+        "        yield from append(self.state, End(txn, row.last_lsn))\n"
+        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items))",
+    ),
+    "an undone TAKE goes to the end of its queue": Mutant(
+        "queues",
+        "return -self.record.header.priority, self.lsn",
+        "return -self.record.header.priority, max(self.lsn, self.visible)",
+    ),
+    "an undone TAKE is forgotten": Mutant(
+        "state",
+        "            yield self._show(lsn, item)\n        else:",
+        "            yield from self._end(item, None)\n        else:",
+    ),
+    "an undone send stays": Mutant(
+        "state", "            yield from self._end(item, None)\n        elif", "            item.txn = 0\n        elif"
+    ),
+    "losers are not undone at the restart": Mutant(
+        "undoing", "            yield from abort(state, row, AbortCause.RESTART, deliveries)", "            pass"
+    ),
+    "a checkpoint forgets open transactions": Mutant(
+        "checkpoint",
+        "    parts += map(_packed_row, state.table.values())",
+        "    parts[-1] = bytes(4)",
+    ),
+    "a checkpoint forgets where undoing is": Mutant(
+        "checkpoint",
+        "Transaction(txn, Phase(phase), last_lsn, undo_next)",
+        "Transaction(txn, Phase(phase), last_lsn, last_lsn)",
+    ),
+    "deliveries are not counted": Mutant("state", "        item.deliveries += 1\n", "        item.deliveries += 0\n"),
+    "a dead letter is only dead in memory": Mutant(
+        "undoing", "            what = Undone.TAKE_DEAD", "            state.items[entry.item].cause = 'dead'"
+    ),
+}
+
+
+class Mutated(SourceFileLoader):
+    """Loads a module of which one line is another."""
+
+    def __init__(self, name: str, path: str, mutant: Mutant) -> None:
+        super().__init__(name, path)
+        self._mutant = mutant
+
+    def get_code(self, fullname: str) -> object:  # type: ignore[override]
+        source = self.get_data(self.path).decode()
+        if source.count(self._mutant.old) != 1:
+            raise SystemExit(f"{self.path} has {self._mutant.old!r} {source.count(self._mutant.old)} times")
+        return compile(source.replace(self._mutant.old, self._mutant.new), self.path, "exec")
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != f"rtmw.transfer.{self._mutant.module}":
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        assert found is not None
+        assert found.origin is not None
+        return importlib.util.spec_from_loader(fullname, Mutated(fullname, found.origin, self._mutant))
+
+
+def main(name: str) -> int:
+    sys.meta_path.insert(0, Finder(MUTANTS[name]))
+    from tests.transfer.world import random_life
+
+    for seed in range(WORLDS):
+        try:
+            random_life(random.Random(seed), STEPS).check_crashes()
+        except Exception as error:
+            print(f"mutant {name}: found in world {seed}: {type(error).__name__}: {str(error)[:200]}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,79 @@
+"""A life of a core, event by event: in memory, and in a store whose process is killed behind one of its records."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rtmw.transfer.effects import Append
+from rtmw.transfer.events import (
+    AbortTransaction,
+    BeginTransaction,
+    CommitTransaction,
+    Event,
+    ReceiverJoined,
+    RollBack,
+    SendTransfer,
+    SetSavepoint,
+    SettleTransfer,
+    TakeTransfer,
+)
+from rtmw.transfer.records import TransferState
+from rtmw.transfer.store import Store
+from tests.transfer.memory import ME, header
+
+NODE = "plant"
+
+
+def run(step: Callable[[Event], Any]) -> None:
+    """Transactions with savepoints that are rolled back, committed and undone, and one that stays open."""
+
+    def send(body: bytes, txn: int = 0) -> None:
+        step(SendTransfer(header(body), body, txn=txn))
+
+    step(ReceiverJoined("ingest", ME))
+    send(b"a")
+    send(b"b")
+    first, second = step(BeginTransaction()), step(BeginTransaction())
+    send(b"c", first)
+    step(SetSavepoint(first, "half"))
+    step(TakeTransfer("ingest", ME, first))
+    send(b"undone", first)
+    send(b"never", second)
+    step(RollBack(first, "half"))
+    step(TakeTransfer("ingest", ME, second))
+    send(b"d", first)
+    step(CommitTransaction(first))
+    step(AbortTransaction(second))
+    item = step(TakeTransfer("ingest", ME))
+    step(SettleTransfer(item.lsn, TransferState.CONSUMED, by=ME))
+    open = step(BeginTransaction())
+    step(TakeTransfer("ingest", ME, open))
+    send(b"open", open)
+    step(SetSavepoint(open, "last"))
+
+
+class Mortal(Store):
+    """Its process is killed when so many batches of this life are on the disk."""
+
+    batches = 0
+
+    def _append(self, effect: Append) -> list[int]:
+        lsns = super()._append(effect)
+        Mortal.batches -= 1
+        if Mortal.batches == 0:
+            assert self._last is not None
+            self._last.resolve()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return lsns
+
+
+if __name__ == "__main__":
+    Mortal.batches = int(sys.argv[2])
+    with Mortal(sys.argv[1], node=NODE) as mortal:
+        if sys.argv[3:]:
+            run(mortal.step)
+    print("ended")

@@ -1,0 +1,169 @@
+"""What bounds transactions and transfers, and a disk that is full in the middle of a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.errors import TransactionAborted, TransferRefused
+from rtmw.transfer.events import (
+    AbortTransaction,
+    BeginTransaction,
+    CommitTransaction,
+    Now,
+    ReceiverJoined,
+    SendTransfer,
+    TakeTransfer,
+    Tick,
+)
+from rtmw.transfer.header import Delivery, Level
+from rtmw.transfer.limits import Limits
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import AbortCause, TransferId, TransferState
+from rtmw.transfer.rows import transaction_rows
+from tests.transfer.memory import ME, Core, header, recovered
+
+OTHER = Life(4712, 1000, 1)
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def core() -> Core:
+    core = Core(limits=Limits(deliveries=2, records=4, bytes=100, transactions=2, parked=50, age=10))
+    core.step(ReceiverJoined("ingest", ME))
+    return core
+
+
+def send(core: Core, body: bytes, to: str = "ingest", txn: int = 0, **more: Any) -> list[TransferId]:
+    found: Any = core.step(SendTransfer(header(body, to, **more), body, txn=txn))
+    return list(found)
+
+
+def take(core: Core, life: Life = ME, txn: int = 0) -> Item:
+    item = core.step(TakeTransfer("ingest", life, txn))
+    assert isinstance(item, Item)
+    return item
+
+
+def nothing(core: Core, life: Life = ME) -> bool:
+    return core.step(TakeTransfer("ingest", life)) is None
+
+
+def moved(core: Core) -> list[TransferState | None]:
+    return [effect.state for effect in core.effects if isinstance(effect, Moved)]
+
+
+def later(core: Core, seconds: float) -> None:
+    core.now = Now(core.now.monotonic_ns + int(seconds * SECOND), core.now.wall_ns + int(seconds * SECOND))
+
+
+@pytest.mark.parametrize(("bodies", "what"), [([b"x"] * 5, "4 records"), ([b"x" * 60] * 2, "1 records and 120 bytes")])
+def test_a_transaction_that_becomes_too_large_is_undone_with_an_event(
+    core: Core, bodies: list[bytes], what: str
+) -> None:
+    txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
+    for body in bodies[:-1]:
+        send(core, body, txn=txn)
+    with pytest.raises(TransactionAborted, match=f"became too large: {what}"):
+        send(core, bodies[-1], txn=txn)
+    assert Aborted(txn, AbortCause.SIZE) in core.effects
+    assert not core.state.items
+    with pytest.raises(TransactionAborted, match="became too large"):
+        core.step(CommitTransaction(txn))
+
+
+def test_a_transaction_that_becomes_too_old_is_undone_with_an_event(core: Core) -> None:
+    txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
+    send(core, b"a", txn=txn)
+    core.now = Now(core.now.monotonic_ns, core.now.wall_ns + 10**15)  # somebody has set the clock
+    core.step(Tick())
+    assert core.effects == []
+    later(core, 11)
+    assert transaction_rows(core.machine, core.now.monotonic_ns)[0].age == 11
+    core.step(Tick())
+    assert Aborted(txn, AbortCause.AGE) in core.effects
+    with pytest.raises(TransactionAborted, match="open for too long"):
+        core.step(CommitTransaction(txn))
+
+
+def test_more_transactions_and_transfers_than_may_be_are_refused(core: Core) -> None:
+    core.step(BeginTransaction())
+    core.step(BeginTransaction())
+    with pytest.raises(TransferRefused, match="2 transactions are open"):
+        core.step(BeginTransaction())
+    for _ in range(50):
+        send(core, b"a")
+    with pytest.raises(TransferRefused, match="50 transfers are parked"):
+        send(core, b"a")
+
+
+def test_small_raw_in_a_transaction_is_refused(core: Core) -> None:
+    txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
+    raw = replace(header(b"a"), delivery=Delivery.SMALL_RAW, level=Level.NONE)
+    with pytest.raises(ValueError, match="SMALL_RAW in a transaction"):
+        core.step(SendTransfer(raw, b"a", txn=txn))
+
+
+@pytest.mark.parametrize("value", [0, -1, True])
+def test_limits_that_are_none_are_refused(value: int) -> None:
+    with pytest.raises(ValueError, match="it is a number above 0"):
+        Limits(records=value)
+
+
+# ---- a full disk ----
+
+
+def test_a_step_that_cannot_log_changes_nothing(core: Core) -> None:
+    send(core, b"a")
+    core.log.fails_after = 0
+    for event in (SendTransfer(header(b"b"), b"b"), TakeTransfer("ingest", ME)):
+        with pytest.raises(OSError, match="full"):
+            core.step(event)
+    core.log.fails_after = None
+    assert take(core).record.body == b"a"
+    assert nothing(core)
+
+
+@pytest.mark.parametrize("batches", range(5))
+def test_an_abort_that_meets_a_full_disk_anywhere_goes_on_when_there_is_room(core: Core, batches: int) -> None:
+    send(core, b"a")
+    txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
+    take(core, txn=txn)
+    send(core, b"b", txn=txn)
+    core.log.fails_after = batches
+    try:
+        core.step(AbortTransaction(txn))
+        assert batches == 4
+    except OSError:
+        pass
+    if 0 < batches < 4:
+        with pytest.raises(TransactionAborted, match="being undone"):
+            core.step(CommitTransaction(txn))
+    core.log.fails_after = None
+    later(core, 11)
+    core.step(Tick())
+    assert not core.state.table
+    assert take(core).record.body == b"a"
+    assert not recovered(core.log, 2).table
+
+
+def test_a_send_to_each_that_meets_a_full_disk_half_way_can_only_be_undone(core: Core) -> None:
+    core.step(ReceiverJoined("ingest", OTHER))
+    txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
+    core.log.fails_after = 1
+    with pytest.raises(OSError, match="full"):
+        send(core, b"all", "ingest/*", txn=txn)
+    core.log.fails_after = None
+    with pytest.raises(TransactionAborted, match="being undone"):
+        core.step(CommitTransaction(txn))
+    core.step(Tick())
+    assert not core.state.items

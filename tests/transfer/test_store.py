@@ -1,0 +1,186 @@
+"""Transactional queues on a real log, in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.errors import ClosedError, LogLocked
+from rtmw.transfer.address import Life
+from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.limits import Limits
+from rtmw.transfer.records import AbortCause, TransferState
+from rtmw.transfer.store import Store
+from tests.child import Spawn
+from tests.transfer.letters import drain, me, send, take
+from tests.transfer.memory import header
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "transfers"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with Store(path, node="plant") as store:
+        store.join("ingest", me())
+        yield store
+
+
+def test_what_was_committed_is_there_when_the_store_is_opened_again_and_nothing_else(path: Path, store: Store) -> None:
+    txn = store.begin()
+    send(store, b"a", txn)
+    store.savepoint(txn, "half")
+    send(store, b"b", txn)
+    store.rollback(txn, "half")
+    store.commit(txn)
+    left_open = store.begin()
+    send(store, b"c", left_open)
+    assert take(store, left_open).body == b"a"
+    store.close()
+    with Store(path, node="plant") as again:
+        assert again.transactions() == []
+        again.join("ingest", me())
+        letter = take(again)
+        assert (letter.body, letter.redelivered) == (b"a", 1)
+
+
+def test_an_answer_means_that_it_is_on_the_disk(path: Path, store: Store) -> None:
+    """Read by another reader of the log, which sees what is durable and nothing else."""
+    send(store, b"a sent body")
+    txn = store.begin()
+    send(store, b"in a transaction", txn)
+    store.commit(txn)
+    with rtmw.Log(path / "log", create=False) as log:
+        data = b"".join(record.data for record in log.read())
+    assert b"a sent body" in data
+    assert b"in a transaction" in data
+
+
+def test_many_transactions_share_a_sync(path: Path, store: Store) -> None:
+    def work(number: int) -> None:
+        for turn in range(20):
+            txn = store.begin()
+            send(store, f"{number}-{turn}".encode(), txn)
+            store.commit(txn)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    syncs = store._log.stats().syncs
+    assert syncs < 8 * 20
+    found = drain(store)
+    assert len(found) == len(set(found)) == 160
+    for number in range(8):
+        mine = [body for body in found if body.startswith(f"{number}-".encode())]
+        assert mine == [f"{number}-{turn}".encode() for turn in range(20)]
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 300_000])
+def test_t9_bodies_on_both_sides_of_4_kib_come_back_after_a_restart(path: Path, store: Store, size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    send(store, body)
+    files = list((path / "spool").iterdir())
+    assert len(files) == (0 if size < 4096 else 1)
+    store.close()
+    with Store(path, node="plant") as again:
+        assert drain(again) == [body]
+        assert list((path / "spool").iterdir()) == []
+
+
+def test_the_file_of_an_undone_send_goes_with_it(path: Path, store: Store) -> None:
+    txn = store.begin()
+    store.savepoint(txn, "s")
+    send(store, bytes(5000), txn)
+    assert len(list((path / "spool").iterdir())) == 1
+    store.rollback(txn, "s")
+    assert list((path / "spool").iterdir()) == []
+
+
+def test_a_send_that_is_refused_leaves_no_file(path: Path, store: Store) -> None:
+    with pytest.raises(rtmw.transfer.errors.TransferRefused):  # type: ignore[attr-defined]
+        send(store, bytes(5000), to="ingest/1")
+    assert list((path / "spool").iterdir()) == []
+
+
+def test_files_that_nobody_names_are_removed_and_one_that_is_missing_is_said(path: Path, store: Store) -> None:
+    send(store, bytes(5000))
+    store.close()
+    (path / "spool" / "1sff").write_bytes(b"the rest of a crash")
+    with Store(path, node="plant") as again:
+        assert again.stats().orphans == 1
+    (file,) = (path / "spool").iterdir()
+    data = file.read_bytes()
+    file.write_bytes(data[:-1])
+    with pytest.raises(TransfersDamaged, match="is 4999 bytes long; it has a body of 5000"):
+        Store(path, node="plant")
+    file.unlink()
+    with pytest.raises(TransfersDamaged, match="is missing"):
+        Store(path, node="plant")
+
+
+def test_a_checkpoint_keeps_all_that_is_parked_or_open_and_the_log_stays_short(path: Path) -> None:
+    with Store(path, node="plant", segment="64K", checkpoint=20_000) as store:
+        send(store, b"parked from the beginning on")
+        open = store.begin()
+        store.savepoint(open, "early")
+        send(store, b"undone", open)
+        for _ in range(400):
+            send(store, bytes(500), to="archive")
+            (lsn,) = (lsn for lsn, item in store._machine.state.items.items() if item.record.header.length == 500)
+            store.settle(lsn, TransferState.CANCELLED)
+        assert store.stats().checkpoints > 5
+        assert store._log.stats().earliest > 0
+        assert store._log.stats().disk < 400 * 1000
+        store.rollback(open, "early")
+        send(store, b"kept", open)
+        store.commit(open)
+    with Store(path, node="plant") as again:
+        assert again.stats().ended == {TransferState.CANCELLED: 400}
+        assert drain(again) == [b"parked from the beginning on", b"kept"]
+
+
+def test_what_a_process_had_taken_that_ended_goes_back_when_the_store_is_opened(path: Path, store: Store) -> None:
+    child = Life(me().pid, me().start + 1)  # its pid, in another life
+    send(store, b"a")
+    store.join("ingest", child)
+    assert store.take("ingest", child) is not None
+    store.close()
+    with Store(path, node="plant") as again:
+        again.join("ingest", me())
+        assert take(again).redelivered == 1
+
+
+def test_events_are_told(path: Path) -> None:
+    told: list[Moved | Aborted] = []
+    with Store(path, node="plant", limits=Limits(records=1), told=told.append) as store:
+        txn = store.begin()
+        send(store, b"a", txn)
+        with pytest.raises(rtmw.transfer.errors.TransactionAborted):  # type: ignore[attr-defined]
+            send(store, b"b", txn)
+        assert Aborted(txn, AbortCause.SIZE) in told
+        (id,) = store.send(header(b"c"), b"c")
+        assert told[-1] == Moved(id, TransferState.ACCEPTED)
+
+
+def test_a_store_is_of_one_node_and_one_process(path: Path, store: Store, spawn: Spawn) -> None:
+    with pytest.raises(LogLocked):
+        Store(path, node="plant")
+    store.close()
+    with pytest.raises(ValueError, match="of node 'plant', and not of 'other'"):
+        Store(path, node="other")
+    with pytest.raises(ClosedError):
+        store.begin()
+
+
+def test_a_body_of_another_length_than_its_header_says_is_refused(store: Store) -> None:
+    with pytest.raises(ValueError, match="says 1 bytes, and the body has 2"):
+        store.send(header(b"a"), b"ab")
