@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +111,15 @@ def test_each_state_is_reached_and_only_ends_have_nothing_after_them() -> None:
     assert after == set(TransferState) - {TransferState.HELD}
     ends = {TransferState.CONSUMED, TransferState.EXPIRED, TransferState.REFUSED, TransferState.CANCELLED}
     assert set(NEXT) == set(TransferState) - ends - {TransferState.HELD}
+
+
+def test_the_design_page_has_the_same_states() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "design" / "transfer.md").read_text()
+    found: dict[TransferState, set[TransferState]] = {}
+    for state, after in re.findall(r"^\| ([A-Z]+) \| ([A-Z, ]+) \|", page, re.MULTILINE):
+        found.setdefault(TransferState[state], set()).update(TransferState[one] for one in after.split(", "))
+    assert found.pop(TransferState.HELD) == {TransferState.ACCEPTED}
+    assert found == {state: set(states) for state, states in NEXT.items()}
 
 
 def test_a_transfer_in_an_open_transaction_is_settled_by_nobody(core: Core) -> None:
