@@ -30,7 +30,7 @@ from rtmw.errors import ClosedError
 from rtmw.transfer.address import Life
 from rtmw.transfer.checkpoint import checkpoint_of
 from rtmw.transfer.effects import Aborted, Append, Free, Moved, Steps
-from rtmw.transfer.errors import TransactionAborted
+from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
     AbortTransaction,
     BeginTransaction,
@@ -135,6 +135,10 @@ class Store(Closing):
         self._checkpoint = done.checkpoint
         state = done.state
         if state is None:
+            if self._log.end:
+                raise TransfersDamaged(
+                    f"{self._path}: no checkpoint in its log is whole; each such log begins with one"
+                )
             state = State()
             self._write_checkpoint(state)
         if state.life and state.node != node:

@@ -12,9 +12,10 @@ import rtmw
 from rtmw.errors import ClosedError, LogLocked
 from rtmw.transfer.address import Life
 from rtmw.transfer.effects import Aborted, Moved
-from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.errors import TransactionAborted, TransferRefused, TransfersDamaged
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.records import AbortCause, TransferState
+from rtmw.transfer.record_bytes import pack
+from rtmw.transfer.records import AbortCause, Start, TransferState
 from rtmw.transfer.store import Store
 from tests.child import Spawn
 from tests.transfer.letters import drain, me, send, take
@@ -106,7 +107,7 @@ def test_the_file_of_an_undone_send_goes_with_it(path: Path, store: Store) -> No
 
 
 def test_a_send_that_is_refused_leaves_no_file(path: Path, store: Store) -> None:
-    with pytest.raises(rtmw.transfer.errors.TransferRefused):  # type: ignore[attr-defined]
+    with pytest.raises(TransferRefused):
         send(store, bytes(5000), to="ingest/1")
     assert list((path / "spool").iterdir()) == []
 
@@ -124,6 +125,13 @@ def test_files_that_nobody_names_are_removed_and_one_that_is_missing_is_said(pat
         Store(path, node="plant")
     file.unlink()
     with pytest.raises(TransfersDamaged, match="is missing"):
+        Store(path, node="plant")
+
+
+def test_a_log_without_its_checkpoint_is_refused_and_not_taken_for_an_empty_one(path: Path) -> None:
+    with rtmw.Log(path / "log") as log:
+        log.append(pack(Start(1, "plant", 5)))
+    with pytest.raises(TransfersDamaged, match="no checkpoint in its log is whole"):
         Store(path, node="plant")
 
 
@@ -164,7 +172,7 @@ def test_events_are_told(path: Path) -> None:
     with Store(path, node="plant", limits=Limits(records=1), told=told.append) as store:
         txn = store.begin()
         send(store, b"a", txn)
-        with pytest.raises(rtmw.transfer.errors.TransactionAborted):  # type: ignore[attr-defined]
+        with pytest.raises(TransactionAborted):
             send(store, b"b", txn)
         assert Aborted(txn, AbortCause.SIZE) in told
         (id,) = store.send(header(b"c"), b"c")
