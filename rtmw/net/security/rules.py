@@ -1,0 +1,256 @@
+"""What peers may do: one table of rules, as it was read from a file. Denied by default, and `deny` wins.
+
+    [[allow]]
+    peer = "rtmw://plant/press-*"      # a pattern of names in certificates, or a list of them
+    publish = ["{node}/*"]             # {node}: the last part of the peer's name
+    subscribe = ["alarm/*"]
+    deny = ["*/secret"]                # of whatever verb
+    max_priority = 5
+    max_size = "64M"
+    max_rate = "10M"
+
+A peer may do something to a subject if and only if: (1) no rule for the peer denies the subject; (2) a rule for the
+peer allows the verb for the subject; (3) the ceilings of the first such rule are kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, cast
+
+from rtmw.net.security.errors import RulesError
+from rtmw.net.security.names import SCHEME, parse_name
+from rtmw.patterns import is_meant, is_own, is_pattern
+from rtmw.qos import PRIORITIES
+from rtmw.units import size as in_words
+from rtmw.units import some_bytes
+
+VERBS: Final[dict[str, str]] = {
+    "publish": "topics",
+    "subscribe": "topics",
+    "send": "transfers",
+    "append": "logs",
+    "serve": "services",
+}
+"""What a peer may do here, and to what: `publish` brings messages in, `subscribe` takes messages of this host."""
+TOPIC_VERBS: Final = frozenset({"publish", "subscribe"})
+CAUSES: Final = {
+    "peer": "no rule is for this peer",
+    "subject": "no rule allows this peer to {verb} it",
+    "deny": "a rule denies it",
+    "priority": "priority {priority} is above {max_priority}, which the rule allows",
+    "size": "{size} are more than {max_size}, which the rule allows",
+    "pattern": "a right is for one name; this is a pattern",
+    "own": "topics of rtmw itself stay on their host",
+}
+"""Why something is denied: labels of counters, and the same in words."""
+_NODE: Final = "{node}"
+_BRACES: Final = re.compile(r"\{[^}]*\}?")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One `[[allow]]`. Ceilings of 0 for size and rate: none."""
+
+    peers: tuple[str, ...]
+    allows: Mapping[str, tuple[str, ...]]
+    """Patterns of subjects by verb."""
+    deny: tuple[str, ...] = ()
+    max_priority: int = PRIORITIES - 1
+    max_size: int = 0
+    """Bytes of a message."""
+    max_rate: int = 0
+    """Bytes a second of a route."""
+    place: str = field(default="", compare=False)
+    """File and line."""
+
+    def is_for(self, peer: str) -> bool:
+        """By name, or by a pattern."""
+        return any(is_meant(peer, one) for one in self.peers)
+
+    def allows_to(self, verb: str, subject: str, node: str | None) -> bool:
+        """Apart from ceilings. `node`: of the peer's name; None: it has no such name, so `{node}` means nothing."""
+        return _fits(subject, self.allows.get(verb, ()), node)
+
+    def denies(self, subject: str, node: str | None) -> bool:
+        """Whatever other rules allow."""
+        return _fits(subject, self.deny, node)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the table says of one peer, verb and subject. A value; it holds for the table with this `version`."""
+
+    allowed: bool
+    cause: str
+    """Empty if allowed; else one of CAUSES."""
+    why: str
+    rule: Rule | None
+    """The rule that decided; None: there is none that fits."""
+    version: str
+    max_priority: int = 0
+    max_size: int = 0
+    """Bytes of a message; 0: no limit."""
+    max_rate: int = 0
+    """Bytes a second; 0: no limit."""
+
+    @property
+    def place(self) -> str | None:
+        """File and line of the rule."""
+        return self.rule.place if self.rule else None
+
+    def keeps(self, priority: int, size: int) -> bool:
+        """Is a message within the ceilings? For each message: two comparisons."""
+        return priority <= self.max_priority and (not self.max_size or size <= self.max_size)
+
+
+@dataclass(frozen=True)
+class RuleTable:
+    """All rules of one file, in its order."""
+
+    rules: tuple[Rule, ...] = ()
+    source: str = ""
+    """The file."""
+
+    @cached_property
+    def version(self) -> str:
+        """The same on each host that has the same rules: 12 digits of SHA-256."""
+        return _version(self.rules)
+
+    def judge(self, peer: str, verb: str, subject: str, priority: int = 0, size: int = 0) -> Verdict:
+        """By looking at each rule. Raises ValueError for a verb that there is not."""
+        if verb not in VERBS:
+            raise ValueError(f"there is no verb {verb!r}; there are {', '.join(VERBS)}")
+        if is_pattern(subject):
+            return self._denied("pattern", None)
+        if verb in TOPIC_VERBS and is_own(subject):
+            return self._denied("own", None)
+        node = node_of(peer)
+        mine = [rule for rule in self.rules if rule.is_for(peer)]
+        if not mine:
+            return self._denied("peer", None)
+        denying = next((rule for rule in mine if rule.denies(subject, node)), None)
+        if denying is not None:
+            return self._denied("deny", denying)
+        rule = next((rule for rule in mine if rule.allows_to(verb, subject, node)), None)
+        if rule is None:
+            return self._denied("subject", None, verb=verb)
+        verdict = Verdict(True, "", "allowed", rule, self.version, rule.max_priority, rule.max_size, rule.max_rate)
+        return within(verdict, priority, size)
+
+    def _denied(self, cause: str, rule: Rule | None, **words: object) -> Verdict:
+        return Verdict(False, cause, CAUSES[cause].format(**words), rule, self.version)
+
+
+def within(verdict: Verdict, priority: int, size: int) -> Verdict:
+    """The same verdict if these are within its ceilings; else one that denies."""
+    if not verdict.allowed or verdict.keeps(priority, size):
+        return verdict
+    cause = "priority" if priority > verdict.max_priority else "size"
+    words = {"priority": priority, "max_priority": verdict.max_priority}
+    words |= {"size": in_words(size), "max_size": in_words(verdict.max_size)}
+    return Verdict(False, cause, CAUSES[cause].format(**words), verdict.rule, verdict.version)
+
+
+def node_of(peer: str) -> str | None:
+    """The last part of a node's name; None for a peer of another kind."""
+    try:
+        return parse_name(peer).node
+    except ValueError:
+        return None
+
+
+def _fits(subject: str, patterns: Iterable[str], node: str | None) -> bool:
+    for pattern in patterns:
+        if _NODE in pattern:
+            if node is None:
+                continue
+            pattern = pattern.replace(_NODE, node)
+        if is_meant(subject, pattern):
+            return True
+    return False
+
+
+def _version(rules: tuple[Rule, ...]) -> str:
+    told = [
+        [rule.peers, sorted(rule.allows.items()), rule.deny, rule.max_priority, rule.max_size, rule.max_rate]
+        for rule in rules
+    ]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+
+
+def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -> Rule:
+    """From one `[[allow]]`; `place` says where a key stands, `at` where the rule does. Raises RulesError."""
+    known = ("peer", *VERBS, "deny", *_CEILINGS)
+    checked = dict[str, Any]()
+    for key, value in values.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise RulesError(f"{place(key)}: a rule has no {key}; {advice}")
+        check = _CEILINGS.get(key, _peers if key == "peer" else _patterns)
+        try:
+            checked[key] = check(value)
+        except ValueError as error:
+            raise RulesError(f"{place(key)}: {key} cannot be used: {error}") from None
+    if "peer" not in checked:
+        raise RulesError(f'{at}: a rule needs peer, such as peer = "rtmw://plant/press-*"')
+    allows = {verb: checked[verb] for verb in VERBS if verb in checked}
+    if not allows and "deny" not in checked:
+        raise RulesError(f"{at}: the rule allows and denies nothing; it needs one of {', '.join((*VERBS, 'deny'))}")
+    ceilings = {key: checked[key] for key in _CEILINGS if key in checked}
+    return Rule(checked["peer"], allows, checked.get("deny", ()), **ceilings, place=at)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    items: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not items:
+        raise ValueError("it is empty, which means nothing; leave it out")
+    for item in items:
+        if not isinstance(item, str) or not item:
+            raise ValueError(f"it has {item!r}; it must be a text or a list of texts")
+    return tuple(items)
+
+
+def _patterns(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"it is {value!r}; it must be a list of patterns, such as ['alarm/*']")
+    found = _texts(cast("list[Any]", value))
+    for pattern in found:
+        for braces in _BRACES.findall(pattern):
+            if braces != _NODE:
+                raise ValueError(f"{pattern!r} has {braces}; there is {_NODE} only, the last part of the peer's name")
+    return found
+
+
+def _peers(value: Any) -> tuple[str, ...]:
+    found = _texts(value)
+    for pattern in found:
+        if not pattern.startswith((SCHEME, "uid:")) and pattern != "*":
+            raise ValueError(f"{pattern!r} fits no peer; names are rtmw://SITE/NODE or uid:NUMBER, and '*' is all")
+    return found
+
+
+def _priority(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < PRIORITIES:
+        raise ValueError(f"it is {value!r}; priorities are from 0 to {PRIORITIES - 1}")
+    return value
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} is not a size; write bytes as a number, or as '512K', '64M', '2G'")
+    return some_bytes(value)
+
+
+_CEILINGS: Final[dict[str, Callable[[Any], Any]]] = {
+    "max_priority": _priority,
+    "max_size": _bytes,
+    "max_rate": _bytes,
+}

@@ -1,0 +1,122 @@
+"""The tables of a node's settings file that are about links: `[link]` and `[[allow]]`.
+
+[link]
+keys = "keys"                      # the folder of keys; from the folder of this file on
+revoked = ["5f2a…"]                # serial numbers of certificates that are refused, as `keys show` has them
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from rtmw.net.security.errors import RulesError
+from rtmw.net.security.rules import RuleTable, make_rule
+from rtmw.net.security.toml_lines import TomlLines
+
+TABLES: Final = ("link", "allow")
+
+
+@dataclass(frozen=True)
+class Link:
+    """`[link]`."""
+
+    keys: Path | None = None
+    """The folder of keys; None: this node has none."""
+    revoked: frozenset[int] = frozenset()
+    """Serial numbers."""
+
+
+def take_tables(path: Path, text: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Take `link` and `allow` out of what `text` of the file `path` says: a Link and a RuleTable, as far as they are
+    there. All or nothing: raises RulesError, which names file and line, for the first mistake."""
+    lines, found = TomlLines(text), dict[str, Any]()
+    if "link" in values:
+        found["link"] = _link(path, lines, values.pop("link"))
+    if "allow" in values:
+        found["allow"] = _rules(path, lines, values.pop("allow"))
+    return found
+
+
+def read_rules(path: Path) -> RuleTable:
+    """The rules of a settings file; its other settings are not looked at. Raises RulesError."""
+    text, values = _read(path)
+    taken = take_tables(path, text, values)
+    rules = taken.get("allow")
+    return rules if isinstance(rules, RuleTable) else RuleTable(source=str(path))
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise RulesError(f"{path}: {os.strerror(error.errno or 0)}") from error
+    except ValueError as error:
+        raise RulesError(f"{path}: not TOML: {error}") from error
+
+
+def _link(path: Path, lines: TomlLines, table: Any) -> Link:
+    at = (lines.headers("link") or [0])[0]
+    if not isinstance(table, dict):
+        raise RulesError(f"{_place(path, lines.key(0, 'link'))}: link must be a table, [link]")
+    checked = dict[str, Any]()
+    for key, value in cast("dict[str, Any]", table).items():
+        place = _place(path, lines.key(at, key))
+        if key not in _LINK:
+            raise RulesError(f"{place}: [link] has no {key}; there are {', '.join(_LINK)}")
+        try:
+            checked[key] = _LINK[key](path, value)
+        except ValueError as error:
+            raise RulesError(f"{place}: {key} cannot be used: {error}") from None
+    return Link(**checked)
+
+
+def _keys(path: Path, value: Any) -> Path:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"it is {value!r}; it must be the name of a folder")
+    return path.parent / value
+
+
+def _revoked(_path: Path, value: Any) -> frozenset[int]:
+    if not isinstance(value, list):
+        raise ValueError(f"it is {value!r}; it must be a list of serial numbers")
+    return frozenset(_serial(one) for one in cast("list[Any]", value))
+
+
+def _serial(value: Any) -> int:
+    try:
+        if not isinstance(value, str):
+            raise ValueError
+        number = int(value.replace(":", ""), 16)
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise ValueError(f"{value!r} is no serial number; write it as text, as rtmw node keys show has it")
+    return number
+
+
+_LINK: Final[dict[str, Callable[[Path, Any], Any]]] = {"keys": _keys, "revoked": _revoked}
+
+
+def _rules(path: Path, lines: TomlLines, tables: Any) -> RuleTable:
+    headers = lines.headers("allow")
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in cast("list[Any]", tables)):
+        at = headers[0] if headers else lines.key(0, "allow")
+        raise RulesError(f"{_place(path, at)}: rules are [[allow]], in two brackets: there may be many")
+    entries = cast("list[dict[str, Any]]", tables)
+    if len(headers) != len(entries):
+        headers = [lines.key(0, "allow")] * len(entries)  # as a list of tables in one line
+    rules = [
+        make_rule(entry, lambda key, at=at: _place(path, lines.key(at, key)), _place(path, at))  # type: ignore[misc]
+        for entry, at in zip(entries, headers, strict=True)
+    ]
+    return RuleTable(tuple(rules), str(path))
+
+
+def _place(path: Path, line: int) -> str:
+    return f"{path}, line {line}" if line else str(path)
