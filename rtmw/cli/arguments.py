@@ -21,6 +21,8 @@ from rtmw.cli import (
     node,
     node_check,
     node_doctor,
+    node_explain,
+    node_keys,
     node_status,
     plot_arguments,
     publish,
@@ -34,7 +36,7 @@ from rtmw.cli import (
     trace,
 )
 from rtmw.cli.filters import Filter
-from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds
+from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds, size
 from rtmw.cli.values import load_type
 from rtmw.net.urls import place_to_listen
 from rtmw.qos import PRIORITIES, Reliability
@@ -219,6 +221,18 @@ def _add_node(commands: Commands) -> None:
     parser = _add(shown, "check", node_check.check, help)
     parser.set_defaults(domain=None)  # not given: the file may say it
     parser.add_argument("file", metavar="FILE", help="settings in TOML")
+    help = (
+        "say only whether the rules of the file allow a peer this, such as rtmw://plant/a publish x; status 0, 1 or 2"
+    )
+    parser.add_argument("--as", nargs=3, dest="right", metavar=("PEER", "VERB", "SUBJECT"), help=help)
+    parser.add_argument("--priority", type=natural, help="of the messages, for --as")
+    parser.add_argument("--size", type=size, metavar="BYTES", help="of the largest message, for --as")
+    parser = _add(shown, "explain", node_explain.explain, "say what the rules let a peer do with a topic, and why")
+    parser.add_argument("topic", metavar="TOPIC", help="its name")
+    parser.add_argument("--peer", required=True, metavar="NAME", help="in its certificate: rtmw://SITE/NODE")
+    parser.add_argument("--file", metavar="FILE", help="settings with the rules (default: those of the node)")
+    kinds = shown.add_parser("keys", help="make, request, sign, install, renew and show keys of nodes")
+    node_keys.add_commands(partial(_add, kinds.add_subparsers(metavar="COMMAND", required=True)))
     _add(shown, "doctor", node_doctor.doctor, "look for what is in the way between this host and the others")
 
 

@@ -10,14 +10,13 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rtmw.cli.common import CommandError
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
-from rtmw.net.settings import Settings, make_settings
+from rtmw.net.settings import GIVEN, Settings, make_settings
 from rtmw.net.unit import systemd_unit
 
 STDERR = 2
@@ -35,7 +34,7 @@ class _Lines(logging.Formatter):
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGINT or SIGTERM."""
     path = Path(arguments.config) if arguments.config else None
-    given: dict[str, Any] = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in GIVEN}
     if arguments.systemd_unit:
         make_settings(None, given, base_settings())
         print(systemd_unit(path, given, json=arguments.json), end="")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from rtmw.cli.common import look_at
 from rtmw.cli.environment import Check
 from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node import base_settings
+from rtmw.cli.node_explain import check_right
 from rtmw.cli.node_status import find_status
 from rtmw.cli.show import Table, show, show_json, size
 from rtmw.errors import DomainNotFound, RtmwError
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Print what the node would do; status 1 if anything is in its way."""
-    from rtmw.net.settings import Settings, make_settings
+    """Print what the node would do; status 1 if anything is in its way. With `--as`: what a peer may (check_right)."""
+    from rtmw.net.settings import GIVEN, make_settings
 
+    if arguments.right:
+        return check_right(arguments)
     path = Path(arguments.file)
-    given = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
+    given = {name: getattr(arguments, name) for name in GIVEN}
     settings = make_settings(path, given, base_settings())
     found = [*checks(settings, path)]
     topics = topics_table(settings)
@@ -65,6 +67,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield Check("a silent peer is gone", f"after {settings.lease:g} s")
     yield Check("RELIABLE topics wait for the next node", f"{settings.handover:g} s")
     yield _metrics(settings, status, path)
+    yield from _security(settings)
 
 
 def _running(settings: Settings) -> dict[str, object] | None:
@@ -149,6 +152,18 @@ def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -
     except RtmwError as error:
         return Check("metrics", url, f"{place_of(path, 'metrics_port')}: {error}")
     return Check("metrics", url)
+
+
+def _security(settings: Settings) -> Iterator[Check]:
+    """What a node without links has nothing of."""
+    from rtmw.cli.node_doctor import keys
+    from rtmw.net.security.health import KeysHealth
+
+    row = KeysHealth().row(settings.link)
+    if row:
+        yield keys(row)
+    if settings.allow.rules:
+        yield Check("rules of peers", f"{len(settings.allow.rules)}, version {settings.allow.version}")
 
 
 def topics_table(settings: Settings) -> Table:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rtmw.cli.environment import Check
 from rtmw.cli.node_status import SILENT_S, find_status
-from rtmw.cli.show import Table, counted, show, show_json, size
+from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.errors import DomainNotFound
 
 INTERFACES = Path("/sys/class/net")
@@ -58,6 +59,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
     yield ports(status["dds_domain"])
+    if status.get("keys"):
+        yield keys(status["keys"])
     yield peers(status)
     for one in status.get("hearing", []):
         yield hearing(one, status["dds_domain"])
@@ -75,6 +78,14 @@ def node(status: dict[str, Any]) -> Check:
         return Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
     found = f"process {status['pid']} has said nothing for {status['silent_s']:.0f} s"
     return Check("node", found, "what follows may be out of date; continue it if it was stopped, or start it again")
+
+
+def keys(row: dict[str, Any]) -> Check:
+    """Can they be used, and for long enough? `row`: of KeysHealth."""
+    if "expires" not in row:
+        return Check("keys", "cannot be used", row["warning"])
+    found = f"{row['name']}, serial {row['serial']}, expire in {duration(max(row['expires'] - time.time(), 0.0))}"
+    return Check("keys", found, f"{row['warning']}: rtmw node keys renew" if row["warning"] else "")
 
 
 def is_stopped(pid: int) -> bool:

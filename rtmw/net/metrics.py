@@ -61,12 +61,24 @@ def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
     for cause, number in status["refusals"].items():
         refused.add_metric([cause], number)
     yield refused
+    yield from _of_keys(status.get("keys"))
     yield from _of_peers(status["peers"])
     yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
 
 
 def _texts(status: dict[str, Any], *names: str) -> dict[str, str]:
     return {name: "" if status[name] is None else str(status[name]) for name in names}
+
+
+def _of_keys(keys: dict[str, Any] | None) -> Iterator[Metric]:
+    """Of a node that has keys."""
+    if keys is None:
+        return
+    warning = "1 if the keys cannot be used, or less than a third of the certificate's lifetime is left; else 0"
+    yield GaugeMetricFamily("rtmw_node_keys_warning", warning, value=1 if keys["warning"] else 0)
+    if "expires" in keys:
+        expires = "When the certificate of the node expires, since the epoch"
+        yield GaugeMetricFamily("rtmw_node_certificate_expiry_time_seconds", expires, value=keys["expires"])
 
 
 def _of_peers(peers: list[dict[str, Any]]) -> Iterator[Metric]:

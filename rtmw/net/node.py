@@ -58,7 +58,17 @@ _TAKE_S = 1.0
 """Of that, for taking what was published before the end: then the rest is left to the next node."""
 _LENT = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
-CHANGEABLE = {"peers", "topics_out", "topics_in", "max_rate", "topic_rates", "peer_rates", "handover"}
+CHANGEABLE = {
+    "peers",
+    "topics_out",
+    "topics_in",
+    "max_rate",
+    "topic_rates",
+    "peer_rates",
+    "handover",
+    "link",
+    "allow",
+}
 """Settings that SIGHUP takes in."""
 
 

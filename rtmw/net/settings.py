@@ -15,6 +15,8 @@ handover = 5.0            # seconds that RELIABLE topics wait for the next node 
 ros2 = false              # name topics and types as ROS 2 does
 metrics_port = 9464       # Prometheus; default: none
 metrics_address = "::"    # where it listens; default: 127.0.0.1, this host only
+
+The tables [link] and [[allow]] of the file are read by rtmw.net.security (tables.py).
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from typing import Any, Final, cast
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
 from rtmw.net.peers import parts
+from rtmw.net.security.rules import NO_RULES, RuleTable
+from rtmw.net.security.tables import NO_LINK, TABLES, Link, take_tables
 from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own
 from rtmw.shm import parse_size
 from rtmw.units import seconds_of, some_bytes
@@ -73,6 +77,8 @@ class Settings:
     ros2: bool = False
     metrics_port: int | None = None
     metrics_address: str = "127.0.0.1"
+    link: Link = NO_LINK
+    allow: RuleTable = NO_RULES
 
     @property
     def wire_domain(self) -> int:
@@ -229,7 +235,7 @@ def check(values: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, checked. Raises SettingsError, which names file, line and key."""
+    """The settings of a TOML file, checked. Raises SettingsError or RulesError, which name file, line and key."""
     try:
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text)
@@ -237,7 +243,8 @@ def read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: {os.strerror(error.errno or 0)}") from error
     except ValueError as error:
         raise SettingsError(f"{path}: not TOML: {error}") from error
-    return check(values, lambda key: _place(path, text, key))
+    tables = take_tables(path, text, values)
+    return {**check(values, lambda key: _place(path, text, key)), **tables}
 
 
 def place_of(path: Path, key: str) -> str:
@@ -252,10 +259,13 @@ def _place(path: Path, text: str, key: str) -> str:
 
 
 def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
-    """From a file, if there is one, and what was given on the command line. Raises SettingsError."""
+    """From a file, if there is one, and what was given on the command line. Raises SettingsError or RulesError."""
     settings = replace(base, **read_file(path)) if path else base
     named = {key: value for key, value in given.items() if value is not None}
     return replace(settings, **check(named, lambda key: f"--{key.replace('_', '-')}"))
 
 
-assert set(_CHECKS) == {field.name for field in fields(Settings)}
+GIVEN: Final = tuple(_CHECKS)
+"""Settings by their names on the command line and at the top of a file; the others are tables."""
+
+assert {*GIVEN, *TABLES} == {field.name for field in fields(Settings)}

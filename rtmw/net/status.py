@@ -23,6 +23,8 @@ from rtmw.net.dds.roster import Member, Rosters, plain_members
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.rows import Rows
+from rtmw.net.security.health import KeysHealth
+from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
 
@@ -51,7 +53,7 @@ class Status:
 
     def __init__(self, bridge: Bridge, beacons: Beacons, rosters: Rosters, interfaces: Used) -> None:
         self._bridge, self._beacons, self._rosters, self._interfaces = bridge, beacons, rosters, interfaces
-        self._names = Names(bridge.settings.ros2)
+        self._names, self._keys = Names(bridge.settings.ros2), KeysHealth()
         self._changed: set[str] = set()
         self._rows: dict[str, Rows[Any]] = {"out": Rows(), "in": Rows()}
         self._apart: dict[str, list[dict[str, Any]]] = {}
@@ -96,6 +98,8 @@ class Status:
             "apart": self._told_apart,
             "elsewhere": self._elsewhere,
             **self._untold,
+            "keys": self._keys.row(settings.link),
+            "rules": _rules(settings.allow),
         }
 
     def _see_routes(self) -> None:
@@ -164,11 +168,17 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
         **dict.fromkeys(("participants", "swept", "apart_untold", "elsewhere_untold"), 0),
         **{key: {} for key in ("refused", "refusals")},
         **dict.fromkeys(("shortest_lifetime_ns", "metrics_port"), None),
+        "keys": KeysHealth().row(settings.link),
+        "rules": _rules(settings.allow),
         "ended": {"out": [], "in": []},
         "told_ns": time.monotonic_ns(),
         "since": since,
         "metrics_address": settings.metrics_address,
     }
+
+
+def _rules(table: RuleTable) -> dict[str, Any]:
+    return {"file": table.source, "version": table.version, "number": len(table.rules)}
 
 
 def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool) -> dict[str, Any]:

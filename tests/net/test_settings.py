@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from rtmw.net.settings import Settings, SettingsError, make_settings, parse_rate
+from rtmw.net.settings import GIVEN, Settings, SettingsError, make_settings, parse_rate
 
 
 def written(folder: Path, text: str) -> Path:
@@ -104,5 +103,5 @@ def test_the_example_can_be_used() -> None:
 def test_the_example_shows_every_setting_with_a_value_that_can_be_used(tmp_path: Path) -> None:
     text = re.sub(r"^# (?=[a-z0-9_]+ = )", "", EXAMPLE.read_text(), flags=re.MULTILINE)
     shown = written(tmp_path, text.replace('"eth0"', '"lo"'))
-    assert set(re.findall(r"^(\w+) = ", text, re.MULTILINE)) == {field.name for field in fields(Settings)}
+    assert set(re.findall(r"^(\w+) = ", text, re.MULTILINE)) == {*GIVEN}
     assert make_settings(shown, {}).peers == ("10.0.0.7", "10.0.0.8")

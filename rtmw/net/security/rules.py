@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, cast
 
 from rtmw.net.security.errors import RulesError
@@ -50,6 +50,7 @@ CAUSES: Final = {
     "own": "topics of rtmw itself stay on their host",
 }
 """Why something is denied: labels of counters, and the same in words."""
+PEERS_KEPT: Final = 4096
 _NODE: Final = "{node}"
 _BRACES: Final = re.compile(r"\{[^}]*\}?")
 
@@ -123,6 +124,15 @@ class RuleTable:
         """The same on each host that has the same rules: 12 digits of SHA-256."""
         return _version(self.rules)
 
+    @cached_property
+    def _rules_for(self) -> Callable[[str], list[Rule]]:
+        """The rules that are for a peer; kept for as many peers as are likely to ask again."""
+
+        def look(peer: str) -> list[Rule]:
+            return [rule for rule in self.rules if rule.is_for(peer)]
+
+        return lru_cache(PEERS_KEPT)(look)
+
     def judge(self, peer: str, verb: str, subject: str, priority: int = 0, size: int = 0) -> Verdict:
         """By looking at each rule. Raises ValueError for a verb that there is not."""
         if verb not in VERBS:
@@ -131,8 +141,7 @@ class RuleTable:
             return self._denied("pattern", None)
         if verb in TOPIC_VERBS and is_own(subject):
             return self._denied("own", None)
-        node = node_of(peer)
-        mine = [rule for rule in self.rules if rule.is_for(peer)]
+        node, mine = node_of(peer), self._rules_for(peer)
         if not mine:
             return self._denied("peer", None)
         denying = next((rule for rule in mine if rule.denies(subject, node)), None)
@@ -153,9 +162,13 @@ def within(verdict: Verdict, priority: int, size: int) -> Verdict:
     if not verdict.allowed or verdict.keeps(priority, size):
         return verdict
     cause = "priority" if priority > verdict.max_priority else "size"
-    words = {"priority": priority, "max_priority": verdict.max_priority}
+    words: dict[str, object] = {"priority": priority, "max_priority": verdict.max_priority}
     words |= {"size": in_words(size), "max_size": in_words(verdict.max_size)}
     return Verdict(False, cause, CAUSES[cause].format(**words), verdict.rule, verdict.version)
+
+
+NO_RULES: Final = RuleTable()
+"""Nothing is allowed."""
 
 
 def node_of(peer: str) -> str | None:
@@ -194,7 +207,7 @@ def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -
             near = difflib.get_close_matches(key, known, n=1)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RulesError(f"{place(key)}: a rule has no {key}; {advice}")
-        check = _CEILINGS.get(key, _peers if key == "peer" else _patterns)
+        check = _peers if key == "peer" else _CEILINGS.get(key, _patterns)
         try:
             checked[key] = check(value)
         except ValueError as error:
@@ -209,7 +222,7 @@ def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    items: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+    items = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
     if not items:
         raise ValueError("it is empty, which means nothing; leave it out")
     for item in items:
@@ -219,9 +232,9 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _patterns(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
+    if isinstance(value, str):
         raise ValueError(f"it is {value!r}; it must be a list of patterns, such as ['alarm/*']")
-    found = _texts(cast("list[Any]", value))
+    found = _texts(value)
     for pattern in found:
         for braces in _BRACES.findall(pattern):
             if braces != _NODE:

@@ -31,6 +31,10 @@ class Link:
     """Serial numbers."""
 
 
+NO_LINK: Final = Link()
+"""A node without keys."""
+
+
 def take_tables(path: Path, text: str, values: dict[str, Any]) -> dict[str, Any]:
     """Take `link` and `allow` out of what `text` of the file `path` says: a Link and a RuleTable, as far as they are
     there. All or nothing: raises RulesError, which names file and line, for the first mistake."""
@@ -83,7 +87,7 @@ def _keys(path: Path, value: Any) -> Path:
 
 
 def _revoked(_path: Path, value: Any) -> frozenset[int]:
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise ValueError(f"it is {value!r}; it must be a list of serial numbers")
     return frozenset(_serial(one) for one in cast("list[Any]", value))
 
@@ -105,10 +109,10 @@ _LINK: Final[dict[str, Callable[[Path, Any], Any]]] = {"keys": _keys, "revoked":
 
 def _rules(path: Path, lines: TomlLines, tables: Any) -> RuleTable:
     headers = lines.headers("allow")
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in cast("list[Any]", tables)):
+    entries = cast("list[Any]", tables) if isinstance(tables, list | tuple) else [None]
+    if not all(isinstance(one, dict) for one in entries):
         at = headers[0] if headers else lines.key(0, "allow")
         raise RulesError(f"{_place(path, at)}: rules are [[allow]], in two brackets: there may be many")
-    entries = cast("list[dict[str, Any]]", tables)
     if len(headers) != len(entries):
         headers = [lines.key(0, "allow")] * len(entries)  # as a list of tables in one line
     rules = [

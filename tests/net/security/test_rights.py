@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import timeit
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from rtmw.net.security.errors import RulesError
 from rtmw.net.security.rights import KEPT, OTHERS, TOLD_MOST, Rights, Route, revoked
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.net.security.tables import read_rules
+from tests.net.security.cost import kept_over_lookup
 
 PRESS = "rtmw://plant/press-7"
 RULE = '[[allow]]\npeer = "*"\npublish = ["{node}/*"]\nmax_priority = 5\nmax_size = "1K"\n'
@@ -113,16 +113,4 @@ def test_no_verdict_mixes_two_tables_while_they_are_swapped() -> None:
 
 
 def test_a_kept_verdict_costs_no_more_than_fifty_lookups_of_a_dictionary() -> None:
-    rules = tuple(Rule((f"rtmw://plant/n{number}",), {"publish": ("a/*",)}) for number in range(1000))
-    rights = Rights(RuleTable(rules))
-    table = {(PRESS, "publish", f"a/{number}"): number for number in range(1000)}
-    peer, key = "rtmw://plant/n999", (PRESS, "publish", "a/7")
-
-    def ask() -> None:
-        rights.verdict(peer, "publish", "a/7", priority=3, size=100)
-
-    def look() -> None:
-        table[key]
-
-    pairs = [(min(timeit.repeat(act, number=2000, repeat=15))) for act in (ask, look)]
-    assert pairs[0] <= 50 * pairs[1]
+    assert kept_over_lookup() <= 50

@@ -142,7 +142,7 @@ RULE = '[[allow]]\npeer = "*"\n'
         ("[link]\nrevoked = ['xyz']\n", "line 2: revoked cannot be used: 'xyz' is no serial number"),
         ("[link]\nrevoked = [12]\n", "line 2: revoked cannot be used: 12 is no serial number"),
         ("[[allow]\n", "not TOML: "),
-        ('[[allow]]\npeer="*"\ndeny=["a"]\n[[allow]]\npeer="*"\ndeny=7\n', "line 6: deny cannot be used: it is 7"),
+        ('[[allow]]\npeer="*"\ndeny=["a"]\n[[allow]]\npeer="*"\ndeny=7\n', "line 6: deny cannot be used: it has 7"),
         ('x = """\n[[allow]]\n"""\n[[allow]]\npeer = 1\n', "line 5: peer cannot be used"),
         ('allow = [{peer = "*"}]\n', "line 1: the rule allows and denies nothing"),
     ],

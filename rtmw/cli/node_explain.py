@@ -1,0 +1,129 @@
+"""`rtmw node explain`, and `rtmw node check FILE --as`: what the rules of a settings file say of a peer, and why."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rtmw.cli.common import CommandError
+from rtmw.cli.node_status import find_status
+from rtmw.cli.show import Table, show, show_json, size
+from rtmw.errors import DomainNotFound, RtmwError
+
+if TYPE_CHECKING:
+    from rtmw.net.security.rules import RuleTable, Verdict
+
+DIRECTIONS = {"publish": "comes in from the peer", "subscribe": "goes out to the peer"}
+MISTAKE = 2
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Both directions of a topic, and each rule for the peer. Status 0, whatever the verdicts are."""
+    from rtmw.net.security.tables import read_rules
+
+    path = Path(arguments.file) if arguments.file else _file_of_node(arguments.domain)
+    rules = read_rules(path)
+    _check_peer(arguments.peer)
+    verdicts = {verb: rules.judge(arguments.peer, verb, arguments.topic) for verb in DIRECTIONS}
+    considered = considerations(rules, arguments.peer, arguments.topic)
+    if arguments.json:
+        told = {verb: as_row(verdict) for verb, verdict in verdicts.items()}
+        named = [dict(zip(considered.columns, row, strict=True)) for row in considered.rows]
+        show_json({"file": str(path), "version": rules.version, "verdicts": told, "rules": named})
+        return 0
+    rows = [(DIRECTIONS[verb], *_cells(verdict)) for verb, verdict in verdicts.items()]
+    title = f"{arguments.topic} and {arguments.peer}, rules {rules.version}"
+    show(Table(title, ("direction", "verdict", "why", "rule", "ceilings"), rows))
+    if considered.rows:
+        show(considered)
+    return 0
+
+
+def check_right(arguments: argparse.Namespace) -> int:
+    """Offline, for people's CI. Status 0: allowed, 1: denied, 2: a mistake in the file or the question."""
+    try:
+        return _check_right(arguments)
+    except RtmwError as error:
+        print(f"rtmw: {error}", file=sys.stderr)
+        return MISTAKE
+
+
+def _check_right(arguments: argparse.Namespace) -> int:
+    from rtmw.net.security.tables import read_rules
+
+    peer, verb, subject = arguments.right
+    _check_peer(peer)
+    try:
+        rules = read_rules(Path(arguments.file))
+        verdict = rules.judge(peer, verb, subject, arguments.priority or 0, arguments.size or 0)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    if arguments.json:
+        show_json({"file": arguments.file, "peer": peer, "verb": verb, "subject": subject, **as_row(verdict)})
+    else:
+        columns = ("peer", "verb", "subject", "verdict", "why", "rule", "ceilings")
+        show(Table("", columns, [(peer, verb, subject, *_cells(verdict))]))
+    return 0 if verdict.allowed else 1
+
+
+def as_row(verdict: Verdict) -> dict[str, Any]:
+    """For programs."""
+    row: dict[str, Any] = {"allowed": verdict.allowed, "cause": verdict.cause, "why": verdict.why}
+    row |= {"rule": verdict.place, "version": verdict.version}
+    if verdict.allowed:
+        row |= {"max_priority": verdict.max_priority, "max_size": verdict.max_size, "max_rate": verdict.max_rate}
+    return row
+
+
+def considerations(rules: RuleTable, peer: str, topic: str) -> Table:
+    """Each rule that is for the peer, with what it says of the topic by itself."""
+    from rtmw.net.security.rules import node_of
+
+    node = node_of(peer)
+    rows: list[tuple[str, str, str, str]] = []
+    for rule in rules.rules:
+        if rule.is_for(peer):
+            says = ("yes" if rule.allows_to(verb, topic, node) else "-" for verb in DIRECTIONS)
+            rows.append((rule.place, *says, "denies" if rule.denies(topic, node) else "-"))  # type: ignore[arg-type]
+    return Table("Rules for this peer, in their order", ("rule", *DIRECTIONS, "deny"), rows)
+
+
+def _cells(verdict: Verdict) -> tuple[str, str, str | None, str | None]:
+    return ("allowed" if verdict.allowed else "denied", verdict.why, verdict.place, _ceilings(verdict))
+
+
+def _ceilings(verdict: Verdict) -> str | None:
+    if not verdict.allowed:
+        return None
+    parts = [f"priority {verdict.max_priority}"]
+    if verdict.max_size:
+        parts.append(f"{size(verdict.max_size)} a message")
+    if verdict.max_rate:
+        parts.append(f"{size(verdict.max_rate)}/s")
+    return ", ".join(parts)
+
+
+def _check_peer(peer: str) -> None:
+    """A name that no certificate can have would always be denied, and nobody would see the slip."""
+    from rtmw.net.security.names import parse_name
+
+    if peer.startswith("uid:") and peer[4:].isdecimal():
+        return
+    try:
+        parse_name(peer)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _file_of_node(domain: int) -> Path:
+    """Where the node that runs has its rules from."""
+    try:
+        status = find_status(domain)
+    except DomainNotFound:
+        status = None
+    source = (status or {}).get("rules", {}).get("file")
+    if not source:
+        raise CommandError(f"no node of domain {domain} has rules: name the settings with --file")
+    return Path(source)

@@ -1,0 +1,77 @@
+"""`rtmw node explain` and `rtmw node check FILE --as`: the rules of a file, for people and for their CI."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Run
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "links.md"
+PRESS = "rtmw://plant/press-7"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The settings that the document shows; its folder is the current one."""
+    (text,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (tmp_path / "node.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return "node.toml"
+
+
+def test_the_document_shows_what_the_command_says(run: Run, file: str) -> None:
+    shown = re.findall(r"```\n\$ rtmw (node explain .*)\n((?:.*\n)*?)```", DOCUMENT.read_text())
+    ((words, text),) = shown
+    assert run(*words.split()) == (0, text, "")
+
+
+def test_both_directions_are_explained_with_file_and_line(run: Run, file: str) -> None:
+    status, out, _ = run("node", "explain", "press-7/secret", "--peer", PRESS, "--file", file, "--json")
+    told = json.loads(out)
+    assert status == 0
+    assert {verb: one["cause"] for verb, one in told["verdicts"].items()} == {"publish": "deny", "subscribe": "deny"}
+    assert told["verdicts"]["publish"]["rule"] == "node.toml, line 5"
+    assert told["rules"] == [{"rule": "node.toml, line 5", "publish": "yes", "subscribe": "-", "deny": "denies"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ((PRESS, "publish", "press-7/speed"), 0),
+        ((PRESS, "publish", "press-7/speed", "--priority", "5", "--size", "64M"), 0),
+        ((PRESS, "publish", "press-7/speed", "--priority", "6"), 1),
+        ((PRESS, "publish", "press-7/speed", "--size", "65M"), 1),
+        ((PRESS, "publish", "press-8/speed"), 1),
+        (("rtmw://plant/hub", "subscribe", "alarm/a"), 1),
+        ((PRESS, "fly", "x"), 2),
+        (("plant/press-7", "publish", "x"), 2),
+    ],
+)
+def test_the_status_of_a_check_is_the_verdict(run: Run, file: str, words: tuple[str, ...], status: int) -> None:
+    found, out, err = run("node", "check", file, "--as", *words)
+    assert found == status
+    assert (err != "") is (status == 2)
+    assert ("denied" in out, "allowed" in out.split("\n")[-2] if out else False) != (True, True)
+
+
+def test_a_check_of_a_broken_file_is_a_mistake_and_names_the_line(run: Run, file: str) -> None:
+    Path(file).write_text('[[allow]]\npeer = "*"\npublsih = ["a"]\n')
+    status, out, err = run("node", "check", file, "--as", PRESS, "publish", "a")
+    assert (status, out) == (2, "")
+    assert err == "rtmw: node.toml, line 3: a rule has no publsih; did you mean publish?\n"
+    assert run("node", "check", "none.toml", "--as", PRESS, "publish", "a")[0] == 2
+
+
+def test_without_a_file_or_a_node_the_question_is_turned_back(run: Run, domain_id: int) -> None:
+    status, _, err = run("node", "explain", "x", "--peer", PRESS)
+    assert (status, err) == (1, f"rtmw: no node of domain {domain_id} has rules: name the settings with --file\n")
+
+
+def test_a_check_needs_neither_the_interface_nor_the_keys_of_the_node(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text('interface = "none7"\n[link]\nkeys = "none"\n[[allow]]\npeer = "*"\npublish = ["*"]\n')
+    assert run("node", "check", str(path), "--as", "uid:1000", "publish", "a")[0] == 0
