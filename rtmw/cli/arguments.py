@@ -188,6 +188,7 @@ def _add_publish(commands: Commands) -> None:
 def _add_node(commands: Commands) -> None:
     help = "carry topics to other hosts through DDS, until SIGINT or SIGTERM"
     parser = _add(commands, "node", node.run, help)
+    parser.allow_abbrev = False  # else `--peer` of `node explain` is taken for a short --peers or --peer-rates
     parser.set_defaults(domain=None)  # not given: the file may say it
     parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
     parser.add_argument("--pool", metavar="BYTES", help="memory of the domain, if the node is the first there (64M)")
