@@ -10,8 +10,9 @@ Three entry points:
 3. `rights.Rights.verdict(peer, verb, subject, priority=, size=)` says whether a peer may, by which rule of which file
    and line, and with which ceilings. It is asked when a route opens, not for each message.
 
-    names ─► certificates ─► folder (keys on disk) ─► identity ─► TLS contexts, peers
-    toml_lines ─► rules (the table) ─► rights (verdicts, denials) · link (the [link] table) · tables (both of a file)
+    names ─► certificates ─► folder (files on disk) ─► identity (TLS contexts, peers) ─► keys (what commands do)
+    toml_lines ─► tables ([link] and [[allow]] of a file) ─► rules (the table) ─► rights (verdicts, denials)
+    health: what a node says of its keys
 
-`import rtmw.net.security` needs nothing; certificates, folder and identity need `cryptography` (`rtmw[link]`).
+`import rtmw.net.security` needs nothing; certificates, folder, identity and keys need `cryptography` (`rtmw[link]`).
 """
