@@ -29,6 +29,8 @@
     │   ├── LogFull                 the disk has no room; nothing was appended
     │   ├── LogFailed               the disk failed; what was on its way is there, or not
     │   └── LogLocked               another process writes to it
+    ├── SessionError            a session between nodes cannot begin, or has ended
+    │   └── StreamError             a stream of it was reset, or ended with it
     └── ClosedError             used after close()
 
 Full and empty are answers, not errors: `publish` returns False, `take` returns None.
@@ -178,6 +180,18 @@ class LogFailed(LogError):
 
 class LogLocked(LogError):
     """Another process writes to the log; the message names it. Reading is free to all."""
+
+
+class SessionError(RtmwError):
+    """A session between two nodes cannot begin, or has ended. `code`: why, as docs/session.md lists."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StreamError(SessionError):
+    """A stream of a session was reset by one side, or ended with its session; the message has the words of who did."""
 
 
 class ClosedError(RtmwError):

@@ -19,6 +19,7 @@ PARTS = {
     "log": ["-m", "tests.torture.log"],
     "power": ["-m", "tests.torture.log", "power"],
     "net": ["-m", "tests.torture.net"],
+    "session": ["-m", "tests.torture.session"],
     "dds-rtps": ["-m", "tests.torture.dds_rtps"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""

@@ -1,0 +1,331 @@
+"""Sessions over TCP, TLS 1.3 and Unix sockets, in asyncio or uvloop: Meetings with sockets, timers and a clock."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import ssl
+import time
+from collections import Counter, deque
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from uuid import UUID
+
+from rtmw.errors import SessionError
+from rtmw.net.security.errors import SecurityError
+from rtmw.net.security.tls_errors import in_words
+from rtmw.net.session import events as e
+from rtmw.net.session import links as m
+from rtmw.net.session.dialling import Dialling
+from rtmw.net.session.door import Door
+from rtmw.net.session.errors import Code, named
+from rtmw.net.session.frames import bye
+from rtmw.net.session.hello import Hello
+from rtmw.net.session.meetings import Meetings
+from rtmw.net.session.pipe import ROOM, Pipe
+from rtmw.net.session.session import Session
+from rtmw.net.session.sockets import is_loopback, user_of
+from rtmw.net.session.terms import Terms
+
+if TYPE_CHECKING:
+    from rtmw.net.security.identity import Identity, Peer
+
+BUFFER: Final = 1 << 18
+"""Bytes read at a time."""
+LOOK: Final = 60.0
+"""Seconds after which it is looked again whether the certificate of a peer is valid: clocks are set."""
+BACKLOG: Final = 128
+
+
+class Carrier:
+    """The sessions of one node, in one event loop.
+
+    `node`: who this node is; `incarnation`: which life, by default the nanoseconds of now. `identity`: its keys, for
+    TLS; without them connections are plain text, which is allowed on loopback, or anywhere with `insecure=True`.
+    `async for session in carrier` gives sessions that began, of both sides' making; those of `connect` too.
+    """
+
+    def __init__(
+        self,
+        node: UUID,
+        *,
+        identity: Identity | None = None,
+        insecure: bool = False,
+        terms: Terms | None = None,
+        hello: Hello | None = None,
+    ) -> None:
+        """`hello`: what else to say of this node: site, hops, capabilities. Its other fields are made from `terms`."""
+        self.loop = asyncio.get_running_loop()
+        self.identity = identity
+        self.terms = terms = terms or Terms()
+        self.refused: Counter[str] = Counter()
+        """Connections that came to no session, by cause."""
+        self.begun = 0
+        """Sessions that began."""
+        self.buffer = memoryview(bytearray(BUFFER))
+        self._insecure = insecure
+        given = hello or Hello(node, time.time_ns())
+        mine = Hello(
+            *(node, given.incarnation, given.lowest, given.highest, given.site, given.hops),
+            lease=terms.lease,
+            stream_credit=terms.stream_credit,
+            session_credit=terms.session_credit,
+            streams=terms.streams,
+            capabilities=given.capabilities,
+        )
+        mine.packed()  # what has no room in it is said now
+        self._meetings = Meetings(mine, terms, lambda: secrets.randbits(64) or 1)
+        self._pipes: dict[int, Pipe] = {}
+        self._peers: dict[int, Peer] = {}
+        self._sessions: dict[int, Session] = {}
+        self._begun: deque[Session] = deque()
+        self._changed = asyncio.Event()
+        self._doors: list[Door] = []
+        self._dialling: set[Dialling] = set()
+        self._effects: deque[m.Effect] = deque()
+        self._is_busy = self._is_closed = False
+        self._number = 0
+
+    async def listen(self, host: str, port: int = 0) -> int:
+        """Accept connections at this address. Returns the port. Raises SessionError: plain text is not allowed here."""
+        self._check_plain(host)
+        found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return self._listen(listening, address, is_tls=self.identity is not None)
+
+    async def listen_unix(self, path: Path) -> None:
+        """Accept connections at a Unix socket: peers are named by their user, `uid:1000`, as the kernel says."""
+        self._listen(socket.socket(socket.AF_UNIX), str(path), is_tls=False)
+
+    def _listen(self, listening: socket.socket, address: object, *, is_tls: bool) -> int:
+        try:
+            listening.bind(address)  # type: ignore[arg-type]
+        except OSError as error:
+            listening.close()
+            raise SessionError(f"cannot listen at {address}: {error.strerror}", Code.REFUSED) from error
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+        self._doors.append(Door(self, listening, self._server_context if is_tls else lambda: None))
+        return 0 if listening.family == socket.AF_UNIX else int(listening.getsockname()[1])
+
+    def _server_context(self) -> ssl.SSLContext | None:
+        return self.identity.server_context() if self.identity else None
+
+    async def connect(self, host: str, port: int) -> Session:
+        """A session with the node at this address; connected again after each cut, until the session is over.
+
+        Raises SessionError: nobody is there, or one of the two refuses the other; the message says which and why.
+        """
+        self._check_plain(host)
+        return await self._dial(Dialling(self, (host, port), lambda: self._tls_to(host, port)))
+
+    async def connect_unix(self, path: Path) -> Session:
+        """The same at a Unix socket."""
+        return await self._dial(
+            Dialling(self, (str(path), 0), lambda: self.loop.create_unix_connection(self.pipe, str(path)))
+        )
+
+    async def _tls_to(self, host: str, port: int) -> tuple[asyncio.BaseTransport, Pipe]:
+        context = self.identity.client_context() if self.identity else None
+        return await self.loop.create_connection(
+            self.pipe, host, port, ssl=context, server_hostname="" if context else None
+        )
+
+    async def _dial(self, dialling: Dialling) -> Session:
+        self._dialling.add(dialling)
+        try:
+            return self._sessions[await dialling.first()]
+        except BaseException:
+            dialling.close()
+            self._dialling.discard(dialling)
+            raise
+
+    def _check_plain(self, host: str) -> None:
+        if self._is_closed:
+            raise SessionError("the carrier is closed", Code.CLOSED)
+        if self.identity is None and not self._insecure and not is_loopback(host):
+            raise SessionError(
+                f"{host} is not loopback: anyone on the way could read and change what is sent. Give the node keys "
+                "(rtmw node keys), or set insecure = true",
+                Code.REFUSED,
+            )
+
+    def recheck(self, identity: Identity) -> None:
+        """Use these keys, and end connections of peers that they do not trust any more."""
+        self.identity = identity
+        for number in list(self._peers):
+            self._look(self._pipes[number])
+
+    async def close(self) -> None:
+        """End all sessions, and stop listening and dialling."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for door in self._doors:
+            door.close()
+        for dialling in self._dialling:
+            dialling.close()
+        for session in list(self._sessions.values()):
+            session.close("the node ends")
+        pipes = list(self._pipes.values())
+        for pipe in pipes:
+            pipe.transport.close()
+        if pipes:
+            _, slow = await asyncio.wait([pipe.gone for pipe in pipes], timeout=1)
+            for pipe in pipes if slow else ():
+                pipe.transport.abort()
+        self._changed.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Session:
+        while not self._begun:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        return self._begun.popleft()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Between the pipes and the meetings.
+
+    def pipe(self) -> Pipe:
+        """For a connection that this side dials."""
+        return Pipe(self, is_dialler=True)
+
+    def tell(self, event: m.Event) -> None:
+        """An event; its effects are carried out in order, those of events that they cause behind them."""
+        self._effects += self._meetings.step(event, self.loop.time())
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._effects:
+                self._happened(self._effects.popleft())
+        finally:
+            self._is_busy = False
+
+    def made(self, pipe: Pipe) -> None:
+        """A connection is there, with its TLS."""
+        self._number += 1
+        pipe.number = self._number
+        self._pipes[pipe.number] = pipe
+        try:
+            name, is_plain = self._name_of(pipe)
+        except SecurityError as error:
+            self.refuse("not trusted", error)
+            pipe.fail(SessionError(f"the peer is not trusted: {error}", Code.REFUSED))
+            pipe.transport.write(bye(Code.REFUSED, str(error), crc=False))
+            pipe.transport.close()
+            return
+        self.tell(m.Connected(pipe.number, pipe.is_dialler, name, is_plain))
+        self.has_room(pipe)
+
+    def _name_of(self, pipe: Pipe) -> tuple[str, bool]:
+        """The peer's name, and whether frames need a CRC. Raises SecurityError."""
+        tls = pipe.transport.get_extra_info("ssl_object")
+        sock = pipe.transport.get_extra_info("socket")
+        if tls is None:
+            return (user_of(sock) if sock.family == socket.AF_UNIX else ""), True
+        assert self.identity is not None
+        self._peers[pipe.number] = self.identity.peer_of(tls.getpeercert(binary_form=True))
+        self._look(pipe)
+        return self._peers[pipe.number].name, False
+
+    def _look(self, pipe: Pipe) -> None:
+        """Is the certificate of the peer still good? Asked again when it expires."""
+        peer = self._peers[pipe.number]
+        fault = self.identity.fault(peer) if self.identity else None
+        if pipe.expiry is not None:
+            pipe.expiry.cancel()
+        if fault is not None:
+            self.tell(m.Refuse(pipe.number, Code.EXPIRED, str(fault)))
+        else:
+            wait = min(LOOK, max(0.0, peer.expires - time.time()) + 0.01)
+            pipe.expiry = self.loop.call_later(wait, self._look, pipe)
+
+    def arrived(self, pipe: Pipe, size: int) -> None:
+        self.tell(m.Arrived(pipe.number, self.buffer[:size]))
+        self.has_room(pipe)
+
+    def has_room(self, pipe: Pipe) -> None:
+        if not pipe.is_paused:
+            self.tell(m.RoomOn(pipe.number, ROOM))
+
+    def lost(self, pipe: Pipe, error: Exception | None) -> None:
+        if self._pipes.pop(pipe.number, None) is not None:
+            self._peers.pop(pipe.number, None)
+            words = in_words(error)[1] if error else "the peer closed the connection before the session began"
+            pipe.fail(pipe.error or SessionError(words, Code.REFUSED))
+            self.tell(m.Lost(pipe.number))
+            self._show_connected()
+
+    def abort(self, pipe: Pipe) -> None:
+        if pipe.number in self._pipes:
+            pipe.transport.abort()
+
+    def refuse(self, cause: str, error: Exception) -> None:
+        """Count a connection that came to no session."""
+        self.refused[in_words(error)[0] if isinstance(error, ssl.SSLError) else cause] += 1
+
+    def session(self, number: int) -> Session | None:
+        return self._sessions.get(number)
+
+    def _ask(self, session: int, event: e.Event) -> None:
+        self.tell(m.Ask(session, event))
+
+    def _happened(self, effect: m.Effect) -> None:
+        if isinstance(effect, m.Send):
+            self._send(effect)
+        elif isinstance(effect, m.Of):
+            self._of(effect)
+        elif isinstance(effect, m.Drop):
+            self._dropped(effect)
+        elif isinstance(effect, m.Up):
+            session = self._sessions[effect.session] = Session(effect, self._ask, self.loop)
+            self._begun.append(session)
+            self.begun += 1
+            self._changed.set()
+        elif isinstance(effect, m.Carried):
+            self._pipes[effect.connection].carries(effect.session)
+            self._show_connected()
+
+    def _send(self, effect: m.Send) -> None:
+        pipe = self._pipes.get(effect.connection)
+        if pipe is not None and not pipe.transport.is_closing():
+            pipe.transport.write(effect.data)
+            self.has_room(pipe)
+
+    def _of(self, effect: m.Of) -> None:
+        session = self._sessions.get(effect.session)
+        if session is not None:
+            session.happened(effect.effect)
+            if isinstance(effect.effect, e.Closed):
+                del self._sessions[effect.session]
+
+    def _dropped(self, effect: m.Drop) -> None:
+        pipe = self._pipes.get(effect.connection)
+        if pipe is not None:
+            if not pipe.settled.done():
+                self.refused[named(effect.code)] += 1
+            if effect.code == Code.REPLACED and effect.session in self._sessions:
+                pipe.carries(effect.session)  # another connection to the same peer does
+            pipe.fail(SessionError(effect.words, effect.code))
+            pipe.transport.close()
+        self._show_connected()
+
+    def _show_connected(self) -> None:
+        for session in self._sessions.values():
+            session.is_connected = self._meetings.is_carried(session.number)

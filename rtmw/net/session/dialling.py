@@ -1,0 +1,87 @@
+"""The dialling side: the first connection is tried once, and later ones again and again while the session lives."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from rtmw.errors import RtmwError, SessionError
+from rtmw.net.security.tls_errors import in_words
+from rtmw.net.session.errors import Code
+from rtmw.net.session.meetings import PATIENCE
+from rtmw.net.session.pipe import Pipe
+
+if TYPE_CHECKING:
+    from rtmw.net.session.carrier import Carrier
+    from rtmw.net.session.session import Session
+
+SHORTEST: Final = 0.05
+LONGEST: Final = 2.0
+"""Seconds between two tries; they double, and each is drawn from half of it to all of it."""
+
+
+class Dialling:
+    """Keeps one session connected."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        place: tuple[str, int],
+        connect: Callable[[], Awaitable[tuple[asyncio.BaseTransport, Pipe]]],
+    ) -> None:
+        self._carrier = carrier
+        self._place = f"{place[0]}:{place[1]}" if place[1] else place[0]
+        self._connect = connect
+        self._task: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def first(self) -> int:
+        """The session of the first connection. Raises SessionError."""
+        pipe, session = await self._try()
+        found = self._carrier.session(session)
+        if found is None:
+            raise SessionError(f"{self._place}: the session was over at once", Code.CLOSED)
+        self._task = self._carrier.loop.create_task(self._keep(found, pipe))
+        return session
+
+    async def _try(self) -> tuple[Pipe, int]:
+        """One connection, up to the session that it carries. Raises SessionError."""
+        pipe: Pipe | None = None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                _, pipe = await self._connect()
+                return pipe, await asyncio.shield(pipe.settled)
+        except TimeoutError:
+            raise SessionError(f"{self._place}: no session within {PATIENCE:g} s", Code.SILENT) from None
+        except SessionError as error:
+            raise SessionError(f"{self._place}: {error}", error.code) from error
+        except (ssl.SSLError, OSError) as error:
+            words = in_words(error)[1] if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+            raise SessionError(f"{self._place}: {words}", Code.REFUSED) from error
+        finally:
+            if pipe is not None and not (pipe.settled.done() and not pipe.settled.exception()):
+                self._carrier.abort(pipe)
+
+    async def _keep(self, session: Session, pipe: Pipe) -> None:
+        wait = SHORTEST
+        over = self._carrier.loop.create_task(session.over())
+        try:
+            while session.error is None:
+                await asyncio.wait([pipe.gone, over], return_when=asyncio.FIRST_COMPLETED)
+                if session.error is None and not session.is_connected:
+                    await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                    wait = min(2 * wait, LONGEST)
+                if session.error is None and not session.is_connected:
+                    try:
+                        pipe, _ = await self._try()
+                        wait = SHORTEST
+                    except RtmwError:
+                        continue
+        finally:
+            over.cancel()

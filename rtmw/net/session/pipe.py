@@ -1,0 +1,74 @@
+"""A connection in asyncio: bytes from the socket to the carrier and back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, cast
+
+from rtmw.errors import SessionError
+
+if TYPE_CHECKING:
+    from rtmw.net.session.carrier import Carrier
+
+ROOM: Final = 65536
+"""Bytes that are asked of the core at a time, and that may lie in the transport."""
+
+
+class Pipe(asyncio.BufferedProtocol):
+    """One connection. The carrier numbers it; all its bytes are read into one buffer of the carrier."""
+
+    def __init__(self, carrier: Carrier, *, is_dialler: bool) -> None:
+        self.number = 0
+        self.is_dialler = is_dialler
+        self.is_paused = False
+        self.expiry: asyncio.TimerHandle | None = None
+        self.error: SessionError | None = None
+        self.settled: asyncio.Future[int] = carrier.loop.create_future()
+        """The session that this connection carries; or SessionError, if it came to none."""
+        self.gone: asyncio.Future[None] = carrier.loop.create_future()
+        self._carrier = carrier
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=ROOM)
+        self._carrier.made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._carrier.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._carrier.arrived(self, nbytes)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        self._carrier.has_room(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.expiry is not None:
+            self.expiry.cancel()
+        self._carrier.lost(self, exc)
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def fail(self, error: SessionError) -> None:
+        """It comes to no session, or carries none any more."""
+        self.error = error
+        if not self.settled.done():
+            self.settled.set_exception(error)
+            self.settled.exception()  # nobody has to ask
+
+    def carries(self, session: int) -> None:
+        if not self.settled.done():
+            self.settled.set_result(session)

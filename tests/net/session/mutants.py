@@ -1,0 +1,77 @@
+"""Rules of the sessions, each taken out: the simulated wire has to see harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+from rtmw.net.session import connection, hearing, telling
+from rtmw.net.session.controls import Controls
+from rtmw.net.session.halves import Receiving, Sending
+from rtmw.net.session.state import State
+from rtmw.net.session.streams import Turns
+from tests.net.session.wire import run
+
+Mutant = Callable[[], object]
+
+
+def _no_rewind(self: Sending, received: int) -> None:
+    self.acknowledged = received
+
+
+def _rewind_to_acknowledged(self: Sending, received: int) -> None:
+    self.sent = self.acknowledged
+    self._next, self._next_at = 0, self._at
+
+
+def _take_anything(self: Receiving, position: int, size: int) -> None:
+    self.received += size
+
+
+def _no_count(self: Controls, count: int) -> None:
+    self.acknowledge(count)
+
+
+def _all_controls(self: Controls, count: int) -> None:
+    self._sent = self._first
+
+
+def _no_give_back(state: State, receiving: Receiving, final: int) -> None:
+    return None
+
+
+MUTANTS: dict[str, Mutant] = {
+    "bytes are sent again": lambda: patch.object(Sending, "rewind", _no_rewind),
+    "the peer says from where on": lambda: patch.object(Sending, "rewind", _rewind_to_acknowledged),
+    "controls are sent again": lambda: patch.object(Controls, "rewind", _no_count),
+    "controls are counted": lambda: patch.object(Controls, "rewind", _all_controls),
+    "a reset gives credit back": lambda: patch.object(hearing, "_give_back", _no_give_back),
+    "credit is said again after a cut": lambda: patch.object(connection, "resume_frame", _silent_resume),
+    "bytes of before the cut need no credit": lambda: patch.object(Turns, "put_back", _lost_turn),
+}
+"""Name of the rule, and what takes it out."""
+
+
+def _silent_resume(state: State, *, crc: bool) -> bytes:
+    frame = _resume(state, crc=crc)
+    state.due.clear()
+    state.owes_credit = False
+    return frame
+
+
+_resume = telling.resume_frame
+
+
+def _lost_turn(self: Turns, stream: object) -> None:
+    """A stream without credit loses its turn for ever."""
+
+
+def harm(name: str, seeds: range) -> str | None:
+    """What the first seed saw that saw anything, without this rule."""
+    with MUTANTS[name]():  # type: ignore[attr-defined]
+        for seed in seeds:
+            try:
+                run(seed)
+            except Exception as error:
+                return f"seed {seed}: {type(error).__name__} {error}"[:200]
+    return None

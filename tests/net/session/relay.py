@@ -1,0 +1,67 @@
+"""A cable between two carriers on loopback: it passes bytes on, keeps what it saw, and is cut or damaged on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Relay:
+    """Listens, and passes each connection on to `port`."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self.port = 0
+        self.forth = bytearray()
+        """All that the dialler sent over the last connection."""
+        self.connections = 0
+        self.is_down = False
+        """New connections are closed at once."""
+        self.change: Callable[[bytes], bytes] = bytes
+        """What becomes of bytes from the dialler."""
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Relay:
+        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._server
+        self._server.close()
+        self.cut()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def cut(self) -> None:
+        """Every connection ends at once, whatever is on its way."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
+            writer.transport.abort()
+            return
+        self.connections += 1
+        self.forth.clear()
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers += [writer, far_writer]
+        for source, target, is_forth in ((reader, far_writer, True), (far_reader, writer, False)):
+            task = asyncio.create_task(self._copy(source, target, is_forth))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_forth: bool) -> None:
+        try:
+            while data := await reader.read(65536):
+                if is_forth:
+                    self.forth += data
+                    data = self.change(data)
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        writer.close()
