@@ -24,6 +24,7 @@
     ├── RecordingError          this file is no recording, or of a kind that cannot be read
     │   └── RecordingDamaged        its bytes contradict each other, or their CRC
     ├── RecordingFailed         a recorder could not begin, or not go on
+    ├── RemoteFailed            a remote place cannot be reached      (also OSError)
     ├── LogError                this folder is no log, or of another version
     │   ├── LogDamaged              what was durable is not as it was written
     │   ├── LogFull                 the disk has no room; nothing was appended
@@ -143,6 +144,10 @@ class RecordingDamaged(RecordingError):
 
 class RecordingFailed(RtmwError):
     """The recording cannot begin, or ended before its time; what of it is on the disk is said."""
+
+
+class RemoteFailed(RtmwError, OSError):
+    """A place such as s3://bucket/prefix cannot be reached, or refuses; what to look at is said."""
 
 
 class LogError(RtmwError):

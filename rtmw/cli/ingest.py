@@ -10,6 +10,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, show, show_json
 from rtmw.errors import NotInstalled, RecordingError
+from rtmw.recording.places import is_remote
 
 
 def ingest(arguments: argparse.Namespace) -> int:
@@ -20,6 +21,10 @@ def ingest(arguments: argparse.Namespace) -> int:
         raise NotInstalled(f"tables need pyarrow ({error}): pip install 'rtmw[catalog]'") from error
     if arguments.compact and arguments.format != "delta":
         raise CommandError("--compact needs --format delta: files of Parquet cannot be replaced while others read them")
+    if is_remote(arguments.to):
+        raise CommandError(
+            f"--to {arguments.to} is not possible: tables are written on this host; copy them afterwards"
+        )
     with working("added") as (found, progress):
         try:
             with Catalog(Path(arguments.to), arguments.format) as catalog:

@@ -16,6 +16,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.recording import section_of, working
 from rtmw.errors import UnsupportedType
 from rtmw.recording.optional import needed
+from rtmw.recording.places import place
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.whole import written_whole
 
@@ -30,7 +31,7 @@ FORMS: Final = (".png", ".svg", ".pdf")
 
 
 def plot(arguments: argparse.Namespace) -> int:
-    target = None if arguments.output is None else Path(arguments.output)
+    target = None if arguments.output is None else place(arguments.output)
     if target is not None and target.suffix not in FORMS:
         raise CommandError(f"{target} is no picture that can be written: its name must end in {', '.join(FORMS)}")
     needed("pyarrow", "PyArrow", "plot", "rtmw plot")

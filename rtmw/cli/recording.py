@@ -17,6 +17,7 @@ from rtmw.cli.line import line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
+from rtmw.recording.places import place
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
 from rtmw.recording.tools.copying import Progress, Written
@@ -72,7 +73,7 @@ def recover(arguments: argparse.Namespace) -> int:
     """Status 0 also when something was lost: what, is said."""
     with working("recovered") as (_, progress):
         source = find_recording(arguments.path)
-        chosen = Path(arguments.output) if arguments.output else recovered_of(source)
+        chosen = place(arguments.output) if arguments.output else recovered_of(source)
         recovered = recover_recording(source, None if arguments.in_place else chosen, progress)
     if arguments.json:
         show_json({**asdict(recovered), "source": str(recovered.source), "target": str(recovered.target)})
@@ -83,14 +84,14 @@ def recover(arguments: argparse.Namespace) -> int:
 
 def cut(arguments: argparse.Namespace) -> int:
     with working("cut") as (_, progress):
-        target, section = Path(arguments.output), section_of(arguments)
+        target, section = place(arguments.output), section_of(arguments)
         written = cut_recording(find_recording(arguments.path), target, section, progress, arguments.compression)
     return _say_written(arguments, written)
 
 
 def merge(arguments: argparse.Namespace) -> int:
     with working("merged") as (found, progress):
-        paths, target, section = found(arguments.paths), Path(arguments.output), section_of(arguments)
+        paths, target, section = found(arguments.paths), place(arguments.output), section_of(arguments)
         written = merge_recordings(paths, target, progress, section, arguments.compression)
     return _say_written(arguments, written)
 
@@ -101,7 +102,7 @@ def export(arguments: argparse.Namespace) -> int:
     with working("exported") as (found, progress):
         paths, section = found(arguments.paths), section_of(arguments)
         if arguments.parquet:
-            by_topic = export_parquet(paths, Path(arguments.parquet), section, progress)
+            by_topic = export_parquet(paths, place(arguments.parquet), section, progress)
             messages, target = sum(by_topic.values()), arguments.parquet
         else:
             form, target = ("csv", arguments.csv) if arguments.csv else ("jsonl", arguments.jsonl)
@@ -118,7 +119,7 @@ def convert(arguments: argparse.Namespace) -> int:
     from rtmw.recording.tools.convert import convert as convert_bag
 
     with working("converted") as (_, progress):
-        source, target = Path(arguments.path), Path(arguments.output)
+        source, target = Path(arguments.path), place(arguments.output)
         converted = convert_bag(source, target, arguments.compression or "lz4", progress)
     if arguments.json:
         show_json({"path": arguments.output, **asdict(converted)})
@@ -134,7 +135,7 @@ def images(arguments: argparse.Namespace) -> int:
     from rtmw.recording.tools.images import export_images
 
     with working("exported") as (found, progress):
-        written = export_images(found(arguments.paths), Path(arguments.output), section_of(arguments), progress)
+        written = export_images(found(arguments.paths), place(arguments.output), section_of(arguments), progress)
     if arguments.json:
         show_json({"path": arguments.output, **asdict(written)})
         return int(written.left_out_count > 0)
@@ -153,7 +154,7 @@ def _text_file(name: str) -> Generator[IO[str]]:
     if name == STANDARD_OUTPUT:
         yield sys.stdout
         return
-    with written_whole(Path(name)) as temporary, temporary.open("w", newline="") as file:
+    with written_whole(place(name)) as temporary, temporary.open("w", newline="") as file:
         yield file
 
 

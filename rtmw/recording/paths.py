@@ -11,13 +11,14 @@ from typing import Final
 
 from rtmw.errors import RecordingError
 from rtmw.recording.header import CONVERT
+from rtmw.recording.places import RemotePath, modified_ns, place, recordings_at
 
 SUFFIX: Final = ".mcap"
 RECOVERED: Final = ".recovered.mcap"
 """How the name ends of what was made of a damaged recording, and lies beside it."""
 
 Source = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-"""A file, a folder, a pattern such as `day-*.mcap`, or several of these."""
+"""A file, a folder, a pattern such as `day-*.mcap`, at a URI such as s3://bucket/prefix or not; or several of these."""
 
 
 def find_recordings(source: Source, *, growing: bool = False) -> list[Path]:
@@ -32,7 +33,7 @@ def find_recordings(source: Source, *, growing: bool = False) -> list[Path]:
         raise FileNotFoundError("no recording was named")
     found: dict[object, Path] = {}
     for item in given:
-        for path in _find(Path(item), growing):
+        for path in _find(place(item), growing):
             found.setdefault(_file_of(path), path)
     return list(found.values())
 
@@ -75,7 +76,8 @@ def without_damaged(paths: Iterable[Path]) -> list[Path]:
 
 
 def _is_older(path: Path, other: Path) -> bool:
-    return path.exists() and other.exists() and path.stat().st_mtime_ns <= other.stat().st_mtime_ns
+    mine, others = modified_ns(path), modified_ns(other)
+    return mine is not None and others is not None and mine <= others
 
 
 def _without_recovered(paths: Iterable[Path]) -> list[Path]:
@@ -85,7 +87,11 @@ def _without_recovered(paths: Iterable[Path]) -> list[Path]:
 
 
 def _find(path: Path, growing: bool) -> list[Path]:
-    if path.is_dir():
+    if isinstance(path, RemotePath):
+        found = recordings_at(path, SUFFIX)
+        if not found:
+            raise FileNotFoundError(f"there is no recording {path}, and none in a folder of that name")
+    elif path.is_dir():
         found = _in_folder(path)
         if not found:
             raise FileNotFoundError(f"the folder {path} has no recording: {_what_is_in(path)}")

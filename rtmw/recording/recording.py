@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -16,12 +15,13 @@ from rtmw.recording.batch import Batch, batch_of, within
 from rtmw.recording.chunk_reader import check_facts, scan_chunk
 from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Missed, Schema
 from rtmw.recording.extras import read_attachment, read_metadata
-from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
 from rtmw.recording.message_compression import compressed_rows, decompressed
+from rtmw.recording.places import place
 from rtmw.recording.ranges import Ranges, read_ranges
+from rtmw.recording.remote_file import open_file
 from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
 from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.side import read_side
@@ -50,8 +50,8 @@ class Recording(Tabular):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file = File(self.path)
+        self.path = place(path)
+        self._file = open_file(self.path)
         try:
             self.header = read_header(self._file)
         except BaseException:

@@ -13,6 +13,7 @@ from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.frames import streams
 from rtmw.recording.frames.scan import Stream
 from rtmw.recording.frames.streams import sightings
+from rtmw.recording.places import place
 from rtmw.recording.versions import LATEST, Version, chosen_version, dds_name, some, versions_of
 from rtmw.spark.files import local, recordings_of
 from rtmw.spark.options import ReadOptions
@@ -37,7 +38,7 @@ def survey(options: ReadOptions) -> list[Surveyed]:
 
 def _found(paths: list[Path], options: ReadOptions) -> Iterator[tuple[Surveyed, set[str]]]:
     """What in a folder, or of a pattern, is no recording at all is left out, unless incomplete ones are refused."""
-    named = {Path(local(path)).absolute() for path in options.paths}
+    named = {place(local(path)).absolute() for path in options.paths}
     for path in paths:
         try:
             yield look_into(path, options)

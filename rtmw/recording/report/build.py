@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.recording.paths import Source, find_recordings
+from rtmw.recording.places import is_remote, place
 from rtmw.recording.report.contents import Contents, contents_of
 from rtmw.recording.report.facts import Facts, Measure, measured_here
 from rtmw.recording.report.grid import grid_of
 from rtmw.recording.report.page import Page
 from rtmw.recording.report.sections import OF_MESSAGES, SECTIONS, subtitle
 from rtmw.recording.report.verdict import Check, verdict
+from rtmw.recording.tools.whole import written_whole
 
 More = Callable[[Page, Facts], None]
 """Writes further sections."""
@@ -39,8 +41,8 @@ def look_into(source: Source, output: str | Path) -> Contents:
 
     Errors: FileNotFoundError, RecordingError where nothing can be read.
     """
-    path = Path(output)
-    if not path.parent.is_dir():
+    path = place(output)
+    if not is_remote(path) and not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
     return contents_of(find_recordings(source))
 
@@ -55,9 +57,9 @@ def write(facts: Facts, output: str | Path, took: float, more: Sequence[More] = 
             section(page, facts)
     paths = [str(file.info.path) for file in facts.contents.files]
     others = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    Path(output).write_text(
-        page.html(f"Made by rtmw report in {took:.1f} s, from {', '.join(paths[:_NAMED])}{others}"), encoding="utf-8"
-    )
+    told = f"Made by rtmw report in {took:.1f} s, from {', '.join(paths[:_NAMED])}{others}"
+    with written_whole(place(output), replace=True) as temporary:
+        temporary.write_text(page.html(told), encoding="utf-8")
     return checks
 
 

@@ -96,7 +96,7 @@ def info(path: Path) -> RecordingInfo:
         missing, unknown = _missing(recording, about)
         return RecordingInfo(
             path,
-            path.stat().st_size,
+            recording._file.size,
             recording.header.library,
             recording.complete,
             recording.incomplete_because,

@@ -22,6 +22,7 @@ from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
 from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.remote_file import open_file
 from rtmw.recording.side import Side, read_side
 from rtmw.recording.tools.copying import Copier, Progress, no_progress
 from rtmw.recording.tools.salvage import Definition, Found, Gap, Salvage
@@ -64,7 +65,7 @@ def recover(source: Path, target: Path | None, progress: Progress = no_progress)
     """
     recovered = Recovered(source, target or source)
     with ExitStack() as opened:
-        file = opened.enter_context(closing(File(source)))
+        file = opened.enter_context(closing(open_file(source)))
         opened.enter_context(suppress(_NothingToDo))
         temporary = opened.enter_context(written_whole(recovered.target, replace=target is None))
         _Recovery(file, recovered, progress).write(temporary)

@@ -7,6 +7,9 @@ import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rtmw.recording.places import RemotePath, send
 
 
 @contextmanager
@@ -15,6 +18,10 @@ def written_whole(path: Path, *, replace: bool = False) -> Generator[Path]:
 
     Raises FileExistsError where `path` exists, before and after, unless it is to be replaced.
     """
+    if isinstance(path, RemotePath):
+        with _sent_whole(path, replace) as temporary:
+            yield temporary
+        return
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}")
     if not replace:
@@ -31,8 +38,23 @@ def written_whole(path: Path, *, replace: bool = False) -> Generator[Path]:
         _remove(temporary)
 
 
+@contextmanager
+def _sent_whole(path: RemotePath, replace: bool) -> Generator[Path]:
+    """The same for a remote place: made on this host, then sent. Of a folder each file is there as a whole."""
+    if not replace:
+        _refuse(path)
+    with TemporaryDirectory(prefix="rtmw-send-") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        if not replace:
+            _refuse(path)
+        for file in sorted(temporary.rglob("*")) if temporary.is_dir() else [temporary]:
+            if file.is_file():
+                send(file, path.joinpath(*file.relative_to(temporary).parts))
+
+
 def _refuse(path: Path) -> None:
-    if path.exists() or path.is_symlink():
+    if path.exists() or (not isinstance(path, RemotePath) and path.is_symlink()):
         raise FileExistsError(f"{path} exists: name another one, or remove it")
 
 

@@ -1,0 +1,193 @@
+"""Where files are: on this host, or at a place that a URI names, as s3://bucket/prefix. Needs pyarrow for the latter.
+
+A remote place is a Path, too: it has a name, a parent and parts, and its text is the URI. It does nothing
+with the file system of this host; `rtmw.recording.remote_file` opens the files there, and they are listed here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path, PosixPath
+from typing import IO, Any, Final, Self
+from urllib.parse import unquote, urlsplit
+
+from rtmw.errors import RemoteFailed
+from rtmw.patterns import is_pattern
+from rtmw.recording.optional import needed
+
+SCHEMES: Final = ("s3", "gs", "hdfs")
+_URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")
+_PIECE: Final = 8 << 20
+_ADVICE: Final = (
+    (
+        "ACCESS_DENIED|FORBIDDEN|HTTP status 403|INVALID_ACCESS_KEY|SIGNATURE|[Pp]ermission|credential",
+        "the credentials are missing or refused. They come from the environment: AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this host; for gs:// GOOGLE_APPLICATION_CREDENTIALS",
+    ),
+    (
+        "NO_SUCH_BUCKET",
+        "there is no such bucket. Look at its name, at AWS_DEFAULT_REGION and at AWS_ENDPOINT_URL",
+    ),
+    (
+        "NETWORK_CONNECTION|[Tt]imeout|timed out|resolve|curlCode|SLOW_DOWN|HTTP status 5|INTERNAL_FAILURE",
+        "the server cannot be reached, or does not answer in time. Look at the network and at AWS_ENDPOINT_URL, and "
+        "try again",
+    ),
+)
+"""What to do, by a word of the library's error."""
+
+
+class RemotePath(PosixPath):
+    """A place that a URI names. Made by `place`."""
+
+    def __str__(self) -> str:
+        return f"{self.parts[0]}//{'/'.join(self.parts[1:])}" if self.parts else ""
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def absolute(self) -> Self:
+        return self
+
+    @property
+    def inside(self) -> str:
+        """How its file system calls it."""
+        others = self.parts[2:] if self.parts[0] == "hdfs:" else self.parts[1:]
+        return ("/" if self.parts[0] == "hdfs:" else "") + "/".join(others)
+
+    @property
+    def system(self) -> Any:
+        """Its `pyarrow.fs.FileSystem`. Raises NotInstalled, RemoteFailed."""
+        needed("pyarrow", "PyArrow", "arrow", str(self))
+        with said(self):
+            return _system("//".join(self.parts[:2]), os.getpid())
+
+    def info(self) -> Any:
+        """What is there, as `pyarrow.fs.FileInfo`. Raises RemoteFailed."""
+        with said(self):
+            return self.system.get_file_info(self.inside)
+
+    def exists(self, **_: Any) -> bool:
+        return self._kind() != "NotFound"
+
+    def _kind(self) -> str:
+        return str(self.info().type.name)
+
+    def is_dir(self, **_: Any) -> bool:
+        return self._kind() == "Directory"
+
+
+@lru_cache(maxsize=16)
+def _system(root: str, process: int) -> Any:
+    """Of a bucket or a host, one a process: its connections do not outlive a fork."""
+    from pyarrow import fs
+
+    library: Any = fs
+    return library.FileSystem.from_uri(root)[0]
+
+
+def is_remote(source: str | os.PathLike[str]) -> bool:
+    """Does it name a place that is not on this host?"""
+    return _URI.match(os.fspath(source)) is not None
+
+
+def place(source: str | os.PathLike[str]) -> Path:
+    """A path, or a URI: s3://…, gs://…, hdfs://host:port/…, file://…"""
+    text = os.fspath(source)
+    if is_remote(text):
+        return RemotePath(text)
+    return Path(unquote(urlsplit(text).path)) if text.startswith("file://") else Path(text)
+
+
+@contextmanager
+def said(path: Path) -> Generator[None]:
+    """Errors of the library, with what to do. Raises RemoteFailed, FileNotFoundError."""
+    try:
+        yield
+    except (RemoteFailed, FileNotFoundError, FileExistsError):
+        raise
+    except (OSError, ValueError, NotImplementedError) as error:
+        words = str(error)
+        advice = next((advice for pattern, advice in _ADVICE if re.search(pattern, words)), "")
+        why = f"{advice}. pyarrow says: {words}" if advice else words
+        raise RemoteFailed(f"{path} cannot be reached: {why}") from error
+
+
+def recordings_at(path: RemotePath, suffix: str) -> list[Path]:
+    """The file, the files of that suffix in a folder, however deep, or what a pattern means; none: there are none."""
+    pattern = str(path)
+    if is_pattern(pattern):
+        base = RemotePath(*_until_pattern(path.parts))
+        return [found for found in _files(base) if fnmatchcase(str(found), pattern) or _is_in(found, pattern, suffix)]
+    if path.info().type.name == "File":
+        return [path]
+    return [found for found in _files(path) if found.name.endswith(suffix)]
+
+
+def _until_pattern(parts: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for part in parts:
+        if is_pattern(part):
+            break
+        found.append(part)
+    return found
+
+
+def _is_in(path: Path, pattern: str, suffix: str) -> bool:
+    """Does the pattern mean a folder in which it is?"""
+    return path.name.endswith(suffix) and any(fnmatchcase(str(one), pattern) for one in path.parents)
+
+
+def _files(path: RemotePath) -> list[RemotePath]:
+    from pyarrow import fs
+
+    library: Any = fs
+    try:
+        with said(path):
+            found = path.system.get_file_info(library.FileSelector(path.inside, recursive=True))
+    except FileNotFoundError:
+        return []
+    root = path.parts[:2] if path.parts[0] == "hdfs:" else path.parts[:1]
+    return [RemotePath(*root, *one.path.strip("/").split("/")) for one in found if one.type == library.FileType.File]
+
+
+def send(source: Path, target: RemotePath) -> None:
+    """Copy a file to a place, where it is whole or not at all, under its name. Raises RemoteFailed, OSError."""
+    system = target.system
+    is_object = target.parts[0] != "hdfs:"  # an object is there when its last part is; a file of HDFS from the first
+    inside = target.inside if is_object else f"{target.inside}.partial"
+    with source.open("rb") as file, said(target):
+        if not is_object:
+            system.create_dir(target.inside.rpartition("/")[0])
+        with system.open_output_stream(inside) as stream:
+            whole = _copied(file, stream)
+        if not whole:
+            system.delete_file(inside)  # to close a stream is to complete what was written
+            raise OSError(f"{source} cannot be read to its end; nothing was sent")
+        if not is_object:
+            system.move(inside, target.inside)
+
+
+def _copied(file: IO[bytes], stream: Any) -> bool:
+    """False: the file cannot be read. What fails at the place is raised."""
+    while True:
+        try:
+            data = file.read(_PIECE)
+        except OSError:
+            return False
+        if not data:
+            return True
+        stream.write(data)
+
+
+def modified_ns(path: Path) -> int | None:
+    """When it was written last; None: it is not there."""
+    if isinstance(path, RemotePath):
+        written: int | None = path.info().mtime_ns
+        return written
+    return path.stat().st_mtime_ns if path.exists() else None
