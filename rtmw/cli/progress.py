@@ -14,6 +14,7 @@ from rtmw.cli.values import to_plain
 
 if TYPE_CHECKING:
     from rtmw.record import RecorderStats
+    from rtmw.record.uploads import UploadStats
     from rtmw.recording.causes import Cause
 
 LIVE_S, LINES_S = 0.4, 5.0
@@ -78,8 +79,16 @@ def line(stats: RecorderStats, before: RecorderStats, seconds: float) -> str:
     ]
     parts += [f"missing: {causes(stats.missing)}"] if stats.missing else []
     parts += [f"disk behind: {100 * stats.backlog:.0f} % of the buffer"] if stats.backlog > 0.02 else []
+    parts += [uploaded(stats.uploads)] if stats.uploads is not None else []
     parts += ["paused"] if stats.is_paused else []
     return " · ".join(parts)
+
+
+def uploaded(uploads: UploadStats) -> str:
+    """How many files are at the remote place, and what is in the way."""
+    failed = f", {counted(uploads.failures, 'failed attempt')}" if uploads.failures else ""
+    why = f": {uploads.problem}" if uploads.problem else ""
+    return f"uploaded {uploads.sent}, waiting {uploads.waiting}{failed}{why}"
 
 
 def causes(missing: Mapping[Cause, int]) -> str:
@@ -104,4 +113,5 @@ def summary(stats: RecorderStats, paths: Sequence[Path], is_snapshot: bool = Fal
     if is_snapshot and not paths:
         lines = [f"took {messages} of {topics}, and wrote none: no snapshot was asked for (SIGUSR1, or the key s)"]
     lines += [f"missing: {causes(stats.missing)}"] if stats.missing else []
+    lines += [uploaded(stats.uploads)] if stats.uploads is not None else []
     return "\n".join([*lines, *map(str, paths)])

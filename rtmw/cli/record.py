@@ -26,7 +26,7 @@ HELP_KEYS = "q ends it, p pauses, s begins the next file or writes the snapshot"
 HELP_SIGNALS = "SIGINT ends it, SIGUSR1 begins the next file or writes the snapshot, SIGUSR2 pauses and goes on"
 _OPTIONS = (
     "compression", "chunk_bytes", "buffer_bytes", "split_bytes", "split_every", "keep", "sync_every", "snapshot",
-    "reliable", "append", "ros2",
+    "reliable", "append", "ros2", "upload", "upload_remove", "upload_patience",
 )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def _setting(event: threading.Event) -> Callable[[int, FrameType | None], None]:
 
 
 def record(arguments: argparse.Namespace) -> int:
-    """Record until the end is demanded; 1 when the disk has failed."""
+    """Record until the end is demanded; 1 when the disk has failed, or finished files could not be uploaded."""
     topics = ["*"] if arguments.all else arguments.topics
     if arguments.all == bool(arguments.topics):
         raise CommandError("say which topics to record: names and patterns, or --all")
@@ -83,7 +83,8 @@ def record(arguments: argparse.Namespace) -> int:
                 show_json(facts(recorder.stats(), recorder.paths))
     if not arguments.json and not arguments.quiet:
         print(summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
-    return 0
+    uploads = recorder.stats().uploads
+    return int(uploads is not None and uploads.waiting > 0)
 
 
 def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:

@@ -2,5 +2,6 @@
 
 from rtmw.record.recorder import Recorder, RecorderOptions
 from rtmw.record.stats import RecordedTopic, RecorderStats
+from rtmw.record.uploads import UploadStats
 
-__all__ = ["RecordedTopic", "Recorder", "RecorderOptions", "RecorderStats"]
+__all__ = ["RecordedTopic", "Recorder", "RecorderOptions", "RecorderStats", "UploadStats"]

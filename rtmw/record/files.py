@@ -12,9 +12,11 @@ from pathlib import Path
 from rtmw.errors import RecordingFailed
 from rtmw.record.latched import Latched
 from rtmw.record.settings import Settings
+from rtmw.record.uploads import Uploads
 from rtmw.recording._mcap import Chunk
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.paths import SUFFIX, by_name
+from rtmw.recording.places import RemotePath, place
 from rtmw.recording.writer import RecordingWriter
 
 __all__ = ["Files", "Tables"]
@@ -39,6 +41,8 @@ class Files:
         self.bytes = 0
         """Of the files before this one."""
         self._folder, self._settings, self._tables = folder, settings, tables
+        self.uploads = _uploads(settings.upload, self._uploaded)
+        """Where finished files go; None: nowhere."""
         self._writer: RecordingWriter | None = None
         self._name = Path(os.path.abspath(folder)).name or "recording"
         self._earlier = _earlier(folder, self._name, settings.append)
@@ -118,6 +122,14 @@ class Files:
         finally:
             writer.close()
             self.bytes += writer.position
+        if self.uploads is not None:
+            self.uploads.put(Path(writer.path))
+
+    def _uploaded(self, path: Path) -> None:
+        if self._settings.upload_remove:
+            with suppress(OSError, ValueError):
+                path.unlink()
+                self.paths.remove(path)
 
     def _is_due(self, writer: RecordingWriter, chunk: Chunk) -> bool:
         size, every = self._settings.split_bytes, self._settings.split_every
@@ -127,8 +139,20 @@ class Files:
 
     def _remove_old(self) -> None:
         while self._settings.keep is not None and len(self._earlier) + len(self.paths) > self._settings.keep:
+            oldest = self._earlier or self.paths
+            if self.uploads is not None and self.uploads.waits(oldest[0]):
+                return  # once more when the next file begins
             with suppress(OSError):
-                (self._earlier or self.paths).pop(0).unlink()
+                oldest.pop(0).unlink()
+
+
+def _uploads(target: str | None, sent: Callable[[Path], None]) -> Uploads | None:
+    if target is None:
+        return None
+    found = place(target)
+    assert isinstance(found, RemotePath)
+    _ = found.system  # that there is none is said now
+    return Uploads(found, sent)
 
 
 def _earlier(folder: Path, name: str, append: bool) -> list[Path]:

@@ -46,6 +46,9 @@ class RecorderOptions(TypedDict, total=False):
     reliable: bool
     append: bool
     ros2: bool
+    upload: str | None
+    upload_remove: bool
+    upload_patience: float
 
 
 class Recorder(Closing):
@@ -58,6 +61,8 @@ class Recorder(Closing):
     seconds between demands that the disk has it all, None: only at the end. `snapshot`: write nothing, but keep so
     many seconds for `snapshot()`. `reliable`: RELIABLE publishers wait for the recorder, and so for the disk. `append`:
     the folder may hold recordings already; numbers go on. `ros2`: schemas and QoS as the tools of ROS 2 read them.
+    `upload`: a remote place, such as s3://bucket/prefix, to which finished files are sent; `upload_remove`: they are
+    removed here when they are there; `upload_patience`: seconds that `close` waits for those that are not there yet.
 
     Nobody waits for a recorder, unless `reliable`; what it misses is counted, by cause, here and in the file.
     Errors: RecordingFailed, ValueError, and those of Domain. A disk that fails ends the recording: `wait` and `close`
@@ -150,6 +155,7 @@ class Recorder(Closing):
             clock_jumps=state.clock_jumps,
             is_paused=self._is_paused,
             written_messages=self._writing.messages,
+            uploads=self._files.uploads.stats() if self._files.uploads else None,
         )
 
     def topics(self) -> list[RecordedTopic]:
@@ -178,6 +184,8 @@ class Recorder(Closing):
         self._watch.join()
         self._collector.stop()
         self._writing.join()
+        if self._files.uploads is not None:
+            self._files.uploads.close(self.settings.upload_patience)
         self._last_topics, self._last_stats = self.topics(), self.stats()
         self._is_closed = True
         self._opened.close()

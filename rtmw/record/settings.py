@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rtmw.patterns import is_among, is_own, is_pattern
 from rtmw.recording.compression import COMPRESSIONS
+from rtmw.recording.places import is_remote
 from rtmw.recording.writer import CHUNK_BYTES
 
 LEAST_CHUNKS, MOST_CHUNKS = 4, 1024
@@ -50,6 +51,9 @@ class Settings:
     reliable: bool = False
     append: bool = False
     ros2: bool = False
+    upload: str | None = None
+    upload_remove: bool = False
+    upload_patience: float = 60.0
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:
@@ -68,6 +72,12 @@ class Settings:
                 f"files of {self.split_bytes} bytes have no room for a chunk of {self.chunk_bytes};"
                 " split them later, or make chunks smaller"
             )
+        if self.upload is not None and not is_remote(self.upload):
+            raise ValueError(f"upload={self.upload!r} is no remote place, such as s3://bucket/prefix")
+        if self.upload_remove and self.upload is None:
+            raise ValueError("upload_remove=True needs upload, the place where the files go")
+        if not self.upload_patience >= 0:
+            raise ValueError(f"upload_patience={self.upload_patience!r} is not possible; it must be a number from 0")
         if self.snapshot is not None and (self.split_bytes or self.split_every):
             raise ValueError("a snapshot is one file; it is not split")
 

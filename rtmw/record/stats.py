@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rtmw.record.uploads import UploadStats
 from rtmw.recording.causes import Cause
 
 __all__ = ["RecordedTopic", "RecorderStats"]
@@ -44,6 +45,8 @@ class RecorderStats:
     is_paused: bool
     written_messages: int = 0
     """In its files. Fewer than were taken while some are on their way, and for good of what no snapshot has kept."""
+    uploads: UploadStats | None = None
+    """None: no place was named to which files go."""
 
 
 def recorded_topic(name: str, row: tuple[int, ...], unwritten: int) -> RecordedTopic:

@@ -1,0 +1,127 @@
+"""Finished files of a recording, sent to a remote place, in the order in which they were finished.
+
+A thread sends; the recorder never waits for it until it is closed. A file that could not be sent is tried again after a
+pause, which doubles up to a minute. It stays on this host until it is there as a whole.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rtmw.errors import RtmwError
+from rtmw.recording.places import RemotePath, send
+
+__all__ = ["UploadStats", "Uploads"]
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+_NONE: Final = Path()
+
+
+@dataclass(frozen=True)
+class UploadStats:
+    """Since the recorder began."""
+
+    sent: int = 0
+    """Files that are there."""
+    waiting: int = 0
+    """Finished files that are not there yet; of a recorder that is closed, those that stayed here."""
+    failures: int = 0
+    """Attempts that failed."""
+    problem: str = ""
+    """Why the last attempt failed; "": it did not."""
+
+
+class Uploads:
+    """`put` is for one thread. `sent` is told each file when it is there, in the thread that sends."""
+
+    def __init__(self, target: RemotePath, sent: Callable[[Path], None], first_pause: float = FIRST_PAUSE_S) -> None:
+        self.target = target
+        self._told, self._first_pause = sent, first_pause
+        self._files: deque[Path] = deque()
+        self._tried = _NONE
+        """The file that this thread has tried to send before: what is there under its name may be of that attempt."""
+        self._sent = self._failures = 0
+        self._problem = ""
+        self._until: float | None = None
+        """When to give up, on the monotonic clock; None: not before the recorder is closed."""
+        self._changed = threading.Condition()
+        """Protects all of this."""
+        self._thread: threading.Thread | None = None
+        """Begins with the first file."""
+
+    def put(self, path: Path) -> None:
+        """A file that is complete. Does not wait."""
+        with self._changed:
+            self._files.append(path)
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rtmw-recorder-uploads", daemon=True)
+            self._thread.start()
+
+    def waits(self, path: Path) -> bool:
+        """Is the file not there yet?"""
+        with self._changed:
+            return path in self._files
+
+    def stats(self) -> UploadStats:
+        with self._changed:
+            return UploadStats(self._sent, len(self._files), self._failures, self._problem)
+
+    def close(self, patience: float) -> tuple[Path, ...]:
+        """Wait until all are there, for so many seconds and the attempt that is made then; those that are not there."""
+        with self._changed:
+            self._until = time.monotonic() + patience
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        return tuple(self._files)
+
+    def _run(self) -> None:
+        pause = self._first_pause
+        while (path := self._next()) is not None:
+            try:
+                self._send(path)
+            except (OSError, RtmwError) as error:
+                if not self._failed(str(error), pause):
+                    return
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+                continue
+            pause = self._first_pause
+            self._told(path)
+            with self._changed:
+                self._files.popleft()
+                self._sent, self._problem = self._sent + 1, ""
+
+    def _next(self) -> Path | None:
+        """The next file, when there is one; None: no more will come."""
+        with self._changed:
+            while not self._files and self._until is None:
+                self._changed.wait()
+            return self._files[0] if self._files else None
+
+    def _send(self, path: Path) -> None:
+        """Raises OSError, RtmwError."""
+        target = self.target / path.name
+        assert isinstance(target, RemotePath)
+        if target.exists():
+            if self._tried != path:
+                raise FileExistsError(f"{target} exists, of another recording: name another place, or remove it")
+            if target.info().size == path.stat().st_size:
+                return  # the answer to the last attempt was lost
+        self._tried = path
+        send(path, target)
+
+    def _failed(self, why: str, pause: float) -> bool:
+        """Counts it and waits; False: the time is up."""
+        with self._changed:
+            self._failures, self._problem = self._failures + 1, why
+            end = time.monotonic() + pause
+            while time.monotonic() < min(end, self._until or end):
+                self._changed.wait(min(end, self._until or end) - time.monotonic())
+            return self._until is None or time.monotonic() < self._until
