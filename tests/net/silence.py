@@ -60,11 +60,11 @@ class Pair:
 
     def cpu_s(self) -> list[float]:
         """Seconds of a processor that each node has taken, its threads and the kernel for it."""
-        return [_cpu_s(host.node.pid) for host in self.hosts]
+        return [cpu_s(host.node.pid) for host in self.hosts]
 
     def memory(self) -> list[int]:
         """Bytes of each node that are its own and in memory."""
-        return [_memory(host.node.pid) for host in self.hosts]
+        return [memory(host.node.pid) for host in self.hosts]
 
     def cost(self, seconds: float) -> Cost:
         """Of what goes on while nobody does anything."""
@@ -97,12 +97,12 @@ class Pair:
         return len(sent & {row["topic"] for row in there["in"] if row["writers"]})
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _memory(pid: int) -> int:
+def memory(pid: int) -> int:
     rows = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(row.split()[1]) << 10 for row in rows if row.startswith("RssAnon:"))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FILES = [
     "tests/net/test_namespaces.py",
+    "tests/net/test_crowd.py",
     "tests/net/test_flow.py",
     "tests/net/test_overload.py",
     "tests/net/test_pacing.py",

@@ -39,7 +39,7 @@ InKey = tuple[str, int, Lane]
 NOBODY = LocalTopic((), ())
 """A topic that no program here uses."""
 _CROWD = 100
-"""Routes that have ended whose memory is worth a moment without any other."""
+"""Routes and endpoints that have ended whose memory is worth a moment without any other."""
 _KNOWN_MOST = 1024
 """Lanes of closed routes of which it is known what they have brought."""
 
@@ -72,7 +72,7 @@ class Bridge:
         """Topics that are to be looked at by the next step, though nothing may have changed."""
         self._sees_all, self._total = True, -1
         self._ended_before, self._given_back = 0, 0
-        """How many routes had ended a second ago, and when memory was given back."""
+        """How many had ended a second ago, and when memory was given back."""
         self._lookup = Lookup(participant, self._names)
 
     @property
@@ -150,8 +150,9 @@ class Bridge:
         return {*out, *(key for key, route in self.incoming.items() if route.has_moved())}
 
     def give_back(self) -> None:
-        """To be called once a second: when a crowd of topics has ended, their memory is the system's again."""
-        ended = sum(one.changes for one in self.ended.values())
+        """To be called once a second: when a crowd of topics has ended, or of endpoints elsewhere, their memory is the
+        system's again."""
+        ended = self.discovery.gone + sum(one.changes for one in self.ended.values())
         if ended == self._ended_before and ended - self._given_back >= _CROWD:
             self._engine.trim()
             self._given_back = ended

@@ -239,6 +239,8 @@ class Discovery:
         """The DDS entity that tells of readers."""
         self.changes = 0
         """Grows with whatever is new."""
+        self.gone = 0
+        """Endpoints that have left, in all."""
         self.is_behind = False
         """More is new than the last `poll` took in."""
         self._touched, self._met = set[str](), set[str]()
@@ -286,6 +288,7 @@ class Discovery:
     def _drop(self, kept: ByTopic[str, Endpoint], guid: str) -> None:
         gone = kept.pop(guid)
         if gone is not None:
+            self.gone += 1
             self._touched.add(gone.topic)
 
     def _meet(self, row: ParticipantRow) -> None:
