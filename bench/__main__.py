@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from bench.log_peers import PEERS
 from bench.peers import ALL
 from bench.questions import NAMES, question
 from bench.stage import ROOT
@@ -21,7 +22,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--list", action="store_true", help="what would be measured, and end")
     made.add_argument("--docs", action="store_true", help="bring the last results into docs/performance.md, and end")
     made.add_argument("--questions", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
-    made.add_argument("--systems", nargs="+", default=(), metavar="NAME", help=f"{', '.join(ALL)}, and baselines")
+    made.add_argument(
+        "--systems", nargs="+", default=(), metavar="NAME", help=f"{', '.join((*ALL, *PEERS))}, and baselines"
+    )
     made.add_argument("--rounds", type=int, help="at most so many rounds")
     return made
 
@@ -60,11 +63,12 @@ def draw() -> None:
     from bench.results import load
 
     try:
-        from bench.plots import save
+        from bench import log_plot, plots
     except ImportError as error:
         print(f"No plots: {error}")
         return
-    save(load(RESULTS), BUILD / "results.svg")
+    plots.save(load(RESULTS), BUILD / "results.svg")
+    log_plot.save(load(RESULTS), BUILD / "results-log.svg")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What the machine itself does: the C programs of bench/baselines, compiled once a run."""
+"""What the machine itself does: the C programs of bench/baselines, compiled when a run needs them first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LIMIT = 60.0
+CORE = HERE.parent / "rtmw"
+LOG = (*(file for file in sorted(CORE.glob("log/*.c")) if not file.name.startswith("_")), CORE / "net" / "crc32c.c")
+"""The durable log without Python."""
+OF_THE_LOG = ("log_append", "log_read")
+"""Programs that have it in them."""
 
 
 class NoCompiler(Exception):
@@ -17,20 +22,25 @@ class NoCompiler(Exception):
 
 
 @cache
-def programs() -> tempfile.TemporaryDirectory[str]:
-    """The folder with the programs; it goes with this process."""
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the programs are; it goes with this process."""
+    return tempfile.TemporaryDirectory(prefix="rtmw-bench-c-")
+
+
+@cache
+def compiled(program: str) -> str:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise NoCompiler("there is no C compiler (cc, gcc or clang) for the baselines")
-    folder = tempfile.TemporaryDirectory(prefix="rtmw-bench-c-")
-    for source in (HERE / "baselines").glob("*.c"):
-        flags = ["-O2", "-std=gnu11", "-D_GNU_SOURCE", f"-I{HERE.parent / 'rtmw' / 'shm'}"]
-        subprocess.run([compiler, *flags, str(source), "-o", str(Path(folder.name, source.stem))], check=True)
-    return folder
+    made = str(Path(folder().name, program))
+    sources = [HERE / "baselines" / f"{program}.c", *(LOG if program in OF_THE_LOG else ())]
+    flags = ["-O2", "-std=gnu11", "-D_GNU_SOURCE", "-pthread", f"-I{CORE / 'shm'}"]
+    subprocess.run([compiler, *flags, *map(str, sources), "-o", made], check=True)
+    return made
 
 
 def run(program: str, *arguments: object) -> list[float]:
     """The nanoseconds that a program prints, one a line."""
-    command = [str(Path(programs().name, program)), *map(str, arguments)]
+    command = [compiled(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT)
     return [float(line) for line in done.stdout.split()]

@@ -14,6 +14,8 @@ SOCKETPAIR, MSGSPEC = "socketpair", "msgspec"
 MCAP, WRITE = "mcap", "write"
 PARQUET, FORMAT, ONE_PROCESSOR = "Spark, Parquet", 'rtmw, format("rtmw")', "rtmw, one processor"
 SLEEP = "time.sleep"
+RTMW_C, FDATASYNC, PAGE_CACHE = "rtmw, from C", "C fdatasync", "C page cache"
+PREPARED, GROWING = "write + fdatasync, filled ahead", "write + fdatasync, growing"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Question(Protocol):
 
     TITLE: str
     UNIT: str
+    # ROUNDS: int, if there are to be fewer rounds of it than of the others
 
     def cases(self, quick: bool) -> Sequence[Case]: ...
 

@@ -1,36 +1,75 @@
-"""Brings the last results into docs/performance.md, between two markers, and its picture beside it."""
+"""Brings the last results into docs/performance.md, and its pictures beside it.
+
+The page has two parts, each between two markers: the log's questions, and all others. A part of which the run has asked
+nothing stays as it is, so that a run of one part, which takes a fraction of the time, renews that part.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from bench.questions import NAMES
 from bench.report import markdown
-from bench.results import load
+from bench.results import Results, load
 from bench.stage import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
-PICTURE = PAGE.with_suffix(".svg")
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+LOG = tuple(name for name in NAMES if name.startswith("log_"))
 
 
-def between(page: str, text: str) -> str:
+@dataclass(frozen=True)
+class PagePart:
+    marker: str
+    questions: tuple[str, ...]
+    picture: str
+    """File name, beside the page."""
+    shows: str
+    """What is on the picture."""
+
+
+PARTS = (
+    PagePart(
+        "results",
+        tuple(name for name in NAMES if name not in LOG),
+        "performance.svg",
+        "Latency over size, publish calls over subscribers, and throughput",
+    ),
+    PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers"),
+)
+
+
+def between(page: str, text: str, marker: str) -> str:
     """The page with the text between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {BEGIN} or {END}")
-    return f"{before}{BEGIN}\n\n{text.strip()}\n\n{END}{after}"
+    begin, end = f"<!-- {marker}: begin -->", f"<!-- {marker}: end -->"
+    before, found_begin, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"the page lacks {begin} or {end}")
+    return f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}"
+
+
+def measured(results: Results, part: PagePart) -> bool:
+    return any(name in part.questions for name in results.questions())
 
 
 def refresh(results: Path) -> int:
     if not results.exists():
         print(f"There are no results at {results.relative_to(ROOT)}; `make bench` makes them.")
         return 1
-    from bench.plots import save
-
     found = load(results)
-    picture = f"![Latency over size, publish calls over subscribers, and throughput]({PICTURE.name})"
-    PAGE.write_text(between(PAGE.read_text(), f"{picture}\n\n{markdown(found)}"))
-    save(found, PICTURE)
-    print(f"Refreshed {PAGE.relative_to(ROOT)} and {PICTURE.relative_to(ROOT)}.")
+    for part in PARTS:
+        if measured(found, part):
+            text = f"![{part.shows}]({part.picture})\n\n{markdown(found, part.questions)}"
+            PAGE.write_text(between(PAGE.read_text(), text, part.marker))
+            pictures()[part.marker](found, PAGE.with_name(part.picture))
+            print(f"Refreshed {part.picture} and the {part.marker} of {PAGE.relative_to(ROOT)}.")
     return 0
+
+
+def pictures() -> dict[str, Callable[[Results, Path], None]]:
+    """Who draws the picture of a part."""
+    from bench import log_plot, plots
+
+    return {"results": plots.save, "log results": log_plot.save}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bench.judge import Judgement, Verdict, judge
 from bench.numbers import quartiles, shown
+from bench.questions import NAMES
 from bench.results import Results, Series
 from bench.targets import TARGETS
 
@@ -46,8 +47,8 @@ def judgement_row(results: Results, judgement: Judgement) -> list[str]:
     return [target.what, limit, got, verdict, why]
 
 
-def targets(results: Results) -> list[str]:
-    rows = [judgement_row(results, judge(results, target)) for target in TARGETS]
+def targets(results: Results, names: Collection[str]) -> list[str]:
+    rows = [judgement_row(results, judge(results, target)) for target in TARGETS if target.figure[0] in names]
     return table(("target", "limit", "this run: median [quartiles]", "verdict", "what limits it"), rows)
 
 
@@ -81,8 +82,10 @@ def about(results: Results) -> list[str]:
     ]
 
 
-def markdown(results: Results) -> str:
-    lines = [*about(results), "", "## Targets", "", *targets(results), "", "## Figures", ""]
+def markdown(results: Results, names: Collection[str] = NAMES) -> str:
+    """Of the questions of these names: all their targets, and what the run has of their figures."""
+    lines = [*about(results), "", "## Targets", "", *targets(results, names), "", "## Figures", ""]
     for name in results.questions():
-        lines += [*question(results, name), *tails(results, name), ""]
+        if name in names:
+            lines += [*question(results, name), *tails(results, name), ""]
     return "\n".join(lines).rstrip() + "\n"

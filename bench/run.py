@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from bench.cases import Case, Question
+from bench.log_peers import versions as versions_of_log_peers
 from bench.machine import described
 from bench.numbers import shown
 from bench.peers import versions
@@ -37,6 +38,8 @@ Turn = tuple[str, Question, Case, str]
 def turns(plan: Plan, round: int) -> Iterator[Turn]:
     for name in plan.questions:
         asked = question(name)
+        if round >= getattr(asked, "ROUNDS", plan.rounds):
+            continue
         for case in asked.cases(plan.quick):
             systems = [system for system in case.systems if not plan.systems or system in plan.systems]
             for at in range(len(systems)):
@@ -47,7 +50,7 @@ def measure(plan: Plan) -> Results:
     """Whatever could not be measured has its reason instead of a figure."""
     results, stage, began = Results(), Stage(), time.monotonic()
     results.about = {"date": date.today().isoformat(), "command": plan.command, "machine": described()}
-    results.about["versions"] = versions()
+    results.about["versions"] = versions() | versions_of_log_peers()
     for name in NAMES:
         results.titles[name], results.units[name] = question(name).TITLE, question(name).UNIT
     longest = 0.0

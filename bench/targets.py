@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.cases import FUTEX, HANDOVER, MCAP, MEMCPY, MSGSPEC, ONE_PROCESSOR, PARQUET, RTMW, SOCKETPAIR, SPIN, WRITE
+from bench.cases import (
+    FDATASYNC,
+    FUTEX,
+    GROWING,
+    HANDOVER,
+    MCAP,
+    MEMCPY,
+    MSGSPEC,
+    ONE_PROCESSOR,
+    PAGE_CACHE,
+    PARQUET,
+    PREPARED,
+    RTMW,
+    RTMW_C,
+    SOCKETPAIR,
+    SPIN,
+    WRITE,
+)
+from bench.log_peers import PEERS as LOG_PEERS
 from bench.peers import ALL, ZENOH_TCP
 from bench.results import Key
 
@@ -32,6 +50,10 @@ class Target:
 
 def ours(question: str, case: str) -> Key:
     return (question, case, RTMW)
+
+
+def log_peers(case: str) -> tuple[Key, ...]:
+    return tuple(("log_append", case, peer) for peer in LOG_PEERS)
 
 
 POLLING = ours("round_trip", "64 B, copied")
@@ -259,6 +281,55 @@ TARGETS = (
     ),
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
+    *(
+        Target(
+            f"records of 200 B that a log answers, {case}: at least {limit:g} × the best peer",
+            ours("log_append", case),
+            limit,
+            over=log_peers(case),
+            at_least=True,
+        )
+        for case, limit in (("1 writer", 0.95), ("16 threads", 2.0), ("64 threads", 1.5), ("64 asyncio tasks", 2.0))
+    ),
+    Target(
+        "the same, 64 threads in C: at least 8 × the best peer with 64 threads in Python",
+        ("log_append", "64 threads", RTMW_C),
+        8.0,
+        over=log_peers("64 threads"),
+        at_least=True,
+    ),
+    Target(
+        "the 99th of a hundred appends of 16 threads: at most 3 × that of an fdatasync alone",
+        ours("log_delay", "16 threads"),
+        3.0,
+        over=(("log_delay", "16 threads", FDATASYNC),),
+    ),
+    *(
+        Target(
+            f"appends of 64 KiB: at least 0.8 × write and fdatasync of a file that {how}",
+            ours("log_bulk", "1 writer"),
+            0.8,
+            over=(("log_bulk", "1 writer", plain),),
+            at_least=True,
+        )
+        for how, plain in (("grows", GROWING), ("was filled with zeros before", PREPARED))
+    ),
+    *(
+        Target(
+            f"{what}: at least 0.3 × a copy from the page cache",
+            ("log_read", case, system),
+            0.3,
+            over=(("log_read", case, PAGE_CACHE),),
+            at_least=True,
+        )
+        for what, case, system in (
+            ("opening a log that was killed, its last segment full of records", "recovery, segment full", RTMW),
+            ("the same, its last segment empty", "recovery, segment empty", RTMW),
+            ("reading a log in records of 64 KiB, from Python", "read, 64 KiB records", RTMW),
+            ("the same in records of 200 B, from C", "read, 200 B records", RTMW_C),
+            ("the same in records of 200 B, from Python", "read, 200 B records", RTMW),
+        )
+    ),
     Target(
         "64 B from the bus to a recording: at least 3 × the Python writer of the MCAP project",
         ours("recording", "64 B"),

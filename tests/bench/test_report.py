@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import docs, log_plot
 from bench.cases import Figures
-from bench.docs import BEGIN, END, between
+from bench.docs import between
 from bench.judge import judge
 from bench.numbers import quartiles, shown, spread
 from bench.report import judgement_row, markdown, question, tails
@@ -70,13 +71,38 @@ def test_results_come_back_from_their_file_as_they_were(results: Results, tmp_pa
 
 
 def test_a_page_gets_the_results_between_its_markers_and_keeps_the_rest() -> None:
-    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    assert between(page, "new") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    page = "before\n<!-- results: begin -->\nold\n<!-- results: end -->\nafter\n"
+    new = "before\n<!-- results: begin -->\n\nnew\n\n<!-- results: end -->\nafter\n"
+    assert between(page, "new", "results") == new
 
 
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="lacks"):
-        between("nothing\n", "new")
+        between("nothing\n", "new", "results")
+
+
+def test_a_run_of_one_part_leaves_the_other_part_of_the_page(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    parts = [f"<!-- {part.marker}: begin -->old {part.marker}<!-- {part.marker}: end -->" for part in docs.PARTS]
+    page.write_text("\n".join(parts))
+    monkeypatch.setattr(docs, "PAGE", page)
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    results.save(tmp_path / "results.json")
+    assert docs.refresh(tmp_path / "results.json") == 0
+    text = page.read_text()
+    assert "0.5 % lost" in text
+    assert "old results" not in text
+    assert parts[1] in text
+    assert [path.name for path in tmp_path.glob("*.svg")] == ["performance.svg"]
+
+
+def test_the_appends_that_were_measured_are_drawn(tmp_path: Path) -> None:
+    made = Results(ABOUT)
+    made.add(("log_append", "16 threads", "SQLite"), 0, Figures(1234.0))
+    log_plot.save(made, tmp_path / "log.svg")
+    assert "SQLite" in (tmp_path / "log.svg").read_text()
 
 
 @pytest.mark.parametrize(
