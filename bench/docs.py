@@ -6,6 +6,7 @@ nothing stays as it is, so that a run of one part, which takes a fraction of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ class PagePart:
     """File name, beside the page."""
     shows: str
     """What is on the picture."""
+    is_section: bool = False
+    """Its headings lie below one of the page."""
 
 
 PARTS = (
@@ -36,7 +39,7 @@ PARTS = (
         "performance.svg",
         "Latency over size, publish calls over subscribers, and throughput",
     ),
-    PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers"),
+    PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers", True),
 )
 
 
@@ -62,6 +65,8 @@ def refresh(results: Path) -> int:
     for part in PARTS:
         if measured(found, part):
             text = f"![{part.shows}]({part.picture})\n\n{markdown(found, part.questions)}"
+            if part.is_section:
+                text = re.sub(r"^#", "##", text, flags=re.MULTILINE)
             PAGE.write_text(between(PAGE.read_text(), text, part.marker))
             pictures()[part.marker](found, PAGE.with_name(part.picture))
             print(f"Refreshed {part.picture} and the {part.marker} of {PAGE.relative_to(ROOT)}.")
