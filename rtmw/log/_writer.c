@@ -79,14 +79,28 @@ static bool is_usable(Writer *self)
     return is_ours(self);
 }
 
-/* Signals are answered by Python, and the call goes on unless that raises. */
-static int append(Writer *self, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
-                  uint64_t *end)
+struct call {
+    const struct record_parts *parts;
+    size_t count;
+    bool waits; /* until they are durable */
+    uint64_t deadline;
+    bool is_taken; /* the result: if not, nothing was appended */
+    uint64_t first, end;
+};
+
+/* Signals are answered by Python, and the call goes on unless that raises. It takes and waits while the GIL is released
+ * once: of many threads each waits for it once more whenever it is released, and that is most of what an append costs. */
+static int append(Writer *self, struct call *call)
 {
     int code;
+    call->is_taken = false;
     do {
         Py_BEGIN_ALLOW_THREADS
-        code = writer_append(&self->core, parts, count, deadline, first, end);
+        code = call->is_taken
+                   ? LOG_OK
+                   : writer_append(&self->core, call->parts, call->count, call->deadline, &call->first, &call->end);
+        call->is_taken = code == LOG_OK;
+        if (call->is_taken && call->waits) code = writer_wait(&self->core, call->end, call->deadline);
         Py_END_ALLOW_THREADS
     } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
     return code;
@@ -119,7 +133,7 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
 {
     Writer *self = (Writer *)object;
     Py_buffer data = {0}, labels = {0};
-    uint64_t deadline, first = 0, end = 0;
+    uint64_t deadline;
     if (count != 4 && count != 5)
         return PyErr_SetString(PyExc_TypeError, "append takes data, labels, wait, timeout and perhaps a time"), NULL;
     int wait = PyObject_IsTrue(args[2]);
@@ -128,13 +142,13 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
     if (PyObject_GetBuffer(args[0], &data, PyBUF_SIMPLE)) return NULL;
     if (args[1] != Py_None && PyObject_GetBuffer(args[1], &labels, PyBUF_SIMPLE)) return PyBuffer_Release(&data), NULL;
     struct record_parts parts = {labels.buf, data.buf, (size_t)labels.len, (size_t)data.len, time_ns};
-    int code = append(self, &parts, 1, deadline, &first, &end);
+    struct call call = {.parts = &parts, .count = 1, .waits = wait, .deadline = deadline};
+    int code = append(self, &call);
     PyBuffer_Release(&data);
     if (labels.obj) PyBuffer_Release(&labels);
-    if (code == LOG_ID_TAKEN) return explain(self, code, first, end);
-    if (code) return refused(self, code);
-    if (wait && (code = wait_for(self, end, deadline))) return unanswered(self, code, first, end);
-    return Py_BuildValue("KK", (unsigned long long)first, (unsigned long long)end);
+    if (code && !call.is_taken && code != LOG_ID_TAKEN) return refused(self, code);
+    if (code) return unanswered(self, code, call.first, call.end);
+    return Py_BuildValue("KK", (unsigned long long)call.first, (unsigned long long)call.end);
 }
 
 static PyObject *positions_of(const Py_buffer *buffers, size_t count, uint64_t position)
@@ -160,7 +174,6 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
     Writer *self = (Writer *)object;
     PyObject *list, *positions = NULL;
     int wait;
-    uint64_t first = 0, end = 0;
     if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &wait) || !is_usable(self)) return NULL;
     size_t count = (size_t)PyList_GET_SIZE(list), held = 0;
     Py_buffer *buffers = PyMem_Calloc(count + 1, sizeof *buffers);
@@ -172,11 +185,11 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
         if (!has_all) break;
         parts[held] = (struct record_parts){.data = buffers[held].buf, .data_size = (size_t)buffers[held].len};
     }
-    int code = has_all && held ? append(self, parts, held, WRITER_FOREVER, &first, &end) : LOG_OK;
-    if (has_all && code) refused(self, code);
-    if (has_all && !code && held && wait && (code = wait_for(self, end, WRITER_FOREVER)))
-        unanswered(self, code, first, end);
-    if (has_all && !code) positions = positions_of(buffers, held, first);
+    struct call call = {.parts = parts, .count = held, .waits = wait, .deadline = WRITER_FOREVER};
+    int code = has_all && held ? append(self, &call) : LOG_OK;
+    if (code && call.is_taken) unanswered(self, code, call.first, call.end);
+    if (code && !call.is_taken) refused(self, code);
+    if (has_all && !code) positions = positions_of(buffers, held, call.first);
     for (size_t n = 0; n < held; n++) PyBuffer_Release(&buffers[n]);
     PyMem_Free(buffers);
     PyMem_Free(parts);
