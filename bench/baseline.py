@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 LIMIT = 60.0
 CORE = HERE.parent / "rtmw"
-LOG = (*(file for file in sorted(CORE.glob("log/*.c")) if not file.name.startswith("_")), CORE / "net" / "crc32c.c")
+LOG = (*(file for file in sorted(CORE.glob("log/*.c")) if not file.name.startswith("_")), CORE / "shm" / "crc32c.c")
 """The durable log without Python."""
 OF_THE_LOG = ("log_append", "log_read")
 """Programs that have it in them."""
