@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from bench.numbers import quartiles
 from bench.results import Key, Results
-from bench.targets import Target
+from bench.target import Target
 
 
 class Verdict(StrEnum):

@@ -2,78 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bench.cases import (
-    FDATASYNC,
     FUTEX,
-    GROWING,
     HANDOVER,
     MCAP,
     MEMCPY,
     MSGSPEC,
     ONE_PROCESSOR,
-    PAGE_CACHE,
     PARQUET,
-    PREPARED,
-    RTMW,
-    RTMW_C,
     SOCKETPAIR,
     SPIN,
     WRITE,
 )
-from bench.log_peers import PEERS as LOG_PEERS
+from bench.log_targets import LOG_TARGETS
 from bench.peers import ALL, ZENOH_TCP
-from bench.results import Key
+from bench.target import Target, ours
 
 PEERS = ALL[1:]
-
-
-@dataclass(frozen=True)
-class Target:
-    what: str
-    figure: Key
-    limit: float
-    over: tuple[Key, ...] = ()
-    """The figure is divided by the best of these; without any the limit is in the question's own unit."""
-    summed: bool = False
-    """It is divided by the sum of `over` instead."""
-    percentile: str = ""
-    """What is limited is this percentile of single messages, over the figure of the same round."""
-    at_least: bool = False
-    """The limit is a lower one, as for rates: then the best is the highest."""
-    yardstick: tuple[Key, float] | None = None
-    """The limit is meant for a machine on which that figure is this much; on a slower one it is as much larger."""
-    limited_by: str = ""
-    """What stands in the way where it is missed, from a profile."""
-
-
-def ours(question: str, case: str) -> Key:
-    return (question, case, RTMW)
-
-
-def log_peers(case: str) -> tuple[Key, ...]:
-    return tuple(("log_append", case, peer) for peer in LOG_PEERS)
-
-
 POLLING = ours("round_trip", "64 B, copied")
-
-OBJECTS = (
-    "perf: 88 % in the interpreter, which makes an object of each record, 2 µs each; 6 % in the kernel, which copies "
-    "out of the page cache, 3 % in the core"
-)
-
-ZEROS = (
-    "by strace: three syncs, and the zeros behind the last record, 256 KiB at a time, which are written whatever the "
-    "file has there"
-)
-
-BUSY = (
-    "beside other programs, the scheduler: an append wakes the flusher and is woken by it (3.4 context switches), and "
-    "each wake-up waits for a processor, as that of a bare fdatasync does. In single plays of a machine with a load of "
-    "1 to 2 the log answered one writer 7,700 times a second, SQLite 6,600 times and JetStream 2,000 times; 64 threads "
-    "39,000 times, redis 10,700 times"
-)
 
 SCANNING = (
     "processor time of a message, by profile: 0.09 µs in Python, a third of it LZ4; 0.06 µs in the JVM's tasks, which "
@@ -298,60 +244,7 @@ TARGETS = (
     ),
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
-    *(
-        Target(
-            f"records of 200 B that a log answers, {case}: at least {limit:g} × the best peer",
-            ours("log_append", case),
-            limit,
-            over=log_peers(case),
-            at_least=True,
-            limited_by=BUSY,
-        )
-        for case, limit in (("1 writer", 0.95), ("16 threads", 2.0), ("64 threads", 1.5), ("64 asyncio tasks", 2.0))
-    ),
-    Target(
-        "the same, 64 threads in C: at least 8 × the best peer with 64 threads in Python",
-        ("log_append", "64 threads", RTMW_C),
-        8.0,
-        over=log_peers("64 threads"),
-        at_least=True,
-    ),
-    Target(
-        "the 99th of a hundred appends of 16 threads: at most 3 × that of an fdatasync alone",
-        ours("log_delay", "16 threads"),
-        3.0,
-        over=(("log_delay", "16 threads", FDATASYNC),),
-        limited_by="an append waits for the sync that is under way and for its own, which is 2 × the median. Then 16 "
-        "threads wake up on two processors, one after the other for the interpreter, and beside other programs each of "
-        "them waits for a processor",
-    ),
-    *(
-        Target(
-            f"appends of 64 KiB: at least 0.8 × write and fdatasync of a file that {how}",
-            ours("log_bulk", "1 writer"),
-            0.8,
-            over=(("log_bulk", "1 writer", plain),),
-            at_least=True,
-        )
-        for how, plain in (("grows", GROWING), ("was filled with zeros before", PREPARED))
-    ),
-    *(
-        Target(
-            f"{what}: at least 0.3 × a copy from the page cache",
-            ("log_read", case, system),
-            0.3,
-            over=(("log_read", case, PAGE_CACHE),),
-            at_least=True,
-            limited_by=limited_by,
-        )
-        for what, case, system, limited_by in (
-            ("opening a log that was killed, its last segment full of records", "recovery, segment full", RTMW, ZEROS),
-            ("the same, its last segment empty", "recovery, segment empty", RTMW, ZEROS),
-            ("reading a log in records of 64 KiB, from Python", "read, 64 KiB records", RTMW, ""),
-            ("the same in records of 200 B, from C", "read, 200 B records", RTMW_C, ""),
-            ("the same in records of 200 B, from Python", "read, 200 B records", RTMW, OBJECTS),
-        )
-    ),
+    *LOG_TARGETS,
     Target(
         "64 B from the bus to a recording: at least 3 × the Python writer of the MCAP project",
         ours("recording", "64 B"),

@@ -7,7 +7,7 @@ import pytest
 from bench.cases import Figures
 from bench.judge import Verdict, judge
 from bench.results import Results
-from bench.targets import Target
+from bench.target import Target
 
 OURS, THEIRS, OTHERS = ("q", "case", "rtmw"), ("q", "case", "peer"), ("q", "case", "other")
 

@@ -13,7 +13,8 @@ from bench.judge import judge
 from bench.numbers import quartiles, shown, spread
 from bench.report import judgement_row, markdown, question, tails
 from bench.results import Results, load
-from bench.targets import TARGETS, Target
+from bench.target import Target
+from bench.targets import TARGETS
 
 ABOUT = {
     "date": "2026-01-01",
