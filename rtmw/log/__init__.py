@@ -12,7 +12,21 @@ What runs for each record is C (log.h); `rtmw.Log` is this with types, and what 
 
 from __future__ import annotations
 
-from rtmw.log._log import FORMAT, NO_LIMIT, SEGMENT_DATA, SEGMENT_FIRST, SEGMENT_LEAST, Reader, Writer, index, segment
+from rtmw.log._log import (
+    FORMAT,
+    NO_LIMIT,
+    RUN_DATA,
+    RUN_IDS,
+    RUN_KEYS,
+    SEGMENT_DATA,
+    SEGMENT_FIRST,
+    SEGMENT_LEAST,
+    Reader,
+    Writer,
+    index,
+    segment,
+    stretches,
+)
 from rtmw.log.check import Checked, Missing, Salvaged, bases, check, look_into, salvage
 from rtmw.log.cursor import BATCH_S, HeldCursor, cursor_names, delete_cursor, holder_of_cursor
 from rtmw.log.folder import KEEP_ALL, Folder, open_folder
@@ -25,6 +39,9 @@ __all__ = [
     "FORMAT",
     "KEEP_ALL",
     "NO_LIMIT",
+    "RUN_DATA",
+    "RUN_IDS",
+    "RUN_KEYS",
     "SEGMENT_DATA",
     "SEGMENT_FIRST",
     "SEGMENT_LEAST",
@@ -50,5 +67,6 @@ __all__ = [
     "pack_labels",
     "salvage",
     "segment",
+    "stretches",
     "unpack_labels",
 ]

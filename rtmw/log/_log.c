@@ -197,14 +197,25 @@ static int module_exec(PyObject *module)
     static const struct {
         const char *name;
         int value;
-    } numbers[] = {{"TIMEOUT", LOG_TIMEOUT},         {"FULL", LOG_FULL},
-                   {"TOO_LARGE", LOG_TOO_LARGE},     {"FAILED", LOG_FAILED},
-                   {"CLOSED", LOG_CLOSED},           {"NO_MEMORY", LOG_NO_MEMORY},
-                   {"DAMAGED", LOG_DAMAGED},         {"VERSION", LOG_VERSION_OTHER},
-                   {"TRIMMED", LOG_TRIMMED},         {"NO_RECORD", LOG_NO_RECORD},
-                   {"NO_LOG", LOG_NO_LOG},           {"ID_TAKEN", LOG_ID_TAKEN},
-                   {"FORMAT", LOG_VERSION},          {"SEGMENT_FIRST", SEGMENT_FIRST},
-                   {"SEGMENT_LEAST", SEGMENT_LEAST}, {"SEGMENT_DATA", SEGMENT_DATA}};
+    } numbers[] = {{"TIMEOUT", LOG_TIMEOUT},
+                   {"FULL", LOG_FULL},
+                   {"TOO_LARGE", LOG_TOO_LARGE},
+                   {"FAILED", LOG_FAILED},
+                   {"CLOSED", LOG_CLOSED},
+                   {"NO_MEMORY", LOG_NO_MEMORY},
+                   {"DAMAGED", LOG_DAMAGED},
+                   {"VERSION", LOG_VERSION_OTHER},
+                   {"TRIMMED", LOG_TRIMMED},
+                   {"NO_RECORD", LOG_NO_RECORD},
+                   {"NO_LOG", LOG_NO_LOG},
+                   {"ID_TAKEN", LOG_ID_TAKEN},
+                   {"FORMAT", LOG_VERSION},
+                   {"SEGMENT_FIRST", SEGMENT_FIRST},
+                   {"SEGMENT_LEAST", SEGMENT_LEAST},
+                   {"SEGMENT_DATA", SEGMENT_DATA},
+                   {"RUN_KEYS", RUN_KEYS},
+                   {"RUN_IDS", RUN_IDS},
+                   {"RUN_DATA", RUN_DATA}};
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
         if (PyModule_AddIntConstant(module, numbers[n].name, numbers[n].value)) return -1;
     PyObject *none = PyLong_FromUnsignedLongLong(RETENTION_ALL);
@@ -225,6 +236,7 @@ static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS
                                        {"bounds", bounds, METH_VARARGS, NULL},
                                        {"segment", segment, METH_VARARGS, NULL},
                                        {"index", index_of, METH_VARARGS, NULL},
+                                       {"stretches", stretches, METH_VARARGS, NULL},
                                        {"watch", watch, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 

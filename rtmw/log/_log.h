@@ -1,7 +1,7 @@
 /* Python's view of the log: what its files share that know Python.
  *
  *   _log.c   the module, and functions of a folder       _writer.c   Writer       _reader.c   Reader
- *   _cursor.c   functions of cursors
+ *   _cursor.c   functions of cursors                         _run.c   Reader.run, and stretches of an index
  */
 #ifndef RTMW_LOG_GLUE_H
 #define RTMW_LOG_GLUE_H
@@ -20,6 +20,14 @@ PyObject *fail(PyObject *subject, int code, const struct log_fault *fault);
 bool folder_of(struct log_folder *folder, int descriptor, const Py_buffer *uuid);
 /* Seconds of a timeout, or None, as the end on the monotonic clock; false: with a Python error. */
 bool deadline_of(PyObject *timeout, uint64_t *deadline);
+
+/* _reader.c: what a Reader reads with, and the path of its log; NULL: with a Python error, because it is closed. */
+struct reader *reader_core(PyObject *object, PyObject **subject);
+
+/* _run.c: RUN_…: what is wanted of records besides position, time and epoch. */
+enum { RUN_KEYS = 1, RUN_IDS = 2, RUN_DATA = 4 };
+PyObject *Reader_run(PyObject *object, PyObject *args);
+PyObject *stretches(PyObject *module, PyObject *args);
 
 /* _cursor.c */
 PyObject *cursor_make(PyObject *module, PyObject *args);

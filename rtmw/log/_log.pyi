@@ -14,6 +14,9 @@ NO_LIMIT: int
 NO_LOG: int
 NO_MEMORY: int
 NO_RECORD: int
+RUN_DATA: int
+RUN_IDS: int
+RUN_KEYS: int
 SEGMENT_DATA: int
 SEGMENT_FIRST: int
 SEGMENT_LEAST: int
@@ -56,8 +59,19 @@ def segment(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, 
 def index(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int] | None:
     """Of the index of a segment: number of records, earliest and latest time; None: it has no whole one."""
 
+def stretches(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int, bytes] | None:
+    """Of the index of a segment: where its records end, their number and earliest time; and of each stretch two u64,
+    the position of its first record and its latest time. None: the segment has no whole index."""
+
 def watch(path: str, /) -> int:
     """A descriptor that is readable when the file has been written."""
+
+_Texts = tuple[bytes, bytes, bytes]
+"""Keys or ids: the text of all, numbers in digits and bytes in hexadecimal ones; i4, where the text of each record
+ends; u1, 0 for a record without. Text is as it was appended: nobody has checked that it is UTF-8."""
+_Run = tuple[int, bytes, bytes, bytes, bytes | None, bytes | None, bytes | None, _Texts | None, _Texts | None, int, int]
+"""Number of records; position, time_ns (u8), epoch (u4); of the data of each, place and size (i8) in the bytes that
+follow; keys, ids; position and kind of the record of another kind that ended the run, kind 0: none did."""
 
 @final
 class Writer:
@@ -112,6 +126,12 @@ class Reader:
 
     def next(self, limit: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """Position, end, time_ns, epoch, kind, labels and data of the next record below `limit`."""
+
+    def run(self, limit: int, wanted: int, start_ns: int, end_ns: int, rows: int, size: int, /) -> _Run | None:
+        """The next records below `limit` with start_ns <= time < end_ns, as columns; None: there is none.
+
+        `wanted`: the sum of RUN_KEYS, RUN_IDS, RUN_DATA; what is not wanted is None. At most so many rows, and bytes of
+        data, but at least one. The interpreter is kept, as by `next`. Raises as `next` does."""
 
     def scan(self, base: int, start: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """The first valid record at or behind a position in the segment of this base, whatever lies before it."""

@@ -35,6 +35,12 @@ static struct reader *open_core(Reader *self)
     return NULL;
 }
 
+struct reader *reader_core(PyObject *object, PyObject **subject)
+{
+    *subject = ((Reader *)object)->subject;
+    return open_core((Reader *)object);
+}
+
 static PyObject *tuple_of(const struct reader_record *r)
 {
     return Py_BuildValue("KKKIBy#y#", (unsigned long long)r->head.lsn, (unsigned long long)r->end,
@@ -120,6 +126,7 @@ static PyObject *Reader_is_whole(PyObject *object, void *unused)
 }
 
 static PyMethodDef reader_methods[] = {{"next", Reader_next, METH_O, NULL},
+                                       {"run", Reader_run, METH_VARARGS, NULL},
                                        {"scan", Reader_scan, METH_VARARGS, NULL},
                                        {"seek_time", Reader_seek_time, METH_VARARGS, NULL},
                                        {"close", Reader_close, METH_NOARGS, NULL},

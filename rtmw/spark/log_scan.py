@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +14,9 @@ from pyspark.sql.datasource import InputPartition
 
 from rtmw import columns
 from rtmw.columns.rows import Rows
-from rtmw.errors import LogError, ValueMismatch
-from rtmw.log import SEGMENT_LEAST, Folder, Label, open_folder, unpack_labels
+from rtmw.errors import LogDamaged, LogError, ValueMismatch
+from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, open_folder
+from rtmw.recording.frames.extent import Extent
 from rtmw.recording.frames.layout import Column
 from rtmw.recording.frames.scan import fit
 from rtmw.spark.scan import ADVICE
@@ -22,6 +24,7 @@ from rtmw.spark.worker import settle
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
+    from rtmw.log._log import _Run
 
 METADATA: Final = {
     made.name: made
@@ -36,18 +39,24 @@ METADATA: Final = {
     )
 }
 """What each record has. Keys and ids that are numbers are shown in digits, those of bytes in hexadecimal digits."""
-DATA: Final = 1
-"""The kind of record that a program appends."""
-MOST_ROWS, MOST_BYTES = 1 << 14, 8 << 20
-"""Of a batch: whichever comes first."""
+MOST_ROWS, MOST_BYTES = 1 << 15, 1 << 20
+"""Of a batch, whichever comes first: what is gathered is decoded while it lies in the processor's cache."""
+EVER_NS: Final = (1 << 64) - 1
+"""Later than each record."""
 
 
 class LogPartition(InputPartition):
-    """Records from `start` on, below `end`: positions at which records begin, or segments."""
+    """Records of runs, each from one position on, at which a record begins, and below another.
 
-    def __init__(self, path: str, start: int, end: int) -> None:
+    `extent`: stretches of the index, and their bytes; `skipped`: in the first partition only, what nobody has to read.
+    """
+
+    def __init__(
+        self, path: str, runs: tuple[tuple[int, int], ...], extent: Extent | None = None, skipped: Extent | None = None
+    ) -> None:
         super().__init__(None)
-        self.path, self.start, self.end = path, start, end
+        self.path, self.runs = path, runs
+        self.extent, self.skipped = extent or Extent(), skipped or Extent()
 
 
 def open_log(path: str | Path) -> Folder:
@@ -55,38 +64,63 @@ def open_log(path: str | Path) -> Folder:
     return open_folder(Path(path), None, segment=SEGMENT_LEAST)
 
 
-@dataclass
-class _Gathered:
+class _Records:
     """Records that become one batch."""
 
-    data: bytearray = field(default_factory=bytearray)
-    size: list[int] = field(default_factory=list[int])
-    position: list[int] = field(default_factory=list[int])
-    time_ns: list[int] = field(default_factory=list[int])
-    epoch: list[int] = field(default_factory=list[int])
-    labels: list[bytes] = field(default_factory=list[bytes])
+    def __init__(self, path: str, run: _Run) -> None:
+        self._path = path
+        self.count, self._position, self._time_ns, self._epoch, self._place, self._size, self._data = run[:7]
+        self._labels = {"key": run[7], "id": run[8]}
+
+    @property
+    def first(self) -> int:
+        """Position of the first one."""
+        return int(np.frombuffer(self._position, np.int64, 1)[0])
 
     def rows(self) -> Rows:
-        size = np.array(self.size, np.int64)
-        return Rows(bytes(self.data), np.cumsum(size) - size, size)
+        assert self._data is not None
+        assert self._place is not None
+        assert self._size is not None
+        return Rows(self._data, np.frombuffer(self._place, np.int64), np.frombuffer(self._size, np.int64))
 
     def metadata(self, name: str) -> pa.Array:
+        """A column of METADATA. LogDamaged: a key or an id that should be text is none."""
         match name:
-            case "position" | "time_ns":
-                return pa.array(getattr(self, name), pa.int64())
+            case "position":
+                return self._numbers(self._position, pa.int64())
+            case "time_ns":
+                return self._numbers(self._time_ns, pa.int64())
             case "time":
-                return pa.array(np.array(self.time_ns, np.int64) // 1000, METADATA["time"].type)
+                return pa.array(np.frombuffer(self._time_ns, np.int64) // 1000, METADATA["time"].type)
             case "epoch":
-                return pa.array(self.epoch, pa.int32())
+                return self._numbers(self._epoch, pa.int32())
             case "payload":
                 return columns.payload_array(self.rows())
             case _:
-                which = ("key", "id").index(name)
-                return pa.array([_shown(unpack_labels(labels)[which]) for labels in self.labels], pa.string())
+                return self._texts(name)
 
+    def _numbers(self, memory: bytes, kind: pa.DataType) -> pa.Array:
+        return pa.Array.from_buffers(kind, self.count, [None, pa.py_buffer(memory)])
 
-def _shown(label: Label | None) -> str | None:
-    return label.hex() if isinstance(label, bytes) else None if label is None else str(label)
+    def _texts(self, name: str) -> pa.Array:
+        texts = self._labels[name]
+        assert texts is not None
+        text, ends, is_there = texts
+        offsets = np.concatenate([np.zeros(1, np.int32), np.frombuffer(ends, np.int32)])
+        validity = np.packbits(np.frombuffer(is_there, np.uint8), bitorder="little")
+        array = pa.Array.from_buffers(pa.string(), self.count, [*map(pa.py_buffer, (validity, offsets, text))])
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            last = int(np.frombuffer(self._position, np.int64)[-1])
+            raise LogDamaged(
+                f"{self._path}: the {name} of a record from {self.first} to {last} is no text ({error}); read without "
+                f"the column {name!r}, or save what is whole: rtmw log salvage",
+                self._path,
+                self.first,
+                last,
+            ) from None
+        return array
 
 
 @dataclass(frozen=True)
@@ -107,44 +141,37 @@ class LogScan:
         """The rows of a partition. LogDamaged, LogError, ValueMismatch."""
         settle()
         with open_log(partition.path) as folder:
-            for gathered in self._gathered(folder, partition):
-                yield from self._batches(gathered, partition)
+            for start, end in partition.runs:
+                for records in self._records(folder, start, end):
+                    yield from self._batches(records, folder.path)
 
-    def _gathered(self, folder: Folder, partition: LogPartition) -> Iterator[_Gathered]:
-        reader = folder.reader(partition.start)
+    def _records(self, folder: Folder, start: int, end: int) -> Iterator[_Records]:
+        reader = folder.reader(start)
+        start_ns, end_ns = self.start_ns or 0, EVER_NS if self.end_ns is None else max(self.end_ns, 0)
         if self.start_ns is not None:
-            reader.seek_time(self.start_ns, partition.end)
-        gathered = _Gathered()
-        while (found := reader.next(partition.end)) is not None:
-            position, _, time_ns, epoch, kind, labels, data = found
-            if kind != DATA:
+            reader.seek_time(max(start_ns, 0), end)
+        while (run := reader.run(end, self._wanted, max(start_ns, 0), end_ns, MOST_ROWS, MOST_BYTES)) is not None:
+            position, kind = run[9:]
+            if run[0]:
+                yield _Records(folder.path, run)
+            if kind:
                 raise LogError(
                     f"{folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know"
                 )
-            if not self._is_wanted(time_ns):
-                continue
-            gathered.data += data
-            gathered.size.append(len(data))
-            gathered.position.append(position)
-            gathered.time_ns.append(time_ns)
-            gathered.epoch.append(epoch)
-            gathered.labels.append(labels)
-            if len(gathered.size) == MOST_ROWS or len(gathered.data) >= MOST_BYTES:
-                yield gathered
-                gathered = _Gathered()
-        if gathered.size:
-            yield gathered
 
-    def _is_wanted(self, time_ns: int) -> bool:
-        """Each record is asked: where the clock was set back, later records have earlier times."""
-        return (self.start_ns is None or time_ns >= self.start_ns) and (self.end_ns is None or time_ns < self.end_ns)
+    @cached_property
+    def _wanted(self) -> int:
+        """What is looked at of records besides their heads: keys, ids and data only if a column needs them."""
+        names = {column.name if column.member is None else "payload" for column in self.columns}
+        parts = {"key": RUN_KEYS, "id": RUN_IDS, "payload": RUN_DATA}
+        return sum(parts[name] for name in names & parts.keys())
 
-    def _batches(self, gathered: _Gathered, partition: LogPartition) -> Iterator[pa.RecordBatch]:
+    def _batches(self, records: _Records, path: str) -> Iterator[pa.RecordBatch]:
         start = 0
-        for members, damaged in self._members(gathered, partition):
-            count = len(gathered.size) if members is None else members.num_rows
+        for members, damaged in self._members(records, path):
+            count = records.count if members is None else members.num_rows
             arrays = [
-                gathered.metadata(column.name).slice(start, count)
+                records.metadata(column.name).slice(start, count)
                 if column.member is None or members is None
                 else members.column(column.member)
                 for column in self.columns
@@ -159,13 +186,13 @@ class LogScan:
         fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
         return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
 
-    def _members(self, gathered: _Gathered, partition: LogPartition) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
+    def _members(self, records: _Records, path: str) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
         if not self.descriptions or all(column.member is None for column in self.columns):
             yield None, None
             return
         versions = columns.merged_versions(self.descriptions, self.unsigned)
         try:
-            yield from versions.decode(gathered.rows(), 0, self.mode != "FAILFAST")
+            yield from versions.decode(records.rows(), 0, self.mode != "FAILFAST")
         except ValueMismatch as error:
-            where = f"{partition.path}, records from {gathered.position[0]} on"
+            where = f"{path}, records from {records.first} on"
             raise ValueMismatch(f"{where}: {error}. {ADVICE}") from None

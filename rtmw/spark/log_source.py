@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.datasource import (
     DataSourceReader,
     EqualTo,
@@ -19,18 +24,21 @@ from pyspark.sql.datasource import (
 )
 
 from rtmw.log import Folder
+from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout, layout_of
+from rtmw.recording.times import nanoseconds
 from rtmw.spark.asked import OneQuery, check_conditions
 from rtmw.spark.files import local
 from rtmw.spark.filters import column_of
+from rtmw.spark.log_plan import log_partitions
 from rtmw.spark.log_scan import METADATA, LogPartition, LogScan, open_log
 from rtmw.spark.options import ReadOptions
-from rtmw.spark.partitions import sensible
+from rtmw.spark.planned import Scanned, name_of
+from rtmw.spark.rowset import Rowset
 from rtmw.spark.schema import arrow_schema, columns_for, spark_schema, unsigned_of
 from rtmw.types.message_type import read_document
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -74,59 +82,42 @@ def log_scan(folder: Folder, options: ReadOptions, schema: StructType) -> LogSca
     return LogScan(columns, arrow, descriptions, unsigned, options.mode, options.start_ns, options.end_ns)
 
 
-def bases_of(folder: Folder) -> list[int]:
-    """Positions at which segments begin: there a task may begin to read."""
-    return sorted(int(name.removesuffix(".seg")) for name in os.listdir(folder.descriptor) if name.endswith(".seg"))
-
-
-def log_partitions(folder: Folder, start: int, end: int, target: int | None) -> list[LogPartition]:
-    """Runs of whole segments of about `target` bytes, at least one. `start` is a position at which a record begins."""
-    size = target or sensible(max(0, end - start))
-    cuts, last = [start], start
-    for base in bases_of(folder):
-        if start < base < end and base - last >= size:
-            cuts.append(base)
-            last = base
-    return [LogPartition(folder.path, low, high) for low, high in zip(cuts, [*cuts[1:], end], strict=True)]
-
-
 # ---- conditions ----
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Positions and times that may have wanted rows: from the first on, below the second."""
-
-    first: int | None = None
-    behind: int | None = None
-    start_ns: int | None = None
-    end_ns: int | None = None
-
-    def narrowed(self, low: tuple[str, int | None], high: tuple[str, int | None]) -> Bounds:
-        """With one more lower and upper bound, each with the name of its field."""
-        (first, least), (behind, most) = low, high
-        lows = [bound for bound in (getattr(self, first), least) if bound is not None]
-        highs = [bound for bound in (getattr(self, behind), most) if bound is not None]
-        return replace(self, **{first: max(lows, default=None), behind: min(highs, default=None)})
+_SIGNS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
+    EqualTo: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+}
 
 
-def bounds_of(filters: Iterable[Filter], found: Bounds) -> Bounds:
-    """Narrowed by what conditions on position and time_ns say."""
-    for condition in filters:
-        value: Any = getattr(condition, "value", None)
-        if type(value) is not int or column_of(condition) not in ("position", "time_ns"):
-            continue
-        first, behind = ("first", "behind") if column_of(condition) == "position" else ("start_ns", "end_ns")
-        match condition:
-            case EqualTo():
-                found = found.narrowed((first, value), (behind, value + 1))
-            case GreaterThan() | GreaterThanOrEqual():
-                found = found.narrowed((first, value), (behind, None))
-            case LessThan() | LessThanOrEqual():
-                found = found.narrowed((first, None), (behind, value + 1))
-            case _:
-                pass
-    return found
+def condition_of(filters: Iterable[Filter]) -> Any:
+    """What conditions say of positions and times, as an expression of pyarrow.compute; None: nothing."""
+    return all_of(known for one in filters if (known := _compared(one)) is not None)
+
+
+def _compared(condition: Filter) -> Any:
+    name, value = column_of(condition), getattr(condition, "value", None)
+    sign = _SIGNS.get(type(condition))
+    if sign is None or name not in ("position", "time", "time_ns"):
+        return None
+    if type(value) is not (datetime if name == "time" else int):
+        return None
+    number = nanoseconds(value) // 1000 if isinstance(value, datetime) else value
+    return sign(pc.field(name), pa.scalar(number, pa.int64()).cast(METADATA[name].type))
+
+
+def _asked(options: ReadOptions) -> Any:
+    """The options `start` and `end` as an expression; None: neither is given."""
+    time_ns = pc.field("time_ns")
+    bounds = (
+        None if options.start_ns is None else time_ns >= options.start_ns,
+        None if options.end_ns is None else time_ns < options.end_ns,
+    )
+    return all_of(bound for bound in bounds if bound is not None)
 
 
 # ---- reading ----
@@ -137,25 +128,18 @@ class LogReader(DataSourceReader):
 
     def __init__(self, path: str, options: ReadOptions, schema: StructType) -> None:
         self._path, self._target = path, options.partition_bytes
-        self._bounds = Bounds()
+        self._condition = _asked(options)
         with open_log(path) as folder:
             self._scan = log_scan(folder, options, schema)
             self._earliest, self._end = folder.bounds()
 
-    @property
-    def scan(self) -> LogScan:
-        """What tasks do."""
-        return self._scan
+    def __getstate__(self) -> dict[str, Any]:
+        """A task reads what it is given."""
+        return {**vars(self), "_condition": None}
 
     def partitions(self) -> Sequence[InputPartition]:
         with open_log(self._path) as folder:
-            first, behind = self._earliest, self._end
-            bases = bases_of(folder)
-            if self._bounds.first is not None:  # the segment with that position: a record begins there
-                first = max([first, *(base for base in bases if base <= min(self._bounds.first, behind))])
-            if self._bounds.behind is not None:
-                behind = min([behind, *(base for base in bases if base >= max(self._bounds.behind, first))])
-            return log_partitions(folder, first, behind, self._target)
+            return log_partitions(folder, self._earliest, self._end, self._target, self._condition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
@@ -163,7 +147,7 @@ class LogReader(DataSourceReader):
 
 
 class PushdownLogReader(LogReader):
-    """Conditions on position and time_ns choose segments and the place at which to begin.
+    """Conditions on position, time and time_ns choose the stretches that are read.
 
     PushdownReader says why that has to be asked for. Spark looks at all conditions again.
     """
@@ -175,9 +159,10 @@ class PushdownLogReader(LogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         check_conditions(self._load, sorted(map(repr, filters)))
-        self._bounds = bounds_of(filters, Bounds(start_ns=self._scan.start_ns, end_ns=self._scan.end_ns))
-        self._query = OneQuery() if self._bounds != Bounds() else None
-        self._scan = replace(self._scan, start_ns=self._bounds.start_ns, end_ns=self._bounds.end_ns)
+        pushed = condition_of(filters)
+        if pushed is not None:
+            self._query = OneQuery()
+            self._condition = all_of(one for one in (self._condition, pushed) if one is not None)
         return filters
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -193,22 +178,57 @@ def log_reader(path: str, options: ReadOptions, schema: StructType, load: str) -
 
 def log_frame(spark: SparkSession, path: str, options: ReadOptions) -> DataFrame:
     """A row for each record that is durable now, for `rtmw.spark.read`."""
-    schema = log_schema(path, options)
-    reader = LogReader(path, options, schema)
-    partitions = reader.partitions()
-    return spark.range(0, len(partitions), 1, len(partitions)).mapInArrow(LogTasks(reader.scan, partitions), schema)
+    with open_log(path) as folder:
+        reading = LogReading(spark, path, options, log_layout(folder, options), folder.bounds())
+    frame = reading.frame()
+    return Rowset.of(frame, reading) if isinstance(frame, ClassicFrame) else frame
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """What a DataFrame reads."""
+
+    spark: SparkSession
+    path: str
+    options: ReadOptions
+    known: tuple[Layout, tuple[bytes, ...]]
+    """The columns that there are, and the description whose members they are."""
+    bounds: tuple[int, int]
+    """The first position, and the one behind the last record that was durable."""
+    condition: Any = None
+    """An expression of pyarrow.compute, which is true of all rows that are looked at."""
+
+    @property
+    def fields(self) -> dict[str, pa.Field]:
+        """Of the columns that the indexes know something about: conditions on others are Spark's."""
+        return {name: METADATA[name] for name in ("position", "time", "time_ns")}
+
+    def narrowed(self, names: tuple[str, ...], condition: Any) -> tuple[LogReading, DataFrame]:
+        """Only these columns; no columns at all would be the usual ones, so one stays."""
+        known = all_of(one for one in (self.condition, condition) if one is not None)
+        options = replace(self.options, columns=names or ("position",))
+        narrower = replace(self, options=options, condition=known)
+        return narrower, narrower.frame()
+
+    def frame(self) -> DataFrame:
+        schema = spark_schema(self.known[0].chosen(self.options.columns))
+        asked = all_of(one for one in (_asked(self.options), self.condition) if one is not None)
+        with open_log(self.path) as folder:
+            scan = log_scan(folder, self.options, schema)
+            partitions = log_partitions(folder, *self.bounds, self.options.partition_bytes, asked)
+        numbers = self.spark.range(0, len(partitions), 1, len(partitions))
+        return numbers.mapInArrow(LogTasks(scan, partitions), schema)
 
 
 class LogTasks:
     """What a task does with its number."""
 
-    def __init__(self, scan: LogScan, partitions: Sequence[InputPartition]) -> None:
+    def __init__(self, scan: LogScan, partitions: Sequence[LogPartition]) -> None:
         self._scan, self._partitions = scan, partitions
+        self.__name__ = name_of(Scanned.of(partitions))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers: list[int] = batch.column(0).to_pylist()
             for number in numbers:
-                partition = self._partitions[number]
-                assert isinstance(partition, LogPartition)
-                yield from self._scan.read(partition)
+                yield from self._scan.read(self._partitions[number])

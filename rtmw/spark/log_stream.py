@@ -10,8 +10,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 
 from rtmw.errors import LogError
 from rtmw.log import Folder
+from rtmw.spark.log_plan import log_partitions
 from rtmw.spark.log_scan import LogPartition, open_log
-from rtmw.spark.log_source import log_partitions, log_scan
+from rtmw.spark.log_source import log_scan
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.stream import Following, budget_of
 

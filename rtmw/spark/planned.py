@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rtmw.recording.frames.extent import Extent, share_of
+from rtmw.spark.log_scan import LogPartition
 from rtmw.spark.partitions import Partition
 
 if TYPE_CHECKING:
@@ -25,12 +26,16 @@ class Scanned:
     partitions: int
     """Tasks."""
     read: Extent
-    """Chunks that tasks read, messages in them, and their bytes in the files."""
+    """Chunks that tasks read, messages in them, and their bytes in the files.
+
+    Of a durable log: stretches of its indexes, or segments without one. An index does not say how many records a
+    stretch has, so `messages` is 0.
+    """
     skipped: Extent
     """Chunks in which, by the index, no row can be."""
 
     @classmethod
-    def of(cls, partitions: Sequence[Partition]) -> Self:
+    def of(cls, partitions: Sequence[Partition | LogPartition]) -> Self:
         read = sum((partition.extent for partition in partitions), Extent())
         return cls(len(partitions), read, sum((partition.skipped for partition in partitions), Extent()))
 
@@ -79,7 +84,7 @@ def _of_source(scan: Any) -> Iterator[Scanned]:
     given = [*_listed(scan.inputPartitions())]
     if given and all(one.getClass().getSimpleName() == "PythonInputPartition" for one in given):
         partitions = [pickle.loads(one.pickedPartition()) for one in given]
-        if all(isinstance(partition, Partition) for partition in partitions):
+        if all(isinstance(partition, Partition | LogPartition) for partition in partitions):
             yield Scanned.of(partitions)
 
 

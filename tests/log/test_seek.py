@@ -23,11 +23,11 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.seg"))
 
 
-def wait_for_indexes(folder: Path) -> list[Path]:
+def wait_for_indexes(folder: Path, kind: type = bytes) -> list[Path]:
     """A writer makes them in the background."""
     until = time.monotonic() + 60
     wanted = [path.with_suffix(".idx") for path in segments(folder)[:-1]]
-    with rtmw.Log(folder, segment="64K") as log:
+    with rtmw.Log(folder, kind, segment="64K") as log:
         log.append_many([])
         while not all(path.exists() and path.stat().st_size for path in wanted):
             assert time.monotonic() < until

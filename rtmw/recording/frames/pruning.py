@@ -53,17 +53,15 @@ class Pruning:
         self, recording: Recording, chunks: Sequence[tuple[Chunk, int]], streams: Mapping[int, Stream]
     ) -> tuple[tuple[Chunk, int], ...]:
         """Those chunks that may have rows for which the condition is true. Raises RecordingDamaged."""
-        fragments = [
-            _FORMAT.make_fragment(str(at), filesystem=_NOWHERE, partition_expression=guarantee)
+        known = [
+            (at, guarantee)
             for at, (chunk, _) in enumerate(chunks)
             for guarantee in self._guarantees(recording, chunk, streams)
         ]
-        dataset = ds.FileSystemDataset(fragments, self._schema, _FORMAT, filesystem=_NOWHERE)
-        try:
-            places = {int(one.path) for one in dataset.get_fragments(filter=self.condition)}
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            return tuple(chunks)  # whoever asks for rows gets the same error, if they are rows that do it
-        return tuple(chunks[at] for at in sorted(places))
+        places = places_for([guarantee for _, guarantee in known], self._schema, self.condition)
+        if places is None:
+            return tuple(chunks)
+        return tuple(chunks[at] for at in sorted({known[place][0] for place in places}))
 
     def _guarantees(self, recording: Recording, chunk: Chunk, streams: Mapping[int, Stream]) -> Iterator[Any]:
         """What is true of all rows of each channel in a chunk."""
@@ -98,6 +96,22 @@ class Pruning:
             except (pa.ArrowInvalid, OverflowError, ValueError):
                 continue  # a range that its type cannot have says nothing
             yield between(field.name, *bounds)
+
+
+def places_for(guarantees: Sequence[Any], schema: pa.Schema, condition: Any) -> set[int] | None:
+    """Places of the guarantees that leave rows for which the condition is true; each is true of all rows of its part.
+
+    None: Arrow cannot tell; whoever asks for rows gets its error, if they are rows that do it.
+    """
+    fragments = [
+        _FORMAT.make_fragment(str(at), filesystem=_NOWHERE, partition_expression=guarantee)
+        for at, guarantee in enumerate(guarantees)
+    ]
+    dataset = ds.FileSystemDataset(fragments, schema, _FORMAT, filesystem=_NOWHERE)
+    try:
+        return {int(one.path) for one in dataset.get_fragments(filter=condition)}
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
 
 
 def is_inexact(kind: pa.DataType) -> bool:
