@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ALWAYS = {
+    "spark.sql.execution.python.udf.buffer.size": "1048576",  # of the sockets to the workers: fewer calls a batch
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
