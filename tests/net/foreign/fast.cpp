@@ -17,11 +17,11 @@
 #include <fastdds/publisher/DataWriter.hpp>
 #include <fastdds/publisher/DataWriterListener.hpp>
 #include <fastdds/publisher/Publisher.hpp>
+#include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
 #include <fastdds/subscriber/DataReader.hpp>
 #include <fastdds/subscriber/DataReaderListener.hpp>
 #include <fastdds/subscriber/SampleInfo.hpp>
 #include <fastdds/subscriber/Subscriber.hpp>
-#include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
 
 #include "each.h"
 

@@ -58,6 +58,10 @@ uint32_t salvage_all(const struct log_folder *folder, const struct history *hist
                      const char *when);
 /* The data of the record with this tag; how many bytes. */
 size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
+#define CURSOR "c.cursor"
+/* Of the keys there are three. */
+static inline uint32_t key_number(uint64_t tag) { return (uint32_t)(tag >> 16) % 3; }
+static inline bool has_key(uint64_t tag) { return tag % 4 < 2; }
 /* Labels of the record with this tag, of which some have a key, and some an id, too; how many bytes. */
 size_t labels_of(uint64_t tag, uint8_t labels[LABELS]);
 /* Does a record that recovery will not find lie there whole, behind the first `count`? It must not come back. */
