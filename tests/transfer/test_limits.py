@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.effects import Aborted
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -22,43 +20,10 @@ from rtmw.transfer.events import (
 )
 from rtmw.transfer.header import Delivery, Level
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.queues import Item
-from rtmw.transfer.records import AbortCause, TransferId, TransferState
+from rtmw.transfer.records import AbortCause
 from rtmw.transfer.rows import transaction_rows
 from tests.transfer.memory import ME, Core, header, recovered
-
-OTHER = Life(4712, 1000, 1)
-SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def core() -> Core:
-    core = Core(limits=Limits(deliveries=2, records=4, bytes=100, transactions=2, parked=50, age=10))
-    core.step(ReceiverJoined("ingest", ME))
-    return core
-
-
-def send(core: Core, body: bytes, to: str = "ingest", txn: int = 0, **more: Any) -> list[TransferId]:
-    found: Any = core.step(SendTransfer(header(body, to, **more), body, txn=txn))
-    return list(found)
-
-
-def take(core: Core, life: Life = ME, txn: int = 0) -> Item:
-    item = core.step(TakeTransfer("ingest", life, txn))
-    assert isinstance(item, Item)
-    return item
-
-
-def nothing(core: Core, life: Life = ME) -> bool:
-    return core.step(TakeTransfer("ingest", life)) is None
-
-
-def moved(core: Core) -> list[TransferState | None]:
-    return [effect.state for effect in core.effects if isinstance(effect, Moved)]
-
-
-def later(core: Core, seconds: float) -> None:
-    core.now = Now(core.now.monotonic_ns + int(seconds * SECOND), core.now.wall_ns + int(seconds * SECOND))
+from tests.transfer.steps import OTHER, later, nothing, send, take
 
 
 @pytest.mark.parametrize(("bodies", "what"), [([b"x"] * 5, "4 records"), ([b"x" * 60] * 2, "1 records and 120 bytes")])

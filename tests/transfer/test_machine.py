@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,56 +13,19 @@ from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
-    Now,
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
     SendTransfer,
     SetSavepoint,
     SettleTransfer,
-    TakeTransfer,
     Tick,
 )
-from rtmw.transfer.limits import Limits
-from rtmw.transfer.queues import Item
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 from rtmw.transfer.rows import queue_rows, transaction_rows
 from rtmw.transfer.state import NEXT
 from tests.transfer.memory import ME, Core, header
-
-OTHER = Life(4712, 1000, 1)
-SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def core() -> Core:
-    core = Core(limits=Limits(deliveries=2, records=4, bytes=100, transactions=2, parked=50, age=10))
-    core.step(ReceiverJoined("ingest", ME))
-    return core
-
-
-def send(core: Core, body: bytes, to: str = "ingest", txn: int = 0, **more: Any) -> list[TransferId]:
-    found: Any = core.step(SendTransfer(header(body, to, **more), body, txn=txn))
-    return list(found)
-
-
-def take(core: Core, life: Life = ME, txn: int = 0) -> Item:
-    item = core.step(TakeTransfer("ingest", life, txn))
-    assert isinstance(item, Item)
-    return item
-
-
-def nothing(core: Core, life: Life = ME) -> bool:
-    return core.step(TakeTransfer("ingest", life)) is None
-
-
-def moved(core: Core) -> list[TransferState | None]:
-    return [effect.state for effect in core.effects if isinstance(effect, Moved)]
-
-
-def later(core: Core, seconds: float) -> None:
-    core.now = Now(core.now.monotonic_ns + int(seconds * SECOND), core.now.wall_ns + int(seconds * SECOND))
-
+from tests.transfer.steps import OTHER, SECOND, later, moved, nothing, send, take
 
 # ---- states ----
 
