@@ -45,6 +45,8 @@ class Host:
         self.log = folder / f"node_{number}.log"
         self.wire = ""
         """More settings for the DDS library: XML."""
+        self.code = Path(rtmw.__file__).parents[1]
+        """The folder of the package that the node runs."""
         self._node: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str, seconds: float = PATIENCE) -> None:
@@ -65,7 +67,7 @@ class Host:
         """Start the node, and wait for nothing."""
         command = [*self.place.enter, sys.executable, "-m", "rtmw", "node", "--domain", str(self.number)]
         command += ["--dds-domain", str(self.dds_domain), *self.place.arguments, *arguments]
-        env = {**os.environ, "PYTHONPATH": str(Path(rtmw.__file__).parents[1]), "NOTIFY_SOCKET": notify}
+        env = {**os.environ, "PYTHONPATH": str(self.code), "NOTIFY_SOCKET": notify}
         env["CYCLONEDDS_URI"] = self.wire
         with self.log.open("ab") as log:
             self._node = subprocess.Popen(command, stdout=log, stderr=log, env=env)

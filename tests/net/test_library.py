@@ -17,8 +17,8 @@ from tests.conftest import free_number
 SECONDS = 120.0
 
 
-def build_with_another_layout(folder: Path) -> None:
-    """A copy of rtmw whose engine takes the DDS library for one of another release."""
+def build_another_engine(folder: Path, *flags: str) -> None:
+    """A copy of rtmw whose engine is compiled with these flags."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler")
@@ -27,12 +27,12 @@ def build_with_another_layout(folder: Path) -> None:
     engine = net / f"_engine{sysconfig.get_config_var('EXT_SUFFIX')}"
     engine.unlink()
     sources = [str(path) for path in (*net.glob("*.c"), folder / "rtmw" / "shm" / "crc32c.c")]
-    flags = ["-shared", "-fPIC", "-std=gnu11", "-D_GNU_SOURCE", "-DRTMW_MISFIT", f"-I{sysconfig.get_path('include')}"]
-    subprocess.run([compiler, *flags, "-o", str(engine), *sources], check=True, timeout=SECONDS)
+    usual = ["-shared", "-fPIC", "-std=gnu11", "-D_GNU_SOURCE", f"-I{sysconfig.get_path('include')}"]
+    subprocess.run([compiler, *usual, *flags, "-o", str(engine), *sources], check=True, timeout=SECONDS)
 
 
 def test_a_node_does_not_start_with_a_library_that_is_laid_out_otherwise(tmp_path: Path) -> None:
-    build_with_another_layout(tmp_path)
+    build_another_engine(tmp_path, "-DRTMW_MISFIT")  # which takes the DDS library for one of another release
     number = free_number()
     with rtmw.Domain(number, pool="8M"):
         done = subprocess.run(

@@ -211,11 +211,11 @@ PyObject *Engine_total(PyObject *self, PyObject *unused)
     uint64_t total = now_monotonic_ns();
     (void)unused;
     if (!e) return NULL;
-    if (pthread_mutex_trylock(&e->lock) == 0) { /* the sender has it for as long as it has something to send */
+    if (lock_if_free(&e->lock, LOCK_ENGINE)) { /* the sender has it for as long as it has something to send */
         total = 0;
         for (struct outbound *o = e->outbounds; o; o = o->next) total += outbound_total(o);
         for (struct inbound *i = e->inbounds; i; i = i->next) total += inbound_total(i);
-        pthread_mutex_unlock(&e->lock);
+        unlock(&e->lock, LOCK_ENGINE);
     }
     return PyLong_FromUnsignedLongLong(total);
 }
@@ -347,9 +347,9 @@ static PyObject *Route_known(PyObject *object, PyObject *unused)
     if (!i) return PyBytes_FromString("");
     struct newest known[KNOWN];
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&i->lock);
+    lock(&i->lock, LOCK_ROUTE);
     memcpy(known, i->known, sizeof known);
-    pthread_mutex_unlock(&i->lock);
+    unlock(&i->lock, LOCK_ROUTE);
     Py_END_ALLOW_THREADS
     return PyBytes_FromStringAndSize((const char *)known, sizeof known);
 }

@@ -13,9 +13,9 @@ static void on_data(dds_entity_t reader, void *argument)
 {
     struct data_event *event = argument;
     (void)reader;
-    pthread_mutex_lock(&event->lock);
+    lock(&event->lock, LOCK_LEAF);
     event->came_ns[event->count++ % DATA_EVENT_KEEPS] = now_monotonic_ns();
-    pthread_mutex_unlock(&event->lock);
+    unlock(&event->lock, LOCK_LEAF);
     eventfd_write(event->descriptor, 1);
 }
 
@@ -45,13 +45,13 @@ uint32_t data_event_take(struct data_event *event, uint64_t *ages_ns)
 {
     eventfd_t times;
     eventfd_read(event->descriptor, &times);
-    pthread_mutex_lock(&event->lock);
+    lock(&event->lock, LOCK_LEAF);
     uint64_t now = now_monotonic_ns();
     uint32_t count = event->count < DATA_EVENT_KEEPS ? (uint32_t)event->count : DATA_EVENT_KEEPS;
     for (uint32_t n = 0; n < count; n++)
         ages_ns[n] = now - event->came_ns[(event->count - count + n) % DATA_EVENT_KEEPS];
     event->count = 0;
-    pthread_mutex_unlock(&event->lock);
+    unlock(&event->lock, LOCK_LEAF);
     return count;
 }
 

@@ -20,27 +20,27 @@ static struct clock_of *find(struct engine *e, uint64_t node)
 
 void dated_forget(struct engine *e)
 {
-    pthread_mutex_lock(&e->clocks_lock);
+    lock(&e->clocks_lock, LOCK_LEAF);
     memset(e->clocks, 0, sizeof e->clocks);
-    pthread_mutex_unlock(&e->clocks_lock);
+    unlock(&e->clocks_lock, LOCK_LEAF);
 }
 
 void dated_learn(struct engine *e, const uint8_t participant[16], int64_t ahead_ns, uint64_t unsure_ns)
 {
     uint64_t node = node_named(participant);
-    pthread_mutex_lock(&e->clocks_lock);
+    lock(&e->clocks_lock, LOCK_LEAF);
     struct clock_of *c = find(e, node);
     if (c) *c = (struct clock_of){node, ahead_ns, unsure_ns};
-    pthread_mutex_unlock(&e->clocks_lock);
+    unlock(&e->clocks_lock, LOCK_LEAF);
 }
 
 uint64_t dated_left(struct engine *e, uint64_t node, uint64_t lifetime)
 {
     if (!lifetime_is_dated(lifetime)) return lifetime;
-    pthread_mutex_lock(&e->clocks_lock);
+    lock(&e->clocks_lock, LOCK_LEAF);
     const struct clock_of *found = find(e, node);
     struct clock_of clock = found ? *found : (struct clock_of){0};
-    pthread_mutex_unlock(&e->clocks_lock);
+    unlock(&e->clocks_lock, LOCK_LEAF);
     uint64_t left = lifetime_left_ns(lifetime);
     if (!clock.node) return left;
     uint64_t now = now_realtime_ns() + (uint64_t)clock.ahead_ns;

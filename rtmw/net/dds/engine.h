@@ -20,6 +20,7 @@
 #include "data_event.h"
 #include "dds.h"
 #include "lent.h"
+#include "locks.h"
 #include "matched.h"
 #include "pacing.h"
 #include "peer_rates.h"

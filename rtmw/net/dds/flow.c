@@ -136,11 +136,11 @@ static bool is_read_by(const struct outbound *o, uint64_t node)
 
 static void prove(struct engine *e, const struct pause *asked, bool is_reader)
 {
-    pthread_mutex_lock(&e->flow_lock);
+    lock(&e->flow_lock, LOCK_LEAF);
     struct pause *p = find(e, asked->topic, asked->node);
     if (p) p->is_reader = is_reader ? PROVEN : DISPROVEN;
     if (!is_reader) count_up(&e->flow_unmatched, 1);
-    pthread_mutex_unlock(&e->flow_lock);
+    unlock(&e->flow_lock, LOCK_LEAF);
 }
 
 bool flow_is_paused(struct outbound *o, uint64_t now_ns)
@@ -148,9 +148,9 @@ bool flow_is_paused(struct outbound *o, uint64_t now_ns)
     struct engine *e = o->engine;
     struct pause first;
     for (bool is_reader = false; load_acquire(&e->pause_count) && !is_reader;) {
-        pthread_mutex_lock(&e->flow_lock);
+        lock(&e->flow_lock, LOCK_LEAF);
         bool found = first_of(e, o->topic, now_ns, &first);
-        pthread_mutex_unlock(&e->flow_lock);
+        unlock(&e->flow_lock, LOCK_LEAF);
         if (!found) return false;
         if (first.is_reader == PROVEN) return true;
         is_reader = is_read_by(o, first.node);
@@ -189,10 +189,10 @@ static void take_note(struct engine *e, struct ddsi_serdata *sample, dds_instanc
     struct note note;
     bool is_valid = read_note(sample, &note);
     uint64_t node = is_valid ? node_of_note(e, publication) : 0;
-    pthread_mutex_lock(&e->flow_lock);
+    lock(&e->flow_lock, LOCK_LEAF);
     if (!is_valid) count_up(&e->flow_malformed, 1);
     if (node) hear(e, (uint64_t)note.topic_high << 32 | note.topic_low, node, note.paused);
-    pthread_mutex_unlock(&e->flow_lock);
+    unlock(&e->flow_lock, LOCK_LEAF);
 }
 
 static void on_note(dds_entity_t reader, void *argument)

@@ -18,21 +18,21 @@ static bool change_writer(struct outbound *o, dds_entity_t writer)
 
 static void hold(struct outbound *o)
 {
-    pthread_mutex_lock(&o->engine->lock);
+    lock(&o->engine->lock, LOCK_ENGINE);
     o->held = true;
     if (o->engine->unflushed == o) o->engine->unflushed = NULL;
     dds_write_flush(o->writer);
-    pthread_mutex_unlock(&o->engine->lock);
+    unlock(&o->engine->lock, LOCK_ENGINE);
 }
 
 bool outbound_hand_over(struct outbound *o, dds_entity_t writer, int64_t patience_ns)
 {
     hold(o);
     bool acknowledged = dds_wait_for_acks(o->writer, patience_ns) == DDS_OK;
-    pthread_mutex_lock(&o->engine->lock);
+    lock(&o->engine->lock, LOCK_ENGINE);
     bool changed = acknowledged && change_writer(o, writer);
     o->held = false;
-    pthread_mutex_unlock(&o->engine->lock);
+    unlock(&o->engine->lock, LOCK_ENGINE);
     return changed;
 }
 
@@ -122,11 +122,11 @@ static bool is_time(struct inbound *i, bool at_once)
 bool inbound_hand_over(struct inbound *i, dds_entity_t reader, bool at_once)
 {
     dds_entity_t before = i->reader;
-    pthread_mutex_lock(&i->lock);
+    lock(&i->lock, LOCK_ROUTE);
     if (i->heir != reader) expect(i, reader);
     bool now = is_time(i, at_once);
     if (now) take_over(i);
-    pthread_mutex_unlock(&i->lock);
+    unlock(&i->lock, LOCK_ROUTE);
     if (!now) return false;
     listen_to(before, NULL, NULL);
     listen_to(reader, inbound_on_data, i);

@@ -333,23 +333,23 @@ void inbound_on_data(dds_entity_t reader, void *argument)
 {
     struct inbound *i = argument;
     (void)reader;
-    pthread_mutex_lock(&i->lock);
+    lock(&i->lock, LOCK_ROUTE);
     inbound_move(i);
-    pthread_mutex_unlock(&i->lock);
+    unlock(&i->lock, LOCK_ROUTE);
 }
 
 void inbound_retry(struct inbound *i)
 {
-    pthread_mutex_lock(&i->lock);
+    lock(&i->lock, LOCK_ROUTE);
     if (i->backlog.count) inbound_move(i);
-    pthread_mutex_unlock(&i->lock);
+    unlock(&i->lock, LOCK_ROUTE);
 }
 
 bool inbound_is_delivered(struct inbound *i)
 {
-    pthread_mutex_lock(&i->lock);
+    lock(&i->lock, LOCK_ROUTE);
     bool is = !i->backlog.count && !i->early.count;
-    pthread_mutex_unlock(&i->lock);
+    unlock(&i->lock, LOCK_ROUTE);
     return is;
 }
 
@@ -367,10 +367,10 @@ int inbound_open(struct inbound *i)
     pthread_mutex_init(&i->lock, NULL);
     watch(i);
     i->landing = landing_open(i);
-    pthread_mutex_lock(&i->engine->lock);
+    lock(&i->engine->lock, LOCK_ENGINE);
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
-    pthread_mutex_unlock(&i->engine->lock);
+    unlock(&i->engine->lock, LOCK_ENGINE);
     int code = sources_open(i) ? listen_to(i->reader, inbound_on_data, i) : -1;
     if (code != DDS_OK) return code;
     inbound_on_data(i->reader, i); /* what came before there was a listener */
@@ -382,11 +382,11 @@ void inbound_close(struct inbound *i)
 {
     listen_to(i->reader, NULL, NULL); /* returns when no callback is running */
     unwatch(i);
-    pthread_mutex_lock(&i->engine->lock);
+    lock(&i->engine->lock, LOCK_ENGINE);
     struct inbound **link = &i->engine->inbounds;
     while (*link != i) link = &(*link)->next;
     *link = i->next;
-    pthread_mutex_unlock(&i->engine->lock);
+    unlock(&i->engine->lock, LOCK_ENGINE);
     backlog_clear(i->engine, &i->backlog);
     backlog_clear(i->engine, &i->early);
     inbound_tell_stuck(i);

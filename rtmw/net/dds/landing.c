@@ -30,7 +30,7 @@ struct landed {
     uint8_t tail[AFTER_MOST];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the references */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the references */
 static struct landing *landings;
 
 static const struct ddsi_serdata_ops operations;
@@ -41,9 +41,9 @@ static struct landed *landed_of(const struct ddsi_serdata *d) { return (struct l
 
 static void let_go(struct landing *l)
 {
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     bool is_last = --l->references == 0;
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
     if (!is_last) return;
     struct engine *e = l->engine;
     rtmw_publisher_close(l->publisher);
@@ -132,12 +132,12 @@ static bool read_heading(const struct ddsi_rdata *parts, size_t size, struct hea
 /* Referenced, if it takes messages just now; else NULL. */
 static struct landing *find(const struct ddsi_sertype *type)
 {
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     struct landing *l = landings;
     while (l && l->type != type) l = l->next;
     if (l && (load_relaxed(&l->inbound->backlog.count) || load_relaxed(&l->inbound->heir))) l = NULL;
     if (l) l->references++;
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
     return l;
 }
 
@@ -190,21 +190,21 @@ void landing_begin(struct landing *l)
 {
     l->type = l->inbound->type;
     if (l->inbound->framing != FRAMING_OCTETS || !l->type) return;
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     l->next = landings;
     landings = l;
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
 }
 
 void landing_close(struct landing *l)
 {
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     for (struct landing **link = &landings; *link; link = &(*link)->next)
         if (*link == l) {
             *link = l->next;
             break;
         }
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
     let_go(l);
 }
 

@@ -17,7 +17,7 @@ uint64_t outbound_keep(struct outbound *o, uint64_t until_ns)
     if (until_ns && e->unflushed == o) e->unflushed = NULL;
     if (!until_ns) sender_wake(e);
     uint64_t last = o->last;
-    pthread_mutex_unlock(&e->lock);
+    unlock(&e->lock, LOCK_ENGINE);
     return last;
 }
 
@@ -39,8 +39,8 @@ static bool reach(const struct inbound *i, uint64_t node, uint64_t *sequence)
 bool inbound_has(struct inbound *i, uint64_t node, uint64_t sequence, bool is_acknowledged)
 {
     uint64_t come;
-    pthread_mutex_lock(&i->lock);
+    lock(&i->lock, LOCK_ROUTE);
     bool has_come = reach(i, node, &come), is_empty = !i->backlog.count && !i->early.count;
-    pthread_mutex_unlock(&i->lock);
+    unlock(&i->lock, LOCK_ROUTE);
     return is_empty && (has_come ? come >= sequence : is_acknowledged);
 }

@@ -75,7 +75,7 @@ static void sum(const struct lent *asked, size_t offset, size_t size)
 {
     struct lent *l = (struct lent *)(uintptr_t)asked;
     if (load_acquire(&l->is_summed)) return;
-    pthread_mutex_lock(&l->lock);
+    lock(&l->lock, LOCK_LEAF);
     bool is_end = offset + size > l->crc_at;
     if (is_end || offset <= l->summed) sum_until(l, is_end ? l->crc_at : offset + size);
     if (is_end && !l->is_summed) {
@@ -83,7 +83,7 @@ static void sum(const struct lent *asked, size_t offset, size_t size)
         memcpy(l->after + (l->crc_at - l->before_size - l->size), &l->crc, sizeof l->crc);
         store_release(&l->is_summed, 1u);
     }
-    pthread_mutex_unlock(&l->lock);
+    unlock(&l->lock, LOCK_LEAF);
 }
 
 static void to_ser(const struct ddsi_serdata *d, size_t offset, size_t size, void *to)

@@ -29,9 +29,9 @@ static void add(struct news *n, dds_entity_t endpoint)
 
 static void note(struct engine *e, dds_entity_t endpoint)
 {
-    pthread_mutex_lock(&e->news.lock);
+    lock(&e->news.lock, LOCK_LEAF);
     add(&e->news, endpoint);
-    pthread_mutex_unlock(&e->news.lock);
+    unlock(&e->news.lock, LOCK_LEAF);
 }
 
 static void on_writer(dds_entity_t writer, dds_matched_status_t status, void *engine)
@@ -66,11 +66,11 @@ void matched_close(struct engine *e)
 
 struct news matched_take(struct engine *e)
 {
-    pthread_mutex_lock(&e->news.lock);
+    lock(&e->news.lock, LOCK_LEAF);
     struct news taken = e->news;
     e->news.endpoint = NULL;
     e->news.count = e->news.space = 0;
     e->news.all = false;
-    pthread_mutex_unlock(&e->news.lock);
+    unlock(&e->news.lock, LOCK_LEAF);
     return taken;
 }

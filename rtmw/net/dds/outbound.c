@@ -354,7 +354,7 @@ int outbound_open(struct outbound *o)
     sender_wake(o->engine); /* by another route, for it does not sleep on this one yet */
     o->next = o->engine->outbounds;
     o->engine->outbounds = o;
-    pthread_mutex_unlock(&o->engine->lock);
+    unlock(&o->engine->lock, LOCK_ENGINE);
     return DDS_OK;
 }
 

@@ -49,10 +49,10 @@ bool pacing_open(struct engine *e, int descriptor)
     struct pacing *p = &e->pacing;
     int copy = p->count < SOCKETS_MOST ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     if (copy < 0) return false;
-    pthread_mutex_lock(&e->lock);
+    lock(&e->lock, LOCK_ENGINE);
     p->socket[p->count++] = copy;
     p->band = BANDS;
-    pthread_mutex_unlock(&e->lock);
+    unlock(&e->lock, LOCK_ENGINE);
     return true;
 }
 

@@ -64,9 +64,9 @@ static void forget_closing(struct engine *e)
 
 void sender_forget(struct engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    lock(&e->lock, LOCK_ENGINE);
     forget_closing(e);
-    pthread_mutex_unlock(&e->lock);
+    unlock(&e->lock, LOCK_ENGINE);
 }
 
 /* The first route of the list goes to its end: so the topics of a band take turns. */
@@ -159,7 +159,7 @@ void sender_wake(struct engine *e)
 void sender_lock(struct engine *e)
 {
     fetch_add(&e->openers, 1u);
-    pthread_mutex_lock(&e->lock);
+    lock(&e->lock, LOCK_ENGINE);
     fetch_add(&e->openers, UINT32_MAX);
 }
 
@@ -197,7 +197,7 @@ static void *run(void *argument)
     struct engine *e = argument;
     rtmw_subscriber **subscribers = calloc(WAITED_MOST, sizeof(*subscribers));
     while (subscribers && !load_acquire(&e->stop)) {
-        pthread_mutex_lock(&e->lock);
+        lock(&e->lock, LOCK_ENGINE);
         forget_closing(e);
         uint64_t now = now_monotonic_ns();
         retry(e, now);
@@ -206,7 +206,7 @@ static void *run(void *argument)
         if (!sent) flush(e);
         size_t count = sent ? 0 : list_waiting(e, subscribers);
         uint64_t at = next_try(e, now), most = count > CROWD && !is_holding(e) ? WAIT_CROWD_NS : WAIT_NS;
-        pthread_mutex_unlock(&e->lock);
+        unlock(&e->lock, LOCK_ENGINE);
         if (sent && load_relaxed(&e->openers)) sleep_until(now_monotonic_ns() + GIVE_WAY_NS); /* sender_lock */
         if (!sent) wait_for_work(subscribers, count, at, most);
     }
@@ -239,10 +239,10 @@ int engine_start(struct engine *e)
 
 void engine_stop(struct engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    lock(&e->lock, LOCK_ENGINE);
     store_release(&e->stop, 1u);
     sender_wake(e);
-    pthread_mutex_unlock(&e->lock);
+    unlock(&e->lock, LOCK_ENGINE);
     pthread_join(e->sender, NULL);
 }
 

@@ -9,17 +9,17 @@
  */
 #include "engine.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct inbound *watched;
 static const struct ddsi_serdata_ops *usual; /* set before the first type is watched */
 static struct ddsi_serdata_ops counting;
 
 static void count(const struct ddsi_sertype *type, size_t counter)
 {
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     for (struct inbound *i = watched; i; i = i->next_watched)
         if (i->type == type) fetch_add((uint64_t *)(void *)((char *)i + counter), UINT64_C(1));
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
 }
 
 static struct ddsi_serdata *from_ser(const struct ddsi_sertype *type, int kind, const struct ddsi_rdata *data,
@@ -53,20 +53,20 @@ static bool is_countable(const struct ddsi_sertype *type)
 void watch(struct inbound *i)
 {
     if (dds_get_entity_sertype(i->reader, &i->type) != DDS_OK) return;
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     if (is_countable(i->type)) ((struct ddsi_sertype *)(uintptr_t)i->type)->samples = &counting;
     i->next_watched = watched;
     watched = i;
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
 }
 
 void unwatch(struct inbound *i)
 {
-    pthread_mutex_lock(&lock);
+    lock(&list_lock, LOCK_LEAF);
     for (struct inbound **link = &watched; *link; link = &(*link)->next_watched)
         if (*link == i) {
             *link = i->next_watched;
             break;
         }
-    pthread_mutex_unlock(&lock);
+    unlock(&list_lock, LOCK_LEAF);
 }
