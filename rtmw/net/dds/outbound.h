@@ -1,0 +1,88 @@
+/* An outbound route: a topic of the bus that is written to DDS, by the one thread that sends (sender.c). */
+#ifndef RTMW_NET_OUTBOUND_H
+#define RTMW_NET_OUTBOUND_H
+
+#include "dds.h"
+#include "route.h"
+
+enum {
+    LOOKAHEAD = 32,            /* messages of a route and band that the engine takes in advance */
+    LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
+    DEPTH_LEAST = 2,           /* messages that may wait on the bus, however large */
+};
+
+struct outbound {
+    struct engine *engine;
+    struct outbound *next;
+    rtmw_subscriber *subscriber;
+    dds_entity_t writer;
+    const struct ddsi_sertype *type;
+    enum framing framing;
+    bool is_plain;  /* for plain programs: without trailers */
+    uint64_t topic; /* what flow.c calls it */
+    bool reliable, timely;
+    bool may_lend;                      /* DDS keeps none of its messages for later readers, and its type has no key */
+    bool held;                          /* nothing is sent: another writer takes over */
+    uint64_t bytes_per_second, free_ns; /* of this lane; 0: no limit. When what was sent will have left. The sender's */
+    uint64_t limited;             /* who reads it and has a limit: a bit each (peer_rates.h). Any thread, atomically */
+    uint32_t has_last;            /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
+    uint32_t closing;             /* 1: the sender is to forget it; 2: it has */
+    uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
+    uint32_t may_date;            /* 1: and lifetimes with a date (trailer.h) */
+    uint64_t retry_ns;            /* not before; 0: not blocked */
+    uint32_t taken;               /* messages in all queues */
+    uint64_t taken_bytes;
+    uint32_t history;         /* messages from before it came that it asks the bus for */
+    uint16_t key;             /* of its subscriber, when that is parked */
+    uint64_t park_ns;         /* not 0: that is parked for so long when the route closes */
+    uint32_t depth, adjusted; /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
+    uint64_t min_interval_ns;
+    uint32_t depth_now; /* it has, for messages of `weight` bytes. The sender only, as the weight */
+    uint64_t weight;
+    struct {
+        uint32_t first, count;
+        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
+    } queue[BANDS];
+    uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
+    struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
+    uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
+    uint64_t missed;        /* those of them that the bus could not keep for this route */
+    uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet */
+    uint64_t kept_until_ns; /* until then nothing is sent: who reads it begins anew. Under the engine's lock */
+    bool resumes;           /* it is the first of its lane in this node: it goes on where another node ended */
+};
+
+/* outbound.c. Open, stop, close, park: any thread without a lock; they wait for the sender, which may be in a burst. Adjust and
+ * is_delivered: any thread. All others: the sender, with the engine's lock; they block on nothing but DDS. */
+int outbound_open(struct outbound *);
+void outbound_stop(struct outbound *);  /* waits for the sender to let go of it: from then on it counts nothing more */
+void outbound_close(struct outbound *); /* stops it, too */
+void outbound_park(struct outbound *, uint64_t for_ns); /* when it closes, what it has not taken is kept for so long */
+bool outbound_is_delivered(struct outbound *);
+bool outbound_may_take(const struct outbound *);
+void outbound_gather(struct outbound *);
+void outbound_adjust(struct outbound *, uint32_t depth, uint64_t min_interval_ns);
+/* Sends from one band until `most` messages or `most_bytes` have left, or the route is blocked. Returns the bytes sent. */
+uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most, uint64_t most_bytes);
+void outbound_forget(struct outbound *);
+
+/* packing.c. Open, close, heard, looked: Python's thread. Begin and end: the sender, with the engine's lock; no other is taken. */
+int packing_open(struct engine *, dds_entity_t readers);
+void packing_close(struct engine *);
+uint32_t packing_heard(struct engine *);
+void packing_looked(struct engine *, uint32_t heard); /* heard before it was looked who reads which topic */
+struct readers_know {
+    bool packs, crcs, dates;
+};
+struct readers_know packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
+void packing_end(struct outbound *);
+
+/* handover.c. Another DDS writer takes the place of the route's: a thread without a lock; blocks for `patience_ns`. false: not
+ * yet, ask again */
+bool outbound_hand_over(struct outbound *, dds_entity_t writer, int64_t patience_ns);
+
+/* leaving.c. A thread without a lock; waits for the end of a burst. 0: it goes on. Returns the sequence of its last sample. To
+ * say the same again is harmless. */
+uint64_t outbound_keep(struct outbound *, uint64_t until_ns);
+
+#endif
