@@ -13,9 +13,9 @@ from rtmw.net.dds.partitions import NODES
 from rtmw.qos import Reliability
 
 KEEPS = 4
-"""LANE_KEEPS of engine.h."""
+"""LANE_KEEPS of route.h."""
 AMONG_NODES = 8
-"""LANE_NODES of engine.h."""
+"""LANE_NODES of route.h."""
 
 _LETTERS = {b"T": Reliability.TIMELY, b"A": Reliability.ADAPTIVE, b"R": Reliability.RELIABLE}
 
