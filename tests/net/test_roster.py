@@ -13,7 +13,7 @@ from rtmw.cli.graph import across
 from rtmw.cli.node_status import node_status
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, wait_until
-from tests.net.test_apart import PLAIN, Level
+from tests.net.test_mismatches_shown import PLAIN, Level
 from topics.river import Reading
 
 Seen = set[tuple[str, int, str, bool]]

@@ -76,7 +76,7 @@ def test_a_node_publishes_what_the_golden_samples_say(hosts: tuple[Host, Host], 
 def test_what_a_node_sends_is_what_the_page_says(hosts: tuple[Host, Host], dds_domain: int) -> None:
     host, _ = hosts
     host.start()
-    kept, participant = join(Settings(domain=dds_domain), describe_node("elsewhere", 1, 99))
+    kept, participant = join(Settings(domain=dds_domain), describe_node("elsewhere", 1, 99, "00"))
     qos = Qos(
         Policy.Reliability.Reliable(0), Policy.History.KeepAll,
         Policy.Userdata(user_data(Lane(Reliability.RELIABLE, keeps=False), resolve(bytes))),

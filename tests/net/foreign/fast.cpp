@@ -12,16 +12,16 @@
 #include <type_traits>
 #include <vector>
 
-#include <fastdds/domain/DomainParticipant.hpp>
-#include <fastdds/domain/DomainParticipantFactory.hpp>
-#include <fastdds/publisher/DataWriter.hpp>
-#include <fastdds/publisher/DataWriterListener.hpp>
-#include <fastdds/publisher/Publisher.hpp>
+#include <fastdds/dds/domain/DomainParticipant.hpp>
+#include <fastdds/dds/domain/DomainParticipantFactory.hpp>
+#include <fastdds/dds/publisher/DataWriter.hpp>
+#include <fastdds/dds/publisher/DataWriterListener.hpp>
+#include <fastdds/dds/publisher/Publisher.hpp>
+#include <fastdds/dds/subscriber/DataReader.hpp>
+#include <fastdds/dds/subscriber/DataReaderListener.hpp>
+#include <fastdds/dds/subscriber/SampleInfo.hpp>
+#include <fastdds/dds/subscriber/Subscriber.hpp>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
-#include <fastdds/subscriber/DataReader.hpp>
-#include <fastdds/subscriber/DataReaderListener.hpp>
-#include <fastdds/subscriber/SampleInfo.hpp>
-#include <fastdds/subscriber/Subscriber.hpp>
 
 #include "each.h"
 

@@ -1,5 +1,5 @@
 """Quality of service means the same here and there. The names are those of the OMG's interoperability tests
-(omg-dds-rtps, `test_suite.py`), as far as rtmw has the policy: it has no ownership, partitions, content filters,
+(omg-dds/dds-rtps, `test_suite.py`), as far as rtmw has the policy: it has no ownership, partitions, content filters,
 coherent sets or instances."""
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "dds-rtps.md"
 HEAD = """# The OMG's interoperability cases
 
 The OMG has a list of cases by which DDS implementations show that they understand each other
-([omg-dds-rtps](https://github.com/omg-dds-rtps), as of July 2026: {count} cases). Here each is run with rtmw on
+([omg-dds/dds-rtps](https://github.com/omg-dds/dds-rtps), as of July 2026: {count} cases). Here each is run with rtmw on
 one side, by `rtmw node`, and a program of another DDS on the other, on loopback. The names are the list's; the programs
 are those of rtmw's own tests ([tests/net/foreign](../tests/net/foreign)), for the OMG's may not be passed on. So this
 is no result of the OMG's.
