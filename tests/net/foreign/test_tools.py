@@ -116,8 +116,9 @@ def test_tshark_reads_the_policies_in_discovery(capture: Path, pair: Pair) -> No
     assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
     publisher.publish(Reading("s1"))
     assert subscriber.receive(timeout=PATIENCE).value.station == "s1"
-    wait_until(
-        lambda: all(decoded(capture, topic, side) for side in (READER, WRITER)), "they are not in what was recorded"
+    wait_until(  # a writer offers the deadline that a reader asks for, as soon as that is known
+        lambda: all("PID_DEADLINE" in decoded(capture, topic, side) for side in (READER, WRITER)),
+        "they are not in what was recorded",
     )
     writer, reader = decoded(capture, topic, WRITER), decoded(capture, topic, READER)
     assert "RELIABLE_RELIABILITY_QOS" in writer["PID_RELIABILITY"]
