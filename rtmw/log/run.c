@@ -63,7 +63,7 @@ int run_read(struct reader *r, uint64_t limit, struct run *run, struct log_fault
         }
         if (!is_wanted(run, record.head.time_ns) || append(run, &record, &code)) continue;
         if (code) return log_damaged(fault, "a key or an id is none", "segment", record.head.lsn, record.end);
-        r->position = record.head.lsn;
+        reader_back(r, &record);
         return LOG_OK;
     }
     return code;

@@ -14,6 +14,7 @@ import rtmw
 from rtmw.errors import ClosedError, LogDamaged
 from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, Label, Reader, open_folder, unpack_labels
 from tests.log.crc import crc32c
+from tests.test_log_compaction import compact, fill
 
 RECORDS: Final = 3000
 ALL: Final = RUN_DATA | RUN_KEYS | RUN_IDS
@@ -90,6 +91,18 @@ def test_a_run_has_the_records_that_follow_each_other_whatever_there_is_room_for
     assert len(expected) == RECORDS + 2
     assert len(folder_segments(folder)) > 3
     assert [*rows(folder.reader(start), end, most, size)] == expected
+
+
+@pytest.mark.parametrize(("most", "size"), [(1, 1), (7, 1 << 20), (1 << 15, 1)])
+def test_a_run_of_a_compacted_log_loses_no_record(most: int, size: int, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    fill(path, [number % 150 if number % 3 else None for number in range(600)], random.Random(4))
+    compact(path)
+    with open_folder(path, None, segment=SEGMENT_LEAST) as folder:
+        start, end = folder.bounds()
+        expected = [*one_by_one(folder.reader(start), end)]
+        assert len(expected) < 600
+        assert [*rows(folder.reader(start), end, most, size)] == expected
 
 
 def folder_segments(folder: Folder) -> list[Path]:
