@@ -99,6 +99,10 @@ class Recorder(Closing):
             target=self._sources.watch, args=(self._stopping,), name="rtmw-recorder-watch", daemon=True
         )
         self._watch.start()
+        if self._files.uploads is not None:
+            self._files.uploads.begin()
+            atexit.unregister(_close_all)  # the last to be registered is called first: pyarrow ends S3 there, too
+            atexit.register(_close_all)
         _open.add(self)
 
     @property

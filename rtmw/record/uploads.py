@@ -53,16 +53,20 @@ class Uploads:
         self._changed = threading.Condition()
         """Protects all of this."""
         self._thread: threading.Thread | None = None
-        """Begins with the first file."""
+        """Begins with the first file, or earlier."""
+
+    def begin(self) -> None:
+        """Have the thread: no thread can begin when the program is about to end, and the last file is put then."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rtmw-recorder-uploads", daemon=True)
+            self._thread.start()
 
     def put(self, path: Path) -> None:
         """A file that is complete. Does not wait."""
         with self._changed:
             self._files.append(path)
             self._changed.notify_all()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rtmw-recorder-uploads", daemon=True)
-            self._thread.start()
+        self.begin()
 
     def waits(self, path: Path) -> bool:
         """Is the file not there yet?"""

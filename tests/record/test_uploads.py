@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,3 +143,18 @@ def test_keep_removes_no_file_that_waits_to_be_sent(server: Server, domain: rtmw
 def test_settings_that_make_no_sense_are_refused(options: dict[str, object], words: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=words):
         rtmw.Recorder("a", tmp_path, **options)
+
+
+_FORGETFUL = """
+import sys
+import rtmw
+recorder = rtmw.Recorder("a", sys.argv[2], domain=int(sys.argv[1]), upload=sys.argv[3], upload_patience=5.0)
+"""
+
+
+def test_a_program_that_ends_without_closing_its_recorder_sends_the_file(
+    server: Server, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _FORGETFUL, str(domain.id), str(tmp_path / "run"), ROOT]
+    subprocess.run(command, check=True, timeout=60.0)
+    assert there() == ["run_0.mcap"]
