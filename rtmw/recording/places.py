@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PosixPath
@@ -157,32 +157,40 @@ def _files(path: RemotePath) -> list[RemotePath]:
 
 
 def send(source: Path, target: RemotePath) -> None:
-    """Copy a file to a place, where it is whole or not at all, under its name. Raises RemoteFailed, OSError."""
-    system = target.system
-    is_object = target.parts[0] != "hdfs:"  # an object is there when its last part is; a file of HDFS from the first
-    inside = target.inside if is_object else f"{target.inside}.partial"
-    with source.open("rb") as file, said(target):
-        if not is_object:
-            system.create_dir(target.inside.rpartition("/")[0])
-        with system.open_output_stream(inside) as stream:
-            whole = _copied(file, stream)
-        if not whole:
-            system.delete_file(inside)  # to close a stream is to complete what was written
-            raise OSError(f"{source} cannot be read to its end; nothing was sent")
-        if not is_object:
+    """Copy a file to a place, where it is whole or not at all, under its name. Raises RemoteFailed, OSError.
+
+    What is there under that name is there until it is replaced.
+    """
+    system, is_object = target.system, target.parts[0] != "hdfs:"
+    is_aside = not is_object or target.exists()  # an object is there with its last part; a file of HDFS from the first
+    inside = f"{target.inside}.partial" if is_aside else target.inside
+    with source.open("rb") as file:
+        with said(target):
+            if not is_object:
+                system.create_dir(target.inside.rpartition("/")[0])
+            stream = system.open_output_stream(inside)
+        try:
+            for data in _pieces(file, source):
+                with said(target):
+                    stream.write(data)
+        except BaseException:
+            with suppress(OSError, ValueError):  # the place has failed, and has nothing
+                stream.close()  # which completes what was written: there is no other end
+                system.delete_file(inside)
+            raise
+        with said(target):
+            stream.close()
+    if is_aside:
+        with said(target):
             system.move(inside, target.inside)
 
 
-def _copied(file: IO[bytes], stream: Any) -> bool:
-    """False: the file cannot be read. What fails at the place is raised."""
-    while True:
-        try:
-            data = file.read(_PIECE)
-        except OSError:
-            return False
-        if not data:
-            return True
-        stream.write(data)
+def _pieces(file: IO[bytes], source: Path) -> Iterator[bytes]:
+    try:
+        while data := file.read(_PIECE):
+            yield data
+    except OSError as error:
+        raise OSError(error.errno, "cannot be read to its end; nothing was sent", str(source)) from error
 
 
 def modified_ns(path: Path) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any, cast
 
 import pytest
 
@@ -11,10 +12,11 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("moto")
 
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from rtmw.cli import main
 from rtmw.errors import RemoteFailed
-from rtmw.recording import Recording
+from rtmw.recording import Recording, places
 from rtmw.recording.places import RemotePath, send
 from rtmw.recording.report.build import report
 from rtmw.recording.tools.whole import written_whole
@@ -91,8 +93,42 @@ def test_tables_that_last_are_not_made_there(server: Server, uri: str, capsys: p
     assert "copy them afterwards" in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_read_to_its_end_leaves_nothing_there(server: Server) -> None:
+@pytest.mark.parametrize("before", ["", "what was there"])
+def test_a_file_that_cannot_be_read_to_its_end_changes_nothing_there(server: Server, before: str) -> None:
     target = RemotePath(f"{ROOT}/memory")
-    with pytest.raises(RemoteFailed, match="cannot be read to its end; nothing was sent"):
+    if before:
+        with written_whole(target) as temporary:
+            temporary.write_text(before)
+    with pytest.raises(OSError, match="cannot be read to its end; nothing was sent") as raised:
         send(Path("/proc/self/mem"), target)
-    assert not target.exists()
+    assert not isinstance(raised.value, RemoteFailed)
+    assert objects() == ({"memory": before} if before else {})
+
+
+@pytest.mark.parametrize("before", ["", "what was there"])
+def test_who_is_interrupted_while_he_sends_changes_nothing_there(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    target = RemotePath(f"{ROOT}/a.txt")
+    if before:
+        with written_whole(target) as temporary:
+            temporary.write_text(before)
+    source = tmp_path / "a.txt"
+    source.write_bytes(bytes(12 << 20))
+    pieces = places._pieces
+
+    def interrupted(file: IO[bytes], source: Path) -> Iterator[bytes]:
+        yield next(pieces(file, source))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(places, "_pieces", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        send(source, target)
+    assert objects() == ({"a.txt": before} if before else {})
+
+
+def objects() -> dict[str, str]:
+    """Names in the bucket, and what is there."""
+    root, library = RemotePath(ROOT), cast("Any", fs)
+    found = root.system.get_file_info(library.FileSelector(root.inside, recursive=True))
+    return {info.base_name: root.system.open_input_file(info.path).read().decode() for info in found}
