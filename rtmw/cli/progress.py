@@ -87,8 +87,9 @@ def line(stats: RecorderStats, before: RecorderStats, seconds: float) -> str:
 def uploaded(uploads: UploadStats) -> str:
     """How many files are at the remote place, and what is in the way."""
     failed = f", {counted(uploads.failures, 'failed attempt')}" if uploads.failures else ""
+    lost = f", {uploads.lost} removed here before" if uploads.lost else ""
     why = f": {uploads.problem}" if uploads.problem else ""
-    return f"uploaded {uploads.sent}, waiting {uploads.waiting}{failed}{why}"
+    return f"uploaded {uploads.sent}, waiting {uploads.waiting}{lost}{failed}{why}"
 
 
 def causes(missing: Mapping[Cause, int]) -> str:

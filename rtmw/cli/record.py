@@ -84,7 +84,7 @@ def record(arguments: argparse.Namespace) -> int:
     if not arguments.json and not arguments.quiet:
         print(summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
     uploads = recorder.stats().uploads
-    return int(uploads is not None and uploads.waiting > 0)
+    return int(uploads is not None and uploads.waiting + uploads.lost > 0)
 
 
 def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:

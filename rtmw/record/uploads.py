@@ -1,7 +1,8 @@
 """Finished files of a recording, sent to a remote place, in the order in which they were finished.
 
 A thread sends; the recorder never waits for it until it is closed. A file that could not be sent is tried again after a
-pause, which doubles up to a minute. It stays on this host until it is there as a whole.
+pause, which doubles up to a minute. It stays on this host until it is there as a whole. Where the place has not failed,
+but something is wrong with this file, those behind it go first.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from rtmw.errors import RtmwError
+from rtmw.errors import RemoteFailed
 from rtmw.recording.places import RemotePath, send
 
 __all__ = ["UploadStats", "Uploads"]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-_NONE: Final = Path()
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,8 @@ class UploadStats:
     """Files that are there."""
     waiting: int = 0
     """Finished files that are not there yet; of a recorder that is closed, those that stayed here."""
+    lost: int = 0
+    """Finished files that somebody else removed here before they were sent."""
     failures: int = 0
     """Attempts that failed."""
     problem: str = ""
@@ -44,9 +45,9 @@ class Uploads:
         self.target = target
         self._told, self._first_pause = sent, first_pause
         self._files: deque[Path] = deque()
-        self._tried = _NONE
-        """The file that this thread has tried to send before: what is there under its name may be of that attempt."""
-        self._sent = self._failures = 0
+        self._tried = set[Path]()
+        """Of these those that this thread has tried to send: what is there under their names may be of that attempt."""
+        self._sent = self._lost = self._failures = 0
         self._problem = ""
         self._until: float | None = None
         """When to give up, on the monotonic clock; None: not before the recorder is closed."""
@@ -75,7 +76,7 @@ class Uploads:
 
     def stats(self) -> UploadStats:
         with self._changed:
-            return UploadStats(self._sent, len(self._files), self._failures, self._problem)
+            return UploadStats(self._sent, len(self._files), self._lost, self._failures, self._problem)
 
     def close(self, patience: float) -> tuple[Path, ...]:
         """Wait until all are there, for so many seconds and the attempt that is made then; those that are not there."""
@@ -91,8 +92,8 @@ class Uploads:
         while (path := self._next()) is not None:
             try:
                 self._send(path)
-            except (OSError, RtmwError) as error:
-                if not self._failed(str(error), pause):
+            except Exception as error:  # whatever it is, the files behind this one are to be sent
+                if not self._failed(path, error, pause):
                     return
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 continue
@@ -100,6 +101,7 @@ class Uploads:
             self._told(path)
             with self._changed:
                 self._files.popleft()
+                self._tried.discard(path)
                 self._sent, self._problem = self._sent + 1, ""
 
     def _next(self) -> Path | None:
@@ -114,17 +116,24 @@ class Uploads:
         target = self.target / path.name
         assert isinstance(target, RemotePath)
         if target.exists():
-            if self._tried != path:
+            if path not in self._tried:
                 raise FileExistsError(f"{target} exists, of another recording: name another place, or remove it")
             if target.info().size == path.stat().st_size:
                 return  # the answer to the last attempt was lost
-        self._tried = path
+        self._tried.add(path)
         send(path, target)
 
-    def _failed(self, why: str, pause: float) -> bool:
+    def _failed(self, path: Path, error: Exception, pause: float) -> bool:
         """Counts it and waits; False: the time is up."""
         with self._changed:
-            self._failures, self._problem = self._failures + 1, why
+            self._failures, self._problem = self._failures + 1, str(error) or repr(error)
+            if not path.exists():
+                self._files.popleft()
+                self._tried.discard(path)
+                self._lost += 1
+                return True
+            if not isinstance(error, RemoteFailed):
+                self._files.rotate(-1)
             end = time.monotonic() + pause
             while time.monotonic() < min(end, self._until or end):
                 self._changed.wait(min(end, self._until or end) - time.monotonic())

@@ -158,3 +158,23 @@ def test_a_program_that_ends_without_closing_its_recorder_sends_the_file(
     command = [sys.executable, "-c", _FORGETFUL, str(domain.id), str(tmp_path / "run"), ROOT]
     subprocess.run(command, check=True, timeout=60.0)
     assert there() == ["run_0.mcap"]
+
+
+def test_a_file_that_cannot_be_sent_keeps_no_other_from_it(server: Server, tmp_path: Path) -> None:
+    """The first one is of another recording there, and the second one was removed here."""
+    paths = [tmp_path / f"run_{number}.mcap" for number in range(4)]
+    for path in paths:
+        path.write_bytes(b"same size")
+    other = sent_to([])
+    other.put(paths[0])
+    assert other.close(60.0) == ()
+    paths[1].unlink()
+    sent = list[Path]()
+    uploads = sent_to(sent)
+    for path in paths:
+        uploads.put(path)
+    until(lambda: uploads.stats().sent == 2)
+    assert uploads.close(0.0) == (paths[0],)
+    found = uploads.stats()
+    assert (sent, found.waiting, found.lost) == (paths[2:], 1, 1)
+    assert "exists, of another recording" in found.problem
