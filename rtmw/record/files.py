@@ -138,12 +138,16 @@ class Files:
         return every is not None and time.monotonic() - self._began_s >= every
 
     def _remove_old(self) -> None:
-        while self._settings.keep is not None and len(self._earlier) + len(self.paths) > self._settings.keep:
-            oldest = self._earlier or self.paths
-            if self.uploads is not None and self.uploads.waits(oldest[0]):
-                return  # once more when the next file begins
-            with suppress(OSError):
-                oldest.pop(0).unlink()
+        """Beyond `keep`. Files that wait to be sent stay until a later file begins; meanwhile others may go by themselves,
+        when they are there."""
+        kept = [*self._earlier, *self.paths]
+        for path in kept[: -self._settings.keep] if self._settings.keep is not None else ():
+            if self.uploads is None or not self.uploads.waits(path):
+                with suppress(OSError):
+                    path.unlink()
+                for paths in (self._earlier, self.paths):
+                    with suppress(ValueError):
+                        paths.remove(path)
 
 
 def _uploads(target: str | None, sent: Callable[[Path], None]) -> Uploads | None:

@@ -178,3 +178,22 @@ def test_a_file_that_cannot_be_sent_keeps_no_other_from_it(server: Server, tmp_p
     found = uploads.stats()
     assert (sent, found.waiting, found.lost) == (paths[2:], 1, 1)
     assert "exists, of another recording" in found.problem
+
+
+def test_what_is_sent_while_old_files_are_removed_costs_no_other_file(
+    server: Server, domain: rtmw.Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is asked whether a file waits may have sent and removed it by the time that the answer is heard."""
+    waits = Uploads.waits
+
+    def slowly(uploads: Uploads, path: Path) -> bool:
+        until(lambda: uploads.stats().waiting == 0)
+        return waits(uploads, path)
+
+    monkeypatch.setattr(Uploads, "waits", slowly)
+    options = {"upload": ROOT, "upload_remove": True, "keep": 1}
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain, **options) as recorder:
+        recorder.split()
+        recorder.split()
+        assert recorder.paths[-1].exists()
+    assert there() == [f"run_{number}.mcap" for number in range(3)]
