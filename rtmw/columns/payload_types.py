@@ -15,6 +15,8 @@ from rtmw.types.message_type import read_document
 Kind = Literal["json", "protobuf"]
 _MARKS: Final[dict[Kind, bytes]] = {"json": b"json\0", "protobuf": b"protobuf\0"}
 """How a description begins. Those of message types begin as zlib does, with the letter x."""
+_WIDTH: Final = 4
+"""Bytes of the length of a name, which may have any character."""
 LARGEST: Final = 16 << 20
 """Bytes of a schema. One of a thousand messages has less than a megabyte."""
 
@@ -32,15 +34,17 @@ def describe(kind: Kind, name: str, schema: bytes) -> bytes:
     """The description of a type. Raises UnsupportedType for a schema beyond LARGEST."""
     if len(schema) > LARGEST:
         raise UnsupportedType(f"the schema of {name} has {len(schema)} bytes; at most {LARGEST} are read")
-    return _MARKS[kind] + name.encode() + b"\0" + zlib.compress(schema)
+    named = name.encode()
+    return _MARKS[kind] + len(named).to_bytes(_WIDTH, "big") + named + zlib.compress(schema)
 
 
 def payload_type(description: bytes) -> PayloadType | None:
     """What a description says; None: it is that of a message type."""
     for kind, mark in _MARKS.items():
         if description.startswith(mark):
-            name, packed = description[len(mark) :].split(b"\0", 1)
-            return PayloadType(kind, name.decode(), zlib.decompress(packed))
+            begin = len(mark) + _WIDTH
+            end = begin + int.from_bytes(description[len(mark) : begin], "big")
+            return PayloadType(kind, description[begin:end].decode(), zlib.decompress(description[end:]))
     return None
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from rtmw.columns import Decoder, described_decoder
-from rtmw.columns.payload_types import LARGEST, describe
+from rtmw.columns.payload_types import LARGEST, describe, type_name
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType, ValueMismatch
 from tests.columns.rows import rows_of
@@ -176,6 +176,13 @@ def test_a_schema_that_multiplies_itself_is_refused() -> None:
 def test_a_schema_that_is_none_is_refused_with_words(schema: bytes) -> None:
     with pytest.raises(UnsupportedType, match=r"the JSON schema of plant\.Thing cannot be read"):
         described_decoder(describe("json", "plant.Thing", schema))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", "", "é" * 300])
+def test_a_type_may_have_any_name(name: str) -> None:
+    found = describe("json", name, b'{"properties": {"a": {"type": "integer"}}}')
+    assert type_name(found) == name
+    assert described_decoder(found).schema(False).names == ["a"]
 
 
 def test_a_schema_beyond_the_limit_is_refused() -> None:
