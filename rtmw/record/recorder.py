@@ -26,6 +26,7 @@ from rtmw.record.stats import RecordedTopic, RecorderStats, recorded_topic
 from rtmw.record.writing import State, Writing
 from rtmw.recording.causes import Cause
 from rtmw.recording.claim import Claim
+from rtmw.recording.places import is_remote
 
 __all__ = ["Recorder", "RecorderOptions"]
 
@@ -79,6 +80,8 @@ class Recorder(Closing):
         **options: Unpack[RecorderOptions],
     ) -> None:
         wanted, self.settings = topics_of(topics, exclude), Settings(**options)
+        if is_remote(folder):
+            raise ValueError(f"{os.fspath(folder)} is no folder of this host: name one, and upload={os.fspath(folder)!r}")
         self.folder = Path(folder)
         self._started_ns = time.time_ns()
         self._stopping = threading.Event()

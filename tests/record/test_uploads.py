@@ -197,3 +197,12 @@ def test_what_is_sent_while_old_files_are_removed_costs_no_other_file(
         recorder.split()
         assert recorder.paths[-1].exists()
     assert there() == [f"run_{number}.mcap" for number in range(3)]
+
+
+def test_a_recorder_writes_to_no_remote_place_itself(
+    domain: rtmw.Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"no folder of this host: name one, and upload='{ROOT}'"):
+        rtmw.Recorder("a", ROOT, domain=domain)
+    assert [*tmp_path.iterdir()] == []
