@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -119,14 +119,29 @@ def said(path: Path) -> Generator[None]:
 
 
 def recordings_at(path: RemotePath, suffix: str) -> list[Path]:
-    """The file, the files of that suffix in a folder, however deep, or what a pattern means; none: there are none."""
-    pattern = str(path)
-    if is_pattern(pattern):
-        base = RemotePath(*_until_pattern(path.parts))
-        return [found for found in _files(base) if fnmatchcase(str(found), pattern) or _is_in(found, pattern, suffix)]
-    if path.info().type.name == "File":
+    """The file, the files of that suffix in a folder, however deep, or what a pattern means; none: there are none.
+
+    As on this host, a part of a pattern is a part of the path, and `**` any number of them.
+    """
+    if path.info().type.name == "File":  # whose name may look like a pattern
         return [path]
-    return [found for found in _files(path) if found.name.endswith(suffix)]
+    if not is_pattern(str(path)):
+        return [found for found in _files(path) if found.name.endswith(suffix)]
+    base = RemotePath(*_until_pattern(path.parts))
+    return [
+        found
+        for found in _files(base)
+        if _fits(found.parts, path.parts)
+        or (found.name.endswith(suffix) and any(_fits(folder.parts, path.parts) for folder in found.parents))
+    ]
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern or not parts:
+        return not parts and all(one == "**" for one in pattern)
+    if pattern[0] == "**" and _fits(parts, pattern[1:]):
+        return True
+    return fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern if pattern[0] == "**" else pattern[1:])
 
 
 def _until_pattern(parts: Iterable[str]) -> list[str]:
@@ -136,11 +151,6 @@ def _until_pattern(parts: Iterable[str]) -> list[str]:
             break
         found.append(part)
     return found
-
-
-def _is_in(path: Path, pattern: str, suffix: str) -> bool:
-    """Does the pattern mean a folder in which it is?"""
-    return path.name.endswith(suffix) and any(fnmatchcase(str(one), pattern) for one in path.parents)
 
 
 def _files(path: RemotePath) -> list[RemotePath]:

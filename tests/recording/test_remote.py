@@ -15,7 +15,7 @@ pytest.importorskip("moto")
 from rtmw.errors import RecordingDamaged, RecordingError, RemoteFailed
 from rtmw.recording import Recording
 from rtmw.recording.paths import find_recordings
-from rtmw.recording.places import RemotePath, is_remote, place
+from rtmw.recording.places import RemotePath, is_remote, place, send
 from rtmw.recording.remote_file import BLOCK, RemoteFile
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.info import info
@@ -82,17 +82,35 @@ def test_only_ranges_that_are_needed_are_read(server: Server, local: Path) -> No
         assert told == there.bytes_read
 
 
-def test_a_prefix_and_a_pattern_mean_the_recordings_in_them(server: Server, local: Path, tmp_path: Path) -> None:
-    small = Plant(tmp_path / "a.mcap")
-    small.put("pump/1", range(3))
-    path = small.close()
-    for name in ("monday/run_10.mcap", "monday/run_2.mcap", "monday/deep/x.mcap", "tuesday/y.mcap", "monday/note.txt"):
-        put(path, name)
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    plant = Plant(tmp_path / "a.mcap")
+    plant.put("pump/1", range(3))
+    return plant.close()
+
+
+def named(*sources: str) -> list[str]:
+    """What these mean, by its names in the bucket."""
+    return [str(found).removeprefix(f"s3://{BUCKET}/") for found in find_recordings(sources)]
+
+
+def test_a_pattern_means_what_it_would_mean_here(server: Server, small: Path) -> None:
     root = f"s3://{BUCKET}"
+    for name in ("monday/run_old/run_1.mcap", "monday/run[3].mcap"):
+        send(small, RemotePath(f"{root}/{name}"))
+    for pattern in ("monday/run_*.mcap", "*.mcap"):
+        with pytest.raises(FileNotFoundError, match="there is no recording"):
+            named(f"{root}/{pattern}")
+    assert named(f"{root}/monday/run_*") == ["monday/run_old/run_1.mcap"]
+    assert named(f"{root}/**/run_*.mcap") == ["monday/run_old/run_1.mcap"]
+    assert named(f"{root}/**/monday/**/run_*.mcap") == ["monday/run_old/run_1.mcap"]
+    assert named(f"{root}/monday/run[3].mcap") == ["monday/run[3].mcap"]
 
-    def named(*sources: str) -> list[str]:
-        return [str(found).removeprefix(f"{root}/") for found in find_recordings(sources)]
 
+def test_a_prefix_means_the_recordings_below_it(server: Server, small: Path) -> None:
+    for name in ("monday/run_10.mcap", "monday/run_2.mcap", "monday/deep/x.mcap", "tuesday/y.mcap", "monday/note.txt"):
+        put(small, name)
+    root = f"s3://{BUCKET}"
     assert named(f"{root}/monday/") == ["monday/run_2.mcap", "monday/run_10.mcap", "monday/deep/x.mcap"]
     assert named(f"{root}/monday/run_*.mcap") == ["monday/run_2.mcap", "monday/run_10.mcap"]
     assert len(named(root)) == 4
