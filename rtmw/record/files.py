@@ -138,8 +138,8 @@ class Files:
         return every is not None and time.monotonic() - self._began_s >= every
 
     def _remove_old(self) -> None:
-        """Beyond `keep`. Files that wait to be sent stay until a later file begins; meanwhile others may go by themselves,
-        when they are there."""
+        """Beyond `keep`. Files that wait to be sent stay until a later file begins; meanwhile others may go by
+        themselves, when they are there."""
         kept = [*self._earlier, *self.paths]
         for path in kept[: -self._settings.keep] if self._settings.keep is not None else ():
             if self.uploads is None or not self.uploads.waits(path):

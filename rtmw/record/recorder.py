@@ -81,7 +81,8 @@ class Recorder(Closing):
     ) -> None:
         wanted, self.settings = topics_of(topics, exclude), Settings(**options)
         if is_remote(folder):
-            raise ValueError(f"{os.fspath(folder)} is no folder of this host: name one, and upload={os.fspath(folder)!r}")
+            place = os.fspath(folder)
+            raise ValueError(f"{place} is no folder of this host: name one, and upload={place!r}")
         self.folder = Path(folder)
         self._started_ns = time.time_ns()
         self._stopping = threading.Event()
