@@ -351,6 +351,8 @@ class Machine:
             yield from append(self.state, Change(lsn, TransferState.EXPIRED))
         for entry in later:
             heapq.heappush(self._deadlines, entry)
+        for row in [row for row in self.state.table.values() if row.phase is Phase.COMMITTED]:
+            yield from append(self.state, End(row.txn, row.last_lsn))
         for txn, open in list(self.open.items()):
             if self.age_ns(txn, now.monotonic_ns) > self.limits.age * 1e9:
                 yield from self._abort(txn, AbortCause.AGE)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 import rtmw
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError
+from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.checkpoint import checkpoint_of
 from rtmw.transfer.effects import Aborted, Append, Free, Moved, Steps
@@ -108,7 +108,7 @@ class Store(Closing):
     ) -> None:
         self._path, self._lock, self._closed = Path(path), RLock(), False
         self._told, self._now, self._every = told, now, checkpoint
-        self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._size = 0
+        self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._tried = self._size = 0
         self._last: rtmw.Appended | None = None
         self._spool = Spool(self._path / "spool")
         try:
@@ -166,17 +166,23 @@ class Store(Closing):
         with self._lock:
             self._check_open()
             notes: list[Free | Moved | Aborted] = []
+            answer, failure = None, None
             try:
                 answer = self._drive(self._machine.step(event, self._now()), notes)
-            except TransactionAborted:
-                self._carry_out(notes)
-                raise
+            except (TransactionAborted, LogFull) as error:
+                failure = None if self._has_committed(event) else error
             last = self._last
             self._checkpoint_if_due()
-        if last is not None and self._needs_disk(event, answer):
+        if last is not None and (self._needs_disk(event, answer) if failure is None else notes):
             last.resolve()
         self._carry_out(notes)
+        if failure is not None:
+            raise failure
         return answer
+
+    def _has_committed(self, event: Event) -> bool:
+        """Its COMMIT is logged: the disk became full behind it, and what remains to be done is done by a tick."""
+        return isinstance(event, CommitTransaction) and event.txn not in self._machine.open
 
     def _needs_disk(self, event: Event, answer: object) -> bool:
         if isinstance(event, SendTransfer | TakeTransfer) and event.txn:
@@ -316,8 +322,12 @@ class Store(Closing):
     # ---- checkpoints ----
 
     def _checkpoint_if_due(self) -> None:
-        if self._last is not None and self._last.position - self._checkpoint > max(self._every, 2 * self._size):
-            self.checkpoint()
+        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later."""
+        begun = max(self._checkpoint, self._tried)
+        if self._last is not None and self._last.position - begun > max(self._every, 2 * self._size):
+            self._tried = self._last.position
+            with suppress(LogFull):
+                self.checkpoint()
 
     def checkpoint(self) -> None:
         """Writes all of the state anew, and trims the log before it."""

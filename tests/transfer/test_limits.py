@@ -132,3 +132,17 @@ def test_a_send_to_each_that_meets_a_full_disk_half_way_can_only_be_undone(core:
         core.step(CommitTransaction(txn))
     core.step(Tick())
     assert not core.state.items
+
+
+def test_a_commit_that_meets_a_full_disk_behind_its_record_is_ended_by_a_tick(core: Core) -> None:
+    txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
+    send(core, b"a", txn=txn)
+    core.log.fails_after = 1
+    with pytest.raises(OSError, match="full"):
+        core.step(CommitTransaction(txn))
+    core.log.fails_after = None
+    core.step(Tick())
+    assert not core.state.table
+    assert take(core).record.body == b"a"
+    assert not recovered(core.log, 2).table
