@@ -43,20 +43,20 @@ class Dialling:
 
     async def first(self) -> int:
         """The session of the first connection. Raises SessionError."""
-        pipe, session = await self._try()
+        session = await self._try()
         found = self._carrier.session(session)
         if found is None:
             raise SessionError(f"{self._place}: the session was over at once", Code.CLOSED)
-        self._task = self._carrier.loop.create_task(self._keep(found, pipe))
+        self._task = self._carrier.loop.create_task(self._keep(found))
         return session
 
-    async def _try(self) -> tuple[Pipe, int]:
+    async def _try(self) -> int:
         """One connection, up to the session that it carries. Raises SessionError."""
         pipe: Pipe | None = None
         try:
             async with asyncio.timeout(PATIENCE):
                 _, pipe = await self._connect()
-                return pipe, await asyncio.shield(pipe.settled)
+                return await asyncio.shield(pipe.settled)
         except TimeoutError:
             raise SessionError(f"{self._place}: no session within {PATIENCE:g} s", Code.SILENT) from None
         except SessionError as error:
@@ -68,20 +68,16 @@ class Dialling:
             if pipe is not None and not (pipe.settled.done() and not pipe.settled.exception()):
                 self._carrier.abort(pipe)
 
-    async def _keep(self, session: Session, pipe: Pipe) -> None:
+    async def _keep(self, session: Session) -> None:
+        """Whichever connection carries the session: that of the other side, too."""
         wait = SHORTEST
-        over = self._carrier.loop.create_task(session.over())
-        try:
-            while session.error is None:
-                await asyncio.wait([pipe.gone, over], return_when=asyncio.FIRST_COMPLETED)
-                if session.error is None and not session.is_connected:
-                    await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                    wait = min(2 * wait, LONGEST)
-                if session.error is None and not session.is_connected:
-                    try:
-                        pipe, _ = await self._try()
-                        wait = SHORTEST
-                    except RtmwError:
-                        continue
-        finally:
-            over.cancel()
+        while session.error is None:
+            await session.cut()
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+            wait = SHORTEST if session.is_connected else min(2 * wait, LONGEST)
+            if session.error is None and not session.is_connected:
+                try:
+                    await self._try()
+                    wait = SHORTEST
+                except RtmwError:
+                    continue

@@ -29,8 +29,6 @@ class Session:
         """The peer's name in its certificate; empty without TLS."""
         self.peer = up.peer
         """The peer's hello: node, incarnation, site, capabilities."""
-        self.is_connected = False
-        """A connection carries it now; else it waits for one, within the lease."""
         self.error: SessionError | None = None
         """Why it is over; None while it is not."""
         self._core: Core = up.core
@@ -42,6 +40,8 @@ class Session:
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
+        self._cut = asyncio.Event()
+        self._cut.set()
 
     @property
     def node(self) -> UUID:
@@ -52,6 +52,18 @@ class Session:
     def round_trip(self) -> float | None:
         """Seconds of the last PING and its answer; None before the first."""
         return self._core.timing.round_trip
+
+    @property
+    def is_connected(self) -> bool:
+        """A connection carries it now; else it waits for one, within the lease."""
+        return not self._cut.is_set()
+
+    @is_connected.setter
+    def is_connected(self, is_connected: bool) -> None:
+        if is_connected:
+            self._cut.clear()
+        else:
+            self._cut.set()
 
     def open(self, purpose: str, *, priority: int = 0, position: int = 0) -> Stream:
         """Open a stream; bytes may be written at once. `position`: of the first byte, 0 to 2^64 - 1.
@@ -72,6 +84,10 @@ class Session:
     async def over(self) -> None:
         """Wait for the end of the session."""
         await self._over.wait()
+
+    async def cut(self) -> None:
+        """Wait until no connection carries it: it waits for another one, or is over."""
+        await self._cut.wait()
 
     async def closed(self) -> SessionError:
         """Wait for the end of the session. Returns why it ended."""

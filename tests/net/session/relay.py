@@ -20,6 +20,8 @@ class Relay:
         self.change: Callable[[bytes], bytes] = bytes
         """What becomes of bytes from the dialler."""
         self._writers: list[asyncio.StreamWriter] = []
+        self._silent = 0
+        """Connections up to this one pass nothing on, and stay open."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -41,22 +43,31 @@ class Relay:
             writer.transport.abort()
         self._writers.clear()
 
+    def silence(self) -> None:
+        """Every connection passes nothing on any more, and neither end is told."""
+        self._silent = self.connections
+
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:
             writer.transport.abort()
             return
         self.connections += 1
         self.forth.clear()
+        number = self.connections
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
         self._writers += [writer, far_writer]
         for source, target, is_forth in ((reader, far_writer, True), (far_reader, writer, False)):
-            task = asyncio.create_task(self._copy(source, target, is_forth))
+            task = asyncio.create_task(self._copy(source, target, is_forth, number))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_forth: bool) -> None:
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_forth: bool, number: int
+    ) -> None:
         try:
             while data := await reader.read(65536):
+                if number <= self._silent:
+                    continue
                 if is_forth:
                     self.forth += data
                     data = self.change(data)

@@ -1,0 +1,54 @@
+"""Who dials again, and when: after a cut that is noticed by silence alone, and never beside another connection."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from rtmw.net.session import Carrier, Terms
+from tests.net.security.site import Site
+from tests.net.session.relay import Relay
+from tests.net.session.test_carrier import PATIENCE, echoed, serving
+
+
+def test_a_session_that_another_connection_carries_costs_its_first_dialler_nothing() -> None:
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE), Carrier(UUID(int=1)) as one, Carrier(UUID(int=2)) as other:
+            ports = await one.listen("127.0.0.1"), await other.listen("127.0.0.1")
+            session = await one.connect("127.0.0.1", ports[1])
+            assert (await other.connect("127.0.0.1", ports[0])).number == session.number
+            began, used = time.monotonic(), time.process_time()
+            await asyncio.sleep(0.5)
+            assert time.process_time() - used < (time.monotonic() - began) / 2
+            assert session.is_connected
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_connection_that_falls_silent_is_left_for_another_one_within_the_lease(tls: bool, tmp_path: Path) -> None:
+    async def run() -> None:
+        terms = Terms(lease=4.0)
+        site = Site(tmp_path)
+        first, second = (site.node("rtmw://plant/a"), site.node("rtmw://plant/b")) if tls else (None, None)
+        async with (
+            serving(first, terms) as (_, port),
+            Relay(port) as relay,
+            Carrier(uuid4(), identity=second, terms=terms) as carrier,
+        ):
+            session = await carrier.connect("127.0.0.1", relay.port)
+            stream = session.open("echo")
+            await stream.write(b"before")
+            assert await stream.read() == b"before"
+            relay.silence()
+            await stream.write(b"after")
+            assert await stream.read() == b"after"
+            assert relay.connections > 1
+            await stream.finish()
+            assert await echoed(session, b"again") == b"again"
+
+    asyncio.run(run())
