@@ -48,9 +48,8 @@ TARGETS = (
         POLLING,
         3.0,
         percentile="p99",
-        limited_by="one publish in 33 passes over 32 messages that were read, before it links its own, and waits for "
-        "lines that the subscriber wrote last: 2.9 to 4.7 × in undisturbed plays (before one word of each subscriber "
-        "told that all have read them). A process that is preempted counts whole",
+        limited_by="one publish in nine passes over 8 messages that were read, before it links its own, and waits for "
+        "lines that the subscriber wrote last. A process that is preempted counts whole",
     ),
     Target(
         "the same: at most 0.7 µs where C spin is 0.2 µs",
