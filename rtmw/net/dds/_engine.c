@@ -16,7 +16,7 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!self) return NULL;
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
-    self->core->bytes_per_second = limit;
+    self->core->limit.bytes_per_second = limit;
     self->core->lend_most = lend_most;
     self->core->wire_domain = wire_domain;
     if (carried && !carried_open(self->core, carried)) {
@@ -48,7 +48,9 @@ static PyObject *Engine_limit(PyObject *self, PyObject *given)
     struct engine *core = open_engine(self);
     unsigned long long limit = core ? PyLong_AsUnsignedLongLong(given) : 0;
     if (!core || PyErr_Occurred()) return NULL;
-    store_relaxed(&core->bytes_per_second, limit);
+    Py_BEGIN_ALLOW_THREADS
+    sender_limit(core, &core->limit, limit);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
@@ -59,7 +61,9 @@ static PyObject *Engine_peer_rate(PyObject *self, PyObject *args)
     unsigned long long limit;
     if (!core || !PyArg_ParseTuple(args, "IK", &place, &limit)) return NULL;
     if (place >= LIMITED_PEERS) return PyErr_Format(PyExc_ValueError, "there are %d places", LIMITED_PEERS);
-    store_relaxed(&core->peer_rates.bytes_per_second[place], limit);
+    Py_BEGIN_ALLOW_THREADS
+    sender_limit(core, &core->peer_rates.limits[place], limit);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 

@@ -82,7 +82,7 @@ class Engine:
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
-        """Send at most so many bytes a second; 0: no limit."""
+        """Send at most so many bytes a second; 0: no limit. Another limit than before holds at once."""
 
     def peer_rate(self, place: int, bytes_per_second: int, /) -> None:
         """The limit of what leaves towards a host, by its place from 0 to 63 (Route.limit); 0: no limit."""

@@ -257,8 +257,11 @@ static PyObject *Route_limit(PyObject *object, PyObject *args)
     struct outbound *o = ((Route *)object)->outbound;
     unsigned long long limit, peers;
     if (!PyArg_ParseTuple(args, "KK", &limit, &peers)) return NULL;
-    if (o) store_relaxed(&o->bytes_per_second, limit);
-    if (o) store_relaxed(&o->limited, peers);
+    if (!o) Py_RETURN_NONE;
+    store_relaxed(&o->limited, peers);
+    Py_BEGIN_ALLOW_THREADS
+    sender_limit(o->engine, &o->limit, limit);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 

@@ -27,6 +27,7 @@
 #include "outbound.h"
 #include "pacing.h"
 #include "peer_rates.h"
+#include "rate_limit.h"
 #include "route.h"
 #include "trailer.h"
 
@@ -71,7 +72,7 @@ struct engine {
     uint32_t unflushed_band;
     uint64_t last_ns;    /* CLOCK_REALTIME: what is published from then on is left to the next node; 0: never */
     uint32_t leaves_all; /* 1: so is all that RELIABLE routes have not taken yet, for their subscribers are parked */
-    uint64_t bytes_per_second, free_ns; /* of the link; 0: no limit. When what was sent will have left */
+    struct rate_limit limit; /* of the link */
     struct peer_rates peer_rates;
     dds_entity_t flow_writer, flow_reader;
     const struct ddsi_sertype *flow_type;
@@ -97,6 +98,8 @@ void engine_stop(struct engine *); /* no thread of its own from here on; routes 
 bool engine_end(struct engine *);
 void sender_wake(struct engine *); /* it looks at all routes again. The engine's lock is held */
 void sender_lock(struct engine *); /* takes the engine's lock, between two bursts */
+/* Sets a limit of the link, of a route or of a host, if it is another. Any thread without a lock; waits for the end of a burst. */
+void sender_limit(struct engine *, struct rate_limit *, uint64_t bytes_per_second);
 void sender_forget(
     struct engine *); /* routes that close are no longer the sender's. Where it runs, it does so itself */
 

@@ -12,7 +12,6 @@ uint64_t outbound_keep(struct outbound *o, uint64_t until_ns)
     struct engine *e = o->engine;
     sender_lock(e);
     o->kept_until_ns = until_ns;
-    o->retry_ns = until_ns; /* 0: at once */
     if (until_ns) dds_write_flush(o->writer);
     if (until_ns && e->unflushed == o) e->unflushed = NULL;
     if (!until_ns) sender_wake(e);

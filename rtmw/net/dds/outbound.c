@@ -15,7 +15,6 @@ struct octets {
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
 enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' now */
-enum { LIMITED = 100 };     /* of a lane with a limit, what it may send in so many parts of a second leaves at once */
 enum { WEIGHED = 16 };      /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
 enum {
@@ -313,9 +312,9 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
 
 uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_t most_bytes)
 {
-    uint64_t bytes = 0, now = now_monotonic_ns(), limit = load_relaxed(&o->bytes_per_second);
+    uint64_t bytes = 0, now = now_monotonic_ns();
     dds_return_t code;
-    if (limit && most_bytes > limit / LIMITED) most_bytes = limit / LIMITED + 1;
+    most_bytes = rate_limit_burst(&o->limit, most_bytes);
     for (uint32_t n = 0; n < most && bytes < most_bytes && o->queue[band].count;) {
         if (is_expired(message_at(o, band, 0), now)) {
             count_up(&o->expired, 1);
@@ -327,13 +326,13 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
         uint32_t count = write_some(o, band, most - n, most_bytes - bytes, now, &code);
         if (code == DDS_TIMEOUT) {
             count_up(&o->blocked, 1);
-            o->retry_ns = now_monotonic_ns() + RETRY_NS;
+            o->full_until_ns = now_monotonic_ns() + RETRY_NS;
             break;
         }
         bytes += count_sent(o, band, count, code);
         n += count;
     }
-    o->free_ns = limit ? now + bytes * 1000000000u / limit : 0;
+    rate_limit_charge(&o->limit, bytes, now);
     return bytes;
 }
 

@@ -3,6 +3,7 @@
 #define RTMW_NET_OUTBOUND_H
 
 #include "dds.h"
+#include "rate_limit.h"
 #include "route.h"
 
 enum {
@@ -21,15 +22,16 @@ struct outbound {
     bool is_plain;  /* for plain programs: without trailers */
     uint64_t topic; /* what flow.c calls it */
     bool reliable, timely;
-    bool may_lend;                      /* DDS keeps none of its messages for later readers, and its type has no key */
-    bool held;                          /* nothing is sent: another writer takes over */
-    uint64_t bytes_per_second, free_ns; /* of this lane; 0: no limit. When what was sent will have left. The sender's */
+    bool may_lend;                /* DDS keeps none of its messages for later readers, and its type has no key */
+    bool held;                    /* nothing is sent: another writer takes over */
+    struct rate_limit limit;      /* of this lane */
     uint64_t limited;             /* who reads it and has a limit: a bit each (peer_rates.h). Any thread, atomically */
     uint32_t has_last;            /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
     uint32_t closing;             /* 1: the sender is to forget it; 2: it has */
     uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
     uint32_t may_date;            /* 1: and lifetimes with a date (trailer.h) */
-    uint64_t retry_ns;            /* not before; 0: not blocked */
+    uint64_t full_until_ns;       /* DDS has no room: not before. The sender's */
+    uint64_t retry_ns;            /* not before, for whatever cause; 0: at once. Reckoned anew before each burst */
     uint32_t taken;               /* messages in all queues */
     uint64_t taken_bytes;
     uint32_t history;         /* messages from before it came that it asks the bus for */

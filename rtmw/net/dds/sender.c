@@ -39,14 +39,6 @@ static void sleep_until(uint64_t ns)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
 }
 
-/* The link takes so many bytes a second: it is busy until what was sent has left it. */
-static void occupy_link(struct engine *e, uint64_t sent)
-{
-    uint64_t limit = load_relaxed(&e->bytes_per_second), now = now_monotonic_ns();
-    if (e->free_ns < now) e->free_ns = now;
-    if (limit) e->free_ns += sent * 1000000000u / limit;
-}
-
 static void forget_closing(struct engine *e)
 {
     for (struct outbound **link = &e->outbounds; *link;) {
@@ -98,9 +90,10 @@ static bool send_from_band(struct engine *e, uint32_t band)
         pacing_mark(e, band);
         uint64_t limited = load_relaxed(&o->limited), may = pacing_burst(e);
         uint64_t most = peer_rates_burst(&e->peer_rates, limited, may);
-        uint64_t sent = outbound_send(o, band, load_relaxed(&e->bytes_per_second) ? 1 : BURST, most);
-        occupy_link(e, sent);
-        peer_rates_charge(&e->peer_rates, limited, sent, now_monotonic_ns());
+        uint64_t sent = outbound_send(o, band, e->limit.bytes_per_second ? 1 : BURST, most);
+        uint64_t now = now_monotonic_ns();
+        rate_limit_charge(&e->limit, sent, now);
+        peer_rates_charge(&e->peer_rates, limited, sent, now);
         if (may < BURST_BYTES) flush(e); /* or it is not seen how much waits */
         if (o->taken != before) return true;
     }
@@ -110,7 +103,7 @@ static bool send_from_band(struct engine *e, uint32_t band)
 /* One burst of the highest band that has something. false: nothing may be sent now. */
 static bool send_burst(struct engine *e, uint64_t now)
 {
-    if (e->free_ns > now && load_relaxed(&e->bytes_per_second)) return false;
+    if (rate_limit_free_ns(&e->limit, now)) return false;
     if ((e->paced_ns = pacing_wait(e, now))) return false;
     for (uint32_t band = BANDS; band-- > 0;)
         if (send_from_band(e, band)) {
@@ -120,6 +113,19 @@ static bool send_burst(struct engine *e, uint64_t now)
     return false;
 }
 
+static uint64_t later(uint64_t one, uint64_t other) { return one > other ? one : other; }
+
+/* When a route may send again; 0: at once. */
+static uint64_t may_send_ns(struct outbound *o, uint64_t now)
+{
+    bool leaves = load_relaxed(&o->engine->leaves_all); /* what it has taken is little, and would be lost */
+    uint64_t at = later(o->full_until_ns, o->kept_until_ns);
+    if (o->reliable && !leaves && flow_is_paused(o, now)) at = later(at, now + RETRY_NS);
+    at = later(at, rate_limit_free_ns(&o->limit, now));
+    at = later(at, peer_rates_free_ns(&o->engine->peer_rates, load_relaxed(&o->limited), now));
+    return at > now ? at : 0;
+}
+
 /* Whose time has come may go on. */
 static void retry(struct engine *e, uint64_t now)
 {
@@ -127,13 +133,7 @@ static void retry(struct engine *e, uint64_t now)
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
-        bool leaves = load_relaxed(&e->leaves_all); /* what it has taken is little, and would be lost */
-        if (o->reliable && !leaves && flow_is_paused(o, now)) o->retry_ns = now + RETRY_NS;
-        if (o->retry_ns < o->free_ns) o->retry_ns = o->free_ns;
-        uint64_t free_ns = peer_rates_free_ns(&e->peer_rates, load_relaxed(&o->limited), now);
-        if (o->retry_ns < free_ns) o->retry_ns = free_ns;
-        if (o->retry_ns < o->kept_until_ns) o->retry_ns = o->kept_until_ns;
-        if (o->retry_ns <= now) o->retry_ns = 0;
+        o->retry_ns = may_send_ns(o, now);
     }
 }
 
@@ -141,7 +141,8 @@ static void retry(struct engine *e, uint64_t now)
 static uint64_t next_try(const struct engine *e, uint64_t now)
 {
     uint64_t at = load_relaxed(&e->stuck) ? now + RETRY_NS : UINT64_MAX;
-    if (e->free_ns > now && e->free_ns < at) at = e->free_ns;
+    uint64_t free_ns = rate_limit_free_ns(&e->limit, now);
+    if (free_ns && free_ns < at) at = free_ns;
     if (e->paced_ns && e->paced_ns < at) at = e->paced_ns;
     for (const struct outbound *o = e->outbounds; o; o = o->next)
         if (o->retry_ns && o->retry_ns < at) at = o->retry_ns;
@@ -161,6 +162,15 @@ void sender_lock(struct engine *e)
     fetch_add(&e->openers, 1u);
     lock(&e->lock, LOCK_ENGINE);
     fetch_add(&e->openers, UINT32_MAX);
+}
+
+void sender_limit(struct engine *e, struct rate_limit *limit, uint64_t bytes_per_second)
+{
+    if (load_relaxed(&limit->bytes_per_second) == bytes_per_second) return;
+    sender_lock(e);
+    rate_limit_set(limit, bytes_per_second);
+    sender_wake(e);
+    unlock(&e->lock, LOCK_ENGINE);
 }
 
 /* Some routes have messages that wait for others: their publishers are to be told that this program lives. */
