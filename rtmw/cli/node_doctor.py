@@ -55,6 +55,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     if status.get("cut_off"):
         advice = "give the interface an address, or let the name be found; the node goes on by itself"
         yield Check("network", status["cut_off"], advice)
+    if status.get("public_calls_only"):
+        yield Check("DDS library", status["public_calls_only"], "until that is installed, topics cross at a lower rate")
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()

@@ -46,6 +46,8 @@ def info(arguments: argparse.Namespace) -> int:
         f"{found['interface'] or 'one of the interfaces'} ({found['interface_why']}); "
         f"{counted(len(found['peers']), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
+    if found.get("public_calls_only"):
+        print(f"Warning: {found['public_calls_only']}.")
     if found["metrics_port"] is not None:
         print(f"Metrics: {metrics_url(found['metrics_address'], found['metrics_port'])}")
     show(crossing_table("Out", found["out"]))

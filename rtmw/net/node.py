@@ -156,7 +156,7 @@ class Node:
             self._metrics.close()
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
-        type_hash_install()
+        difference = type_hash_install()
         self._farewells = Farewells(dead_predecessors(domain, self.settings))
         described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain, origin(domain))
         network = Network(self.settings)
@@ -182,7 +182,7 @@ class Node:
         for descriptor in interfaces.sending():
             self._engine.pace(descriptor)
         self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
-        self._flow = FlowControl(self._engine, participant)
+        self._flow = FlowControl(self._engine, participant, difference)
         self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
         self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain, self._refusals)
@@ -374,7 +374,7 @@ class Node:
         told = self._status.make(topics)
         told["told_ns"] = time.monotonic_ns()
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
-        told["cut_off"] = self._cut_off
+        told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"] = self.settings.metrics_address

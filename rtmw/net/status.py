@@ -167,7 +167,7 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
         **{key: [] for key in ("peers", "out", "in", "apart", "elsewhere")},
         **dict.fromkeys(("participants", "swept", "apart_untold", "elsewhere_untold"), 0),
         **{key: {} for key in ("refused", "refusals")},
-        **dict.fromkeys(("shortest_lifetime_ns", "metrics_port"), None),
+        **dict.fromkeys(("shortest_lifetime_ns", "metrics_port", "public_calls_only"), None),
         "keys": KeysHealth().row(settings.link),
         "rules": _rules(settings.allow),
         "ended": {"out": [], "in": []},

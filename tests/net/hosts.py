@@ -46,7 +46,7 @@ class Host:
         self.wire = ""
         """More settings for the DDS library: XML."""
         self.code = Path(rtmw.__file__).parents[1]
-        """The folder of the package that the node runs."""
+        """The folder of the package that the node runs; it runs there, for Python looks first where it was started."""
         self._node: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str, seconds: float = PATIENCE) -> None:
@@ -70,7 +70,7 @@ class Host:
         env = {**os.environ, "PYTHONPATH": str(self.code), "NOTIFY_SOCKET": notify}
         env["CYCLONEDDS_URI"] = self.wire
         with self.log.open("ab") as log:
-            self._node = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+            self._node = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.code)
         return self._node
 
     @property

@@ -130,6 +130,21 @@ static PyObject *Engine_fits(PyObject *unused, PyObject *args)
     return PyBool_FromLong(fits);
 }
 
+static PyObject *Engine_public_calls(PyObject *self, PyObject *args)
+{
+    int writer;
+    Py_buffer sample;
+    const struct ddsi_sertype *type;
+    struct engine *core = open_engine(self);
+    if (!core || !PyArg_ParseTuple(args, "iy*", &writer, &sample)) return NULL;
+    bool carry = dds_get_entity_sertype(writer, &type) == DDS_OK &&
+                 public_calls_carry(type, (struct iovec){sample.buf, (size_t)sample.len});
+    PyBuffer_Release(&sample);
+    core->public_calls_only = true;
+    core->lend_most = 0;
+    return PyBool_FromLong(carry);
+}
+
 static PyObject *Engine_spread(PyObject *unused, PyObject *given)
 {
     void *table = PyLong_AsVoidPtr(given);
@@ -271,6 +286,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
+                                       {"public_calls", Engine_public_calls, METH_VARARGS, NULL},
                                        {"spread", Engine_spread, METH_O | METH_STATIC, NULL},
                                        {"trim", Engine_trim, METH_NOARGS | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},

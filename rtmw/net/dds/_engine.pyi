@@ -109,6 +109,12 @@ class Engine:
     def fits(writer: int, sample: bytes, /) -> bool:
         """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
 
+    def public_calls(self, writer: int, sample: bytes, /) -> bool:
+        """Before the first route: use public calls of the DDS library alone, for it does not fit (write_cdr.c).
+
+        `sample`: as for `fits`; it is not written. False: these calls do not carry it, so routes would carry nothing.
+        """
+
     @staticmethod
     def spread(table: int, /) -> bool:
         """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""

@@ -116,7 +116,7 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->reliable = reliability == RTMW_RELIABLE;
     in->lane = (uint8_t)lane;
     in->wants_old = (uint32_t)wants_old;
-    in->may_land = may_land;
+    in->may_land = may_land && !core->public_calls_only;
     in->is_keyed = is_keyed;
     in->history = history;
     if (known_size == sizeof in->known) memcpy(in->known, known, sizeof in->known);

@@ -1,10 +1,14 @@
 /* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
  *
  * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
- * and stable in Cyclone DDS 11, but for two things. `struct ddsi_serdata`, of which the engine sets the time stamp, and
- * which it fills itself for messages that are lent or land: a node does not start with a library that lays it, or the
- * tables of functions of samples, out differently (abi_check.c). And datagrams, `struct ddsi_rdata`: that cannot be tried, so
- * messages land only with the releases that are known to lay them out so (library.py).
+ * and stable in Cyclone DDS 11, but for three things:
+ *   1. `struct ddsi_serdata` and its table of functions. The engine sets the time stamp of samples, makes samples of its
+ *      own (lent.c, landing.c), and puts functions of its own into the tables of types (watch.c). With a library that
+ *      lays them out otherwise (abi_check.c) it does none of that, and writes by public calls (write_cdr.c).
+ *   2. Datagrams, `struct ddsi_rdata`. These cannot be tried, so messages land only with the releases that are known to
+ *      lay them out so (library.py).
+ *   3. `struct ddsi_sertype_ops`, of which cyclonedds has a table (type_hash.c). Where it is another one, topics share
+ *      types, by which routes can no longer be told apart: so the same holds as for 1.
  */
 #ifndef RTMW_NET_DDS_H
 #define RTMW_NET_DDS_H
@@ -58,6 +62,9 @@ struct ddsi_typeid;
 struct ddsi_serdata_ops;
 struct ddsi_sertype;
 struct ddsi_sertype_ops { /* its head */
+#ifdef RTMW_MISFIT        /* as if a later release had put something before it; only tests build this */
+    uint64_t misfit;
+#endif
     void (*version)(void *);
     void *argument;
     void (*others[4])(void);
@@ -66,10 +73,13 @@ struct ddsi_sertype_ops { /* its head */
 };
 struct ddsi_sertype { /* its head */
     const void *operations;
+#ifdef RTMW_MISFIT
+    uint64_t misfit;
+#endif
     const struct ddsi_serdata_ops *samples;
 };
 struct ddsi_serdata {
-#ifdef RTMW_MISFIT /* as if a later release had put something before it; only tests build this */
+#ifdef RTMW_MISFIT
     uint64_t misfit;
 #endif
     const struct ddsi_serdata_ops *operations;
@@ -121,6 +131,7 @@ void ddsi_sertype_v0(void *); /* the version of ddsi_sertype_ops */
 dds_return_t dds_get_entity_sertype(dds_entity_t, const struct ddsi_sertype **);
 dds_return_t dds_forwardcdr(dds_entity_t writer, struct ddsi_serdata *); /* DDS_OK: the serdata is the library's now */
 dds_return_t dds_writecdr(dds_entity_t writer, struct ddsi_serdata *);   /* the same, with the time of the call */
+dds_return_t dds_write_ts(dds_entity_t writer, const void *value, dds_time_t source_time);
 dds_return_t dds_write_flush(dds_entity_t writer);
 dds_return_t dds_wait_for_acks(dds_entity_t writer, int64_t timeout_ns);
 dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **, uint32_t most, dds_sample_info_t *,
@@ -128,6 +139,7 @@ dds_return_t dds_takecdr(dds_entity_t reader, struct ddsi_serdata **, uint32_t m
 
 struct ddsi_serdata *ddsi_serdata_from_ser_iov(const struct ddsi_sertype *, int kind, size_t parts,
                                                const struct iovec *, size_t bytes);
+struct ddsi_serdata *ddsi_serdata_from_sample(const struct ddsi_sertype *, int kind, const void *value);
 struct ddsi_serdata *ddsi_serdata_from_ser(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *,
                                            size_t bytes);
 struct ddsi_serdata *ddsi_serdata_from_keyhash(const struct ddsi_sertype *, const void *hash);

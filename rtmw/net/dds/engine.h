@@ -63,9 +63,10 @@ struct engine {
     struct inbound *inbounds;
     struct outbound *unflushed;      /* written to last */
     uint32_t stop, has_ended, stuck; /* has_ended: the sender; stuck: inbound routes with something waiting */
-    uint64_t lend_most, lent;        /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
-    uint32_t landings;               /* routes whose publishers are not closed (landing.c) */
-    struct clock_of clocks[CLOCKS];  /* by a hash of the node */
+    bool public_calls_only;   /* the DDS library is laid out otherwise than dds.h says. Set before the first route */
+    uint64_t lend_most, lent; /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
+    uint32_t landings;        /* routes whose publishers are not closed (landing.c) */
+    struct clock_of clocks[CLOCKS]; /* by a hash of the node */
     pthread_mutex_t clocks_lock;
     struct pacing pacing;
     uint64_t paced_ns; /* when it may be sent again, as far as the line is concerned; 0: at once */
@@ -116,8 +117,19 @@ void dated_learn(struct engine *, const uint8_t participant[16], int64_t ahead_n
 uint64_t dated_left(struct engine *, uint64_t node,
                     uint64_t lifetime); /* of a lifetime as it came, not 0. 0: it is over */
 
-/* abi_check.c: once, before the first route */
-bool abi_check(dds_entity_t writer, const void *sample, size_t size); /* writes the sample, CDR of the writer's type */
+/* abi_check.c: before the first route, with CDR of the writer's type. Writes it once or more */
+bool abi_check(dds_entity_t writer, const void *sample, size_t size);
+
+/* write_cdr.c */
+struct cdr { /* with its header */
+    const struct iovec *parts;
+    size_t count, size;
+    uint64_t time_ns; /* of the source: CLOCK_REALTIME */
+};
+/* Any thread, for one writer one at a time; blocks on nothing but DDS. DDS_TIMEOUT: what is on its way to RELIABLE
+ * readers is as much as there may be. -1: not CDR of the type, or no memory. */
+dds_return_t write_cdr(const struct engine *, dds_entity_t writer, const struct ddsi_sertype *, const struct cdr *);
+bool public_calls_carry(const struct ddsi_sertype *, struct iovec cdr); /* can it be written by public calls alone? */
 
 /* type_hash.c: to be called before there is any Topic. false: cyclonedds' table of functions is not as dds.h declares it */
 bool type_hash_install(struct ddsi_sertype_ops *);

@@ -38,12 +38,10 @@ static void send(struct inbound *i, uint64_t now)
     const struct ddsi_sertype *type = e->flow_type;
     struct note note = {{0, 1, 0, 0}, (uint32_t)i->topic, (uint32_t)(i->topic >> 32), i->pausing};
     struct iovec part = {&note, sizeof note};
+    struct cdr cdr = {&part, 1, sizeof note, now_realtime_ns()};
     if (!type) return;
-    struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(type, DDS_DATA, 1, &part, sizeof note);
-    if (!sample) return;
-    sample->timestamp = (dds_time_t)now_realtime_ns();
     i->told_ns = now;
-    dds_forwardcdr(e->flow_writer, sample);
+    write_cdr(e, e->flow_writer, type, &cdr);
 }
 
 void flow_tell(struct inbound *i)

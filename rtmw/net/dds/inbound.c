@@ -59,10 +59,10 @@ static bool is_whole(struct sample *sample, const struct trailer *trailer, struc
     return sample->is_whole || !trailer_is_checked(trailer);
 }
 
-static bool find_trailer(struct sample *sample, struct trailer *trailer)
+static bool find_trailer(const struct inbound *i, struct sample *sample, struct trailer *trailer)
 {
-    struct iovec bytes = landed_tail(sample->data);
-    if (landed_loan(sample->data)) return trailer_read(end_of(bytes), &bytes.iov_len, trailer);
+    struct iovec bytes = landed_tail(i, sample->data);
+    if (landed_loan(i, sample->data)) return trailer_read(end_of(bytes), &bytes.iov_len, trailer);
     size_t size = ddsi_serdata_size(sample->data);
     struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
     bool found = trailer_read(end_of(bytes), &size, trailer) && is_whole(sample, trailer, bytes);
@@ -74,7 +74,7 @@ static struct trailer look_into(struct inbound *i, struct sample *sample)
 {
     const struct source *s = inbound_source(i, sample->info.publication_handle);
     struct trailer trailer = trailer_of(s, sample), found;
-    if (sample->info.valid_data && s->is_node && find_trailer(sample, &found)) trailer = found;
+    if (sample->info.valid_data && s->is_node && find_trailer(i, sample, &found)) trailer = found;
     return trailer;
 }
 
@@ -223,7 +223,7 @@ bool inbound_is_past(struct inbound *i, struct sample *sample)
 /* Only a node's single messages land; what looks like one and is another's counts as malformed. */
 static bool publish_landed(struct inbound *i, struct sample *sample, struct source *s, rtmw_loan *loan)
 {
-    struct iovec tail = landed_tail(sample->data);
+    struct iovec tail = landed_tail(i, sample->data);
     struct trailer trailer;
     if (!s->is_node || !trailer_read(end_of(tail), &tail.iov_len, &trailer) || tail.iov_len)
         return refuse(&i->malformed);
@@ -252,7 +252,7 @@ static bool deliver(struct inbound *i, struct sample *s)
     bool done = true;
     struct source *source = inbound_source(i, s->info.publication_handle);
     if (s->info.valid_data && (source->lane == i->lane || source->lane == LANE_UNKNOWN)) {
-        rtmw_loan *loan = landed_loan(s->data);
+        rtmw_loan *loan = landed_loan(i, s->data);
         done = loan ? publish_landed(i, s, source, loan) : publish_bytes(i, s, source);
     }
     if (done) ddsi_serdata_unref(s->data);

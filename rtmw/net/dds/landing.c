@@ -210,13 +210,13 @@ void landing_close(struct landing *l)
 
 /* ---- to the bus ---- */
 
-rtmw_loan *landed_loan(const struct ddsi_serdata *d)
+rtmw_loan *landed_loan(const struct inbound *i, const struct ddsi_serdata *d)
 {
-    return d->operations == &operations ? &landed_of(d)->loan : NULL;
+    return i->may_land && d->operations == &operations ? &landed_of(d)->loan : NULL;
 }
 
-struct iovec landed_tail(const struct ddsi_serdata *d)
+struct iovec landed_tail(const struct inbound *i, const struct ddsi_serdata *d)
 {
-    if (!landed_loan(d)) return (struct iovec){0};
+    if (!landed_loan(i, d)) return (struct iovec){0};
     return (struct iovec){landed_of(d)->tail, landed_of(d)->tail_size};
 }

@@ -31,7 +31,8 @@ void landing_begin(struct landing *);           /* from here on messages may lan
 void landing_close(struct landing *);
 /* A sample of a message that landed; NULL: it did not. */
 struct ddsi_serdata *land(const struct ddsi_sertype *, int kind, const struct ddsi_rdata *, size_t bytes);
-rtmw_loan *landed_loan(const struct ddsi_serdata *);   /* of a sample that has landed; NULL: it is another one */
-struct iovec landed_tail(const struct ddsi_serdata *); /* padding and trailer */
+/* Of a sample of the route: its loan; NULL: it has not landed. */
+rtmw_loan *landed_loan(const struct inbound *, const struct ddsi_serdata *);
+struct iovec landed_tail(const struct inbound *, const struct ddsi_serdata *); /* padding and trailer */
 
 #endif

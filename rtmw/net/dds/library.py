@@ -14,11 +14,12 @@ from rtmw.errors import RtmwError
 from rtmw.shm import make_linkable
 
 __all__ = [
-    "KNOWS_DATAGRAMS", "DataEvent", "Engine", "Route", "dds", "matched", "matched_endpoint", "misfit", "shown",
-    "type_hash_install",
+    "KNOWS_DATAGRAMS", "MADE_FOR", "DataEvent", "Engine", "Route", "dds", "matched", "matched_endpoint", "misfit",
+    "shown", "type_hash_install",
 ]  # fmt: skip
 
 MADE_FOR = "11.0"
+"""The releases of cyclonedds whose layout the engine knows."""
 KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
 """Does the DDS library lay received datagrams out as dds.h says? That cannot be tried; other releases do without."""
 
@@ -44,12 +45,14 @@ except ImportError as error:
     raise misfit(str(error)) from error
 
 
-def type_hash_install() -> None:
-    """Let there be more than 32 topics of one type (type_hash.c). To be called before there is any Topic."""
+def type_hash_install() -> str | None:
+    """Let each topic have a type of its own (type_hash.c). To be called before there is any Topic.
+
+    Returns what is different in this DDS library, so that it cannot be; None: it is done.
+    """
     layer = ctypes.CDLL(import_module("cyclonedds._clayer").__file__)
     try:
         table = ctypes.addressof(ctypes.c_char.in_dll(layer, "ddspy_sertype_ops"))
-    except ValueError as error:
-        raise misfit("its table of functions of types is hidden") from error
-    if not Engine.spread(table):
-        raise misfit("it lays out struct ddsi_sertype_ops differently")
+    except ValueError:
+        return "its table of functions of types is hidden"
+    return None if Engine.spread(table) else "it lays out struct ddsi_sertype_ops differently"

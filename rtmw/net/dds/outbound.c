@@ -201,10 +201,8 @@ static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t so
 {
     frame(o, f);
     sum(f);
-    struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(o->type, DDS_DATA, f->count, f->parts, f->size);
-    if (!sample) return -1;
-    sample->timestamp = (dds_time_t)source_time_ns;
-    return dds_forwardcdr(o->writer, sample);
+    struct cdr cdr = {f->parts, f->count, f->size, source_time_ns};
+    return write_cdr(o->engine, o->writer, o->type, &cdr);
 }
 
 static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)

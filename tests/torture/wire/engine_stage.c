@@ -181,6 +181,22 @@ dds_return_t dds_forwardcdr(dds_entity_t writer, struct ddsi_serdata *d)
     return DDS_OK;
 }
 
+/* Of the engine that uses public calls alone (write_cdr.c); here the library is as it expects. */
+dds_return_t dds_write_ts(dds_entity_t writer, const void *value, dds_time_t source_time)
+{
+    (void)writer;
+    (void)source_time;
+    REQUIRE(!value, "a public call is used");
+    return DDS_OK;
+}
+struct ddsi_serdata *ddsi_serdata_from_sample(const struct ddsi_sertype *type, int kind, const void *value)
+{
+    (void)type;
+    (void)kind;
+    REQUIRE(!value, "a public call is tried");
+    return NULL;
+}
+
 static dds_endpoint_t *endpoint(dds_instance_handle_t handle)
 {
     dds_endpoint_t *found = calloc(1, sizeof *found);
