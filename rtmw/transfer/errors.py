@@ -3,6 +3,7 @@
 RtmwError
 └── TransferError           this transfer or transaction cannot be done; nothing was changed
     ├── TransferRefused         the address, the limits or the state of a transfer forbid it
+    ├── SourceChanged           the file that is sent was changed, cut or replaced meanwhile
     ├── TransactionAborted      the transaction was undone, by its age, its size or the end of its program
     └── TransfersDamaged        what is in the log contradicts itself; the message has the position
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from rtmw.errors import RtmwError
 
-__all__ = ["TransactionAborted", "TransferError", "TransferRefused", "TransfersDamaged"]
+__all__ = ["SourceChanged", "TransactionAborted", "TransferError", "TransferRefused", "TransfersDamaged"]
 
 
 class TransferError(RtmwError):
@@ -20,6 +21,10 @@ class TransferError(RtmwError):
 
 class TransferRefused(TransferError):
     """The address, the limits or the state of the transfer forbid it."""
+
+
+class SourceChanged(TransferError):
+    """The file that is sent was changed, cut or replaced since it was accepted; no part of it arrives."""
 
 
 class TransactionAborted(TransferError):

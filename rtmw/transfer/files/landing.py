@@ -1,0 +1,226 @@
+"""Where the files of one transfer arrive: unseen until all are whole, then visible at one moment.
+
+    .rtmw/NAME.part         a FILE: renamed to its destination
+    .rtmw/NAME.parts/…      the files of a composite, each at its destination: the folder is renamed to NAME
+
+One rename is the only thing that a file system does at one moment for several files. So those of a composite get a
+folder of their own, which has the name of the transfer.
+
+Before the rename all bytes and all names are on the disk. So a crash leaves what was there before, or what is whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from rtmw.closing import Closing
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.files.beneath import STAGING, open_folder, split
+from rtmw.transfer.files.disk import Disk
+
+__all__ = ["Folder", "Landing"]
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class Folder(Closing):
+    """The folder of an inbox, open. Raises TransferRefused: it is not there, or no folder."""
+
+    def __init__(self, path: str | os.PathLike[str], disk: Disk | None = None) -> None:
+        self.path, self.disk, self.descriptor = Path(path), disk or Disk(), -1
+        try:
+            self.descriptor = os.open(self.path, _FOLDER)
+        except OSError as error:
+            raise TransferRefused(f"the receiver's folder {self.path} cannot be used: {error.strerror}") from None
+
+    def staging(self) -> int:
+        """A descriptor of the folder for what has not arrived whole; the caller closes it."""
+        with suppress(FileExistsError):
+            self.disk.make_folder(STAGING, self.descriptor, 0o700)
+        self.disk.sync(self.descriptor)
+        return open_folder(self.descriptor, (STAGING,), self.disk)
+
+    def free(self) -> int:
+        """Bytes that this user may still write here."""
+        found = os.fstatvfs(self.descriptor)
+        return found.f_bavail * found.f_frsize
+
+    def sweep(self, keep: set[str]) -> int:
+        """Removes what no transfer of these names needs any more, as a crash may leave it; gives how many."""
+        try:
+            staging = open_folder(self.descriptor, (STAGING,))
+        except FileNotFoundError:
+            return 0
+        try:
+            old = [name for name in os.listdir(staging) if name.rpartition(".part")[0] not in keep]
+            for name in old:
+                _remove(name, staging, self.disk)
+        finally:
+            os.close(staging)
+        return len(old)
+
+    def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class Landing(Closing):
+    """The files of one transfer, written one after the other. OSError: the disk is full, or has failed.
+
+    `name`: of the transfer, other than that of every other one. `is_composite`: the files become visible in a folder
+    of this name. Raises TransferRefused: a destination leads out of the folder, or two are the same.
+    """
+
+    def __init__(self, folder: Folder, name: str, destinations: Sequence[str], *, is_composite: bool) -> None:
+        self._folder, self._disk, self._name = folder, folder.disk, name
+        self._is_composite = is_composite
+        self._paths = tuple(split(destination) for destination in destinations)
+        _check_apart(self._paths)
+        self._entry = f"{name}.parts" if is_composite else f"{name}.part"
+        self._new: set[tuple[str, ...]] = set()
+        """Folders, from the staging folder on, with names in them that are not durable yet."""
+        self._index = self._file = -1
+        self._staging = folder.staging()
+
+    def paths(self) -> tuple[Path, ...]:
+        """Where the files are when they are visible."""
+        base = self._folder.path / self._name if self._is_composite else self._folder.path
+        return tuple(base.joinpath(*path) for path in self._paths)
+
+    # ---- arriving ----
+
+    def write(self, index: int, position: int, data: bytes | memoryview) -> None:
+        """Bytes of a file; files come one after the other. An empty file is made by writing nothing."""
+        self._turn_to(index)
+        self._disk.write(self._file, data, position)
+
+    def read(self, index: int, position: int, size: int) -> bytes:
+        """What was written, to compare it with what was said of it; less, if less is there."""
+        self._turn_to(index)
+        return os.pread(self._file, size, position)
+
+    def sync(self) -> None:
+        """All that was written is durable when this returns."""
+        if self._file >= 0:
+            self._disk.sync(self._file)
+        for path in sorted(self._new, key=len, reverse=True):
+            folder = open_folder(self._staging, path)
+            try:
+                self._disk.sync(folder)
+            finally:
+                os.close(folder)
+        self._new.clear()
+
+    def cut(self, index: int, size: int) -> None:
+        """What lies behind this place was not durable, and is dropped."""
+        self._turn_to(index)
+        self._disk.cut(self._file, size)
+
+    def _turn_to(self, index: int) -> None:
+        if index == self._index:
+            return
+        self._leave()
+        above, leaf = self._place(index)
+        folder = open_folder(self._staging, above, self._disk)
+        try:
+            self._file = self._disk.create(leaf, folder, os.O_RDWR)
+        finally:
+            os.close(folder)
+        self._index = index
+        self._new |= {above[:length] for length in range(len(above) + 1)}
+
+    def _place(self, index: int) -> tuple[tuple[str, ...], str]:
+        """Its folder from the staging folder on, and its name."""
+        if not self._is_composite:
+            return (), self._entry
+        path = self._paths[index]
+        return (self._entry, *path[:-1]), path[-1]
+
+    def _leave(self) -> None:
+        """The file that was open is whole."""
+        file, self._file, self._index = self._file, -1, -1
+        if file >= 0:
+            try:
+                self._disk.sync(file)
+            finally:
+                os.close(file)
+
+    # ---- visible ----
+
+    def publish(self) -> bool:
+        """All files are visible and durable when this returns. False: they were already, before a crash.
+
+        Raises TransferRefused: something else is in the way; nothing is visible then.
+        """
+        self.sync()
+        self._leave()
+        if self._is_composite:
+            return self._rename(self._folder.descriptor, self._name)
+        above, leaf = self._paths[0][:-1], self._paths[0][-1]
+        parent = open_folder(self._folder.descriptor, above, self._disk)
+        try:
+            return self._rename(parent, leaf)
+        finally:
+            os.close(parent)
+
+    def _rename(self, parent: int, name: str) -> bool:
+        try:
+            self._disk.rename(self._entry, self._staging, name, parent)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EXDEV):
+                raise TransferRefused(
+                    f"{name!r} cannot be put into {self._folder.path}: a folder, or another file system, is in its "
+                    f"place ({error.strerror}); choose another destination"
+                ) from None
+            raise
+        self._disk.sync(parent)
+        self._disk.sync(self._staging)
+        return True
+
+    def discard(self) -> None:
+        """What has arrived is removed; nothing was visible of it."""
+        file, self._file, self._index = self._file, -1, -1
+        if file >= 0:
+            os.close(file)
+        self._new.clear()
+        _remove(self._entry, self._staging, self._disk)
+
+    def close(self) -> None:
+        for descriptor in (self._file, self._staging):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._staging = -1
+
+
+def _check_apart(paths: tuple[tuple[str, ...], ...]) -> None:
+    """No file is where another one, or its folder, has to be."""
+    known = set(paths)
+    twice = len(known) < len(paths)
+    above = next((path for path in paths for length in range(1, len(path)) if path[:length] in known), None)
+    if twice or above:
+        names = ", ".join("/".join(path) for path in paths[:8])
+        raise TransferRefused(f"two parts of the composite have one destination, or one lies below another: {names}")
+
+
+def _remove(name: str, folder: int, disk: Disk) -> None:
+    """A file, or a folder with all in it; symbolic links are not followed. Nothing, if it is not there."""
+    try:
+        disk.remove(name, folder)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            for entry in os.listdir(below):
+                _remove(entry, below, disk)
+        finally:
+            os.close(below)
+        disk.remove_folder(name, folder)
