@@ -36,6 +36,10 @@ class ByTopic(Generic[Key, Value]):
     def get(self, key: Key) -> Value | None:
         return self._all.get(key)
 
+    def at(self, key: Key) -> Value:
+        """What has the key. Raises KeyError."""
+        return self._all[key]
+
     def has_key(self, key: Key) -> bool:
         return key in self._all
 

@@ -60,6 +60,10 @@ class Rights:
             self._count(peer, verb, subject, found)
         return found
 
+    def may(self, peer: str, verb: str, subject: str) -> Verdict:
+        """The same for who plans, and asks for nothing yet: a denial is not counted."""
+        return self._judge(peer, verb, subject)
+
     def _count(self, peer: str, verb: str, subject: str, verdict: Verdict) -> None:
         with self._lock:
             key = (peer, verb, verdict.cause)

@@ -106,6 +106,11 @@ class Verdict:
         """File and line of the rule."""
         return self.rule.place if self.rule else None
 
+    @property
+    def ceilings(self) -> tuple[int, int, int]:
+        """Priority, size and rate."""
+        return (self.max_priority, self.max_size, self.max_rate)
+
     def keeps(self, priority: int, size: int) -> bool:
         """Is a message within the ceilings? For each message: two comparisons."""
         return priority <= self.max_priority and (not self.max_size or size <= self.max_size)

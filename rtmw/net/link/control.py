@@ -1,0 +1,87 @@
+"""Which topics cross by one link, without I/O: each call returns the effects that are to be carried out, in order.
+
+    the side that subscribes            the side that publishes
+    Interest: topic, types, QoS   ──►   may the peer have it? Has it publishers of such a type?
+    may the peer bring it?        ◄──   Open: route, type, what is offered
+    Answer                        ──►   messages flow once the engine of the other side has opened the route
+
+Both sides ask the rules when a route opens, and again for all when the rules have changed: neither trusts the other.
+No message passes here. What one side says, the other one hears in that order, each once (link.h: controls).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from rtmw.net.link import effects as do
+from rtmw.net.link.incoming import IncomingRoutes
+from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Open, read
+from rtmw.net.link.outgoing import OutgoingRoutes
+from rtmw.net.link.side import Patterns, Side
+from rtmw.net.neighbours import LocalTopic
+from rtmw.net.security.rights import Rights
+from rtmw.net.session.errors import Violation
+
+
+class Control:
+    """Of one line, from its beginning to its end, over cuts. Not for several threads."""
+
+    def __init__(self, peer: str, rights: Rights, patterns: Patterns) -> None:
+        """`peer`: the name that its certificate has."""
+        self._side = Side(peer, rights, patterns)
+        self.outgoing, self.incoming = OutgoingRoutes(self._side), IncomingRoutes(self._side)
+        self._is_over = False
+
+    def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> list[do.Effect]:
+        """`topics`: as the bus of this host shows them now; `changed`: which of them, and of those that are over. At
+        the beginning all."""
+        self._side.topics = topics
+        for name in changed:
+            self.incoming.see(name)
+            self.outgoing.see(name)
+        return self._side.taken()
+
+    def obey(self, patterns: Patterns) -> list[do.Effect]:
+        """The rules or the settings are others: look at all topics again."""
+        self._side.patterns = patterns
+        for name in sorted({*self._side.topics, *self.incoming.topics(), *self.outgoing.topics()}):
+            self.incoming.see(name)
+            self.outgoing.see(name)
+        return self._side.taken()
+
+    def heard(self, data: bytes) -> list[do.Effect]:
+        """A control of the peer. After Over nothing is answered."""
+        if self._is_over:
+            return []
+        try:
+            message = read(data)
+            if message is not None:
+                _HEARD[type(message)](self, message)
+        except Violation as error:
+            self._is_over = True
+            return [*self._side.taken(), do.Over(error.code, str(error))]
+        return self._side.taken()
+
+    def left(self, route: int, sent: int) -> list[do.Effect]:
+        """What LeaveOut or DropOut asked for is done: the route is closed. `sent`: how many messages went by it."""
+        self.outgoing.left(route, sent)
+        return self._side.taken()
+
+    def drained(self, route: int) -> list[do.Effect]:
+        """What DrainIn asked for is done: all that the peer sent by the route is on the bus, or the lease is over."""
+        self.incoming.drained(route)
+        return self._side.taken()
+
+    def _hear_hello(self, _: Hello) -> None:
+        raise Violation("a hello after the hello")
+
+
+_HEARD: Final[dict[type, Callable[[Control, Any], None]]] = {
+    Hello: Control._hear_hello,
+    Interest: lambda control, message: control.outgoing.hear_interest(message),
+    Open: lambda control, message: control.incoming.hear_open(message),
+    Close: lambda control, message: control.incoming.hear_close(message),
+    Answer: lambda control, message: control.outgoing.hear_answer(message),
+    Denied: lambda control, message: control.incoming.hear_denied(message),
+}

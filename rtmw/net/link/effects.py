@@ -1,0 +1,96 @@
+"""What the control of a link wants done: `Control` says it, the node does it, in this order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rtmw.net.link.matching import Lane, Offer
+from rtmw.net.link.messages import Open, Wanted
+from rtmw.net.security.rules import Verdict
+from rtmw.types import MessageType
+
+
+class Say(NamedTuple):
+    """Give these bytes to the peer."""
+
+    data: bytes
+
+
+class OpenOut(NamedTuple):
+    """Send a lane by this route. The peer takes nothing of it before it has agreed."""
+
+    route: int
+    lane: Lane
+    offer: Offer
+    asked: Wanted
+    verdict: Verdict
+    """Its ceilings hold for what is sent."""
+
+
+class AdjustOut(NamedTuple):
+    """The peer wants it in another way, or the offer is another one."""
+
+    route: int
+    offer: Offer
+    asked: Wanted
+    verdict: Verdict
+
+
+class LeaveOut(NamedTuple):
+    """What was published before is still sent, for the lease at most; then `Control.left` is to be called."""
+
+    route: int
+
+
+class StayOut(NamedTuple):
+    """It is needed again, before it was closed."""
+
+    route: int
+
+
+class DropOut(NamedTuple):
+    """Send nothing more by it, from now on; then `Control.left` is to be called."""
+
+    route: int
+
+
+class OpenIn(NamedTuple):
+    """Publish what comes by this route of the peer."""
+
+    route: int
+    open: Open
+    kind: MessageType
+    asked: Wanted
+    verdict: Verdict
+    """Its ceilings hold for what comes."""
+
+
+class AdjustIn(NamedTuple):
+    """The rules allow it with other ceilings now."""
+
+    route: int
+    verdict: Verdict
+
+
+class DrainIn(NamedTuple):
+    """The peer has sent so many messages by it, and sends no more. Call `Control.drained` when all have come to their
+    end here, and after the lease at the latest."""
+
+    route: int
+    sent: int
+
+
+class CloseIn(NamedTuple):
+    """Publish nothing more of it, from now on."""
+
+    route: int
+
+
+class Over(NamedTuple):
+    """The peer broke a rule: end the line with it."""
+
+    code: int
+    words: str
+
+
+Effect = Say | OpenOut | AdjustOut | LeaveOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Over

@@ -1,0 +1,164 @@
+"""The routes of a link on which the peer sends: it is told what is wanted here, and asks for each route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rtmw.errors import RtmwError
+from rtmw.net.dds.by_topic import ByTopic
+from rtmw.net.link import effects as do
+from rtmw.net.link.matching import Lane, asked_of, wanted_of
+from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Open, Wanted
+from rtmw.net.link.side import TOPICS_MOST, Refusal, Side
+from rtmw.net.security.rules import Verdict
+from rtmw.net.session.errors import Violation
+from rtmw.types import MessageType, carried_type
+
+
+@dataclass
+class Incoming:
+    """A route that the peer has opened, until all that it sent is on the bus."""
+
+    open: Open
+    lane: Lane
+    kind: MessageType
+    verdict: Verdict
+    wants_old: bool
+    """Messages that the peer's bus keeps are published here, too."""
+    is_changing: bool = False
+    """The peer was asked to open it again."""
+
+
+class IncomingRoutes:
+    """Of one link. Not for several threads."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._told: dict[str, tuple[Wanted, ...]] = {}
+        """What the peer knows to be wanted here."""
+        self._denied: dict[str, Refusal] = {}
+        """Topics that are wanted here, and that the peer does not let this side have."""
+        self.last = 0
+        """The number of the route that the peer has asked for last."""
+        self._waiting = dict[Lane, Open]()
+        """Routes whose lane has an earlier one: they are opened at the end of that, for the order of its messages."""
+        self.routes = ByTopic[int, Incoming]()
+
+    def topics(self) -> Iterator[str]:
+        """Those that the peer was told to be wanted here, or that it sends."""
+        yield from {*self._told, *self.routes.topics()}
+
+    def why_not(self, topic: str) -> Refusal | None:
+        """Why a topic that is wanted here does not come from the peer; None: it does, or nobody publishes it there."""
+        verdict = self._side.rights.may(self._side.peer, "publish", topic)
+        if not verdict.allowed and self._side.topic(topic).subscribers:
+            return Refusal(verdict.cause, f"the rules here: {verdict.why}")
+        return self._denied.get(topic)
+
+    def see(self, topic: str) -> None:
+        """Tell the peer what is wanted, and end what must not go on, by everything that is known now. Idempotent."""
+        refusal, verdict = self._judge(topic)
+        wanted = () if refusal else wanted_of(self._side.topic(topic).subscribers)
+        if wanted != self._told.get(topic, ()):
+            self._told.pop(topic, None)
+            if wanted:
+                self._told[topic] = wanted
+            self._denied.pop(topic, None)
+            self._side.say(Interest(topic, wanted))
+        for number in self.routes.keys(topic):
+            if refusal is not None:
+                self._refuse(number, topic, refusal, verdict)
+                self._close(number)
+            else:
+                self._change(number, self.routes.at(number), verdict)
+
+    def hear_open(self, asked: Open) -> None:
+        """Raises Violation for a number that was used before."""
+        if asked.route <= self.last:
+            raise Violation(f"route {asked.route} is opened after route {self.last}")
+        self.last = asked.route
+        refusal, verdict = self._judge(asked.topic)
+        if refusal is None and len(self.routes) + len(self._waiting) >= TOPICS_MOST:
+            refusal = Refusal("crowd", f"a peer may have {TOPICS_MOST} routes")
+        found = refusal or _kind(asked)
+        if isinstance(found, Refusal):
+            self._refuse(asked.route, asked.topic, found, verdict)
+        else:
+            self._open(asked, found, verdict)
+
+    def _open(self, asked: Open, kind: MessageType, verdict: Verdict) -> None:
+        lane = Lane(asked.topic, kind.identity, asked.reliability, asked.history > 0)
+        wanted = asked_of(self._told.get(asked.topic, ()), kind.identity)
+        if wanted is None:
+            refusal = Refusal("unwanted", "nobody here wants messages of this type")
+            self._refuse(asked.route, asked.topic, refusal, verdict)
+        elif any(route.lane == lane for route in self.routes.of(asked.topic)):
+            if lane in self._waiting:
+                raise Violation(f"route {asked.route} is opened beside others of the same publishers")
+            self._waiting[lane] = asked
+        else:
+            self._denied.pop(asked.topic, None)
+            self.routes.put(asked.topic, asked.route, Incoming(asked, lane, kind, verdict, wanted.history > 0))
+            self._side.act(do.OpenIn(asked.route, asked, kind, wanted, verdict))
+            self._side.say(Answer(asked.route, "", ""))
+
+    def hear_denied(self, denied: Denied) -> None:
+        """What the peer does not give; of topics that were not asked for it means nothing."""
+        if denied.topic in self._told:
+            self._denied[denied.topic] = Refusal(denied.cause, f"the rules of the peer: {denied.why}")
+
+    def hear_close(self, close: Close) -> None:
+        """Raises Violation for a route that was never opened. One that is closed here already needs nothing."""
+        if close.route > self.last:
+            raise Violation(f"route {close.route} is closed, and was not opened")
+        self._waiting = {lane: one for lane, one in self._waiting.items() if one.route != close.route}
+        if self.routes.has_key(close.route):
+            self._side.act(do.DrainIn(close.route, close.sent))
+
+    def drained(self, number: int) -> None:
+        """All that the peer has sent by a route is on the bus, or does not come any more."""
+        if self.routes.has_key(number):
+            self._close(number)
+
+    def _judge(self, topic: str) -> tuple[Refusal | None, Verdict]:
+        verdict = self._side.rights.may(self._side.peer, "publish", topic)
+        if not verdict.allowed:
+            return Refusal(verdict.cause, verdict.why), verdict
+        if not self._side.patterns.enters(topic):
+            return Refusal("topics_in", "topics_in of the settings does not let it in"), verdict
+        return None, verdict
+
+    def _refuse(self, number: int, topic: str, refusal: Refusal, verdict: Verdict) -> None:
+        if not verdict.allowed:  # counted
+            self._side.rights.verdict(self._side.peer, "publish", topic)
+        self._side.say(Answer(number, *refusal))
+
+    def _change(self, number: int, route: Incoming, verdict: Verdict) -> None:
+        if verdict.ceilings != route.verdict.ceilings:
+            self._side.act(do.AdjustIn(number, verdict))
+        route.verdict = verdict
+        asked = asked_of(self._told.get(route.open.topic, ()), route.kind.identity)
+        if asked is not None and asked.history and not route.wants_old and route.open.history and not route.is_changing:
+            route.is_changing = True
+            self._side.say(Answer(number, CHANGED, "somebody wants kept messages, too"))
+
+    def _close(self, number: int) -> None:
+        route = self.routes.at(number)
+        self.routes.pop(number)
+        self._side.act(do.CloseIn(number))
+        waiting = self._waiting.pop(route.lane, None)
+        if waiting is None:
+            return
+        refusal, verdict = self._judge(waiting.topic)
+        if refusal is None:
+            self._open(waiting, route.kind, verdict)
+        else:
+            self._refuse(waiting.route, waiting.topic, refusal, verdict)
+
+
+def _kind(asked: Open) -> MessageType | Refusal:
+    try:
+        return carried_type(asked.description)
+    except RtmwError as error:
+        return Refusal("type", f"its type cannot be read: {error}")

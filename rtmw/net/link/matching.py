@@ -1,0 +1,98 @@
+"""Which routes a topic needs: from what programs here publish and subscribe, and from what the peer wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from rtmw.net.link.messages import WANTED_MOST, Wanted
+from rtmw.net.neighbours import Publishing, Subscribing
+from rtmw.qos import Reliability
+from rtmw.types import AnyType, MessageType
+
+ANY_NAME: Final = "*"
+
+
+class Lane(NamedTuple):
+    """What has a route of its own: publishers of one topic and type that offer the same."""
+
+    topic: str
+    type: int
+    """The identity of the type."""
+    reliability: Reliability
+    keeps: bool
+    """Messages for late subscribers."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the publishers of a lane offer, all of a node together."""
+
+    kind: MessageType
+    priority: int
+    depth: int
+    history: int
+    lifetime_ns: int
+
+
+def wanted_of(subscribers: Iterable[Subscribing]) -> tuple[Wanted, ...]:
+    """What subscribers want, in a row for each type; of more types than an interest names, as if all wanted any."""
+    found = dict[int | None, Wanted]()
+    for one in subscribers:
+        row = _wanted(one)
+        before = found.get(row.type)
+        found[row.type] = row if before is None else _both(before, row)
+    rows = [*found.values()]
+    if len(rows) > WANTED_MOST:
+        rows = [_all(replace(row, type=None, name=ANY_NAME) for row in rows)]
+    return tuple(sorted(rows, key=lambda row: (row.type is not None, row.type)))
+
+
+def _wanted(one: Subscribing) -> Wanted:
+    type_, name = (None, ANY_NAME) if isinstance(one.kind, AnyType) else (one.kind.identity, one.kind.name)
+    return Wanted(type_, name, one.reliability, one.depth, one.history, one.min_interval_ns, one.deadline_ns)
+
+
+def _both(one: Wanted, other: Wanted) -> Wanted:
+    """What satisfies both."""
+    return replace(
+        one,
+        reliability=max(one.reliability, other.reliability),
+        depth=max(one.depth, other.depth),
+        history=max(one.history, other.history),
+        min_interval_ns=min(one.min_interval_ns, other.min_interval_ns),
+        deadline_ns=min((ns for ns in (one.deadline_ns, other.deadline_ns) if ns), default=0),
+    )
+
+
+def _all(rows: Iterable[Wanted]) -> Wanted:
+    first, *others = rows
+    for row in others:
+        first = _both(first, row)
+    return first
+
+
+def asked_of(wanted: Sequence[Wanted], type_: int) -> Wanted | None:
+    """What those want that take messages of this type; None: nobody does."""
+    found = [row for row in wanted if row.type in (None, type_)]
+    return _all(found) if found else None
+
+
+def lanes_of(topic: str, publishers: Iterable[Publishing]) -> dict[Lane, Offer]:
+    """The lanes of a topic, with what each offers: the most that one of its publishers does."""
+    groups = dict[Lane, list[Publishing]]()
+    for one in publishers:
+        groups.setdefault(Lane(topic, one.kind.identity, one.reliability, one.history > 0), []).append(one)
+    return {lane: _offer(of) for lane, of in groups.items()}
+
+
+def _offer(publishers: Sequence[Publishing]) -> Offer:
+    lifetimes = [one.lifetime_ns for one in publishers]
+    return Offer(
+        publishers[0].kind,
+        max(one.priority for one in publishers),
+        max(one.depth for one in publishers),
+        max(one.history for one in publishers),
+        max(lifetimes) if all(lifetimes) else 0,
+    )

@@ -1,0 +1,306 @@
+"""What two nodes tell each other over a link about topics and routes: one JSON object a message, docs/link-control.md.
+
+Whatever comes is read here, within bounds, before anything else looks at it. A field that is not known is passed over,
+and so is a message of a kind that is not known: both are of a newer version.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
+
+from rtmw.net.session.errors import Violation
+from rtmw.qos import PRIORITIES, Reliability
+from rtmw.types.message_type import DESCRIPTION_LIMIT
+
+MOST: Final = 16000
+"""Bytes of a message: what Line.say takes."""
+TEXT_MOST: Final = 1024
+"""Characters of a text: names of topics and types are shorter on each bus."""
+WANTED_MOST: Final = 12
+"""Types that one interest names; who wants more of one topic asks for any."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can write, and UTF-8 cannot."""
+_NUMBER_MOST: Final = (1 << 63) - 1
+VERSION: Final = 1
+CHANGED: Final = "changed"
+"""Why a route is over that may be opened again with another number."""
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Who the node is; the first message of each side, and said once."""
+
+    node: UUID
+    incarnation: int
+    """Which life of the node: a later one has a larger number."""
+    lowest: int
+    highest: int
+    """Versions of these messages that it speaks."""
+    host: str
+    pid: int
+    domain: int
+    region: str
+    """What names the region of its domain (neighbours.origin): publishers of a node are told apart by it."""
+    site: int
+    """The number of its site, by which hubs will tell sites apart; 0: none."""
+    hops: int
+    """Over how many nodes what it sends may go."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the subscribers of one topic and type want, all of a node together."""
+
+    type: int | None
+    """The identity of the type; None: any."""
+    name: str
+    """Of the type, for people; `*`: any."""
+    reliability: Reliability
+    depth: int
+    history: int
+    min_interval_ns: int
+    """The shortest; 0: one of them wants all messages."""
+    deadline_ns: int
+    """The shortest; 0: none has one."""
+
+
+@dataclass(frozen=True)
+class Interest:
+    """What the sender wants of a topic, in place of what it wanted before; nothing: `wanted` is empty."""
+
+    topic: str
+    wanted: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True)
+class Open:
+    """The sender has publishers of a topic that the receiver wants, and asks to carry them by this route."""
+
+    route: int
+    """From 1 on, larger than each that the sender has used on this line."""
+    topic: str
+    reliability: Reliability
+    priority: int
+    """The highest of its publishers."""
+    depth: int
+    history: int
+    """Messages that are kept for late subscribers; 0: none."""
+    lifetime_ns: int
+    """The longest of its publishers; 0: one of them has none."""
+    description: bytes
+    """The type."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To Open, or later, when something has changed at the receiver: the route is open, or it is over."""
+
+    route: int
+    cause: str
+    """Empty: it is open; else why not, in one word. CHANGED: the sender may open another one at once."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Close:
+    """The sender sends nothing more by this route. What it has sent may still be on its way."""
+
+    route: int
+    sent: int
+    """How many messages it has sent by it."""
+
+
+@dataclass(frozen=True)
+class Denied:
+    """The receiver may not have a topic that it wants."""
+
+    topic: str
+    cause: str
+    why: str
+
+
+Message = Hello | Interest | Open | Answer | Close | Denied
+
+
+class _Form(NamedTuple):
+    """How a field stands in JSON. `read` raises ValueError for what it cannot be."""
+
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] = copy
+
+
+def _whole(least: int, most: int) -> _Form:
+    def read(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return value
+
+    return _Form(read)
+
+
+def _read_text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > TEXT_MOST or _SURROGATE.search(value):
+        raise ValueError(f"a text of at most {TEXT_MOST} characters")
+    return value
+
+
+def _read_name(value: Any) -> str:
+    if not _read_text(value):
+        raise ValueError("a name")
+    return cast("str", value)
+
+
+def _read_uuid(value: Any) -> UUID:
+    try:
+        return UUID(hex=_read_text(value))
+    except ValueError:
+        raise ValueError("a UUID of 32 hexadecimal digits") from None
+
+
+def _read_reliability(value: Any) -> Reliability:
+    if not isinstance(value, str) or value not in Reliability.__members__:
+        raise ValueError(f"one of {', '.join(Reliability.__members__)}")
+    return Reliability[value]
+
+
+def _read_identity(value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) != 16:
+        raise ValueError("16 hexadecimal digits, or null")
+    return int(value, 16)
+
+
+def _read_description(value: Any) -> bytes:
+    if not isinstance(value, str) or len(value) > 4 * (DESCRIPTION_LIMIT + 2) // 3:
+        raise ValueError(f"at most {DESCRIPTION_LIMIT} bytes in base64")
+    return base64.b64decode(value, validate=True)
+
+
+def _read_wanted(value: Any) -> tuple[Wanted, ...]:
+    rows = cast("list[Any]", value) if isinstance(value, list | tuple) else None
+    if rows is None or len(rows) > WANTED_MOST:
+        raise ValueError(f"a list of at most {WANTED_MOST}")
+    return tuple(_from(Wanted, row) for row in rows)
+
+
+def _write_text(value: str) -> str:
+    return value[:TEXT_MOST]
+
+
+def _write_uuid(value: UUID) -> str:
+    return value.hex
+
+
+def _write_name(value: Reliability) -> str:
+    return value.name
+
+
+def _write_identity(value: int | None) -> str | None:
+    return None if value is None else f"{value:016x}"
+
+
+def _write_description(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _write_wanted(value: tuple[Wanted, ...]) -> list[dict[str, Any]]:
+    return [_row(one) for one in value]
+
+
+_TEXT = _Form(_read_text, _write_text)
+_NAME = _Form(_read_name)
+_NUMBER = _whole(0, _NUMBER_MOST)
+_ROUTE = _whole(1, (1 << 32) - 1)
+_DEPTH = _whole(0, (1 << 32) - 1)
+_RELIABILITY = _Form(_read_reliability, _write_name)
+_FORMS: Final[dict[type, dict[str, _Form]]] = {
+    Hello: {
+        "node": _Form(_read_uuid, _write_uuid),
+        "incarnation": _NUMBER,
+        "lowest": _whole(1, 65535),
+        "highest": _whole(1, 65535),
+        "host": _TEXT,
+        "pid": _whole(0, (1 << 32) - 1),
+        "domain": _whole(0, 65535),
+        "region": _TEXT,
+        "site": _NUMBER,
+        "hops": _whole(1, 255),
+    },
+    Wanted: {
+        "type": _Form(_read_identity, _write_identity),
+        "name": _TEXT,
+        "reliability": _RELIABILITY,
+        "depth": _DEPTH,
+        "history": _DEPTH,
+        "min_interval_ns": _NUMBER,
+        "deadline_ns": _NUMBER,
+    },
+    Interest: {"topic": _NAME, "wanted": _Form(_read_wanted, _write_wanted)},
+    Open: {
+        "route": _ROUTE,
+        "topic": _NAME,
+        "reliability": _RELIABILITY,
+        "priority": _whole(0, PRIORITIES - 1),
+        "depth": _DEPTH,
+        "history": _DEPTH,
+        "lifetime_ns": _NUMBER,
+        "description": _Form(_read_description, _write_description),
+    },
+    Answer: {"route": _ROUTE, "cause": _TEXT, "why": _TEXT},
+    Close: {"route": _ROUTE, "sent": _NUMBER},
+    Denied: {"topic": _NAME, "cause": _TEXT, "why": _TEXT},
+}
+assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
+_KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}
+
+
+def pack(message: Message) -> bytes:
+    """As bytes. Words longer than TEXT_MOST are cut: the peer would refuse the message."""
+    row = {"is": type(message).__name__.lower(), **_row(message)}
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _row(value: Message | Wanted) -> dict[str, Any]:
+    return {name: form.write(getattr(value, name)) for name, form in _FORMS[type(value)].items()}
+
+
+def read(data: bytes | bytearray | memoryview) -> Message | None:
+    """The message; None: of a kind that this version does not know. Raises Violation."""
+    if len(data) > MOST:
+        raise Violation(f"a message of {len(data)} bytes; at most {MOST} are read")
+    try:
+        found: Any = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise Violation(f"a message that is not JSON: {error}") from None
+    kind: Any = cast("dict[str, Any]", found).get("is") if isinstance(found, dict) else None
+    if not isinstance(kind, str):
+        raise Violation(f"a message that does not say what it is: {found!r:.100}")
+    of = _KINDS.get(kind)
+    if of is None:
+        return None
+    try:
+        return cast("Message", _from(of, found))
+    except ValueError as error:
+        raise Violation(f"{kind}: {error}") from None
+
+
+def _from(of: type[Any], found: Any) -> Any:
+    if not isinstance(found, dict):
+        raise ValueError(f"{found!r:.100} is no object")
+    row, values = cast("dict[str, Any]", found), dict[str, Any]()
+    for name, form in _FORMS[of].items():
+        if name not in row:
+            raise ValueError(f"it has no {name}")
+        try:
+            values[name] = form.read(row[name])
+        except ValueError as error:
+            raise ValueError(f"{name} is {row[name]!r:.100}; it must be {error}") from None
+    return of(**values)

@@ -1,0 +1,163 @@
+"""The routes of a link on which this side sends: each is there while its topic is published, wanted and allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rtmw.net.dds.by_topic import ByTopic
+from rtmw.net.link import effects as do
+from rtmw.net.link.matching import Lane, Offer, asked_of, lanes_of
+from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Open, Wanted
+from rtmw.net.link.side import TOPICS_MOST, Refusal, Side
+from rtmw.net.security.rules import Verdict
+from rtmw.net.session.errors import Violation
+
+
+@dataclass
+class Outgoing:
+    """A route, from Open to its end."""
+
+    lane: Lane
+    offer: Offer
+    asked: Wanted
+    verdict: Verdict
+    is_open: bool = False
+    """The peer has agreed."""
+    is_leaving: bool = False
+    is_changing: bool = False
+    """It leaves, and is opened again with another number."""
+
+
+class OutgoingRoutes:
+    """Of one link. Not for several threads."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._wanted: dict[str, tuple[Wanted, ...]] = {}
+        """By the peer."""
+        self._denied: dict[str, Verdict] = {}
+        """Topics that the peer wants, and may not have."""
+        self._refused = ByTopic[Lane, Refusal]()
+        """By the peer, until it says again what it wants of the topic."""
+        self._numbers: dict[Lane, int] = {}
+        self._last = 0
+        self.routes = ByTopic[int, Outgoing]()
+
+    def topics(self) -> Iterator[str]:
+        """Those that the peer wants, or gets."""
+        yield from {*self._wanted, *self.routes.topics()}
+
+    def why_not(self, topic: str) -> Refusal | None:
+        """Why a topic that is published here does not cross to the peer; None: it does, or is not wanted there."""
+        verdict = self._denied.get(topic)
+        if verdict is not None:
+            return Refusal(verdict.cause, f"the rules here: {verdict.why}")
+        return next(iter(self._refused.of(topic)), None)
+
+    def hear_interest(self, interest: Interest) -> None:
+        """The peer wants something else of a topic."""
+        topic = interest.topic
+        if topic not in self._wanted and len(self._wanted) >= TOPICS_MOST:
+            self._side.say(Denied(topic, "crowd", f"a peer may want {TOPICS_MOST} topics"))
+            return
+        self._wanted.pop(topic, None)
+        if interest.wanted:
+            self._wanted[topic] = interest.wanted
+        for lane in self._refused.keys(topic):
+            self._refused.pop(lane)
+        self._denied.pop(topic, None)
+        self.see(topic)
+
+    def hear_answer(self, answer: Answer) -> None:
+        """Raises Violation for a route that was never opened."""
+        route = self.routes.get(answer.route)
+        if route is None:
+            if answer.route > self._last:
+                raise Violation(f"an answer to route {answer.route}, which was not opened")
+            return
+        if answer.cause == "":
+            route.is_open = True
+        elif answer.cause == CHANGED:
+            route.is_changing = True
+            self._leave(answer.route, route)
+        else:
+            refusal = Refusal(answer.cause, f"the peer refuses it: {answer.why}")
+            self._refused.put(route.lane.topic, route.lane, refusal)
+            self._drop(answer.route, route)
+
+    def see(self, topic: str) -> None:
+        """Open, change and close its routes as everything that is known now asks for. Idempotent."""
+        wanted, lanes = self._wanted.get(topic, ()), dict[Lane, Offer]()
+        verdict = self._judge(topic)
+        if wanted and verdict.allowed and self._side.patterns.leaves(topic):
+            lanes = lanes_of(topic, self._side.topic(topic).publishers)
+        for number in self.routes.keys(topic):
+            route = self.routes.at(number)
+            if not verdict.allowed:
+                self._drop(number, route)
+            elif route.lane not in lanes or asked_of(wanted, route.lane.type) is None:
+                self._leave(number, route)
+        for lane, offer in lanes.items():
+            asked = asked_of(wanted, lane.type)
+            if asked is not None:
+                self._need(lane, offer, asked, verdict)
+
+    def left(self, number: int, sent: int) -> None:
+        """A route that was to be left, or dropped, is closed now. It may be opened again, with another number."""
+        self._side.say(Close(number, sent))
+        route = self.routes.pop(number)
+        if route is not None:
+            del self._numbers[route.lane]
+            self.see(route.lane.topic)
+
+    def _judge(self, topic: str) -> Verdict:
+        """A denial of what the peer wants is counted, and told to the peer, when it is new."""
+        verdict = self._side.rights.may(self._side.peer, "subscribe", topic)
+        if verdict.allowed:
+            self._denied.pop(topic, None)
+        elif topic in self._wanted and topic not in self._denied:
+            self._side.rights.verdict(self._side.peer, "subscribe", topic)
+            self._denied[topic] = verdict
+            self._side.say(Denied(topic, verdict.cause, verdict.why))
+        return verdict
+
+    def _need(self, lane: Lane, offer: Offer, asked: Wanted, verdict: Verdict) -> None:
+        number = self._numbers.get(lane)
+        if number is None:
+            if not self._refused.has_key(lane):
+                self._open(Outgoing(lane, offer, asked, verdict))
+            return
+        route = self.routes.at(number)
+        if route.is_changing:
+            return  # it is opened again when it has left
+        if route.is_leaving:
+            route.is_leaving = False
+            self._side.act(do.StayOut(number))
+        if (offer, asked, verdict.ceilings) != (route.offer, route.asked, route.verdict.ceilings):
+            route.offer, route.asked, route.verdict = offer, asked, verdict
+            self._side.act(do.AdjustOut(number, offer, asked, verdict))
+
+    def _open(self, route: Outgoing) -> None:
+        """The route of this side is there first: nothing that is published from now on is missed."""
+        self._last += 1
+        lane, offer = route.lane, route.offer
+        self._numbers[lane] = self._last
+        self.routes.put(lane.topic, self._last, route)
+        self._side.act(do.OpenOut(self._last, lane, offer, route.asked, route.verdict))
+        self._side.say(
+            Open(
+                *(self._last, lane.topic, lane.reliability, offer.priority, offer.depth, offer.history),
+                *(offer.lifetime_ns, offer.kind.description),
+            )
+        )
+
+    def _leave(self, number: int, route: Outgoing) -> None:
+        if not route.is_leaving:
+            route.is_leaving = True
+            self._side.act(do.LeaveOut(number))
+
+    def _drop(self, number: int, route: Outgoing) -> None:
+        self.routes.pop(number)
+        del self._numbers[route.lane]
+        self._side.act(do.DropOut(number))

@@ -1,0 +1,124 @@
+"""Rules of the control, each taken out: the world of chance has to see harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from unittest.mock import patch
+
+from rtmw.net.dds.by_topic import ByTopic
+from rtmw.net.link import effects as do
+from rtmw.net.link import incoming, matching, outgoing
+from rtmw.net.link.control import Control
+from rtmw.net.link.incoming import Incoming, IncomingRoutes
+from rtmw.net.link.matching import Lane
+from rtmw.net.link.messages import Answer, Close, Interest, Open, Wanted
+from rtmw.net.link.outgoing import Outgoing, OutgoingRoutes
+from rtmw.net.link.side import Patterns, Refusal
+from rtmw.net.security.rules import Rule, RuleTable, Verdict
+from rtmw.types import MessageType
+from tests.net.link.chance import run
+
+Mutant = Callable[[], AbstractContextManager[object]]
+_ALL = RuleTable((Rule(("*",), {"publish": ("*",), "subscribe": ("*",)}),))
+
+
+def _sender_asks_nobody(self: OutgoingRoutes, topic: str) -> Verdict:
+    return _ALL.judge("rtmw://a/b", "subscribe", topic)
+
+
+def _taker_asks_nobody(self: IncomingRoutes, topic: str) -> tuple[Refusal | None, Verdict]:
+    return None, _ALL.judge("rtmw://a/b", "publish", topic)
+
+
+def _obeys_for_what_comes(self: Control, patterns: Patterns) -> list[do.Effect]:
+    self._side.patterns = patterns
+    return []
+
+
+class _Sticky(ByTopic[Lane, Refusal]):
+    """Nothing leaves it."""
+
+    def pop(self, key: Lane) -> Refusal | None:
+        return None
+
+
+def _stays_refused(self: OutgoingRoutes, interest: Interest) -> None:
+    if not isinstance(self._refused, _Sticky):
+        self._refused = _Sticky()
+    _hear_interest(self, interest)
+
+
+def _forgets_what_left(self: OutgoingRoutes, number: int, sent: int) -> None:
+    self._side.say(Close(number, sent))
+    route = self.routes.pop(number)
+    if route is not None:
+        del self._numbers[route.lane]
+
+
+def _one_lane_a_topic(wanted: tuple[Wanted, ...], type_: int) -> Wanted | None:
+    found = _asked_of(wanted, type_)
+    return found if found is not None and wanted[0].type in (None, type_) else None
+
+
+def _only_named_types(wanted: tuple[Wanted, ...], type_: int) -> Wanted | None:
+    return _asked_of([row for row in wanted if row.type is not None], type_)
+
+
+def _drops_what_is_not_wanted(self: OutgoingRoutes, number: int, route: Outgoing) -> None:
+    self._drop(number, route)
+
+
+def _never_closes(self: IncomingRoutes, close: Close) -> None:
+    """The end of a route means nothing."""
+
+
+def _closes_at_once(self: IncomingRoutes, close: Close) -> None:
+    _hear_close(self, Close(close.route, 0))
+
+
+def _waits_for_nobody(self: IncomingRoutes, asked: Open, kind: MessageType, verdict: Verdict) -> None:
+    wanted = _asked_of(self._told.get(asked.topic, ()), kind.identity)
+    if wanted is None:
+        self._refuse(asked.route, asked.topic, Refusal("unwanted", ""), verdict)
+        return
+    lane = Lane(asked.topic, kind.identity, asked.reliability, asked.history > 0)
+    self.routes.put(asked.topic, asked.route, Incoming(asked, lane, kind, verdict, wanted.history > 0))
+    self._side.act(do.OpenIn(asked.route, asked, kind, wanted, verdict))
+    self._side.say(Answer(asked.route, "", ""))
+
+
+def _opens_twice(self: OutgoingRoutes, route: Outgoing) -> None:
+    _open(self, route)
+    del self._numbers[route.lane]
+
+
+_hear_interest, _open = OutgoingRoutes.hear_interest, OutgoingRoutes._open
+_hear_close, _asked_of = IncomingRoutes.hear_close, matching.asked_of
+MUTANTS: dict[str, Mutant] = {
+    "the side that sends asks the rules": lambda: patch.object(OutgoingRoutes, "_judge", _sender_asks_nobody),
+    "the side that receives asks the rules": lambda: patch.object(IncomingRoutes, "_judge", _taker_asks_nobody),
+    "open routes obey new rules": lambda: patch.object(Control, "obey", _obeys_for_what_comes),
+    "an interest ends a refusal": lambda: patch.object(OutgoingRoutes, "hear_interest", _stays_refused),
+    "what has left is opened again": lambda: patch.object(OutgoingRoutes, "left", _forgets_what_left),
+    "each type has its route": lambda: patch.object(outgoing, "asked_of", _one_lane_a_topic),
+    "who wants any gets all": lambda: patch.object(outgoing, "asked_of", _only_named_types),
+    "both sides mean the same types": lambda: patch.object(incoming, "asked_of", _only_named_types),
+    "what was published is still sent": lambda: patch.object(OutgoingRoutes, "_leave", _drops_what_is_not_wanted),
+    "a route ends": lambda: patch.object(IncomingRoutes, "hear_close", _never_closes),
+    "a route is drained before it is closed": lambda: patch.object(IncomingRoutes, "hear_close", _closes_at_once),
+    "a route waits for the one before it": lambda: patch.object(IncomingRoutes, "_open", _waits_for_nobody),
+    "a lane has one route": lambda: patch.object(OutgoingRoutes, "_open", _opens_twice),
+}
+"""Name of the rule, and what takes it out."""
+
+
+def harm(name: str, seeds: range) -> str | None:
+    """What the first seed saw that saw anything, without this rule."""
+    with MUTANTS[name]():
+        for seed in seeds:
+            try:
+                run(seed)
+            except Exception as error:
+                return f"seed {seed}: {type(error).__name__} {error}"[:200]
+    return None
