@@ -61,10 +61,11 @@ def decoder(kind: MessageType, unsigned: Unsigned = "keep") -> Decoder:
 
 
 @lru_cache(maxsize=256)
-def described_decoder(description: bytes, unsigned: Unsigned = "keep") -> Decoder:
+def described_decoder(description: bytes, unsigned: Unsigned = "keep", names: frozenset[str] | None = None) -> Decoder:
     """The same, of a type's description, or of that of JSON or protobuf (`rtmw.columns.payload_types`).
 
-    Raises NotInstalled where the library is missing that decodes these.
+    `names`: of the members that are wanted; None: all. A decoder of CDR makes no columns of the others; those of other
+    encodings make all. Raises NotInstalled where the library is missing that decodes JSON or protobuf.
     """
     found = payload_type(description)
     if found is not None:
@@ -74,7 +75,7 @@ def described_decoder(description: bytes, unsigned: Unsigned = "keep") -> Decode
         from rtmw.columns.cdr_decoder import CdrDecoder
         from rtmw.types.description import from_document
 
-        return CdrDecoder(from_document(document), unsigned)
+        return CdrDecoder(from_document(document), unsigned, names)
     if document["kind"] == "numpy":
         from rtmw.columns.numpy_decoder import NumpyDecoder
         from rtmw.types.numpy_type import dtype_from_document
@@ -96,14 +97,17 @@ def _payload_decoder(found: PayloadType, unsigned: Unsigned) -> Decoder:
 
 
 @lru_cache(maxsize=64)
-def merged_versions(descriptions: tuple[bytes, ...], unsigned: Unsigned = "keep") -> Versions:
+def merged_versions(
+    descriptions: tuple[bytes, ...], unsigned: Unsigned = "keep", places: tuple[int, ...] | None = None
+) -> Versions:
     """The columns of several versions of a type, merged by name. `descriptions`: of each version, the oldest first.
 
-    Raises UnsupportedType for a version, or a member, that no columns can hold.
+    `places`: only the columns at these places of all of them, in this order. Raises UnsupportedType for a version, or
+    a member, that no columns can hold.
     """
     from rtmw.columns.versions import Versions
 
-    return Versions(descriptions, unsigned)
+    return Versions(descriptions, unsigned, places)
 
 
 def arrow_schema(kind: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:

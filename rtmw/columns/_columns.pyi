@@ -37,6 +37,7 @@ class Program:
                 bool,
                 bool,
                 bool,
+                bool,
                 int,
                 int,
                 tuple[int, int],

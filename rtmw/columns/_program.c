@@ -39,17 +39,18 @@ static bool read_labels(Program *self, PyObject *labels, struct column_op *op)
 
 static bool read_op(Program *self, PyObject *tuple, struct column_op *op)
 {
-    int sized, optional, narrow;
+    int sized, optional, narrow, skipped;
     long long otherwise;
     PyObject *labels;
     if (!PyTuple_Check(tuple)) return wrong(PyExc_TypeError, "an op is a tuple");
-    if (!PyArg_ParseTuple(tuple, "b(bb)bpppII(II)LO!", &op->code, &op->size[0], &op->size[1], &op->width, &sized,
-                          &optional, &narrow, &op->first, &op->length, &op->least[0], &op->least[1], &otherwise,
-                          &PyTuple_Type, &labels))
+    if (!PyArg_ParseTuple(tuple, "b(bb)bppppII(II)LO!", &op->code, &op->size[0], &op->size[1], &op->width, &sized,
+                          &optional, &narrow, &skipped, &op->first, &op->length, &op->least[0], &op->least[1],
+                          &otherwise, &PyTuple_Type, &labels))
         return false;
     op->sized = sized;
     op->optional = optional;
     op->narrow = narrow;
+    op->skipped = skipped;
     op->otherwise = otherwise;
     return read_labels(self, labels, op);
 }

@@ -16,10 +16,17 @@ from rtmw.types.schema import Schema
 
 
 class CdrDecoder:
-    """The compiled program of an IDL type. One may serve several threads."""
+    """The compiled program of an IDL type. One may serve several threads.
 
-    def __init__(self, schema: Schema, unsigned: Unsigned) -> None:
-        ops, self._columns = compile_columns(schema, unsigned)
+    `names`: of the members that become columns; None: all. The others are checked all the same, so that the same
+    payloads are damaged whichever members are asked for.
+    """
+
+    def __init__(self, schema: Schema, unsigned: Unsigned, names: frozenset[str] | None = None) -> None:
+        ops, self._all = compile_columns(schema, unsigned)
+        self._columns = tuple(column for column in self._all if names is None or column.name in names)
+        for column in self._all:
+            ops[column.op] = ops[column.op]._replace(skipped=column not in self._columns)
         self._name = schema.shown_name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
         hows = (False, True)
@@ -50,7 +57,7 @@ class CdrDecoder:
 
     def _path(self, op: int) -> str:
         """The member that an op stands for, as `.points.element.x`."""
-        return path_in(self._columns, op) or ""
+        return path_in(self._all, op) or ""
 
 
 def _nulls(validity: Any, count: int) -> Any:

@@ -59,6 +59,7 @@ struct column_op {
     bool sized;    /* XCDR2 puts the size of the content in front */
     bool optional;
     bool narrow;                     /* the column holds half of the unsigned range; what is beyond is refused */
+    bool skipped;                    /* a member of the message without a column: decoding checks it all the same */
     uint32_t first, length;          /* see enum column_code */
     uint32_t least[COLUMN_VERSIONS]; /* fewest bytes of one element; never 0 */
     uint32_t label_count;            /* by value, ascending */
@@ -111,12 +112,15 @@ bool column_make_room(struct column_build *build, uint32_t index, uint64_t rows)
 bool column_make_capacity(struct column_build *build, uint32_t index, uint64_t bytes);
 bool column_append_bytes(struct column_build *build, uint32_t index, const void *bytes, size_t size);
 bool column_append_null(struct column_build *build, uint32_t index);
+/* How many columns get a null with it. */
+uint64_t column_nulls(const struct column_program *program, uint32_t index);
 void column_truncate(struct column_build *build, uint32_t index, uint64_t rows);
 /* The row that has just been written is there. */
 void column_count(struct column *column);
 bool column_fail(struct column_build *build, uint32_t index, enum column_fault fault);
 
-/* False: damaged, and nothing of it is left in the columns; or no memory. Reads within the payload only. */
+/* False: damaged, and nothing of it is left in the columns; or no memory. Reads within the payload only. Which payloads
+ * are damaged does not depend on which members are skipped. */
 bool column_decode(struct column_build *build, const uint8_t *payload, size_t size);
 /* All rows at once, if the type is numbers at fixed places and the rows are whole; false: nothing has been done. */
 bool column_decode_fixed(struct column_build *build, const struct column_rows *rows);

@@ -23,6 +23,8 @@ static bool has_members(const struct column_op *op)
 
 static uint32_t members(const struct column_op *op) { return op->length + (op->code == COLUMN_UNION); }
 
+static bool is_skipped(const struct column_build *build, uint32_t index) { return op_of(build, index)->skipped; }
+
 static bool is_bits(const struct column_op *op) { return op->code == COLUMN_BOOLEAN || op->code == COLUMN_BIT; }
 
 bool column_fail(struct column_build *build, uint32_t index, enum column_fault fault)
@@ -115,8 +117,16 @@ bool column_append_null(struct column_build *build, uint32_t index)
     set_bit(c->validity, c->rows++, false);
     build->nulls++;
     for (uint32_t i = 0; has_members(op) && i < members(op); i++)
-        if (!column_append_null(build, op->first + i)) return false;
+        if (!is_skipped(build, op->first + i) && !column_append_null(build, op->first + i)) return false;
     return true;
+}
+
+uint64_t column_nulls(const struct column_program *program, uint32_t index)
+{
+    const struct column_op *op = &program->ops[index];
+    uint64_t nulls = 1;
+    for (uint32_t i = 0; has_members(op) && i < members(op); i++) nulls += column_nulls(program, op->first + i);
+    return nulls;
 }
 
 void column_truncate(struct column_build *build, uint32_t index, uint64_t rows)
@@ -127,7 +137,8 @@ void column_truncate(struct column_build *build, uint32_t index, uint64_t rows)
     uint64_t led = c->offsets ? (uint64_t)c->offsets[rows] : 0;
     if (op->code == COLUMN_SEQUENCE || op->code == COLUMN_ARRAY) column_truncate(build, op->first, led);
     c->size = led;
-    for (uint32_t i = 0; has_members(op) && i < members(op); i++) column_truncate(build, op->first + i, rows);
+    for (uint32_t i = 0; has_members(op) && i < members(op); i++)
+        if (!is_skipped(build, op->first + i)) column_truncate(build, op->first + i, rows);
 }
 
 /* Members of the message, and of structs directly in it, have a row a message. */
@@ -136,7 +147,7 @@ static bool reserve(struct column_build *build, uint32_t index, uint64_t rows)
     const struct column_op *op = op_of(build, index);
     if (!column_make_room(build, index, rows ? rows : 1)) return false;
     for (uint32_t i = 0; has_members(op) && i < members(op); i++)
-        if (!reserve(build, op->first + i, rows)) return false;
+        if (!is_skipped(build, op->first + i) && !reserve(build, op->first + i, rows)) return false;
     return true;
 }
 

@@ -15,6 +15,7 @@ struct reader {
     uint8_t align;
     uint8_t version; /* 0: XCDR1, 1: XCDR2 */
     bool swap;
+    bool discards; /* within a skipped member: what is read is checked, and not appended */
 };
 
 static bool decode(struct reader *r, uint32_t index);
@@ -75,21 +76,31 @@ static inline bool take(struct reader *r, uint32_t index, size_t size, uint64_t 
 
 /* ---- numbers ---- */
 
-static bool is_beyond(const struct column_op *op, uint64_t bits) { return op->narrow && bits >> 63; }
+static bool check_numbers(struct reader *r, uint32_t index, const uint8_t *from, size_t count)
+{
+    const struct column_op *op = &r->ops[index];
+    size_t size = op->size[r->version];
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = load(from + i * size, size, r->swap);
+        if (bits >> 63) return refuse(r, index, "%" PRIu64 " is beyond 64 bits with a sign", bits);
+    }
+    return true;
+}
 
 static bool append_numbers(struct reader *r, uint32_t index, const uint8_t *from, size_t count)
 {
     const struct column_op *op = &r->ops[index];
     struct column *c = column_of(r, index);
     size_t size = op->size[r->version];
+    if (op->narrow && !check_numbers(r, index, from, count)) return false;
+    if (r->discards) return true;
     if (!column_make_room(r->build, index, c->rows + count)) return false;
     uint8_t *to = c->values + c->rows * op->width;
-    if (!r->swap && !op->narrow) {
+    if (!r->swap) {
         column_store(op, (unsigned)size, from, to, count);
     } else {
         for (size_t i = 0; i < count; i++, from += size, to += op->width) {
-            uint64_t bits = load(from, size, r->swap);
-            if (is_beyond(op, bits)) return refuse(r, index, "%" PRIu64 " is beyond 64 bits with a sign", bits);
+            uint64_t bits = load(from, size, true);
             column_store(op, (unsigned)size, (const uint8_t *)&bits, to, 1);
         }
     }
@@ -130,14 +141,15 @@ static bool append_enum(struct reader *r, uint32_t index, uint64_t bits)
 
 static bool append_word(struct reader *r, uint32_t index, uint64_t bits)
 {
-    uint8_t letter = (uint8_t)bits;
-    switch (r->ops[index].code) {
+    uint8_t letter = (uint8_t)bits, code = r->ops[index].code;
+    if (code == COLUMN_CHAR && bits >= 0x80) return refuse(r, index, "a character that is not ASCII");
+    if (r->discards) return true;
+    switch (code) {
     case COLUMN_BOOLEAN:
         if (!column_make_room(r->build, index, column_of(r, index)->rows + 1)) return false;
         put_bit(column_of(r, index), bits != 0);
         return true;
     case COLUMN_CHAR:
-        if (bits >= 0x80) return refuse(r, index, "a character that is not ASCII");
         return column_append_bytes(r->build, index, &letter, 1);
     case COLUMN_ENUM:
         return append_enum(r, index, bits);
@@ -159,6 +171,11 @@ static bool decode_numbers(struct reader *r, uint32_t index, size_t count)
 }
 
 /* ---- bytes ---- */
+
+static inline bool append_bytes(struct reader *r, uint32_t index, const uint8_t *bytes, size_t size)
+{
+    return r->discards || column_append_bytes(r->build, index, bytes, size);
+}
 
 static bool take_count(struct reader *r, uint32_t index, size_t *count)
 {
@@ -189,7 +206,7 @@ static bool decode_text(struct reader *r, uint32_t index)
     if (!utf8_is_valid(text, (size_t)bytes - 1)) return refuse(r, index, "a string that is not UTF-8");
     if (most && characters_of(text, (size_t)bytes - 1) > most)
         return refuse(r, index, "a string of more than %" PRIu32 " characters", most);
-    return column_append_bytes(r->build, index, text, (size_t)bytes - 1);
+    return append_bytes(r, index, text, (size_t)bytes - 1);
 }
 
 static bool decode_octets(struct reader *r, uint32_t index)
@@ -197,10 +214,21 @@ static bool decode_octets(struct reader *r, uint32_t index)
     size_t count = r->ops[index].length;
     if (r->ops[index].code == COLUMN_OCTETS && !take_count(r, index, &count)) return false;
     const uint8_t *octets = next(r, index, 1, count);
-    return octets && column_append_bytes(r->build, index, octets, count);
+    return octets && append_bytes(r, index, octets, count);
 }
 
 /* ---- what consists of others ---- */
+
+static inline bool make_row(struct reader *r, uint32_t index)
+{
+    return r->discards || column_make_room(r->build, index, column_of(r, index)->rows + 1);
+}
+
+static inline bool count_row(struct reader *r, uint32_t index)
+{
+    if (!r->discards) column_count(column_of(r, index));
+    return true;
+}
 
 static bool decode_items(struct reader *r, uint32_t index, size_t count)
 {
@@ -220,6 +248,7 @@ static bool decode_elements(struct reader *r, uint32_t index)
     if (count > left(r) / op->least[r->version])
         return refuse(r, index, "a row of %zu elements, for which %zu bytes are left", count, left(r));
     if (count && !decode_items(r, op->first, count)) return false; /* of none there is no padding either */
+    if (r->discards) return true;
     if (!column_make_room(r->build, index, c->rows + 1)) return false;
     c->offsets[c->rows + 1] = (int32_t)column_of(r, op->first)->rows;
     column_count(c);
@@ -229,11 +258,13 @@ static bool decode_elements(struct reader *r, uint32_t index)
 static bool decode_struct(struct reader *r, uint32_t index)
 {
     const struct column_op *op = &r->ops[index];
-    if (!column_make_room(r->build, index, column_of(r, index)->rows + 1)) return false;
-    for (uint32_t i = 0; i < op->length; i++)
+    if (!make_row(r, index)) return false;
+    for (uint32_t i = 0; i < op->length; i++) {
+        if (index == 0) r->discards = r->ops[op->first + i].skipped;
         if (!decode(r, op->first + i)) return false;
-    column_count(column_of(r, index));
-    return true;
+    }
+    if (index == 0) r->discards = false;
+    return count_row(r, index);
 }
 
 static bool decode_label(struct reader *r, uint32_t index, int64_t *branch)
@@ -252,7 +283,10 @@ static bool decode_label(struct reader *r, uint32_t index, int64_t *branch)
 /* What is not there takes a byte or none, and a row in each of its columns. */
 static bool append_null(struct reader *r, uint32_t index)
 {
-    if (!column_append_null(r->build, index)) return false;
+    if (r->discards)
+        r->build->nulls += column_nulls(r->build->program, index);
+    else if (!column_append_null(r->build, index))
+        return false;
     return r->build->nulls <= r->most_nulls || refuse(r, index, "more rows without content than so few bytes may have");
 }
 
@@ -260,14 +294,12 @@ static bool decode_union(struct reader *r, uint32_t index)
 {
     const struct column_op *op = &r->ops[index];
     int64_t branch;
-    if (!column_make_room(r->build, index, column_of(r, index)->rows + 1)) return false;
-    if (!decode_label(r, index, &branch)) return false;
+    if (!make_row(r, index) || !decode_label(r, index, &branch)) return false;
     for (uint32_t i = 0; i < op->length; i++) {
         uint32_t part = op->first + 1 + i;
         if (!(i == branch ? decode(r, part) : append_null(r, part))) return false;
     }
-    column_count(column_of(r, index));
-    return true;
+    return count_row(r, index);
 }
 
 static bool decode_content(struct reader *r, uint32_t index)

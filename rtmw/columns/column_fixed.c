@@ -122,6 +122,10 @@ static void gather_booleans(const struct column_rows *rows, const uint8_t *from,
 static void gather(struct column_build *build, const struct column_rows *rows, struct layout *l, uint32_t index)
 {
     const struct column_op *op = &l->ops[index];
+    if (op->skipped) {
+        is_fixed(l, index); /* those behind it have their places after it */
+        return;
+    }
     struct column *c = &build->columns[index];
     uint64_t before = c->rows;
     c->rows += rows->count;

@@ -46,6 +46,12 @@ static bool has_bits(const struct column_program *program, const struct column_o
     return true;
 }
 
+static bool is_member(const struct column_program *program, uint32_t index)
+{
+    const struct column_op *message = &program->ops[0];
+    return index >= message->first && index - message->first < message->length;
+}
+
 static const char *fault_of(const struct column_program *program, uint32_t index)
 {
     const struct column_op *op = &program->ops[index];
@@ -57,6 +63,7 @@ static const char *fault_of(const struct column_program *program, uint32_t index
         return "a row of elements without content";
     if (op->code == COLUMN_BITMASK && !has_bits(program, op)) return "a bitmask of something else than bits";
     if (op->code == COLUMN_UNION && !has_branches(program, op)) return "a union without the branch of a label";
+    if (op->skipped && !is_member(program, index)) return "a skipped op that is no member of the message";
     return NULL;
 }
 

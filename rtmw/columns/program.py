@@ -69,6 +69,7 @@ class Op(NamedTuple):
     sized: bool = False
     optional: bool = False
     narrow: bool = False
+    skipped: bool = False
     first: int = 0
     length: int = 0
     least: tuple[int, int] = (0, 0)

@@ -47,14 +47,21 @@ class Versions:
     null in its rows; numbers are widened to a type that holds the values of all versions.
     Raises UnsupportedType for a version that no columns can hold, and, with the member's name and the versions, for a
     member that no column can hold: text here and a number there, or 64 bits here and a float there.
+    `places`: only the columns at these places of all of them.
     """
 
-    def __init__(self, descriptions: Sequence[bytes], unsigned: Unsigned = "keep") -> None:
+    def __init__(
+        self, descriptions: Sequence[bytes], unsigned: Unsigned = "keep", places: Sequence[int] | None = None
+    ) -> None:
         self.descriptions = tuple(descriptions)
         """Of the types. The version N of an error is the one that stands at place N, from 1."""
         self.name = shown_name(type_name(descriptions[0]))
         self._decoders = [described_decoder(description, unsigned) for description in descriptions]
         self._schemas = [self._merged(permissive) for permissive in (False, True)]
+        if places is not None:
+            self._schemas = [pa.schema([schema.field(place) for place in places]) for schema in self._schemas]
+            names = frozenset(self._schemas[0].names)
+            self._decoders = [described_decoder(description, unsigned, names) for description in descriptions]
 
     def schema(self, permissive: bool) -> pa.Schema:
         """What `decode` gives. Permissive: each column may be null."""

@@ -17,7 +17,7 @@ from rtmw.columns.rows import Rows
 from rtmw.errors import LogDamaged, LogError, ValueMismatch
 from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, open_folder
 from rtmw.recording.frames.extent import Extent
-from rtmw.recording.frames.layout import Column
+from rtmw.recording.frames.layout import Column, member_places
 from rtmw.recording.frames.scan import fit
 from rtmw.spark.scan import ADVICE
 from rtmw.spark.worker import settle
@@ -173,7 +173,7 @@ class LogScan:
             arrays = [
                 records.metadata(column.name).slice(start, count)
                 if column.member is None or members is None
-                else members.column(column.member)
+                else members.column(member_places(self.columns).index(column.member))
                 for column in self.columns
             ]
             start += count
@@ -187,10 +187,11 @@ class LogScan:
         return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
 
     def _members(self, records: _Records, path: str) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
-        if not self.descriptions or all(column.member is None for column in self.columns):
+        places = member_places(self.columns)
+        if not self.descriptions or not places:
             yield None, None
             return
-        versions = columns.merged_versions(self.descriptions, self.unsigned)
+        versions = columns.merged_versions(self.descriptions, self.unsigned, places)
         try:
             yield from versions.decode(records.rows(), 0, self.mode != "FAILFAST")
         except ValueMismatch as error:

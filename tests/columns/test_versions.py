@@ -189,3 +189,15 @@ def test_a_damaged_row_of_any_version_is_found() -> None:
     assert damaged.tolist() == [False, True, True, False]
     with pytest.raises(ValueMismatch, match=r"plant.Pump\.rpm: the payload of row 1, 9 bytes"):
         list(versions.decode(rows, which, False))
+
+
+@pytest.mark.parametrize("places", [(0,), (2,), (5, 6), (0, 3, 5), (4,)])
+def test_some_columns_of_several_versions_are_as_if_all_were_asked_for(places: tuple[int, ...]) -> None:
+    descriptions = resolve(Old).description, resolve(New).description
+    rows = Rows(*side_by_side([OLD.serialize(), NEW.serialize(), OLD.serialize()]))
+    which = np.array([0, 1, 0])
+    for version in (which, 0):
+        asked = rows if version is which else rows[np.array([0, 2])]
+        ((whole, _),) = merged_versions(descriptions).decode(asked, version, False)
+        ((some, _),) = merged_versions(descriptions, "keep", places).decode(asked, version, False)
+        assert some.equals(whole.select([*places]))

@@ -48,6 +48,11 @@ class Column:
     field: pa.Field
 
 
+def member_places(columns: Iterable[Column]) -> tuple[int, ...]:
+    """Which members of the message some columns are, each once, in the order of the message."""
+    return tuple(sorted({column.member for column in columns if column.member is not None}))
+
+
 @dataclass(frozen=True)
 class Layout:
     """All columns that there are, and which of them are read if nothing else is said."""

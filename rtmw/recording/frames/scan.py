@@ -17,7 +17,7 @@ from rtmw.errors import ValueMismatch
 from rtmw.recording import arrow
 from rtmw.recording.batch import CARRIED, Batch, within
 from rtmw.recording.contents import Chunk
-from rtmw.recording.frames.layout import Column
+from rtmw.recording.frames.layout import Column, member_places
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
@@ -119,10 +119,10 @@ class Scan:
             yield made
 
     def _members(self, batch: Batch, run: Run) -> Iterator[tuple[pa.RecordBatch | None, Any]]:
-        if not self.descriptions or all(column.member is None for column in self.columns):
+        if not self.descriptions or not self._places:
             yield None, None
             return
-        versions = columns.merged_versions(self.descriptions, self.unsigned)
+        versions = columns.merged_versions(self.descriptions, self.unsigned, self._places)
         rows, permissive = Rows(batch.data, batch.position, batch.size), self.mode != "FAILFAST"
         try:
             yield from versions.decode(rows, self._version(batch, run), permissive)
@@ -145,7 +145,7 @@ class Scan:
         arrays = [
             metadata(column.name, batch, first, run)
             if column.member is None or members is None
-            else members.column(column.member)
+            else members.column(self._places.index(column.member))
             for column in self.columns
         ]
         if not arrays:
@@ -153,10 +153,15 @@ class Scan:
         fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
         return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
 
+    @property
+    def _places(self) -> tuple[int, ...]:
+        """Of the members that are wanted; only these are decoded."""
+        return member_places(self.columns)
+
     def _are_all(self, members: pa.RecordBatch) -> bool:
         """These, as they are, are what is wanted."""
-        places = [column.member for column in self.columns]
-        return places == [*range(members.num_columns)] and members.schema.equals(self.schema)
+        places = tuple(column.member for column in self.columns)
+        return places == self._places and members.schema.equals(self.schema)
 
 
 def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -1,6 +1,7 @@
 /* Any program and any rows through the bulk reader: it reads inside each payload only, a damaged row leaves nothing in
  * any column, and the columns are what Arrow takes them for: as many rows in each, offsets that ascend and end where the
- * values do, and no more rows than the payloads have bytes and COLUMN_NULLS allows.
+ * values do, and no more rows than the payloads have bytes and COLUMN_NULLS allows. With members that are skipped the same
+ * rows are damaged, and nothing is in the columns of these members.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +160,8 @@ static void check_column(const struct column_build *build, uint32_t index)
     if (c->offsets) CHECK(c->offsets[0] == 0);
     if (c->offsets) CHECK((uint64_t)c->offsets[c->rows] == (is_row ? build->columns[op->first].rows : c->size));
     if (op->code == COLUMN_STRUCT || op->code == COLUMN_UNION || op->code == COLUMN_BITMASK)
-        for (uint32_t i = 0; i < parts; i++) CHECK(build->columns[op->first + i].rows == c->rows);
+        for (uint32_t i = 0; i < parts; i++)
+            CHECK(build->columns[op->first + i].rows == (ops[op->first + i].skipped ? 0 : c->rows));
     for (uint64_t at = 0; c->validity && at < (c->rows + 7) / 8; at++) seen ^= c->validity[at];
 }
 
@@ -176,16 +178,36 @@ static bool decode_alone(struct column_build *build, const uint8_t *payload, siz
     return whole;
 }
 
-static void decode_each(struct column_build *build, const struct column_rows *rows)
+static void decode_each(struct column_build *build, const struct column_rows *rows, bool *damaged)
 {
     for (uint64_t i = 0; i < rows->count; i++) {
         if (decode_alone(build, rows->base + rows->position[i], (size_t)rows->size[i])) continue;
         if (build->fault != COLUMN_DAMAGED) return;
         for (uint32_t at = 0; at < count; at++) check_column(build, at);
         CHECK(build->columns[0].rows == i);
+        damaged[i] = true;
         if (!column_append_null(build, 0)) return;
     }
     CHECK(build->columns[0].rows == rows->count);
+}
+
+/* False: for want of memory. */
+static bool decode_all(const struct column_program *program, const struct column_rows *rows, bool *damaged)
+{
+    struct column_build build;
+    bool started = column_start(&build, program, rows->count);
+    if (started) {
+        if (!column_decode_fixed(&build, rows)) decode_each(&build, rows, damaged);
+        for (uint32_t at = 0; at < count && !build.fault; at++) check_column(&build, at);
+    }
+    bool done = started && (!build.fault || build.fault == COLUMN_DAMAGED);
+    column_drop(&build);
+    return done;
+}
+
+static void skip_some(uint8_t which)
+{
+    for (uint32_t i = 0; i < ops[0].length; i++) ops[ops[0].first + i].skipped = which >> i & 1;
 }
 
 /* The first byte of each row says how long it is, in units; half of all rows begin with a header that is read. */
@@ -218,12 +240,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t position[ROWS], sizes[ROWS];
     struct column_rows rows = {.base = memory, .end = rest, .position = position, .size = sizes};
     divide(memory, rest, &rows, position, sizes);
-    struct column_build build;
-    if (column_start(&build, &program, rows.count)) {
-        if (!column_decode_fixed(&build, &rows)) decode_each(&build, &rows);
-        for (uint32_t at = 0; at < count && !build.fault; at++) check_column(&build, at);
-    }
-    column_drop(&build);
+    bool damaged[ROWS] = {0}, skipping[ROWS] = {0};
+    bool done = decode_all(&program, &rows, damaged);
+    skip_some(size > 1 ? data[1] : 0);
+    CHECK(!column_program_fault(&program));
+    if (decode_all(&program, &rows, skipping) && done) CHECK(memcmp(damaged, skipping, sizeof damaged) == 0);
     free(memory);
     return 0;
 }

@@ -52,6 +52,9 @@ mutant columns_decode "a size may lead behind the payload" column_decode 's/if \
 mutant columns_decode "rows are longer than what is left" column_decode 's/if \(count > left\(r\) \/ op->least\[r->version\]\)/if (false)/; s/count \* size\);/count * size \& 0xffff);/' "$@"
 mutant columns_decode "a damaged row stays" column_decode 's/^    column_truncate\(build, 0, rows\);//' "$@"
 mutant columns_decode "rows of another size are taken for whole" column_fixed 's/size < end \|\| size - end > COLUMN_PADDING \|\| //' "$@"
+mutant columns_decode "a skipped member has a row in its column" column_decode 's/r->discards \|\| column_append_bytes/column_append_bytes/' "$@"
+mutant columns_decode "letters of a skipped member are not looked at" column_decode 's/if \(code == COLUMN_CHAR && bits/if (code == COLUMN_CHAR \&\& !r->discards \&\& bits/' "$@"
+mutant columns_decode "numbers of a skipped member may be any" column_decode 's/if \(op->narrow &&/if (!r->discards \&\& op->narrow \&\&/' "$@"
 mutant columns_decode "room is not made" column_build 's/if \(rows <= c->room\) return true;/if (c->room) return true;/' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
