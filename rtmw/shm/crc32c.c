@@ -56,7 +56,11 @@ uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t size) { retu
 
 enum { BLOCK = 256, LINE = 64, AHEAD = 1536, LOST_BITS = 33 };
 
-static uint32_t over_one, over_two; /* x^(bits of one block, and of two, less LOST_BITS) */
+/* Factors for blocks of one size: x^(bits of one block, and of two, less LOST_BITS). */
+struct factors {
+    uint32_t over_one, over_two;
+};
+static struct factors of_blocks, of_lines;
 static bool has_instruction;
 
 static uint32_t power_of_x(uint32_t exponent)
@@ -72,34 +76,59 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t times(uint32_t crc, uin
     return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static uint32_t three_blocks(uint32_t crc, const uint8_t *p)
+/* `size`: of a block, one of two constants; those of one line are for what is short, as records of a log are. */
+__attribute__((target("sse4.2,pclmul"), always_inline)) static inline uint32_t three_blocks(uint32_t crc,
+                                                                                            const uint8_t *p,
+                                                                                            size_t size,
+                                                                                            const struct factors *of)
 {
     uint64_t a = crc, b = 0, c = 0;
-    for (const uint8_t *end = p + BLOCK; p < end; p += LINE) {
-        for (int n = 0; n < 3; n++) __builtin_prefetch(p + AHEAD + (size_t)n * BLOCK);
+    for (const uint8_t *end = p + size; p < end; p += LINE) {
+        for (int n = 0; n < 3 && size > LINE; n++) __builtin_prefetch(p + AHEAD + n * size);
         for (const uint8_t *word = p; word < p + LINE; word += 8) {
             a = _mm_crc32_u64(a, word_at(word));
-            b = _mm_crc32_u64(b, word_at(word + BLOCK));
-            c = _mm_crc32_u64(c, word_at(word + (size_t)2 * BLOCK));
+            b = _mm_crc32_u64(b, word_at(word + size));
+            c = _mm_crc32_u64(c, word_at(word + 2 * size));
         }
     }
-    return times((uint32_t)a, over_two) ^ times((uint32_t)b, over_one) ^ (uint32_t)c;
+    return times((uint32_t)a, of->over_two) ^ times((uint32_t)b, of->over_one) ^ (uint32_t)c;
+}
+
+enum { THREE_BLOCKS = 3 * BLOCK, THREE_LINES = 3 * LINE };
+
+/* As many bytes as are a multiple of three lines; apart from by_instruction, which needs no register saved for what is short. */
+__attribute__((target("sse4.2,pclmul"), noinline)) static uint32_t side_by_side(uint32_t crc, const uint8_t *p,
+                                                                                size_t size)
+{
+    for (; size >= THREE_BLOCKS; p += THREE_BLOCKS, size -= THREE_BLOCKS) crc = three_blocks(crc, p, BLOCK, &of_blocks);
+    for (; size >= THREE_LINES; p += THREE_LINES, size -= THREE_LINES) crc = three_blocks(crc, p, LINE, &of_lines);
+    return crc;
 }
 
 __attribute__((target("sse4.2,pclmul"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t size)
 {
-    for (; size >= (size_t)3 * BLOCK; p += (size_t)3 * BLOCK, size -= (size_t)3 * BLOCK) crc = three_blocks(crc, p);
+    if (size >= THREE_LINES) {
+        size_t left = size % THREE_LINES;
+        crc = side_by_side(crc, p, size - left);
+        p += size - left;
+        size = left;
+    }
     for (; size >= 8; p += 8, size -= 8) crc = (uint32_t)_mm_crc32_u64(crc, word_at(p));
     for (; size; p++, size--) crc = _mm_crc32_u8(crc, *p);
     return crc;
+}
+
+static struct factors factors_for(uint32_t block)
+{
+    return (struct factors){power_of_x(8 * block - LOST_BITS), power_of_x(8 * 2 * block - LOST_BITS)};
 }
 
 static void look_at_processor(void)
 {
     unsigned int a, b, c = 0, d;
     has_instruction = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) && (c & bit_PCLMUL);
-    over_one = power_of_x(8 * BLOCK - LOST_BITS);
-    over_two = power_of_x(8 * 2 * BLOCK - LOST_BITS);
+    of_blocks = factors_for(BLOCK);
+    of_lines = factors_for(LINE);
 }
 
 uint32_t crc32c(uint32_t before, const void *bytes, size_t size)
