@@ -14,6 +14,7 @@ SOCKETPAIR, MSGSPEC = "socketpair", "msgspec"
 MCAP, WRITE = "mcap", "write"
 PARQUET, FORMAT, ONE_PROCESSOR = "Spark, Parquet", 'rtmw, format("rtmw")', "rtmw, one processor"
 SLEEP = "time.sleep"
+RTMW_BATCHES = "rtmw, batches"
 RTMW_C, FDATASYNC, PAGE_CACHE = "rtmw, from C", "C fdatasync", "C page cache"
 PREPARED, GROWING = "write + fdatasync, filled ahead", "write + fdatasync, growing"
 

@@ -65,8 +65,10 @@ if TYPE_CHECKING:
     from rtmw import spark
     from rtmw.durable_log import Log
     from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
+    from rtmw.log_batches import LogBatch, LogBatches
     from rtmw.log_options import Retention
-    from rtmw.log_records import Cursor, LogRecord, LogRecords, Start
+    from rtmw.log_reading import Cursor, Start
+    from rtmw.log_records import LogRecord, LogRecords
     from rtmw.record import Recorder, RecorderStats
     from rtmw.recording import Recording
     from rtmw.replay import Replay, ReplayStats
@@ -89,6 +91,8 @@ __all__ = [
     "Listener",
     "Loan",
     "Log",
+    "LogBatch",
+    "LogBatches",
     "LogDamaged",
     "LogError",
     "LogFailed",
@@ -143,9 +147,11 @@ __version__: str
 
 _LATE: Final = {
     "Appended": "rtmw.log_answers",
-    "Cursor": "rtmw.log_records",
+    "Cursor": "rtmw.log_reading",
     "Durability": "rtmw.log_answers",
     "Log": "rtmw.durable_log",
+    "LogBatch": "rtmw.log_batches",
+    "LogBatches": "rtmw.log_batches",
     "LogRecord": "rtmw.log_records",
     "LogRecords": "rtmw.log_records",
     "LogStats": "rtmw.log_answers",
@@ -156,7 +162,7 @@ _LATE: Final = {
     "Replay": "rtmw.replay",
     "ReplayStats": "rtmw.replay",
     "Retention": "rtmw.log_options",
-    "Start": "rtmw.log_records",
+    "Start": "rtmw.log_reading",
 }
 """What is imported when it is first asked for: many programs do without, and some of it needs numpy and more."""
 

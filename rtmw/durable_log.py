@@ -25,7 +25,8 @@ from rtmw.log import (
 )
 from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
 from rtmw.log_options import DEDUPE, LogOptions, Retention, check_dedupe, check_segment, log_path, numbers_of
-from rtmw.log_records import Asked, Cursor, LogRecord, LogRecords, Start
+from rtmw.log_reading import Asked, Cursor, Reading, Start
+from rtmw.log_records import LogRecord, LogRecords
 from rtmw.qos import check_seconds
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rtmw.log_aio import Flushes
+    from rtmw.log_batches import LogBatches
 
     S = TypeVar("S", bound=np.generic)
 
@@ -108,7 +110,7 @@ class Log(Closing, Generic[T]):
         self._closed = False
         self._told = False
         self._loops: list[Flushes] = []
-        self._readers: weakref.WeakSet[LogRecords[T]] = weakref.WeakSet()
+        self._readers: weakref.WeakSet[Reading[Any, T]] = weakref.WeakSet()
 
     def _check_type(self, wanted: MessageType | None) -> MessageType:
         found = from_description(self._folder.description)
@@ -246,6 +248,18 @@ class Log(Closing, Generic[T]):
             records = LogRecords[T](self._folder, Asked(start, cursor, follow), self._decode)
             self._readers.add(records)
         return records
+
+    def read_batches(
+        self, start: Start | int | datetime = Start.EARLIEST, *, cursor: str | None = None, follow: bool = False
+    ) -> LogBatches[T]:
+        """As `read`, many records a step: a LogBatch has them as columns. For who goes through much of a log."""
+        from rtmw.log_batches import LogBatches
+
+        with self._lock:
+            self._check_open()
+            batches = LogBatches[T](self._folder, Asked(start, cursor, follow), self._decode)
+            self._readers.add(batches)
+        return batches
 
     def cursors(self) -> dict[str, Cursor]:
         """The cursors of the log, by their names."""

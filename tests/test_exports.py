@@ -24,6 +24,8 @@ PUBLIC = {
     "Listener",
     "Loan",
     "Log",
+    "LogBatch",
+    "LogBatches",
     "LogRecord",
     "LogRecords",
     "LogStats",

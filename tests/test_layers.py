@@ -37,6 +37,8 @@ LAYERS = (
         "rtmw.observe",
         "rtmw.matching",
         "rtmw.durable_log",
+        "rtmw.log_batches",
+        "rtmw.log_reading",
         "rtmw.log_records",
         "rtmw.log_aio",
         "rtmw.log_answers",

@@ -7,7 +7,7 @@ that it has started. A server is started there and ended with the block.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -28,6 +28,10 @@ class Store:
     """For one thread, which calls this: with a connection of its own, where the system has connections."""
     appender_async: Callable[[], AbstractAsyncContextManager[AppendAsync]]
     """For one task of the running loop."""
+    fill: Callable[[Iterable[bytes]], object] | None = None
+    """Appends many records at once, for what is to be read: of systems that are libraries."""
+    scan: Callable[[], Iterable[object]] | None = None
+    """All records in their order, as the library's quickest way gives them."""
 
 
 MODULES = {
@@ -52,6 +56,8 @@ NAMES = {
 """Distribution → the system, as the tables call it."""
 
 PEERS = tuple(NAMES.values())
+LIBRARIES = PEERS[:3]
+"""Those that a program reads without a server."""
 
 
 def opened(system: str, folder: Path) -> AbstractContextManager[Store]:
@@ -77,7 +83,9 @@ def versions() -> dict[str, str]:
 
 
 @contextmanager
-def embedded(append: Append) -> Generator[Store]:
+def embedded(
+    append: Append, fill: Callable[[Iterable[bytes]], object], scan: Callable[[], Iterable[object]]
+) -> Generator[Store]:
     """Of a library without asyncio: all threads share one function, and tasks hand their records to one thread, as
     `aiosqlite` does. More threads would not help: each of these libraries lets one writer in at a time."""
 
@@ -92,4 +100,4 @@ def embedded(append: Append) -> Generator[Store]:
             loop = asyncio.get_running_loop()
             yield lambda record: loop.run_in_executor(thread, append, record)
 
-        yield Store(appender, appender_async)
+        yield Store(appender, appender_async, fill, scan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -25,5 +25,13 @@ def opened(folder: Path) -> Generator[Store]:
             with environment.begin(write=True) as transaction:
                 transaction.put(key.pack(next(numbers)), record, append=True)
 
-        with embedded(append) as store:
+        def fill(records: Iterable[bytes]) -> None:
+            with environment.begin(write=True) as transaction, transaction.cursor() as cursor:
+                cursor.putmulti(((key.pack(next(numbers)), record) for record in records), append=True)
+
+        def scan() -> Iterable[object]:
+            with environment.begin() as transaction, transaction.cursor() as cursor:
+                yield from cursor.iternext(keys=False, values=True)
+
+        with embedded(append, fill, scan) as store:
             yield store

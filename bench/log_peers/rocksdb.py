@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -22,5 +22,10 @@ def opened(folder: Path) -> Generator[Store]:
         def append(record: bytes) -> None:
             database.put(key.pack(next(numbers)), record, options)
 
-        with embedded(append) as store:
+        def fill(records: Iterable[bytes]) -> None:
+            for record in records:
+                database.put(key.pack(next(numbers)), record)
+            database.flush()
+
+        with embedded(append, fill, database.values) as store:
             yield store

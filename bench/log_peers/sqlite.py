@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -30,5 +30,13 @@ def opened(folder: Path) -> Generator[Store]:
             with lock:
                 connection.execute("INSERT INTO log (body) VALUES (?)", (record,))
 
-        with embedded(append) as store:
+        def fill(records: Iterable[bytes]) -> None:
+            connection.execute("BEGIN")
+            connection.executemany("INSERT INTO log (body) VALUES (?)", ((record,) for record in records))
+            connection.execute("COMMIT")
+
+        def scan() -> Iterable[object]:
+            return connection.execute("SELECT body FROM log ORDER BY position")
+
+        with embedded(append, fill, scan) as store:
             yield store

@@ -3,9 +3,11 @@
 `recovery`: `rtmw.Log(folder)` passes over the whole last segment before it returns: it reads the records, and fills
 what is behind them with zeros. The figure is the 64 MiB of that segment over the time of the call, with a segment
 that is nearly full of records, and with one that has just begun. The writer is a process that ends itself with
-SIGKILL behind an append. `read`: all records, from Python with an object for each, and with the reader in C alone.
-Each record is compared with its CRC. `C page cache` copies a file of the log out of the page cache, and does
-nothing else.
+SIGKILL behind an append. `read`: all records of a log that is larger than the processor's cache, from Python with an
+object for each, in batches (`read_batches`: the bytes of all, and where each begins), and with the reader in C alone.
+Each record is compared with its CRC. SQLite, LMDB and RocksDB give the same records to Python one by one, as rows or
+values; their figure counts the bytes that the log has for as many records. `C page cache` copies a file of the log
+out of the page cache, and does nothing else.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
 
 import rtmw
 from bench import baseline, disk
-from bench.cases import PAGE_CACHE, RTMW, RTMW_C, Case, Figures
+from bench.cases import PAGE_CACHE, RTMW, RTMW_BATCHES, RTMW_C, CannotMeasure, Case, Figures
+from bench.log_peers import LIBRARIES, opened
 from bench.role import Role
 from bench.stage import ROOT, Part, Stage, environment
 
@@ -32,29 +35,36 @@ ROUNDS = 5
 PASSES = 3
 BATCH = 256 << 10
 """Bytes that are appended at once while the log is made."""
-WHOLE, SHORT = 64 << 20, 16 << 20
-"""Bytes of a segment: the default, and what is read quickly enough, also where each record becomes an object."""
+WHOLE = 64 << 20
+"""Bytes of a segment: the default. The log has twice as many, and the processor's cache has less."""
+OF_PEERS = 100_000
+"""Records that a database is filled with."""
+HEAD = 32
+"""Bytes of a record of the log beside its data, which is a multiple of eight here."""
 
 
 def cases(quick: bool) -> Sequence[Case]:
+    ours = (RTMW, RTMW_BATCHES, RTMW_C)
     recovered = {"part": "recovers", "size": 200, "segment": WHOLE}
-    read = {"part": "reads", "segment": SHORT, "is_full": True}
+    read = {"part": "reads", "segment": WHOLE, "is_full": True}
     return [
         Case("recovery, segment full", (RTMW, PAGE_CACHE), recovered | {"is_full": True}),
         Case("recovery, segment empty", (RTMW, PAGE_CACHE), recovered | {"is_full": False}),
-        Case("read, 200 B records", (RTMW, RTMW_C, PAGE_CACHE), read | {"size": 200}),
-        Case("read, 64 KiB records", (RTMW, RTMW_C, PAGE_CACHE), read | {"size": 64 << 10}),
+        Case("read, 200 B records", (*ours, *LIBRARIES, PAGE_CACHE), read | {"size": 200}),
+        Case("read, 64 KiB records", (*ours, PAGE_CACHE), read | {"size": 64 << 10}),
     ]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
+    if system in LIBRARIES:
+        return {system: Figures(stage.play("log_read", system, [Part("scans", case.options)])[0])}
     folder = made(case.options["size"], case.options["segment"], case.options["is_full"])
     if system == PAGE_CACHE:
         file = last_segment(folder)
         return {system: Figures(speed(file.stat().st_size, baseline.run("page_cache", file, PASSES)))}
     if system == RTMW_C:
         return {system: Figures(speed(size_of(folder), baseline.run("log_read", folder, PASSES)))}
-    part = Part(case.options["part"], {"folder": str(folder)})
+    part = Part("reads_batches" if system == RTMW_BATCHES else case.options["part"], {"folder": str(folder)})
     return {system: Figures(stage.play("log_read", system, [part])[0])}
 
 
@@ -117,14 +127,39 @@ def recovers(role: Role) -> float:
 
 def reads(role: Role) -> float:
     """GiB a second of all records."""
+    return passed(role, lambda log: sum(len(record.data) for record in log.read()))
+
+
+def reads_batches(role: Role) -> float:
+    """The same in batches."""
+    return passed(role, lambda log: sum(int(batch.offsets[-1]) for batch in log.read_batches()))
+
+
+def passed(role: Role, read: Callable[[rtmw.Log[bytes]], int]) -> float:
     folder = Path(role.options["folder"])
-    times: list[float] = []
     with rtmw.Log(folder, create=False) as log:
-        for _ in range(PASSES):
-            began, seen = time.perf_counter_ns(), 0
-            for record in log.read():
-                seen += len(record.data)
-            times.append(time.perf_counter_ns() - began)
-    if not seen:
-        raise RuntimeError(f"no record was read from {folder}")
+        times = timed(lambda: read(log))
     return speed(size_of(folder), times)
+
+
+def scans(role: Role) -> float:
+    """Of a database, with the bytes that as many records have in a log."""
+    size = role.options["size"]
+    with disk.new_folder() as folder, opened(role.peer, folder) as store:
+        if store.fill is None or store.scan is None:
+            raise CannotMeasure(f"{role.peer} is a server")
+        scan = store.scan
+        store.fill(os.urandom(size) for _ in range(OF_PEERS))
+        times = timed(lambda: sum(1 for _ in scan()))
+    return speed(OF_PEERS * (HEAD + size), times)
+
+
+def timed(read: Callable[[], int]) -> list[float]:
+    """Nanoseconds of each pass; `read` gives how much it saw."""
+    times: list[float] = []
+    for _ in range(PASSES):
+        began, seen = time.perf_counter_ns(), read()
+        times.append(time.perf_counter_ns() - began)
+        if not seen:
+            raise RuntimeError("nothing was read")
+    return times

@@ -221,8 +221,10 @@ static int module_exec(PyObject *module)
     PyObject *none = PyLong_FromUnsignedLongLong(RETENTION_ALL);
     int code = none ? PyModule_AddObjectRef(module, "NO_LIMIT", none) : -1;
     Py_XDECREF(none);
-    if (code) return -1;
-    return add_type(module, &Writer_spec) || add_type(module, &Reader_spec) ? -1 : 0;
+    if (code || add_type(module, &Writer_spec) || add_type(module, &Reader_spec)) return -1;
+    PyObject **record = PyModule_GetState(module);
+    *record = PyType_FromModuleAndSpec(module, &Record_spec, NULL);
+    return *record ? PyModule_AddType(module, (PyTypeObject *)*record) : -1;
 }
 
 static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS, NULL},
@@ -242,6 +244,6 @@ static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "rtmw.log._log", NULL, 0, module_methods, module_slots, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "rtmw.log._log", NULL, sizeof(PyObject *), module_methods, module_slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__log(void) { return PyModuleDef_Init(&module); }

@@ -2,6 +2,7 @@
  *
  *   _log.c   the module, and functions of a folder       _writer.c   Writer       _reader.c   Reader
  *   _cursor.c   functions of cursors                         _run.c   Reader.run, and stretches of an index
+ *   _record.c   Record, and Reader.take
  */
 #ifndef RTMW_LOG_GLUE_H
 #define RTMW_LOG_GLUE_H
@@ -12,7 +13,7 @@
 #include "reader.h"
 #include "writer.h"
 
-extern PyType_Spec Writer_spec, Reader_spec;
+extern PyType_Spec Writer_spec, Reader_spec, Record_spec;
 
 /* Sets the error of a code, as rtmw/log/failures.py makes it; gives NULL. `subject`: the path of the log. */
 PyObject *fail(PyObject *subject, int code, const struct log_fault *fault);
@@ -23,6 +24,9 @@ bool deadline_of(PyObject *timeout, uint64_t *deadline);
 
 /* _reader.c: what a Reader reads with, and the path of its log; NULL: with a Python error, because it is closed. */
 struct reader *reader_core(PyObject *object, PyObject **subject);
+
+/* _record.c. The state of the module is a reference to Record. */
+PyObject *Reader_take(PyObject *object, PyObject *args);
 
 /* _run.c: RUN_…: what is wanted of records besides position, time and epoch. */
 enum { RUN_KEYS = 1, RUN_IDS = 2, RUN_DATA = 4 };

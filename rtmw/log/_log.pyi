@@ -1,8 +1,8 @@
 """The durable log in C as Python sees it; see log.h, writer.h and reader.h. `subject`: the log's path, for errors."""
 
-from typing import final
+from typing import Any, TypeVar, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 CLOSED: int
 DAMAGED: int
@@ -66,12 +66,15 @@ def stretches(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int
 def watch(path: str, /) -> int:
     """A descriptor that is readable when the file has been written."""
 
+_R = TypeVar("_R", bound=Record)
+
 _Texts = tuple[bytes, bytes, bytes]
 """Keys or ids: the text of all, numbers in digits and bytes in hexadecimal ones; i4, where the text of each record
 ends; u1, 0 for a record without. Text is as it was appended: nobody has checked that it is UTF-8."""
 _Run = tuple[int, bytes, bytes, bytes, bytes | None, bytes | None, bytes | None, _Texts | None, _Texts | None, int, int]
 """Number of records; position, time_ns (u8), epoch (u4); of the data of each, place and size (i8) in the bytes that
-follow; keys, ids; position and kind of the record of another kind that ended the run, kind 0: none did."""
+follow; keys, ids; position and kind of a record of another kind, which stands alone and is not in the columns, kind 0:
+there is none."""
 
 @final
 class Writer:
@@ -115,6 +118,37 @@ class Writer:
 
     def close(self) -> None: ...
 
+@disjoint_base
+class Record:
+    """A record. Only Reader.take makes one, as an instance of a subclass."""
+
+    @property
+    def data(self) -> bytes:
+        """As it lies in the log."""
+
+    @property
+    def position(self) -> int:
+        """Where it lies: positions grow from record to record, and stay."""
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+
+    @property
+    def time_ns(self) -> int:
+        """When it was appended: nanoseconds since 1970, by the wall clock of then, which may have been set back."""
+
+    @property
+    def epoch(self) -> int:
+        """1, in a log that one host writes."""
+
+    @property
+    def _kind(self) -> int: ...
+    @property
+    def _labels(self) -> bytes: ...
+    @property
+    def _origin(self) -> Any: ...  # as it was given to `take`
+
 @final
 class Reader:
     """Goes through the records from a position on."""
@@ -127,11 +161,18 @@ class Reader:
     def next(self, limit: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """Position, end, time_ns, epoch, kind, labels and data of the next record below `limit`."""
 
+    def take(self, limit: int, kind: type[_R], origin: object, size: int, /) -> list[_R]:
+        """The next records below `limit`, at least one if there is one, and no more than it takes to have `size` bytes.
+
+        `kind`: a subclass of Record with __slots__ = (). A record of another kind than 1 stands alone. What goes wrong
+        behind the first record is raised by the next call."""
+
     def run(self, limit: int, wanted: int, start_ns: int, end_ns: int, rows: int, size: int, /) -> _Run | None:
         """The next records below `limit` with start_ns <= time < end_ns, as columns; None: there is none.
 
         `wanted`: the sum of RUN_KEYS, RUN_IDS, RUN_DATA; what is not wanted is None. At most so many rows, and bytes of
-        data, but at least one. The interpreter is kept, as by `next`. Raises as `next` does."""
+        data, but at least one. The interpreter is kept, as by `next`. Raises as `next` does; what goes wrong behind the
+        first record is raised by the next call."""
 
     def scan(self, base: int, start: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """The first valid record at or behind a position in the segment of this base, whatever lies before it."""

@@ -126,6 +126,7 @@ static PyObject *Reader_is_whole(PyObject *object, void *unused)
 }
 
 static PyMethodDef reader_methods[] = {{"next", Reader_next, METH_O, NULL},
+                                       {"take", Reader_take, METH_VARARGS, NULL},
                                        {"run", Reader_run, METH_VARARGS, NULL},
                                        {"scan", Reader_scan, METH_VARARGS, NULL},
                                        {"seek_time", Reader_seek_time, METH_VARARGS, NULL},

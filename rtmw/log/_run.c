@@ -123,7 +123,7 @@ PyObject *Reader_run(PyObject *object, PyObject *args)
     struct run run = {.room = (size_t)rows, .start_ns = start_ns, .end_ns = end_ns};
     run.data_room = bytes > LEAST_BYTES ? (size_t)bytes : LEAST_BYTES;
     int code = read_run(core, limit, &run, made, wanted, &fault);
-    if (code > 0 && code != LOG_AT_END)
+    if (code > 0 && code != LOG_AT_END && !run.count)
         fail(subject, code, &fault);
     else if (code >= 0 && !run.count && !run.other_kind)
         result = Py_NewRef(Py_None);

@@ -56,15 +56,18 @@ int run_read(struct reader *r, uint64_t limit, struct run *run, struct log_fault
     struct reader_record record;
     int code;
     while ((code = reader_next(r, limit, &record, fault)) == LOG_OK) {
+        if (record.head.kind != RECORD_DATA && run->count) {
+            reader_back(r, &record); /* it stands alone */
+            return LOG_OK;
+        }
         if (record.head.kind != RECORD_DATA) {
             run->other_kind = record.head.kind;
             run->other_position = record.head.lsn;
             return LOG_OK;
         }
         if (!is_wanted(run, record.head.time_ns) || append(run, &record, &code)) continue;
-        if (code) return log_damaged(fault, "a key or an id is none", "segment", record.head.lsn, record.end);
         reader_back(r, &record);
-        return LOG_OK;
+        return code ? log_damaged(fault, "a key or an id is none", "segment", record.head.lsn, record.end) : LOG_OK;
     }
     return code;
 }

@@ -27,13 +27,14 @@ struct run {
     int64_t *place, *size; /* of the data of each record, in `data` */
     struct run_texts keys, ids;
     size_t needs; /* bytes of data, if the run has no record because the next one has more than there is room */
-    uint64_t other_position;   /* of the record that ends the run because its kind is not RECORD_DATA */
+    uint64_t other_position;   /* of the record, alone, whose kind is not RECORD_DATA */
     unsigned other_kind;       /* 0: there was none */
     uint64_t start_ns, end_ns; /* only records with start_ns <= time < end_ns; each is looked at: clocks are set back */
 };
 
 /* Reads on, up to `limit`: LOG_OK: there is no room for more, or a record of another kind was met; LOG_AT_END: `limit` is
- * reached. In both cases `count` records are there. Else as reader_next, and the run is void. */
+ * reached. Else as reader_next, and the next call meets the same again, unless it was of the moment. In all cases `count`
+ * records are there. */
 int run_read(struct reader *r, uint64_t limit, struct run *run, struct log_fault *fault);
 
 /* run_label.c: appends the text of a label of this kind. False: there is no room for it. LOG_DAMAGED in `*code`: it is none. */

@@ -17,16 +17,17 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw.log import Folder, stretches
+from rtmw.log_batches import metadata
 from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.extent import Extent
 from rtmw.recording.frames.pruning import between, places_for
 from rtmw.recording.times import UNSET_NS
-from rtmw.spark.log_scan import METADATA, LogPartition
+from rtmw.spark.log_scan import LogPartition
 from rtmw.spark.partitions import sensible
 
 _FEW: Final = 8
 """Segments whose stretches are looked at one by one; of more, the share that stretches spare is small."""
-_SCHEMA: Final = pa.schema([METADATA[name] for name in ("position", "time", "time_ns")])
+_SCHEMA: Final = pa.schema([metadata()[name] for name in ("position", "time", "time_ns")])
 _UNITS: Final = {"time": 1000, "time_ns": 1}
 
 
@@ -48,7 +49,7 @@ class Stretch:
         return all_of(known)
 
     def _between(self, name: str, least: int, most: int) -> Any:
-        kind = METADATA[name].type
+        kind = metadata()[name].type
         return between(name, pa.scalar(least, kind), pa.scalar(most, kind))
 
 
@@ -88,7 +89,7 @@ def _as_one(segment: Sequence[Stretch]) -> Stretch:
 
 
 def needed(segments: Sequence[Sequence[Stretch]], condition: Any) -> list[Stretch]:
-    """Stretches that may have records for which a condition is true: an expression on columns of METADATA, or None."""
+    """Stretches that may have records for which a condition is true: an expression on metadata(), or None."""
     if condition is not None:
         places = places_for([_as_one(one).guarantee() for one in segments], _SCHEMA, condition)
         segments = [one for at, one in enumerate(segments) if places is None or at in places]

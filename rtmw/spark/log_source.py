@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from rtmw.log import Folder
+from rtmw.log_batches import metadata
 from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.times import nanoseconds
@@ -31,7 +32,7 @@ from rtmw.spark.asked import OneQuery, check_conditions
 from rtmw.spark.files import local
 from rtmw.spark.filters import column_of
 from rtmw.spark.log_plan import log_partitions
-from rtmw.spark.log_scan import METADATA, LogPartition, LogScan, open_log
+from rtmw.spark.log_scan import LogPartition, LogScan, open_log
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.planned import Scanned, name_of
 from rtmw.spark.rowset import Rowset
@@ -65,7 +66,7 @@ def log_layout(folder: Folder, options: ReadOptions) -> tuple[Layout, tuple[byte
     """All columns that there are, and the description whose members they are. Raises UnsupportedType."""
     has_members = options.typed and read_document(folder.description)["kind"] != "bytes"
     descriptions = (folder.description,) if has_members else ()
-    return layout_of(descriptions, unsigned_of(options), options.mode != "FAILFAST", METADATA), descriptions
+    return layout_of(descriptions, unsigned_of(options), options.mode != "FAILFAST", metadata()), descriptions
 
 
 def log_schema(path: str, options: ReadOptions) -> StructType:
@@ -107,7 +108,7 @@ def _compared(condition: Filter) -> Any:
     if type(value) is not (datetime if name == "time" else int):
         return None
     number = nanoseconds(value) // 1000 if isinstance(value, datetime) else value
-    return sign(pc.field(name), pa.scalar(number, pa.int64()).cast(METADATA[name].type))
+    return sign(pc.field(name), pa.scalar(number, pa.int64()).cast(metadata()[name].type))
 
 
 def _asked(options: ReadOptions) -> Any:
@@ -201,7 +202,7 @@ class LogReading:
     @property
     def fields(self) -> dict[str, pa.Field]:
         """Of the columns that the indexes know something about: conditions on others are Spark's."""
-        return {name: METADATA[name] for name in ("position", "time", "time_ns")}
+        return {name: metadata()[name] for name in ("position", "time", "time_ns")}
 
     def narrowed(self, names: tuple[str, ...], condition: Any) -> tuple[LogReading, DataFrame]:
         """Only these columns; no columns at all would be the usual ones, so one stays."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench import disk
-from bench.cases import FDATASYNC, GROWING, PAGE_CACHE, PREPARED, RTMW, RTMW_C, CannotMeasure, Case
+from bench.cases import FDATASYNC, GROWING, PAGE_CACHE, PREPARED, RTMW, RTMW_BATCHES, RTMW_C, CannotMeasure, Case
 from bench.log_peers import PEERS
 from bench.log_peers.server import server
 from bench.questions import log_append, log_bulk, log_delay, log_read, question
@@ -87,7 +87,14 @@ def test_appends_of_64_kib_are_measured_beside_plain_files(system: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "system"),
-    [("recovers", RTMW), ("reads", RTMW), ("reads", RTMW_C), ("reads", PAGE_CACHE)],
+    [
+        ("recovers", RTMW),
+        ("reads", RTMW),
+        ("reads", RTMW_BATCHES),
+        ("reads", "SQLite"),
+        ("reads", RTMW_C),
+        ("reads", PAGE_CACHE),
+    ],
 )
 def test_a_log_is_read_and_recovered(part: str, system: str) -> None:
     case = Case(part, (system,), {"part": part, "size": 200, "segment": 1 << 20, "is_full": True})

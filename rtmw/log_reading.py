@@ -1,0 +1,290 @@
+"""Reading a log: where it begins and ends, waiting for more, cursors; what is read is said by subclasses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from operator import length_hint
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+
+from rtmw.closing import Closing
+from rtmw.errors import LogError
+from rtmw.log import Folder, HeldCursor, Reader, Watch
+
+if TYPE_CHECKING:
+    from rtmw.log_aio import Commits
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+DATA: Final = 1
+"""The kind of record that a program appends."""
+_TURN: Final = 128
+"""Records that `async for` gives before other tasks have their turn."""
+
+
+class Start(Enum):
+    """Where reading begins, besides positions and times."""
+
+    EARLIEST = "earliest"
+    """With the first record that is there."""
+    LATEST = "latest"
+    """With what becomes durable from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin(Generic[T]):
+    """What all that a reader gives has in common."""
+
+    decode: Callable[[bytes], T]
+    cursor: HeldCursor | None
+
+    def commit(self, end: int) -> None:
+        if self.cursor is None:
+            raise LogError('a record that was read without a cursor cannot be committed; log.read(cursor="name")')
+        self.cursor.commit(end)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """A cursor of a log: up to where a named reader has come."""
+
+    position: int
+    """Of the record that its reader gets next."""
+    time_ns: int
+    """When it was opened or committed last: nanoseconds since 1970."""
+    behind: int
+    """Bytes of the log from there up to its end."""
+    holder: str | None
+    """Program and process id of who reads with it; None: nobody does."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of `Log.read`."""
+
+    start: Start | int | datetime
+    cursor: str | None
+    follow: bool
+
+
+def _nanoseconds(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"start={moment!r} has no time zone; write datetime(..., tzinfo=timezone.utc)")
+    from rtmw.recording.times import nanoseconds  # brings numpy along
+
+    return nanoseconds(moment)
+
+
+class Reading(Closing, ABC, Generic[R, T]):
+    """Iterates over what a subclass makes of the records of a log with values of T: some R after another."""
+
+    def __init__(self, folder: Folder, asked: Asked, decode: Callable[[bytes], T]) -> None:
+        self._closed = True
+        self._busy = Lock()
+        self._in_a_row = 0
+        self._awaits = False
+        self._made: list[R] = []
+        """What is read ahead. `close` empties it from any thread, which ends `_next`, too."""
+        self._next = iter(self._made)
+        self._commits: Commits | None = None
+        self._cursor = None if asked.cursor is None else HeldCursor(folder, asked.cursor)
+        self._origin = Origin(decode, self._cursor)
+        try:
+            self._folder = folder.copy()
+            earliest, self._end = folder.bounds()
+            self._reader = self._open_reader(asked.start, earliest)
+            self._watch = Watch(folder.path) if asked.follow else None
+        except BaseException:
+            if self._cursor is not None:
+                self._cursor.close()
+            raise
+        self._closed = False
+
+    def _open_reader(self, start: Start | int | datetime, earliest: int) -> Reader:
+        """At the start, or where the cursor stands."""
+        cursor = self._cursor
+        begin = self._begin(start, earliest)
+        if cursor is None or cursor.position is None:
+            reader = self._folder.reader(begin)
+            if isinstance(start, datetime):
+                reader.seek_time(_nanoseconds(start), self._end)
+        elif cursor.position < earliest:
+            raise LogError(
+                f"{self._folder.path}: the cursor {cursor.name!r} stands at {cursor.position}, and the records from "
+                f"there up to {earliest} were trimmed; log.delete_cursor({cursor.name!r}), and read with it anew"
+            )
+        else:
+            reader = self._folder.reader(cursor.position)
+        if cursor is not None:
+            cursor.begin(reader.position)
+        return reader
+
+    def _begin(self, start: Start | int | datetime, earliest: int) -> int:
+        match start:
+            case Start.LATEST:
+                return self._end
+            case Start.EARLIEST | datetime():
+                return earliest
+            case bool():
+                pass
+            case int() if start >= 0:
+                return start
+            case _:
+                pass
+        raise ValueError(
+            f"start={start!r} is not possible; it is rtmw.Start.EARLIEST, rtmw.Start.LATEST, a position from 0 on, or "
+            "a datetime with a time zone"
+        )
+
+    @property
+    def position(self) -> int:
+        """Of the next record."""
+        left = length_hint(self._next)
+        return self._place(self._made[-left]) if left else self._reader.position
+
+    def __iter__(self) -> Iterator[R]:
+        while True:
+            yield from self._next
+            if not self._read():
+                return
+
+    def __next__(self) -> R:
+        record = next(self._next, None)
+        while record is None:
+            if not self._read():
+                raise StopIteration
+            record = next(self._next, None)  # None: another thread has just closed
+        return record
+
+    def _read(self) -> bool:
+        """Is something made? If not, it is closed."""
+        with self._busy:
+            is_made = self._take() if self._watch is None else self._wait(self._watch)
+        if self._closed or not is_made:
+            self.close()
+        return not self._closed
+
+    def _wait(self, watch: Watch) -> bool:
+        """Until something is made; False: it was closed."""
+        while not self._closed:
+            if self._take():
+                return True
+            self._end = self._folder.bounds()[1]
+            if self._reader.position >= self._end:
+                self._flush()
+                watch.wait()
+        return False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> R:
+        """As `for`, and nothing else waits meanwhile. One task iterates."""
+        self._commit_without_waiting()
+        while True:
+            record = next(self._next, None)
+            if record is not None:
+                await self._give_way()
+                return record
+            with self._busy:
+                found = self._take()
+                if not found and self._watch is not None and not self._closed:
+                    self._end = self._folder.bounds()[1]
+                    found = self._take()
+                self._awaits = not found and self._watch is not None and not self._closed
+            if found:
+                continue
+            if not self._awaits or self._watch is None:
+                if self._commits is not None:
+                    await self._commits.finish()
+                self.close()
+                raise StopAsyncIteration
+            from rtmw.log_aio import until_readable
+
+            try:
+                await until_readable(self._watch)
+            finally:
+                self._awaits = False
+                if self._closed:
+                    self.close()
+
+    def _commit_without_waiting(self) -> None:
+        if self._cursor is None or self._commits is not None:
+            return
+        from asyncio import get_running_loop
+
+        from rtmw.log_aio import Commits
+
+        self._commits = Commits(self._cursor, get_running_loop())
+
+    async def _give_way(self) -> None:
+        """What is there already is read without a wait, so other tasks have their turn now and then."""
+        self._in_a_row += 1
+        if self._in_a_row >= _TURN:
+            from asyncio import sleep
+
+            self._in_a_row = 0
+            await sleep(0)
+
+    def _take(self) -> bool:
+        """The next ones are made; False: there are none, or it is closed. In `_busy`."""
+        made = [] if self._closed else self._make(self._end)
+        self._made, self._next = made, iter(made)
+        if self._closed:  # just now: who closed has emptied the list before
+            made.clear()
+        return bool(made)
+
+    @abstractmethod
+    def _make(self, end: int) -> list[R]:
+        """What is next below `end`; nothing: there is no record."""
+
+    @abstractmethod
+    def _place(self, made: R) -> int:
+        """Position of the first record of it."""
+
+    def _unknown(self, position: int, kind: int) -> LogError:
+        return LogError(
+            f"{self._folder.path}: the record at {position} is of kind {kind}, which this rtmw does not know; use the "
+            "rtmw that wrote it"
+        )
+
+    def _flush(self) -> None:
+        """Before it waits: what was committed is on the disk."""
+        if self._cursor is not None:
+            self._cursor.flush()
+
+    def close(self) -> None:
+        """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it.
+
+        Waits for the disk if commits are not there yet. LogFailed: they are, or not.
+        """
+        self._closed = True
+        self._made.clear()
+        if self._watch is not None:
+            self._watch.wake()
+        if not self._busy.acquire(blocking=False):
+            return  # who is inside sees it, and closes
+        try:
+            if self._awaits:  # the task that waits has the descriptors in its loop, and closes them
+                return
+            if self._watch is not None:
+                self._watch.close()
+            self._reader.close()
+            try:
+                if self._cursor is not None:
+                    self._cursor.close()
+            finally:
+                self._folder.close()
+        finally:
+            self._busy.release()
+
+    def __del__(self) -> None:
+        try:  # not suppress(): at the interpreter's end the names of modules are gone
+            self.close()
+        except Exception:  # made in part; or a commit failed, and its records are delivered again
+            return
