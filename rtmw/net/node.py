@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
@@ -36,7 +36,6 @@ from rtmw.net.dds.predecessor import Farewells, dead_predecessors
 from rtmw.net.dds.roster import Rosters
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
-from rtmw.net.metrics import Metrics
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.refusals import Refusals
@@ -47,6 +46,9 @@ from rtmw.net.supervisor import notify
 from rtmw.net.urls import metrics_url
 from rtmw.publisher import Publisher
 from rtmw.shm import beside, region_of
+
+if TYPE_CHECKING:
+    from rtmw.net.metrics import Metrics
 
 log = logging.getLogger("rtmw.node")
 
@@ -147,6 +149,8 @@ class Node:
         if self.settings.metrics_port is None:
             yield
             return
+        from rtmw.net.metrics import Metrics  # a tenth of the time in which a node without metrics starts
+
         address = self.settings.metrics_address
         self._metrics = Metrics(self.settings.domain, address, self.settings.metrics_port)
         log.info("metrics are at %s", metrics_url(address, self._metrics.port))
