@@ -15,6 +15,7 @@ MCAP, WRITE = "mcap", "write"
 PARQUET, FORMAT, ONE_PROCESSOR = "Spark, Parquet", 'rtmw, format("rtmw")', "rtmw, one processor"
 SLEEP = "time.sleep"
 RTMW_BATCHES = "rtmw, batches"
+RECORDING = "rtmw, a recording"
 RTMW_C, FDATASYNC, PAGE_CACHE = "rtmw, from C", "C fdatasync", "C page cache"
 PREPARED, GROWING = "write + fdatasync, filled ahead", "write + fdatasync, growing"
 

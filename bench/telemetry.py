@@ -1,18 +1,24 @@
-"""The same rows of telemetry, eight fields each, as a recording and as Parquet."""
+"""The same rows of telemetry, eight fields each, as a recording, as a log, and as Parquet."""
 
 import base64
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import cyclonedds.idl.types as t
 from cyclonedds.idl import IdlStruct
+
+import rtmw
 
 TOPIC = "plant/telemetry"
 BEGIN_NS = 1_760_000_000 * 10**9
 EVERY_NS = 100_000
 AT_ONCE = 1_000_000
 """Rows that are made at a time."""
+APPENDED = 10_000
+"""Records of one append."""
 
 
 @dataclass
@@ -81,6 +87,30 @@ def recorded(folder: Path, count: int) -> Path:
             batch: Any = Messages(rows(first, min(AT_ONCE, count - first)), first)
             writer.write_batch(batch, {0: channel})
     return half_made.rename(path)
+
+
+def logged(folder: Path, count: int) -> Path:
+    """The same rows as a log, made once."""
+    path = folder / f"telemetry-{count}.log"
+    if path.exists():
+        return path
+    half_made = path.with_suffix(".part.log")
+    rmtree(half_made, ignore_errors=True)
+    with rtmw.Log(half_made, Telemetry, sync=False) as log:
+        for first in range(0, count, APPENDED):
+            made = rows_at(first, count).tolist()
+            log.append_many([Telemetry(*fields) for _, *fields in made])
+    return half_made.rename(path)
+
+
+def rows_at(first: int, count: int) -> Any:
+    """Rows from one on, as `recorded` has them."""
+    begin = first - first % AT_ONCE
+    made = _made(begin, min(AT_ONCE, count - begin))
+    return made[first - begin : first - begin + APPENDED]
+
+
+_made = lru_cache(maxsize=1)(rows)
 
 
 def as_parquet(folder: Path, count: int) -> Path:

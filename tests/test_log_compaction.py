@@ -54,7 +54,9 @@ def compacted_upto(path: Path) -> int:
 
 def compact(path: Path, per_key: int = 1, **settings: int) -> None:
     """All full segments, as far as they may be."""
-    with rtmw.Log(path, create=False, segment="64K", retention=rtmw.Retention(per_key=per_key, **settings)) as log:
+    with rtmw.Log(
+        path, rtmw.ANY, create=False, segment="64K", retention=rtmw.Retention(per_key=per_key, **settings)
+    ) as log:
         last = max(int(name.stem) for name in path.glob("*.seg"))
         log.append_many([])
         until(lambda: compacted_upto(path) == last)

@@ -29,6 +29,7 @@ NAMES = (
     "log_delay",
     "log_bulk",
     "log_read",
+    "log_scan",
     "recording",
     "scan",
     "scan_slice",

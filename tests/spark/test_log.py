@@ -15,6 +15,7 @@ from rtmw.spark.log_scan import open_log
 from rtmw.spark.log_source import LogReader
 from rtmw.spark.options import ReadOptions
 from tests.spark.test_stream import drain
+from tests.test_log_compaction import compact
 from topics.river import Alarm
 
 if TYPE_CHECKING:
@@ -79,6 +80,54 @@ def test_a_task_reads_a_run_of_segments_and_all_together_read_each_record_once(
     frame = rtmw.spark.read(alarms, spark=spark, partition_bytes=128 << 10, columns=["position"])
     assert frame.rdd.getNumPartitions() > 2
     assert sorted(row.position for row in frame.collect()) == positions(alarms)
+
+
+@pytest.fixture(scope="module")
+def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, of which the full segments have the newest two records of each key."""
+    path = tmp_path_factory.mktemp("logs") / "compacted"
+    append(path, 0, MANY)
+    compact(path, per_key=2)
+    return path
+
+
+def test_of_a_compacted_log_each_record_that_stayed_is_a_row(spark: SparkSession, compacted: Path) -> None:
+    with rtmw.Log(compacted, Alarm, create=False) as log:
+        records = list(log.read())
+        assert log.stats().segments > 3
+    assert len(records) < MANY // 2
+    frame = rtmw.spark.read(compacted, spark=spark, partition_bytes=128 << 10)
+    assert frame.rdd.getNumPartitions() > 2
+    rows = sorted(frame.collect(), key=lambda row: row.position)
+    assert [(row.position, row.time_ns, row.key, row.id, row.value) for row in rows] == [
+        (r.position, r.time_ns, r.key, str(r.id), r.value.value) for r in records
+    ]
+
+
+@pytest.mark.parametrize("column", ["position", "time_ns"])
+def test_a_condition_on_a_compacted_log_leaves_out_no_record_that_meets_it(
+    column: str, spark: SparkSession, compacted: Path
+) -> None:
+    with rtmw.Log(compacted, Alarm, create=False) as log:
+        numbers = [getattr(record, column) for record in log.read()]
+    low, high = numbers[3], numbers[-3]
+    frame = spark.read.format("rtmw").option("pushdown", "true").load(str(compacted))
+    chosen = frame.where((frame[column] >= low) & (frame[column] < high)).select(column)
+    assert sorted(row[column] for row in chosen.collect()) == sorted(n for n in numbers if low <= n < high)
+
+
+def test_a_stream_goes_on_in_a_log_that_was_compacted_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+    log, state = tmp_path / "log", tmp_path / "state"
+    append(log, 0, 1000)
+    rows = spark.readStream.format("rtmw").load(str(log)).select("position")
+    assert drain(rows, state) == [1000]
+    append(log, 1000, 2500)
+    behind = [position for position in positions(log) if position > positions(log)[999]]
+    compact(log, per_key=2)
+    stayed = sorted({*behind} & {*positions(log)})
+    assert drain(rows, state) == [len(stayed)]
+    found = {row.position for row in spark.read.parquet(str(state / "rows")).collect()}
+    assert sorted(position for position in found if position >= behind[0]) == stayed
 
 
 def test_a_time_and_chosen_columns_are_read_from_there_on(spark: SparkSession, alarms: Path) -> None:
