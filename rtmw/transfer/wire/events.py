@@ -1,0 +1,272 @@
+"""What goes into the two halves of the protocol, and what comes out: `step(event, now) -> list[Effect]`.
+
+Effects are carried out in their order. Those that say so are answered, later, by an event with the same id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from rtmw.transfer.header import Header
+from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.wire.frames import Offer, Part, Raw
+from rtmw.transfer.wire.terms import START, Mark
+
+# Events of both halves.
+
+
+class Opened(NamedTuple):
+    """A stream of a session is there; it begins at its first byte, whatever was before.
+
+    Who sends has added all that is for this peer by then: it says of what it does not know that it is cancelled.
+    """
+
+
+class Lost(NamedTuple):
+    """The stream is gone; what was on its way may have arrived, or not."""
+
+
+class Heard(NamedTuple):
+    """Bytes of the stream. Raises TransfersDamaged: the peer breaks a rule; reset the stream."""
+
+    data: bytes
+
+
+class Timer(NamedTuple):
+    """The time of SetTimer has come; too early does no harm."""
+
+
+# Events of who sends.
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A transfer for this peer. `was_sent`: it is SENT, DELIVERED or DEAD, so the peer is asked what became of it."""
+
+    id: TransferId
+    sender: str
+    header: Header
+    parts: tuple[Part, ...]
+    deadline: float | None = None
+    """On the clock of `now`; None: none."""
+    mark: Mark = START
+    """Of KeepMark, before a restart."""
+    was_sent: bool = False
+    in_doubt: bool = False
+    """It was offered in an earlier life of this core: the peer may have all of it."""
+
+
+class AddRaw(NamedTuple):
+    """A SMALL_RAW. Without a stream it is lost: the answer of `step` has no effect then."""
+
+    raw: Raw
+
+
+class Room(NamedTuple):
+    """The stream takes so many more pieces."""
+
+    pieces: int
+
+
+class SourceRead(NamedTuple):
+    """Answer of ReadSource."""
+
+    id: TransferId
+    position: int
+    data: bytes
+
+
+class Unreadable(NamedTuple):
+    """Answer of ReadSource: the source has changed, or cannot be read. The transfer does not arrive."""
+
+    id: TransferId
+    cause: str
+
+
+class Kept(NamedTuple):
+    """Answer of Reached for a state in which a transfer ends: it is durable."""
+
+    id: TransferId
+    state: TransferState
+
+
+class Withdraw(NamedTuple):
+    """The program has cancelled it, or its lifetime has ended. Reached says what has become of it."""
+
+    id: TransferId
+
+
+SendingEvent: TypeAlias = (
+    Opened | Lost | Heard | Timer | Add | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw
+)
+
+# Effects of both halves.
+
+
+class Write(NamedTuple):
+    """Bytes for the stream."""
+
+    data: bytes
+
+
+# Effects of who sends.
+
+
+class ReadSource(NamedTuple):
+    """Answered by SourceRead with exactly these bytes, or Unreadable."""
+
+    id: TransferId
+    position: int
+    size: int
+
+
+class KeepMark(NamedTuple):
+    """Log it; nobody waits for it."""
+
+    id: TransferId
+    mark: Mark
+
+
+class Reached(NamedTuple):
+    """The peer's report. ACCEPTED: the peer does not have it, and it is to be added again. An end is answered by Kept.
+
+    Also of transfers that were never added: of those the state is known already, and Kept is the answer.
+    """
+
+    id: TransferId
+    state: TransferState
+    cause: str
+
+
+class Failed(NamedTuple):
+    """It cannot be sent, and is forgotten here."""
+
+    id: TransferId
+    cause: str
+
+
+class Delayed(NamedTuple):
+    """The peer cannot take it now, for this reason; it is offered again."""
+
+    id: TransferId
+    cause: str
+
+
+class SetTimer(NamedTuple):
+    """Give Timer at this time; it replaces one before."""
+
+    at: float
+
+
+SendingEffect: TypeAlias = Write | ReadSource | KeepMark | Reached | Failed | Delayed | SetTimer
+
+# Events of who receives.
+
+
+class Begun(NamedTuple):
+    """Answer of Begin: bytes may come. `mark`: what of it is here already, durable and compared with its hash."""
+
+    id: TransferId
+    mark: Mark
+
+
+class Known(NamedTuple):
+    """Answer of Begin, Look, Complete and Drop, and also unasked: the state of a transfer here.
+
+    ACCEPTED: it is not here; HELD: a part of it is. Each other state is durable, if the class of the transfer is.
+    """
+
+    id: TransferId
+    state: TransferState
+    cause: str = ""
+
+
+class PutOff(NamedTuple):
+    """Answer of Begin, Complete; also unasked, when bytes could not be written: not now. What is durable stays."""
+
+    id: TransferId
+    cause: str
+
+
+class Marked(NamedTuple):
+    """Answer of MarkAt."""
+
+    id: TransferId
+    mark: Mark
+    run: int
+
+
+class TryAgain(NamedTuple):
+    """What was put off may be offered again."""
+
+
+ReceivingEvent: TypeAlias = Opened | Lost | Heard | Begun | Known | PutOff | Marked | TryAgain
+
+# Effects of who receives.
+
+
+class Begin(NamedTuple):
+    """Answered by Begun, Known (also REFUSED) or PutOff."""
+
+    offer: Offer
+
+
+class Store(NamedTuple):
+    """Bytes of a transfer that was begun; they follow those before them."""
+
+    id: TransferId
+    position: int
+    data: bytes
+
+
+class MarkAt(NamedTuple):
+    """Answered by Marked, when all bytes before the mark and the mark itself are durable."""
+
+    id: TransferId
+    mark: Mark
+    run: int
+
+
+class Rewind(NamedTuple):
+    """What came of it is dropped; bytes follow from 0 on."""
+
+    id: TransferId
+
+
+class Complete(NamedTuple):
+    """All bytes are there, and they are right. Answered by Known (SENT, REFUSED) or PutOff."""
+
+    id: TransferId
+
+
+class Drop(NamedTuple):
+    """Its sender does not want it: what came of it goes, and it too, if nobody has taken it. Answered by Known."""
+
+    id: TransferId
+
+
+class Look(NamedTuple):
+    """What has become of it? Answered by Known."""
+
+    id: TransferId
+
+
+class Settle(NamedTuple):
+    """The sender knows how it has ended."""
+
+    id: TransferId
+    state: TransferState
+
+
+class TakeRaw(NamedTuple):
+    raw: Raw
+
+
+class ListOwed(NamedTuple):
+    """Answered by Known for each transfer of this peer that has ended without Settled, and for each part (HELD)."""
+
+
+ReceivingEffect: TypeAlias = (
+    Write | Begin | Store | MarkAt | Rewind | Complete | Drop | Look | Settle | TakeRaw | ListOwed
+)

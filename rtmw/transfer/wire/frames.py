@@ -1,0 +1,337 @@
+"""Frames of the protocol between two cores, as bytes: docs/transfer-format.md has each field. They are read strictly.
+
+A core opens a stream of a session for what it sends, with the purpose `PURPOSE`, and the peer answers on the same
+stream. `ref` names an offer on one stream; each OFFER has a larger one than those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.fields import Fields, check_range, packed_text
+from rtmw.transfer.header import MOST_PARTS, Header, Kind, unpack_header
+from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.wire.terms import HASH
+
+__all__ = [
+    "Ack", "Ask", "Cancel", "Frame", "Frames", "Go", "Later", "Offer", "Part", "Piece", "Raw", "Ready", "Report",
+    "Restart", "Settled", "Whole", "pack",
+]  # fmt: skip
+
+PURPOSE: Final = "transfer 1"
+LARGEST: Final = 8 << 20
+"""Bytes of a frame. A composite of the most parts with the longest names is below it."""
+LARGEST_PIECE: Final = 256 << 10
+LARGEST_RAW: Final = 64 << 10
+
+_HEAD: Final = Struct("<IBBHI")
+_ID: Final = Struct("<QQ")
+_PART: Final = Struct("<BQ")
+_GO: Final = Struct("<QQ")
+_ACK: Final = Struct("<QQQ")
+
+
+class Part(NamedTuple):
+    """One of the parts of a transfer; a BUF or a FILE has one."""
+
+    kind: Kind
+    length: int
+    """Of its bytes, or of its file's."""
+    destination: str = ""
+    """Of a file: its path below the receiver's folder."""
+
+
+class Offer(NamedTuple):
+    """There is a transfer. Up to `Terms.eager`, its PIECE and WHOLE follow at once; else they wait for GO."""
+
+    ref: int
+    id: TransferId
+    left_ns: int
+    """Of its lifetime; 0: for ever. A duration, since the clocks of two hosts differ."""
+    sender: str
+    header: Header
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts, one behind the other: what positions count."""
+        return sum(part.length for part in self.parts)
+
+
+class Ask(NamedTuple):
+    """What has become of a transfer that the receiver had? A REPORT answers."""
+
+    id: TransferId
+
+
+class Piece(NamedTuple):
+    ref: int
+    position: int
+    data: bytes
+
+
+class Whole(NamedTuple):
+    """All bytes were sent. `value`: of the chain."""
+
+    ref: int
+    value: bytes
+
+
+class Cancel(NamedTuple):
+    """The sender does not want it any more. A REPORT answers."""
+
+    id: TransferId
+
+
+class Settled(NamedTuple):
+    """The sender knows durably that the transfer has ended so: nobody will ask for it again."""
+
+    id: TransferId
+    state: TransferState
+
+
+class Restart(NamedTuple):
+    """The sender cannot confirm what GO says: the receiver drops what it has, and pieces begin at 0."""
+
+    ref: int
+
+
+class Raw(NamedTuple):
+    """SMALL_RAW, whole: nobody acknowledges it."""
+
+    sender: str
+    header: Header
+    body: bytes
+
+
+class Go(NamedTuple):
+    """Pieces may come, from `position` on and up to `limit`. `value`: of the chain at the last block before it."""
+
+    ref: int
+    position: int
+    limit: int
+    value: bytes
+
+
+class Ack(NamedTuple):
+    ref: int
+    received: int
+    durable: int
+    """Up to here it survives a restart of the receiver's core."""
+    limit: int
+
+
+class Report(NamedTuple):
+    """The transfer has this state at the receiver, also unasked. ACCEPTED: it is not there; HELD: a part of it is."""
+
+    id: TransferId
+    state: TransferState
+    cause: str
+
+
+class Later(NamedTuple):
+    """It cannot be taken now; what has come stays. Offer it again after so many milliseconds, or after READY."""
+
+    ref: int
+    rest_ms: int
+    cause: str
+
+
+class Ready(NamedTuple):
+    """What could not be taken may be taken now."""
+
+
+Frame: TypeAlias = (
+    Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | Go | Ack | Report | Later | Ready
+)  # fmt: skip
+
+_KINDS: Final[dict[int, type[Frame]]] = {
+    1: Offer, 2: Ask, 3: Piece, 4: Whole, 5: Cancel, 6: Settled, 7: Restart, 8: Raw,
+    65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready,
+}  # fmt: skip
+"""From 65 on: of the receiver."""
+_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, Report, Ready)
+_NUMBERS: Final = {frame: number for number, frame in _KINDS.items()}
+
+
+def pack(frame: Frame) -> bytes:
+    """Raises ValueError: a text is too long."""
+    content = _content(frame)
+    ref: int = getattr(frame, "ref", 0)
+    return _HEAD.pack(_HEAD.size + len(content), _NUMBERS[type(frame)], 0, 0, ref) + content
+
+
+def _content(frame: Frame) -> bytes:
+    match frame:
+        case Offer():
+            return _pack_offer(frame)
+        case Ask(id=id) | Cancel(id=id):
+            return _pack_id(id)
+        case Piece(position=position, data=data):
+            return position.to_bytes(8, "little") + data
+        case Whole(value=value):
+            return value
+        case Settled(id=id, state=state):
+            return bytes([state]) + _pack_id(id)
+        case Raw():
+            return packed_text(frame.sender, "the sender") + _pack_header(frame.header) + frame.body
+        case Go():
+            return _GO.pack(frame.position, frame.limit) + frame.value
+        case Ack():
+            return _ACK.pack(frame.received, frame.durable, frame.limit)
+        case Report(id=id, state=state, cause=cause):
+            return bytes([state]) + _pack_id(id) + packed_text(cause, "the cause")
+        case Later(rest_ms=rest, cause=cause):
+            return rest.to_bytes(4, "little") + packed_text(cause, "the cause")
+        case Restart() | Ready():
+            return b""
+
+
+def _pack_id(id: TransferId) -> bytes:
+    check_range("sequence", id.sequence, (1 << 64) - 1)
+    return _ID.pack(id.incarnation, id.sequence) + packed_text(id.node, "the node")
+
+
+def _pack_header(header: Header) -> bytes:
+    data = header.pack()
+    return len(data).to_bytes(2, "little") + data
+
+
+def _pack_offer(offer: Offer) -> bytes:
+    begin = _pack_id(offer.id) + offer.left_ns.to_bytes(8, "little")
+    parts = b"".join(
+        _PART.pack(part.kind, part.length) + packed_text(part.destination, "the destination") for part in offer.parts
+    )
+    number = len(offer.parts).to_bytes(2, "little")
+    return begin + packed_text(offer.sender, "the sender") + _pack_header(offer.header) + number + parts
+
+
+class Frames:
+    """Cuts the bytes of a stream into frames. `of_sender`: those of the one who sends transfers, else the answers."""
+
+    def __init__(self, *, of_sender: bool) -> None:
+        self._of_sender, self._data, self._position = of_sender, bytearray(), 0
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Raises TransfersDamaged, with the position in the stream; no frame follows then."""
+        self._data += data
+        while len(self._data) >= _HEAD.size:
+            size = int.from_bytes(self._data[:4], "little")
+            if not _HEAD.size <= size <= LARGEST:
+                raise TransfersDamaged(f"frame at {self._position}: a size of {size}", self._position)
+            if len(self._data) < size:
+                return
+            frame = unpack(bytes(memoryview(self._data)[:size]), self._position, of_sender=self._of_sender)
+            del self._data[:size]
+            self._position += size
+            yield frame
+
+
+def unpack(data: bytes, position: int, *, of_sender: bool) -> Frame:
+    """One whole frame. Raises TransfersDamaged."""
+    fields = Fields(data, position, "frame")
+    _, number, zero, zeros, ref = fields.numbers(_HEAD)
+    kind = _KINDS.get(number)
+    if kind is None or zero or zeros or (number < 65) != of_sender:
+        fields.wrong(f"a head that cannot be: kind {number}, {zero}, {zeros}")
+    if (ref == 0) != (kind in _WITHOUT_REF):
+        fields.wrong(f"{kind.__name__} with the ref {ref}")
+    try:
+        frame = _unpacked(fields, kind, ref)
+    except ValueError as error:
+        fields.wrong(str(error))
+    fields.end()
+    return frame
+
+
+def _unpacked(fields: Fields, kind: type[Frame], ref: int) -> Frame:
+    frame: Frame
+    if kind is Offer:
+        frame = _unpack_offer(fields, ref)
+    elif kind is Ask:
+        frame = Ask(_unpack_id(fields))
+    elif kind is Piece:
+        frame = Piece(ref, fields.number(8), _piece(fields))
+    elif kind is Whole:
+        frame = Whole(ref, bytes(fields.bytes(HASH)))
+    elif kind is Cancel:
+        frame = Cancel(_unpack_id(fields))
+    elif kind is Settled:
+        state = TransferState(fields.number(1))
+        frame = Settled(_unpack_id(fields), state)
+    elif kind is Restart:
+        frame = Restart(ref)
+    elif kind is Raw:
+        sender, header = fields.short_text(), _unpack_header(fields)
+        frame = Raw(sender, header, _raw(fields, header))
+    else:
+        frame = _unpacked_answer(fields, kind, ref)
+    return frame
+
+
+def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
+    """Of the receiver."""
+    frame: Frame
+    if kind is Go:
+        place, limit = fields.numbers(_GO)
+        frame = Go(ref, place, limit, bytes(fields.bytes(HASH)))
+    elif kind is Ack:
+        frame = Ack(ref, *fields.numbers(_ACK))
+    elif kind is Report:
+        state = TransferState(fields.number(1))
+        frame = Report(_unpack_id(fields), state, fields.short_text())
+    elif kind is Later:
+        frame = Later(ref, fields.number(4), fields.short_text())
+    else:
+        frame = Ready()
+    return frame
+
+
+def _piece(fields: Fields) -> bytes:
+    if not 0 < fields.left() <= LARGEST_PIECE:
+        fields.wrong(f"a piece of {fields.left()} bytes, where 1 to {LARGEST_PIECE} are possible")
+    return bytes(fields.bytes(fields.left()))
+
+
+def _raw(fields: Fields, header: Header) -> bytes:
+    if not 0 < fields.left() <= LARGEST_RAW or fields.left() != header.length:
+        fields.wrong(
+            f"a body of {fields.left()} bytes; its header says {header.length}, and {LARGEST_RAW} are possible"
+        )
+    return bytes(fields.bytes(fields.left()))
+
+
+def _unpack_id(fields: Fields) -> TransferId:
+    incarnation, sequence = fields.numbers(_ID)
+    return TransferId(fields.short_text(), incarnation, sequence)
+
+
+def _unpack_header(fields: Fields) -> Header:
+    size = fields.number(2)
+    header, taken = unpack_header(fields.bytes(size))
+    if taken != size:
+        fields.wrong(f"a header of {taken} bytes in {size}")
+    return header
+
+
+def _unpack_offer(fields: Fields, ref: int) -> Offer:
+    id, left, sender, header = _unpack_id(fields), fields.number(8), fields.short_text(), _unpack_header(fields)
+    number = fields.number(2)
+    if not 0 < number <= MOST_PARTS or (number > 1 and header.kind is not Kind.COMPOSITE):
+        fields.wrong(f"{number} parts of a {header.kind.name}")
+    parts: list[Part] = []
+    for _ in range(number):
+        kind, length = fields.numbers(_PART)
+        parts.append(Part(Kind(kind), length, fields.short_text()))
+    if any(part.kind is Kind.COMPOSITE or (part.kind is Kind.BUF) == bool(part.destination) for part in parts):
+        fields.wrong("a part that is no BUF, and no FILE with a destination")
+    if header.kind is not Kind.COMPOSITE and (parts[0].kind is not header.kind):
+        fields.wrong(f"a {header.kind.name} whose part is a {parts[0].kind.name}")
+    if any(part.kind is Kind.BUF and not part.length for part in parts):
+        fields.wrong("an empty BUF")
+    if sum(part.length for part in parts) >= 1 << 63:
+        fields.wrong("parts of more than 2^63 bytes")
+    return Offer(ref, id, left, sender, header, tuple(parts))

@@ -1,0 +1,66 @@
+"""A transfer that is sent to a peer, and how far it is.
+
+    WAITING ──OFFER──► OFFERED ──GO──► CATCHING_UP ──► SENDING ──WHOLE──► WHOLE ──REPORT──► AT_PEER ──its end──► ENDED
+       ▲                  └──── small: at once ───────────┘                                    │
+       └── LATER, or a new stream                                                 a new stream: ASK
+
+CATCHING_UP reads what the peer has already, from the last block on of which the value is known, so that the chain of
+hashes goes on; nothing of it is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rtmw.transfer.wire import events as e
+from rtmw.transfer.wire.terms import Chain, Mark
+
+__all__ = ["Outgoing", "Phase"]
+
+
+class Phase(Enum):
+    """See the head of this file."""
+
+    WAITING = "waiting"
+    """For a stream, for its turn, or for the end of a rest."""
+    OFFERED = "offered"
+    CATCHING_UP = "catching up"
+    SENDING = "sending"
+    WHOLE = "whole"
+    AT_PEER = "at the peer"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A transfer that has not ended."""
+
+    add: e.Add
+    phase: Phase = Phase.WAITING
+    ref: int = 0
+    chain: Chain | None = None
+    """Its position is the next byte to be read."""
+    goal: int = 0
+    """While catching up: what the peer has."""
+    value: bytes = b""
+    """While catching up: of the chain at the peer, at the last block before the goal."""
+    limit: int = 0
+    reading: int = 0
+    """The ref under which bytes of the source were asked for; 0: none are."""
+    is_queued: bool = False
+    in_doubt: bool = False
+    """The peer may have all of it."""
+    marks: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    """Ends of blocks that were read in this life."""
+    kept: int = 0
+    """Position of the mark that is logged."""
+    withdrawn: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(part.length for part in self.add.parts)
+
+    @property
+    def sent(self) -> int:
+        return self.chain.position if self.chain is not None and self.phase is not Phase.CATCHING_UP else self.goal

@@ -1,0 +1,342 @@
+"""Who receives transfers of one peer, without I/O: over any number of streams, one after the other.
+
+    BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──Known──► it is here, and not of this half any more
+        │ PutOff, Known      │ PutOff             │ PutOff
+        ▼                    ▼                    ▼
+    LATER or REPORT: what is durable stays with the store, and the next OFFER begins again
+
+A transfer that arrives outlives its stream: after the next OFFER it goes on with the byte behind the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NoReturn
+
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.wire import events as e
+from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Terms
+
+__all__ = ["Arriving", "Receiving", "Stage"]
+
+
+class Stage(Enum):
+    """See the head of this file."""
+
+    BEGINNING = "beginning"
+    ARRIVING = "arriving"
+    COMPLETING = "completing"
+
+
+@dataclass(slots=True)
+class Arriving:
+    """A transfer of which not all is here."""
+
+    offer: f.Offer
+    chain: Chain
+    stage: Stage = Stage.BEGINNING
+    ref: int = 0
+    """On this stream; 0: it was not offered on it."""
+    durable: int = 0
+    marked: int = 0
+    """Position of the last mark that is on its way to the disk."""
+    told: int = 0
+    """What the last ACK said of `received`."""
+    run: int = 0
+    """How often it has begun with its first byte."""
+    is_asked: bool = False
+    """Before Begun."""
+    early: list[f.Piece | f.Whole] = field(default_factory=list[f.Piece | f.Whole])
+    """What came before Begun."""
+
+    @property
+    def received(self) -> int:
+        return self.chain.position
+
+
+class Receiving:
+    """See the head of this file. `peer`: name of the node; transfers of other nodes are refused from it."""
+
+    def __init__(self, peer: str, terms: Terms | None = None) -> None:
+        self.peer, self.terms = peer, terms or Terms()
+        self.arriving: dict[TransferId, Arriving] = {}
+        self._out: list[e.ReceivingEffect] = []
+        self._refs: dict[int, Arriving] = {}
+        self._frames: f.Frames | None = None
+        self._last_ref = 0
+        self._put_off = False
+        """Something on this stream was."""
+
+    def step(self, event: e.ReceivingEvent, now: float) -> list[e.ReceivingEffect]:
+        """What is to be done now. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say Lost."""
+        try:
+            self._EVENTS[type(event)](self, event)
+            return self._out.copy()
+        finally:
+            self._out.clear()
+
+    def _write(self, frame: f.Frame) -> None:
+        if self._frames is not None:
+            self._out.append(e.Write(f.pack(frame)))
+
+    def _wrong(self, reason: str, position: int = 0) -> NoReturn:
+        raise TransfersDamaged(f"stream of {self.peer!r}: {reason}", position)
+
+    # ---- streams ----
+
+    def _opened(self, _: e.Opened) -> None:
+        self._lost(e.Lost())
+        self._frames = f.Frames(of_sender=True)
+        self._out.append(e.ListOwed())
+
+    def _lost(self, _: e.Lost) -> None:
+        self._frames, self._last_ref, self._put_off = None, 0, False
+        self._refs.clear()
+        for one in self.arriving.values():
+            one.ref, one.is_asked = 0, False
+
+    def _heard(self, event: e.Heard) -> None:
+        if self._frames is None:
+            return
+        for frame in self._frames.feed(event.data):
+            match frame:
+                case f.Offer():
+                    self._offer(frame)
+                case f.Piece():
+                    self._piece(frame)
+                case f.Whole():
+                    self._whole(frame)
+                case f.Restart():
+                    self._restart(frame)
+                case f.Raw():
+                    self._out.append(e.TakeRaw(frame))
+                case f.Ask(id=id):
+                    self._ask(self._own(id))
+                case f.Cancel(id=id):
+                    self._cancel(self._own(id))
+                case f.Settled(id=id, state=state):
+                    self._out.append(e.Settle(self._own(id), state))
+                case _:
+                    self._wrong(f"{type(frame).__name__} of a sender")
+
+    def _own(self, id: TransferId) -> TransferId:
+        """A node speaks of its own transfers."""
+        if id.node != self.peer:
+            self._wrong(f"a frame about {id}, a transfer of another node")
+        return id
+
+    # ---- offers ----
+
+    def _offer(self, frame: f.Offer) -> None:
+        if frame.ref <= self._last_ref:
+            self._wrong(f"the ref {frame.ref} after {self._last_ref}")
+        if len(self._refs) >= MOST_OFFERS:
+            self._wrong(f"more than {MOST_OFFERS} offers without an answer")
+        self._last_ref = frame.ref
+        one = self.arriving.get(self._own(frame.id))
+        if one is None:
+            one = self.arriving[frame.id] = Arriving(frame, Chain(self.terms.block))
+            self._bind(one, frame.ref)
+            self._out.append(e.Begin(frame))
+            return
+        if one.ref:
+            self._wrong(f"{frame.id} was offered twice on one stream")
+        if one.stage is Stage.COMPLETING:
+            return  # the answer is on its way; bytes that follow are not needed
+        self._bind(one, frame.ref)
+        one.early.clear()
+        if one.stage is Stage.ARRIVING:
+            self._resume(one)
+
+    def _bind(self, one: Arriving, ref: int) -> None:
+        one.ref, self._refs[ref] = ref, one
+
+    def _is_small(self, one: Arriving) -> bool:
+        """Its bytes come at once, and always from the first one on."""
+        return one.offer.size <= self.terms.eager
+
+    def _resume(self, one: Arriving) -> None:
+        if self._is_small(one):
+            if one.received:
+                self._rewind(one)
+        else:
+            self._go(one)
+
+    def _go(self, one: Arriving) -> None:
+        if one.ref:
+            one.told = one.received
+            last = one.chain.marks[-1]
+            self._write(f.Go(one.ref, one.received, self._limit(one), last.value))
+
+    def _limit(self, one: Arriving) -> int:
+        return one.offer.size if self._is_small(one) else one.durable + self.terms.reach
+
+    def _begun(self, event: e.Begun) -> None:
+        one = self.arriving.get(event.id)
+        if one is None or one.stage is not Stage.BEGINNING:
+            return
+        one.stage, one.chain = Stage.ARRIVING, Chain(self.terms.block, event.mark)
+        one.durable = one.marked = event.mark.position
+        if one.is_asked:
+            self._is_not_whole(one)
+        elif not self._is_small(one):
+            self._go(one)
+        early, one.early = one.early, []
+        for frame in early:
+            self._more(one, frame)
+
+    def _rewind(self, one: Arriving) -> None:
+        one.chain, one.durable, one.marked, one.run = Chain(self.terms.block), 0, 0, one.run + 1
+        self._out.append(e.Rewind(one.offer.id))
+
+    def _restart(self, frame: f.Restart) -> None:
+        one = self._refs.get(frame.ref)
+        if one is None:
+            self._check_ref(frame.ref)
+        elif one.stage is not Stage.ARRIVING:
+            self._wrong(f"RESTART of {one.offer.id}, which is {one.stage.value}")
+        else:
+            self._rewind(one)
+            self._go(one)
+
+    # ---- bytes ----
+
+    def _check_ref(self, ref: int) -> None:
+        """What was put off or has come already may be on its way still."""
+        if ref > self._last_ref:
+            self._wrong(f"the ref {ref} was not offered")
+
+    def _piece(self, frame: f.Piece) -> None:
+        one = self._refs.get(frame.ref)
+        if one is None:
+            self._check_ref(frame.ref)
+        else:
+            self._more(one, frame)
+
+    def _whole(self, frame: f.Whole) -> None:
+        one = self._refs.get(frame.ref)
+        if one is None:
+            self._check_ref(frame.ref)
+        else:
+            self._more(one, frame)
+
+    def _more(self, one: Arriving, frame: f.Piece | f.Whole) -> None:
+        if one.stage is Stage.BEGINNING:
+            self._keep_early(one, frame)
+        elif isinstance(frame, f.Piece):
+            self._take(one, frame)
+        else:
+            self._end(one, frame)
+
+    def _keep_early(self, one: Arriving, frame: f.Piece | f.Whole) -> None:
+        size = len(frame.data) if isinstance(frame, f.Piece) else 0
+        have = sum(len(other.data) for other in one.early if isinstance(other, f.Piece))
+        is_whole = bool(one.early) and isinstance(one.early[-1], f.Whole)
+        if not self._is_small(one) or have + size > one.offer.size or is_whole:
+            self._wrong(f"bytes of {one.offer.id} before GO")
+        one.early.append(frame)
+
+    def _take(self, one: Arriving, frame: f.Piece) -> None:
+        end = frame.position + len(frame.data)
+        if one.stage is not Stage.ARRIVING or frame.position != one.received:
+            self._wrong(f"a piece of {one.offer.id} at {frame.position}, where {one.received} is next")
+        if end > min(self._limit(one), one.offer.size):
+            self._wrong(f"a piece of {one.offer.id} up to {end}, where {self._limit(one)} is the limit")
+        one.chain.add(frame.data)
+        self._out.append(e.Store(one.offer.id, frame.position, frame.data))
+        last = one.chain.marks[-1]
+        if last.position > one.marked:
+            one.marked = last.position
+            self._out.append(e.MarkAt(one.offer.id, last, one.run))
+        if one.received - one.told >= self.terms.window // 4 and not self._is_small(one):
+            self._ack(one)
+
+    def _ack(self, one: Arriving) -> None:
+        if one.ref:
+            one.told = one.received
+            self._write(f.Ack(one.ref, one.received, one.durable, self._limit(one)))
+
+    def _marked(self, event: e.Marked) -> None:
+        one = self.arriving.get(event.id)
+        if one is not None and event.run == one.run and event.mark.position > one.durable:
+            one.durable = event.mark.position
+            if one.stage is Stage.ARRIVING and not self._is_small(one):
+                self._ack(one)
+
+    def _end(self, one: Arriving, frame: f.Whole) -> None:
+        id = one.offer.id
+        if one.stage is not Stage.ARRIVING or one.received != one.offer.size:
+            self._wrong(f"WHOLE of {id} at {one.received} of {one.offer.size}")
+        if frame.value == one.chain.value:
+            one.stage = Stage.COMPLETING
+            self._out.append(e.Complete(id))
+            return
+        self._forget(one)
+        self._out.append(e.Drop(id))
+        self._write(
+            f.Report(id, TransferState.REFUSED, "what came is not what was sent: the hashes differ; send it again")
+        )
+
+    # ---- answers ----
+
+    def _forget(self, one: Arriving) -> None:
+        self._refs.pop(one.ref, None)
+        del self.arriving[one.offer.id]
+
+    def _known(self, event: e.Known) -> None:
+        one = self.arriving.get(event.id)
+        if one is not None and event.state is not TransferState.HELD:
+            self._forget(one)
+        self._write(f.Report(event.id, event.state, event.cause))
+
+    def _put_it_off(self, event: e.PutOff) -> None:
+        one = self.arriving.get(event.id)
+        if one is None:
+            return
+        self._forget(one)
+        if one.is_asked:
+            self._is_not_whole(one)
+        elif one.ref:
+            self._put_off = True
+            self._write(f.Later(one.ref, round(self.terms.rest * 1000), event.cause))
+
+    def _try_again(self, _: e.TryAgain) -> None:
+        if self._put_off:
+            self._put_off = False
+            self._write(f.Ready())
+
+    def _ask(self, id: TransferId) -> None:
+        one = self.arriving.get(id)
+        if one is None:
+            self._out.append(e.Look(id))
+        elif one.stage is Stage.BEGINNING:
+            one.is_asked = True
+        elif one.stage is Stage.ARRIVING:
+            self._is_not_whole(one)
+
+    def _is_not_whole(self, one: Arriving) -> None:
+        """The sender offers it anew."""
+        self._refs.pop(one.ref, None)
+        one.ref, one.is_asked = 0, False
+        self._write(f.Report(one.offer.id, TransferState.ACCEPTED, "it is not whole here"))
+
+    def _cancel(self, id: TransferId) -> None:
+        one = self.arriving.get(id)
+        if one is not None and one.stage is not Stage.COMPLETING:
+            self._forget(one)
+        self._out.append(e.Drop(id))
+
+    _EVENTS: Final[dict[type[Any], Callable[[Receiving, Any], None]]] = {
+        e.Opened: _opened,
+        e.Lost: _lost,
+        e.Heard: _heard,
+        e.Begun: _begun,
+        e.Known: _known,
+        e.PutOff: _put_it_off,
+        e.Marked: _marked,
+        e.TryAgain: _try_again,
+    }

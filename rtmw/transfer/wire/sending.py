@@ -1,0 +1,370 @@
+"""Who sends transfers to one peer, without I/O: over any number of streams, one after the other.
+
+The phases of a transfer stand in outgoing.py.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.records import ENDED, TransferId, TransferState
+from rtmw.transfer.wire import events as e
+from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.outgoing import Outgoing, Phase
+from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Mark, Terms
+
+__all__ = ["Sending"]
+
+
+class Sending:
+    """See the head of this file. `transfers`: by id, in the order in which they were added."""
+
+    def __init__(self, terms: Terms | None = None) -> None:
+        self.terms = terms or Terms()
+        self.transfers: dict[TransferId, Outgoing] = {}
+        self.sent_bytes = 0
+        """Of pieces, also of those that were sent again."""
+        self._out: list[e.SendingEffect] = []
+        self._refs: dict[int, Outgoing] = {}
+        self._queues: list[deque[TransferId]] = [deque() for _ in range(8)]
+        """WAITING, by priority, in the order in which they are offered. Without `is_queued`, an entry counts not."""
+        self._resting: list[tuple[float, int, TransferId]] = []
+        """A heap: when they are offered again."""
+        self._turns: deque[TransferId] = deque()
+        """SENDING and CATCHING_UP."""
+        self._frames: f.Frames | None = None
+        self._last_ref = self._room = self._rests = 0
+        self._now = 0.0
+
+    def step(self, event: e.SendingEvent, now: float) -> list[e.SendingEffect]:
+        """What is to be done now. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say Lost."""
+        self._now = now
+        self._EVENTS[type(event)](self, event)
+        self._offer_next()
+        self._read_next()
+        effects = self._out.copy()
+        self._out.clear()
+        return effects
+
+    def _write(self, frame: f.Frame) -> None:
+        self._out.append(e.Write(f.pack(frame)))
+
+    # ---- streams ----
+
+    def _opened(self, _: e.Opened) -> None:
+        self._lost(e.Lost())
+        self._frames = f.Frames(of_sender=False)
+        for one in self.transfers.values():
+            if one.phase is Phase.AT_PEER:
+                self._write(f.Ask(one.add.id))
+            if one.withdrawn and one.phase is not Phase.ENDED:
+                self._write(f.Cancel(one.add.id))
+            self._enqueue(one)
+
+    def _lost(self, _: e.Lost) -> None:
+        self._frames, self._room = None, 0
+        self._refs.clear()
+        self._resting.clear()
+        for listed in (self._turns, *self._queues):
+            listed.clear()
+        for one in self.transfers.values():
+            one.ref, one.limit, one.is_queued = 0, 0, False
+            if one.phase not in (Phase.AT_PEER, Phase.ENDED):
+                one.phase = Phase.WAITING
+
+    def _room_for(self, event: e.Room) -> None:
+        self._room += event.pieces
+
+    # ---- the program ----
+
+    def _add(self, event: e.Add) -> None:
+        if event.id in self.transfers:
+            return
+        phase = Phase.AT_PEER if event.was_sent else Phase.WAITING
+        doubt = event.in_doubt or event.was_sent
+        one = self.transfers[event.id] = Outgoing(event, phase, in_doubt=doubt, kept=event.mark.position)
+        if self._frames is None:
+            return
+        if one.phase is Phase.AT_PEER:
+            self._write(f.Ask(event.id))
+        self._enqueue(one)
+
+    def _enqueue(self, one: Outgoing) -> None:
+        if one.phase is Phase.WAITING and not one.withdrawn:
+            one.is_queued = True
+            self._queues[one.add.header.priority].append(one.add.id)
+
+    def _add_raw(self, event: e.AddRaw) -> None:
+        if self._frames is not None:
+            self._write(event.raw)
+
+    def _withdraw(self, event: e.Withdraw) -> None:
+        one = self.transfers.get(event.id)
+        if one is None or one.phase is Phase.ENDED or one.withdrawn:
+            return
+        one.withdrawn = True
+        if self._frames is not None:
+            self._write(f.Cancel(event.id))
+        if not one.in_doubt:
+            self._leave(one)
+            one.phase = Phase.ENDED
+            self._out.append(e.Reached(event.id, TransferState.CANCELLED, ""))
+
+    def _kept_end(self, event: e.Kept) -> None:
+        """SETTLED may get lost: the peer then reports it again, and is told again."""
+        one = self.transfers.get(event.id)
+        if one is not None and one.phase is Phase.ENDED:
+            del self.transfers[event.id]
+        if self._frames is not None:
+            self._write(f.Settled(event.id, event.state))
+
+    def _leave(self, one: Outgoing) -> None:
+        """No more bytes of it."""
+        self._refs.pop(one.ref, None)
+        one.ref, one.is_queued = 0, False
+        if one.add.id in self._turns:
+            self._turns.remove(one.add.id)
+
+    # ---- offers ----
+
+    def _timer(self, _: e.Timer) -> None:
+        """`_offer_next` looks at the time."""
+
+    def _offer_next(self) -> None:
+        while self._resting and self._resting[0][0] <= self._now:
+            self._rested(heapq.heappop(self._resting)[2])
+        if self._resting:
+            self._out.append(e.SetTimer(self._resting[0][0]))
+        for queue in reversed(self._queues):
+            while queue and len(self._refs) < MOST_OFFERS:
+                one = self.transfers.get(queue.popleft())
+                if one is not None and one.is_queued:
+                    one.is_queued = False
+                    self._offer(one)
+
+    def _rested(self, id: TransferId) -> None:
+        one = self.transfers.get(id)
+        if one is not None and not one.is_queued and not one.ref:
+            self._enqueue(one)
+
+    def _offer(self, one: Outgoing) -> None:
+        self._last_ref += 1
+        one.ref, self._refs[self._last_ref] = self._last_ref, one
+        add = one.add
+        left = 0 if add.deadline is None else max(1, round((add.deadline - self._now) * 1e9))
+        self._write(f.Offer(one.ref, add.id, left, add.sender, add.header, add.parts))
+        if one.size <= self.terms.eager:
+            one.chain, one.limit = Chain(self.terms.block), one.size
+            self._send_from_here(one)
+        else:
+            one.phase = Phase.OFFERED
+
+    # ---- bytes ----
+
+    def _go(self, frame: f.Go) -> None:
+        one = self._refs.get(frame.ref)
+        if one is None:
+            return
+        if one.phase is not Phase.OFFERED or not frame.position <= min(frame.limit, one.size):
+            raise TransfersDamaged(f"GO for {one.add.id}, which is {one.phase.value}: {frame.position}", frame.position)
+        one.in_doubt = one.in_doubt and one.withdrawn
+        one.goal, one.limit, one.value = frame.position, frame.limit, frame.value
+        block = self.terms.block
+        last = frame.position // block * block
+        logged = one.add.mark
+        if last in one.marks:
+            start = one.marks[last]
+        elif 0 < logged.position <= last:
+            start = Mark(logged.position - block, logged.before)
+        else:
+            start = Mark()
+        one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP
+        self._turns.append(one.add.id)
+        self._caught_up(one)
+
+    def _caught_up(self, one: Outgoing) -> None:
+        """Goes on to SENDING, if all is read that the peer has."""
+        assert one.chain is not None
+        if one.chain.position < one.goal:
+            return
+        if one.chain.marks[-1].value != one.value:
+            self._write(f.Restart(one.ref))
+            one.phase, one.chain = Phase.OFFERED, None
+            self._turns.remove(one.add.id)
+            return
+        self._turns.remove(one.add.id)
+        self._send_from_here(one)
+
+    def _is_as_logged(self, one: Outgoing) -> bool:
+        logged = one.add.mark
+        return one.marks.get(logged.position, logged).value == logged.value
+
+    def _send_from_here(self, one: Outgoing) -> None:
+        one.phase = Phase.SENDING
+        self._turns.append(one.add.id)
+        self._whole_if_sent(one)
+
+    def _whole_if_sent(self, one: Outgoing) -> None:
+        assert one.chain is not None
+        if one.chain.position == one.size:
+            self._turns.remove(one.add.id)
+            one.phase, one.in_doubt = Phase.WHOLE, True
+            self._write(f.Whole(one.ref, one.chain.value))
+
+    def _read_next(self) -> None:
+        """The transfers of the highest priority take turns."""
+        while self._frames is not None:
+            able = [self.transfers[id] for id in self._turns if self._is_able(self.transfers[id])]
+            if not able:
+                return
+            one = max(able, key=lambda one: one.add.header.priority)  # the first of the largest
+            self._turns.remove(one.add.id)
+            self._turns.append(one.add.id)
+            assert one.chain is not None
+            end = one.goal if one.phase is Phase.CATCHING_UP else min(one.limit, one.size)
+            self._room -= one.phase is Phase.SENDING
+            one.reading = one.ref
+            size = min(self.terms.piece, end - one.chain.position)
+            self._out.append(e.ReadSource(one.add.id, one.chain.position, size))
+
+    def _is_able(self, one: Outgoing) -> bool:
+        if one.reading or one.chain is None:
+            return False
+        if one.phase is Phase.CATCHING_UP:
+            return True
+        return self._room > 0 and one.chain.position < min(one.limit, one.size)
+
+    def _source_read(self, event: e.SourceRead) -> None:
+        one = self.transfers.get(event.id)
+        if one is None:
+            return
+        asked, one.reading = one.reading, 0
+        if asked != one.ref or one.chain is None:
+            return  # of a stream before
+        if one.phase is Phase.SENDING:
+            self._write(f.Piece(one.ref, event.position, event.data))
+            self.sent_bytes += len(event.data)
+        one.chain.add(event.data)
+        for mark in one.chain.marks:
+            one.marks[mark.position] = mark
+        if not self._is_as_logged(one):
+            self._fail(one, f"what was sent of {one.add.id} is not what its source has now; send it again")
+            return
+        if one.phase is Phase.CATCHING_UP:
+            self._caught_up(one)
+        else:
+            self._whole_if_sent(one)
+
+    def _unreadable(self, event: e.Unreadable) -> None:
+        one = self.transfers.get(event.id)
+        if one is not None and one.phase is not Phase.ENDED:
+            asked, one.reading = one.reading, 0
+            if asked == one.ref and one.in_doubt:
+                self._ask_first(one)
+            elif one.phase not in (Phase.AT_PEER, Phase.WHOLE):
+                self._fail(one, event.cause)
+
+    def _ask_first(self, one: Outgoing) -> None:
+        """Its source is gone; but all of it may be at the peer, since it was sent once."""
+        self._leave(one)
+        one.phase = Phase.AT_PEER
+        self._write(f.Ask(one.add.id))
+
+    def _fail(self, one: Outgoing, cause: str) -> None:
+        """It can never be whole at the peer: without WHOLE, the peer gives it to nobody."""
+        self._leave(one)
+        del self.transfers[one.add.id]
+        if self._frames is not None:
+            self._write(f.Cancel(one.add.id))
+        self._out.append(e.Failed(one.add.id, cause))
+
+    def _ack(self, frame: f.Ack) -> None:
+        one = self._refs.get(frame.ref)
+        if one is None:
+            return
+        if not frame.durable <= frame.received <= one.sent or frame.limit < one.limit:
+            raise TransfersDamaged(f"ACK for {one.add.id} that cannot be: {frame}", frame.received)
+        one.limit = frame.limit
+        mark = one.marks.get(frame.durable)
+        if mark is not None and mark.position > one.kept:
+            one.kept = mark.position
+            one.marks = {position: found for position, found in one.marks.items() if position >= mark.position}
+            self._out.append(e.KeepMark(one.add.id, mark))
+
+    # ---- answers ----
+
+    def _heard(self, event: e.Heard) -> None:
+        if self._frames is None:
+            return
+        for frame in self._frames.feed(event.data):
+            match frame:
+                case f.Go():
+                    self._go(frame)
+                case f.Ack():
+                    self._ack(frame)
+                case f.Report():
+                    self._report(frame)
+                case f.Later():
+                    self._later(frame)
+                case _:
+                    self._ready()
+
+    def _report(self, frame: f.Report) -> None:
+        id, state = frame.id, frame.state
+        one = self.transfers.get(id)
+        if state is TransferState.HELD:
+            if one is None or one.phase is Phase.ENDED:
+                self._write(f.Cancel(id))
+            return
+        if one is None or one.phase is Phase.ENDED:
+            if one is None and state in ENDED:
+                self._out.append(e.Reached(id, state, frame.cause))
+            return
+        self._leave(one)
+        if state is TransferState.ACCEPTED:
+            self._is_not_there(one)
+            return
+        one.phase, one.in_doubt = (Phase.ENDED if state in ENDED else Phase.AT_PEER), True
+        self._out.append(e.Reached(id, state, frame.cause))
+
+    def _is_not_there(self, one: Outgoing) -> None:
+        """Of one that the peer was asked for. What is withdrawn has ended; else it is sent as if it were new."""
+        if one.withdrawn:
+            one.phase = Phase.ENDED
+            self._out.append(e.Reached(one.add.id, TransferState.CANCELLED, ""))
+            return
+        del self.transfers[one.add.id]
+        self._out.append(e.Reached(one.add.id, TransferState.ACCEPTED, "its node does not have it"))
+
+    def _later(self, frame: f.Later) -> None:
+        one = self._refs.get(frame.ref)
+        if one is None:
+            return
+        self._leave(one)
+        one.phase, one.in_doubt = Phase.WAITING, one.in_doubt and one.withdrawn
+        self._rests += 1
+        heapq.heappush(self._resting, (self._now + frame.rest_ms / 1e3, self._rests, one.add.id))
+        self._out.append(e.Delayed(one.add.id, frame.cause))
+
+    def _ready(self) -> None:
+        resting, self._resting = sorted(self._resting), []
+        for _, _, id in resting:
+            self._rested(id)
+
+    _EVENTS: Final[dict[type[Any], Callable[[Sending, Any], None]]] = {
+        e.Opened: _opened,
+        e.Lost: _lost,
+        e.Heard: _heard,
+        e.Timer: _timer,
+        e.Add: _add,
+        e.AddRaw: _add_raw,
+        e.Room: _room_for,
+        e.SourceRead: _source_read,
+        e.Unreadable: _unreadable,
+        e.Kept: _kept_end,
+        e.Withdraw: _withdraw,
+    }

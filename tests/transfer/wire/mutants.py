@@ -1,0 +1,103 @@
+"""Rules of the protocol between two cores that are taken out one by one: each has to be found by worlds.
+
+    python -m tests.transfer.wire.mutants "the name of one"
+
+Status 1: it was found; 0: it was not.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from tests.transfer.mutants import Finder, Mutant
+
+WORLDS: Final = 400
+
+MUTANTS: Final = {
+    "what may have come whole is not said to be cancelled": Mutant(
+        "wire.sending", "        if not one.in_doubt:\n", "        if True:\n"
+    ),
+    "after WHOLE, the peer may have it": Mutant(
+        "wire.sending", "one.phase, one.in_doubt = Phase.WHOLE, True", "one.phase = Phase.WHOLE"
+    ),
+    "a source that has gone fails nothing that may have come whole": Mutant(
+        "wire.sending", "if asked == one.ref and one.in_doubt:", "if False:"
+    ),
+    "what the peer has is hashed before more is sent": Mutant(
+        "wire.sending",
+        "        one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP",
+        "        one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP\n"
+        "        one.chain.position = one.goal = frame.position",
+    ),
+    "after a restart, the last block that was sent is compared": Mutant(
+        "wire.sending", "return one.marks.get(logged.position, logged).value == logged.value", "return True"
+    ),
+    "what waits for an answer is offered again on a new stream": Mutant(
+        "wire.sending",
+        "if one.phase not in (Phase.AT_PEER, Phase.ENDED):",
+        "if one.phase not in (Phase.AT_PEER, Phase.ENDED, Phase.WHOLE):",
+    ),
+    "what is at the peer is asked for on a new stream": Mutant(
+        "wire.sending",
+        "            if one.phase is Phase.AT_PEER:\n                self._write(f.Ask(one.add.id))\n            if",
+        "            if",
+    ),
+    "a cancel is said again on a new stream": Mutant(
+        "wire.sending", "if one.withdrawn and one.phase is not Phase.ENDED:", "if False:"
+    ),
+    "what is withdrawn is not offered": Mutant(
+        "wire.sending", "one.phase is Phase.WAITING and not one.withdrawn", "one.phase is Phase.WAITING"
+    ),
+    "bytes that were read for an earlier stream are not sent": Mutant(
+        "wire.sending", "if asked != one.ref or one.chain is None:", "if one.chain is None:"
+    ),
+    "an end that is known already is settled again": Mutant(
+        "wire.sending", "if one is None and state in ENDED:", "if False:"
+    ),
+    "a part of what the sender does not have is cancelled": Mutant(
+        "wire.sending", "            if one is None or one.phase is Phase.ENDED:", "            if False:"
+    ),
+    "READY or the time offers again": Mutant(
+        "wire.sending", "        if one is not None and not one.is_queued and not one.ref:", "        if False:"
+    ),
+    "the window begins at what is durable": Mutant(
+        "wire.receiving", "else one.durable + self.terms.reach", "else one.received + self.terms.reach"
+    ),
+    "a small transfer begins with its first byte on a new stream": Mutant(
+        "wire.receiving", "            if one.received:\n                self._rewind(one)", "            pass"
+    ),
+    "a larger transfer goes on where it was": Mutant(
+        "wire.receiving",
+        "        else:\n            self._go(one)\n\n    def _go",
+        "        else:\n            self._rewind(one)\n            self._go(one)\n\n    def _go",
+    ),
+    "ends that were not settled are said again": Mutant(
+        "wire.receiving", "        self._out.append(e.ListOwed())\n", "        pass\n"
+    ),
+    "what is being completed is not begun again": Mutant(
+        "wire.receiving",
+        "        if one.stage is Stage.COMPLETING:\n            return",
+        "        if False:\n            return",
+    ),
+    "a hash that differs completes nothing": Mutant(
+        "wire.receiving", "if frame.value == one.chain.value:", "if True:"
+    ),
+}  # fmt: skip
+
+
+def main(name: str) -> int:
+    sys.meta_path.insert(0, Finder(MUTANTS[name]))
+    from tests.transfer.wire.world import run
+
+    for seed in range(WORLDS):
+        try:
+            run(seed)
+        except Exception as error:
+            print(f"mutant {name}: found in world {seed}: {type(error).__name__}: {str(error)[:200]}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
