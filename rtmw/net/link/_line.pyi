@@ -1,0 +1,208 @@
+"""Topics over TCP and TLS (link.h). Python opens connections, lines and routes; no Python runs for a message.
+
+    connections   Python connects or accepts, calls `handshake` until it is done, asks who the peer is, exchanges a hello
+                  with `say` and `heard`, and gives two of them, one for urgent and one for bulk, to a line.
+    line          one peer, as long as the session with it lives, over cuts of connections: routes, and controls, which
+                  are messages of Python to Python: each comes once and in order, also over a cut.
+    route         one topic in one direction, by a number that the side which sends chooses.
+
+All calls return at once, but for `Route.close`, `Route.stop` and `Line.close`, which wait for a burst of the thread.
+"""
+
+class TlsError(OSError):
+    """OpenSSL refused. `args`: (reason, verify_code, verify_message); `tls.py` makes an ssl.SSLError of it, which
+    rtmw.net.security.tls_errors.in_words takes. verify_code 0: the certificate was not what failed."""
+
+class Context:
+    """Keys of this node for TLS 1.3: a certificate of the peer is required, no tickets, no renegotiation, no 0-RTT."""
+
+    def __new__(cls, pem: bytes, authorities: list[bytes], is_server: bool) -> Context:
+        """`pem`: private key and certificate, as node.pem has them. `authorities`: certificates in DER. Raises TlsError,
+        and RtmwError in words where no OpenSSL can be found."""
+
+class Connection:
+    """A TCP connection: its own copy of a descriptor (the caller closes its own), made non-blocking.
+
+    Until it is given to a line: for one thread at a time. From then on it is the line's, and all but `peer`, `cipher`
+    and `close` (which does nothing) raise RtmwError.
+    """
+
+    def __new__(cls, descriptor: int, context: Context | None = None, congestion: str = "") -> Connection:
+        """`context` None: TCP without TLS, and each frame has a CRC. `congestion`: algorithm of the kernel, such as
+        "cubic"; "": the host's default. Raises OSError."""
+
+    def handshake(self) -> str:
+        """One step of TLS: "done", or what to wait for before the next one, "read" or "write". Raises TlsError, and
+        OSError when the connection broke. Without TLS: "done"."""
+
+    @property
+    def peer(self) -> bytes | None:
+        """The peer's certificate in DER, verified by the handshake; None without TLS."""
+
+    @property
+    def cipher(self) -> str:
+        """Such as "TLS_AES_256_GCM_SHA384"; "" without TLS."""
+
+    def say(self, message: bytes, /) -> None:
+        """Queue a control frame (at most 16,000 bytes) and write as much as the socket takes; see `flush`. These frames
+        belong to the connection alone: they are not numbered, and are lost with it. Raises OSError, TlsError."""
+
+    def flush(self) -> str:
+        """Write what is queued: "done", "read" or "write" as in `handshake`. Raises OSError, TlsError."""
+
+    def heard(self) -> list[bytes] | None:
+        """Control frames that have come; []: none yet, wait until it is readable. None: the peer has closed. At most
+        64 KiB are read in a call. Any other frame, and what is no frame, raises RtmwError in words. Raises OSError,
+        TlsError: a TLS client learns here that it was refused."""
+
+    def fileno(self) -> int:
+        """The connection's own descriptor, for add_reader and add_writer; -1 once closed or given to a line."""
+
+    def close(self) -> None:
+        """Idempotent."""
+
+class Bus:
+    """Attached to a domain, as one participant for all lines of a node."""
+
+    def __new__(cls, domain: int) -> Bus: ...
+    def identity(self) -> int:
+        """What nodes call this region: the `origin` of its routes at the other end (identity.h)."""
+    def close(self) -> None:
+        """Detach once all lines are closed. Idempotent."""
+
+class Line:
+    """What joins this node with one other, from the first connection to the end of the session.
+
+    Two threads, one that sends and one that receives, from `carry` to `close`.
+    """
+
+    def __new__(cls, bus: Bus, lend_most: int = 0) -> Line:
+        """`lend_most`: bytes of messages that may stay in the pool until the peer has acknowledged them, at a time;
+        what is more is copied. 0: every message is copied."""
+
+    def carry(self, urgent: Connection, bulk: Connection) -> None:
+        """These two carry from now on, in place of those before; both sides must mean the same two (the hello says so).
+
+        What they heard beyond the last control of the hello is the line's. Resumes: what the peer has not
+        acknowledged of RELIABLE and ADAPTIVE routes, and controls, is sent again. Raises RtmwError when the line is
+        closed, or a connection was given away before.
+        """
+
+    def cut(self, words: str = "") -> None:
+        """End the connections; routes and what waits stay, for the next `carry`. `words`: what the peer is told, if
+        not "" and as far as the socket takes it. Idempotent."""
+
+    def say(self, message: bytes, /) -> None:
+        """A control for the peer's `events`: at most 16,000 bytes. It waits for a connection if there is none; at most
+        4,096 may wait, more raise RtmwError."""
+
+    def fileno(self) -> int:
+        """An eventfd: readable while `events` has something."""
+
+    def events(self) -> list[tuple[str, int, bytes]]:
+        """What has happened, in order; each a kind, a number, and bytes:
+
+            ("up", 0, b"")           both sides have resumed: routes flow
+            ("control", 0, message)  from the peer's `say`
+            ("down", code, words)    the connections have ended, in words (UTF-8) why. The line waits for the next
+                                     `carry`, unless code is 2: the peer broke a rule of the wire, and must not come
+                                     back to this line. 0: closed by the peer or `cut`; 1: the connection failed;
+                                     3: silent for too long; 4: damaged (CRC or TLS)
+            ("ended", route, b"")    inbound: the peer has closed its route, and all that it sent is on the bus or dropped
+            ("refused", route, why)  inbound: the first message beyond a ceiling; why: b"priority", b"size" or b"rate".
+                                     Later ones are counted only (Route.counters)
+        """
+
+    def outbound(
+        self,
+        number: int,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        reliability: int,
+        depth: int,
+        history: int,
+        min_interval_ns: int,
+        lease_ns: int,
+    ) -> Route:
+        """Send what publishers of just this reliability publish on this host: nothing before the peer has opened its
+        inbound route of this number, which tells it so by credit.
+
+        `number`: from 1, larger than any before of this side of the line; both directions count apart. The two sides
+        agree on the rest by controls. A number that the peer never opens sends nothing.
+        """
+
+    def inbound(
+        self,
+        number: int,
+        topic: str,
+        type: tuple[str, int, bytes] | None,
+        reliability: int,
+        priority: int,
+        depth: int,
+        history: int,
+        origin: int,
+        wants_old: bool,
+        window: int,
+        max_priority: int = 7,
+        max_size: int = 0,
+        max_rate: int = 0,
+    ) -> Route:
+        """Publish on this host what the peer sends by this number.
+
+        `origin`: the peer's Bus.identity, so that publishers have the same identity everywhere. `window`: bytes that
+        may be on their way or wait here (and one message more); 1 MiB and more for far hosts. `max_size` in bytes and
+        `max_rate` in bytes a second; 0: no limit. What exceeds a ceiling is dropped and counted.
+        """
+
+    def limit(self, bytes_per_second: int, /) -> None:
+        """Send at most so many bytes a second over both connections (SO_MAX_PACING_RATE); 0: by feedback."""
+
+    def lease(self, silence_ns: int, /) -> None:
+        """End connections on which nothing has come for so long; PING goes out four times in it. Before the first: 5 s."""
+
+    def info(self) -> dict[str, int]:
+        """rtt_ns and rtt_least_ns (0: not measured), ahead_ns and unsure_ns (how far the peer's clock is ahead, and what
+        that may be wrong by), sent and received (bytes with frames), queued (bytes handed to the kernel that have not
+        left), unacknowledged (bytes), pace (bytes a second, 0: none), resumes, controls (waiting)."""
+
+    def close(self) -> None:
+        """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""
+
+class Route:
+    """One topic in one direction over one line."""
+
+    def counters(self) -> dict[str, int]:
+        """What it has carried and dropped, by cause; {} once closed.
+
+        outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent, refused (larger
+        than the peer takes). inbound: received, bytes, lost, expired, malformed, no_memory, delayed, uncopied,
+        priority, size, rate.
+        """
+
+    def total(self) -> int:
+        """The sum of its counters, modulo 2^64."""
+
+    def limit(self, bytes_per_second: int, /) -> None:
+        """Outbound: send at most so many bytes a second of it; 0: no limit."""
+
+    def adjust(self, depth: int, min_interval_ns: int, /) -> None:
+        """Outbound: other limits for what is taken from the bus."""
+
+    def want_old(self, wanted: bool, /) -> None:
+        """Inbound: should messages be published that were there before anybody read?"""
+
+    def delivered(self) -> bool:
+        """Outbound: has all that was published left, and been acknowledged, where it is acknowledged? Inbound: does
+        nothing wait for room on the bus?"""
+
+    def park(self, for_ns: int, /) -> None:
+        """Outbound, RELIABLE: what it has not taken when it stops is kept for the next one, for so long at most."""
+
+    def stop(self) -> None:
+        """Outbound: take and send nothing more, and tell the peer that it has ended. Counters stay until `close`."""
+
+    def close(self) -> None:
+        """Stops it, too. Outbound: what was not acknowledged is given up: see `delivered`. Idempotent."""
+
+def openssl() -> str:
+    """The version of the OpenSSL that contexts use. Raises RtmwError in words where none can be had."""
