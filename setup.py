@@ -147,6 +147,9 @@ def extension(name: str, *shared: str) -> Extension:
     )
 
 
+ENGINES = ("locks", "now", "trailer")
+"""C of the node's engine that lines share."""
+
 setup(
     ext_modules=[
         extension("rtmw.shm._core"),
@@ -154,6 +157,7 @@ setup(
         extension("rtmw.types._cdr"),
         extension("rtmw.log._log", "rtmw/shm/crc32c.c"),
         extension("rtmw.net.dds._engine", "rtmw/shm/crc32c.c"),
+        extension("rtmw.net.link._line", "rtmw/shm/crc32c.c", *(f"rtmw/net/dds/{one}.c" for one in ENGINES)),
         extension("rtmw.recording._mcap"),
         extension("rtmw.replay._player"),
         extension("rtmw.columns._columns"),

@@ -41,9 +41,6 @@ uint64_t dated_left(struct engine *e, uint64_t node, uint64_t lifetime)
     const struct clock_of *found = find(e, node);
     struct clock_of clock = found ? *found : (struct clock_of){0};
     unlock(&e->clocks_lock, LOCK_LEAF);
-    uint64_t left = lifetime_left_ns(lifetime);
-    if (!clock.node) return left;
-    uint64_t now = now_realtime_ns() + (uint64_t)clock.ahead_ns;
-    int64_t way = (int64_t)(now - lifetime_sent_ns(lifetime, now) - clock.unsure_ns);
-    return way <= 0 ? left : (uint64_t)way >= left ? 0 : left - (uint64_t)way;
+    if (!clock.node) return lifetime_left_ns(lifetime);
+    return lifetime_after_way(lifetime, now_realtime_ns() + (uint64_t)clock.ahead_ns, clock.unsure_ns);
 }

@@ -24,6 +24,7 @@
 #include "lent.h"
 #include "locks.h"
 #include "matched.h"
+#include "now.h"
 #include "outbound.h"
 #include "pacing.h"
 #include "peer_rates.h"
@@ -133,8 +134,5 @@ bool public_calls_carry(const struct ddsi_sertype *, struct iovec cdr); /* can i
 
 /* type_hash.c: to be called before there is any Topic. false: cyclonedds' table of functions is not as dds.h declares it */
 bool type_hash_install(struct ddsi_sertype_ops *);
-
-uint64_t now_realtime_ns(void);
-uint64_t now_monotonic_ns(void);
 
 #endif

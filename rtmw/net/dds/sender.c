@@ -23,16 +23,6 @@ enum {
     GIVE_WAY_NS = 50000
 };
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t now_realtime_ns(void) { return clock_ns(CLOCK_REALTIME); }
-uint64_t now_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-
 static void sleep_until(uint64_t ns)
 {
     struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};

@@ -62,6 +62,15 @@ static inline uint64_t lifetime_sent_ns(uint64_t lifetime, uint64_t near_ns)
     return (is_before ? near + ahead - LIFETIME_DATE_MASK - 1 : near + ahead) << LIFETIME_DATE_UNIT;
 }
 
+/* What is left of a lifetime with a date when it is `there_ns` on the sender's clock, which may be wrong by `unsure_ns`; never
+ * too little. 0: it is over. */
+static inline uint64_t lifetime_after_way(uint64_t lifetime, uint64_t there_ns, uint64_t unsure_ns)
+{
+    uint64_t left = lifetime_left_ns(lifetime);
+    int64_t way = (int64_t)(there_ns - lifetime_sent_ns(lifetime, there_ns) - unsure_ns);
+    return way <= 0 ? left : (uint64_t)way >= left ? 0 : left - (uint64_t)way;
+}
+
 enum { TRAILER_VERSION = 1, TRAILER_PACK = 2, TRAILER_OLD = 3 };
 enum { TRAILER_CRC = sizeof(uint32_t), TRAILER_PADDING = 3 };
 

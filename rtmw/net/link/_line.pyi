@@ -1,9 +1,9 @@
 """Topics over TCP and TLS (link.h). Python opens connections, lines and routes; no Python runs for a message.
 
-    connections   Python connects or accepts, calls `handshake` until it is done, asks who the peer is, exchanges a hello
-                  with `say` and `heard`, and gives two of them, one for urgent and one for bulk, to a line.
-    line          one peer, as long as the session with it lives, over cuts of connections: routes, and controls, which
-                  are messages of Python to Python: each comes once and in order, also over a cut.
+    connections   Python connects or accepts, calls `handshake` until it is done, asks who the peer is, exchanges a
+                  hello with `say` and `heard`, and gives two of them, one for urgent and one for bulk, to a line.
+    line          one peer, as long as the session with it lives, over cuts of connections: routes, and controls,
+                  which are messages of Python to Python: each comes once and in order, also over a cut.
     route         one topic in one direction, by a number that the side which sends chooses.
 
 All calls return at once, but for `Route.close`, `Route.stop` and `Line.close`, which wait for a burst of the thread.
@@ -17,8 +17,8 @@ class Context:
     """Keys of this node for TLS 1.3: a certificate of the peer is required, no tickets, no renegotiation, no 0-RTT."""
 
     def __new__(cls, pem: bytes, authorities: list[bytes], is_server: bool) -> Context:
-        """`pem`: private key and certificate, as node.pem has them. `authorities`: certificates in DER. Raises TlsError,
-        and RtmwError in words where no OpenSSL can be found."""
+        """`pem`: private key and certificate, as node.pem has them. `authorities`: certificates in DER. Raises
+        TlsError, and RtmwError in words where no OpenSSL can be found."""
 
 class Connection:
     """A TCP connection: its own copy of a descriptor (the caller closes its own), made non-blocking.
@@ -65,8 +65,6 @@ class Bus:
     """Attached to a domain, as one participant for all lines of a node."""
 
     def __new__(cls, domain: int) -> Bus: ...
-    def identity(self) -> int:
-        """What nodes call this region: the `origin` of its routes at the other end (identity.h)."""
     def close(self) -> None:
         """Detach once all lines are closed. Idempotent."""
 
@@ -76,8 +74,10 @@ class Line:
     Two threads, one that sends and one that receives, from `carry` to `close`.
     """
 
-    def __new__(cls, bus: Bus, lend_most: int = 0) -> Line:
-        """`lend_most`: bytes of messages that may stay in the pool until the peer has acknowledged them, at a time;
+    def __new__(cls, bus: Bus, lend_most: int = 0, site: int = 0, hops: int = 1, key: int = 0xFFFF) -> Line:
+        """`key`: of subscribers that are parked, another one for each peer that carries the same topics.
+        `site`, `hops`: what messages of this node say of where they are from, and over how many links they may go.
+        `lend_most`: bytes of messages that may stay in the pool until the peer has acknowledged them, at a time;
         what is more is copied. 0: every message is copied."""
 
     def carry(self, urgent: Connection, bulk: Connection) -> None:
@@ -102,15 +102,14 @@ class Line:
     def events(self) -> list[tuple[str, int, bytes]]:
         """What has happened, in order; each a kind, a number, and bytes:
 
-            ("up", 0, b"")           both sides have resumed: routes flow
-            ("control", 0, message)  from the peer's `say`
-            ("down", code, words)    the connections have ended, in words (UTF-8) why. The line waits for the next
-                                     `carry`, unless code is 2: the peer broke a rule of the wire, and must not come
-                                     back to this line. 0: closed by the peer or `cut`; 1: the connection failed;
-                                     3: silent for too long; 4: damaged (CRC or TLS)
-            ("ended", route, b"")    inbound: the peer has closed its route, and all that it sent is on the bus or dropped
-            ("refused", route, why)  inbound: the first message beyond a ceiling; why: b"priority", b"size" or b"rate".
-                                     Later ones are counted only (Route.counters)
+        ("up", 0, b"")           both sides have resumed: routes flow
+        ("control", 0, message)  from the peer's `say`
+        ("down", code, words)    the connections have ended, in words (UTF-8) why. The line waits for the next
+                                 `carry`, unless code is 2: the peer broke a rule of the wire, and must not come
+                                 back to this line. 0: closed by the peer or `cut`; 1: the connection failed;
+                                 3: silent for too long; 4: damaged (CRC or TLS)
+        ("refused", route, why)  inbound: the first message beyond a ceiling; why: b"priority", b"size" or b"rate".
+                                 Later ones are counted only (Route.counters)
         """
 
     def outbound(
@@ -128,7 +127,8 @@ class Line:
         inbound route of this number, which tells it so by credit.
 
         `number`: from 1, larger than any before of this side of the line; both directions count apart. The two sides
-        agree on the rest by controls. A number that the peer never opens sends nothing.
+        agree on the rest by controls. Open it before the control that announces it: a peer that opens its route first
+        breaks a rule of the wire. Raises ValueError for a number that is not larger.
         """
 
     def inbound(
@@ -140,7 +140,7 @@ class Line:
         priority: int,
         depth: int,
         history: int,
-        origin: int,
+        origin: str,
         wants_old: bool,
         window: int,
         max_priority: int = 7,
@@ -149,21 +149,22 @@ class Line:
     ) -> Route:
         """Publish on this host what the peer sends by this number.
 
-        `origin`: the peer's Bus.identity, so that publishers have the same identity everywhere. `window`: bytes that
-        may be on their way or wait here (and one message more); 1 MiB and more for far hosts. `max_size` in bytes and
-        `max_rate` in bytes a second; 0: no limit. What exceeds a ceiling is dropped and counted.
+        `origin`: of the peer's region, as `neighbours.origin` has it, so that publishers have the same identity
+        everywhere. `window`: bytes that may be on their way or wait here (and one message more); 1 MiB and more for far
+        hosts. `max_size` in bytes and `max_rate` in bytes a second; 0: no limit. What exceeds a ceiling is dropped and
+        counted. Raises ValueError for a number that is not larger than those before.
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
         """Send at most so many bytes a second over both connections (SO_MAX_PACING_RATE); 0: by feedback."""
 
     def lease(self, silence_ns: int, /) -> None:
-        """End connections on which nothing has come for so long; PING goes out four times in it. Before the first: 5 s."""
+        """End connections on which nothing has come for so long; PING goes out four times in it. Until told: 5 s."""
 
     def info(self) -> dict[str, int]:
-        """rtt_ns and rtt_least_ns (0: not measured), ahead_ns and unsure_ns (how far the peer's clock is ahead, and what
-        that may be wrong by), sent and received (bytes with frames), queued (bytes handed to the kernel that have not
-        left), unacknowledged (bytes), pace (bytes a second, 0: none), resumes, controls (waiting)."""
+        """rtt_ns and rtt_least_ns (0: not measured), ahead_ns and unsure_ns (how far the peer's clock is ahead, and
+        what that may be wrong by), sent and received (bytes with frames), queued (bytes handed to the kernel that have
+        not left), unacknowledged (bytes), pace (bytes a second, 0: none), resumes, controls (waiting)."""
 
     def close(self) -> None:
         """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""
@@ -174,9 +175,8 @@ class Route:
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed.
 
-        outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent, refused (larger
-        than the peer takes). inbound: received, bytes, lost, expired, malformed, no_memory, delayed, uncopied,
-        priority, size, rate.
+        outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent. inbound: received,
+        bytes, lost, expired, no_memory, delayed, uncopied, and what exceeds a ceiling: priority, size, rate.
         """
 
     def total(self) -> int:
@@ -199,10 +199,12 @@ class Route:
         """Outbound, RELIABLE: what it has not taken when it stops is kept for the next one, for so long at most."""
 
     def stop(self) -> None:
-        """Outbound: take and send nothing more, and tell the peer that it has ended. Counters stay until `close`."""
+        """Outbound: take and send nothing more; what was not acknowledged is given up, so ask `delivered` before.
+        Counters stay until `close`. The peer is told by a control, if it is to know; frames of a number that it has
+        closed are passed over there."""
 
     def close(self) -> None:
-        """Stops it, too. Outbound: what was not acknowledged is given up: see `delivered`. Idempotent."""
+        """Stops it, too. Idempotent."""
 
 def openssl() -> str:
     """The version of the OpenSSL that contexts use. Raises RtmwError in words where none can be had."""

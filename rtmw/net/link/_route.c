@@ -1,0 +1,257 @@
+/* Route: one topic in one direction over one line, from its opening to its close. */
+#include "_line.h"
+
+#include "../../shm/_type_argument.h"
+#include "../../shm/identity.h"
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *line; /* until closed, as one of the next two */
+    struct out *out;
+    struct in *in;
+} Route;
+
+/* One that carries nothing yet, and holds the line from here on. */
+static Route *new_route(State *state, PyObject *line)
+{
+    Route *route = (Route *)state->route_type->tp_alloc(state->route_type, 0);
+    if (!route) return NULL;
+    route->line = Py_NewRef(line);
+    ((Line *)line)->holders++;
+    return route;
+}
+
+static void forget(Route *route)
+{
+    PyObject *line = route->line;
+    free(route->out);
+    free(route->in);
+    route->out = NULL;
+    route->in = NULL;
+    route->line = NULL;
+    line_let_go(line);
+    Py_DECREF(line);
+}
+
+/* Nothing is kept of it; with the exception that is set. */
+static PyObject *failed(Route *route, PyObject *nothing)
+{
+    forget(route);
+    Py_DECREF(route);
+    return nothing;
+}
+
+static PyObject *taken(unsigned int number)
+{
+    return PyErr_Format(PyExc_ValueError,
+                        "route %u: one of this number or a higher one was opened before in this direction", number);
+}
+
+PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"number",  "topic",           "type",     "reliability", "depth",
+                            "history", "min_interval_ns", "lease_ns", NULL};
+    State *state = state_of(Py_TYPE(self));
+    const char *topic;
+    PyObject *given;
+    rtmw_type space;
+    const rtmw_type *type;
+    unsigned int number, depth, history;
+    int reliability;
+    unsigned long long min_interval_ns, lease_ns;
+    struct line *core = open_line(self);
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiIIKK", names, &number, &topic, &given, &reliability,
+                                              &depth, &history, &min_interval_ns, &lease_ns))
+        return NULL;
+    if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
+    Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
+    if (!route) return NULL;
+    struct out *out = route->out = calloc(1, sizeof *out);
+    if (!out) return failed(route, PyErr_NoMemory());
+    rtmw_subscriber_qos qos = {
+        (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
+    int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
+    if (code != RTMW_OK) return failed(route, fail(state, topic, code));
+    out->line = core;
+    out->number = number;
+    out->reliable = reliability == RTMW_RELIABLE;
+    out->resends = reliability != RTMW_TIMELY;
+    if (out->reliable) rtmw_subscriber_resume(out->subscriber, core->key);
+    bool is_new;
+    Py_BEGIN_ALLOW_THREADS
+    is_new = out_open(out);
+    if (!is_new) rtmw_subscriber_close(out->subscriber);
+    Py_END_ALLOW_THREADS
+    return is_new ? (PyObject *)route : failed(route, taken(number));
+}
+
+PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"number", "topic",     "type",   "reliability",  "priority", "depth",    "history",
+                            "origin", "wants_old", "window", "max_priority", "max_size", "max_rate", NULL};
+    State *state = state_of(Py_TYPE(self));
+    const char *topic, *origin;
+    PyObject *given;
+    rtmw_type space;
+    const rtmw_type *type;
+    unsigned int number, depth, history, max_priority = BANDS - 1;
+    int reliability, priority, wants_old;
+    unsigned long long window, max_size = 0, max_rate = 0;
+    struct line *core = open_line(self);
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKK", names, &number, &topic, &given,
+                                              &reliability, &priority, &depth, &history, &origin, &wants_old, &window,
+                                              &max_priority, &max_size, &max_rate))
+        return NULL;
+    if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
+    if (!window) return PyErr_Format(PyExc_ValueError, "a window of 0 bytes: nothing could come");
+    Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
+    if (!route) return NULL;
+    struct in *in = route->in = calloc(1, sizeof *in);
+    if (!in) return failed(route, PyErr_NoMemory());
+    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
+    int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
+    if (code != RTMW_OK) return failed(route, fail(state, topic, code));
+    in->line = core;
+    in->number = number;
+    in->reliable = reliability == RTMW_RELIABLE;
+    in->origin = identity_of_origin(origin);
+    in->window = window;
+    in->wants_old = (uint32_t)wants_old;
+    in->max_priority = max_priority;
+    in->max_size = max_size;
+    in->max_rate = max_rate;
+    if (in_open(in)) return (PyObject *)route;
+    rtmw_publisher_close(in->publisher);
+    return failed(route, taken(number));
+}
+
+static PyObject *Route_close(PyObject *object, PyObject *unused)
+{
+    Route *self = (Route *)object;
+    (void)unused;
+    if (!self->line) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    if (self->out) out_close(self->out);
+    if (self->in) in_close(self->in);
+    Py_END_ALLOW_THREADS
+    forget(self);
+    Py_RETURN_NONE;
+}
+
+/* What the bus dropped before the route took it counts like what the route dropped itself. */
+static PyObject *out_counters(struct out *o)
+{
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(o->subscriber, &bus);
+    return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
+                         "expired", load_relaxed(&o->expired) + bus.expired, "thinned", bus.thinned, "missed",
+                         bus.missed, "lapses", bus.lapses, "blocked", load_relaxed(&o->blocked), "resent",
+                         load_relaxed(&o->resent));
+}
+
+static PyObject *in_counters(const struct in *i)
+{
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->arrived), "bytes",
+                         load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired", load_relaxed(&i->expired),
+                         "no_memory", load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "uncopied",
+                         load_relaxed(&i->uncopied), "priority", load_relaxed(&i->refused[REFUSED_PRIORITY]), "size",
+                         load_relaxed(&i->refused[REFUSED_SIZE]), "rate", load_relaxed(&i->refused[REFUSED_RATE]));
+}
+
+static PyObject *Route_counters(PyObject *object, PyObject *unused)
+{
+    const Route *self = (Route *)object;
+    (void)unused;
+    return self->out ? out_counters(self->out) : self->in ? in_counters(self->in) : PyDict_New();
+}
+
+static PyObject *Route_total(PyObject *object, PyObject *unused)
+{
+    PyObject *counters = Route_counters(object, unused), *name, *value;
+    unsigned long long total = 0;
+    Py_ssize_t at = 0;
+    while (counters && PyDict_Next(counters, &at, &name, &value)) total += PyLong_AsUnsignedLongLong(value);
+    Py_XDECREF(counters);
+    return counters ? PyLong_FromUnsignedLongLong(total) : NULL;
+}
+
+static PyObject *Route_limit(PyObject *object, PyObject *given)
+{
+    struct out *o = ((Route *)object)->out;
+    unsigned long long limit = PyLong_AsUnsignedLongLong(given);
+    if (PyErr_Occurred()) return NULL;
+    if (o) store_relaxed(&o->bytes_per_second, limit);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_adjust(PyObject *object, PyObject *args)
+{
+    struct out *o = ((Route *)object)->out;
+    unsigned int depth;
+    unsigned long long min_interval_ns;
+    if (!PyArg_ParseTuple(args, "IK", &depth, &min_interval_ns)) return NULL;
+    if (o) rtmw_subscriber_adjust(o->subscriber, depth, min_interval_ns);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_want_old(PyObject *object, PyObject *given)
+{
+    struct in *i = ((Route *)object)->in;
+    int wanted = PyObject_IsTrue(given);
+    if (wanted < 0) return NULL;
+    if (i) store_relaxed(&i->wants_old, (uint32_t)wanted);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_delivered(PyObject *object, PyObject *unused)
+{
+    const Route *self = (Route *)object;
+    bool delivered = true;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    if (self->out) delivered = out_is_delivered(self->out);
+    if (self->in) delivered = in_is_delivered(self->in);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(delivered);
+}
+
+static PyObject *Route_park(PyObject *object, PyObject *given)
+{
+    struct out *o = ((Route *)object)->out;
+    unsigned long long for_ns = PyLong_AsUnsignedLongLong(given);
+    if (PyErr_Occurred()) return NULL;
+    if (o) o->park_ns = o->reliable ? for_ns : 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_stop(PyObject *object, PyObject *unused)
+{
+    struct out *o = ((Route *)object)->out;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    if (o) out_stop(o);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static void Route_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(Route_close(object, NULL));
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
+                                      {"total", Route_total, METH_NOARGS, NULL},
+                                      {"limit", Route_limit, METH_O, NULL},
+                                      {"adjust", Route_adjust, METH_VARARGS, NULL},
+                                      {"want_old", Route_want_old, METH_O, NULL},
+                                      {"delivered", Route_delivered, METH_NOARGS, NULL},
+                                      {"park", Route_park, METH_O, NULL},
+                                      {"stop", Route_stop, METH_NOARGS, NULL},
+                                      {"close", Route_close, METH_NOARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
+static PyType_Slot route_slots[] = {{Py_tp_dealloc, Route_dealloc}, {Py_tp_methods, route_methods}, {0, NULL}};
+PyType_Spec Route_spec = {"rtmw.net.link._line.Route", sizeof(Route), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, route_slots};

@@ -1,0 +1,263 @@
+/* Sockets, with TLS or without. */
+#include "channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../../shm/crc32c.h"
+#include "../dds/locks.h"
+#include "kept.h"
+
+enum {
+    UNSENT_MOST = 16 << 10, /* bytes that the kernel has and has not sent, before it takes no more */
+    IDLE_S = 5,             /* of a connection, before the kernel probes whether the peer is there */
+    UNACKNOWLEDGED_MS = 20000,
+};
+
+static void set(int descriptor, int level, int option, int value)
+{
+    setsockopt(descriptor, level, option, &value, sizeof value); /* one that a kernel does not have costs speed alone */
+}
+
+/* Does nothing for a socket that is not TCP. false: errno is set. */
+static bool set_options(int descriptor, const char *congestion)
+{
+    int flags = fcntl(descriptor, F_GETFL), domain = 0;
+    socklen_t size = sizeof domain;
+    if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return false;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0) return false;
+    if (domain != AF_INET && domain != AF_INET6) return true;
+    set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MOST);
+    set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
+    set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, IDLE_S);
+    set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
+    return !*congestion ||
+           setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) == 0;
+}
+
+struct channel *channel_open(int descriptor, const struct tls_context *context, const char *congestion)
+{
+    struct channel *c = set_options(descriptor, congestion) ? calloc(1, sizeof *c) : NULL;
+    if (!c) return NULL;
+    c->descriptor = descriptor;
+    c->has_tls = context != NULL;
+    if (context && !tls_open(&c->tls, context, descriptor)) {
+        free(c);
+        errno = ENOMEM;
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    return c;
+}
+
+void channel_close(struct channel *c)
+{
+    if (!c) return;
+    channel_forget(c);
+    if (c->has_tls) tls_close(&c->tls);
+    close(c->descriptor);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+static enum channel_state fail(struct channel *c)
+{
+    const char *reason = c->fault.reason[0] ? c->fault.reason : errno ? strerror(errno) : "closed without a farewell";
+    snprintf(c->words, sizeof c->words, "%s%s", c->has_tls && c->fault.reason[0] ? "TLS: " : "", reason);
+    return CHANNEL_FAILED;
+}
+
+static enum channel_state state_of(enum tls_state state)
+{
+    static const enum channel_state states[] = {[TLS_DONE] = CHANNEL_DONE,
+                                                [TLS_WANTS_READ] = CHANNEL_READ,
+                                                [TLS_WANTS_WRITE] = CHANNEL_WRITE,
+                                                [TLS_CLOSED] = CHANNEL_CLOSED,
+                                                [TLS_FAILED] = CHANNEL_FAILED};
+    return states[state];
+}
+
+enum channel_state channel_handshake(struct channel *c)
+{
+    if (!c->has_tls) return CHANNEL_DONE;
+    enum channel_state state = state_of(tls_handshake(&c->tls, &c->fault));
+    return state == CHANNEL_FAILED ? fail(c) : state;
+}
+
+/* ---- reading ---- */
+
+static enum channel_state read_plain(struct channel *c, uint8_t *to, size_t space, size_t *got)
+{
+    ssize_t count;
+    do count = recv(c->descriptor, to, space, 0);
+    while (count < 0 && errno == EINTR);
+    *got = count > 0 ? (size_t)count : 0;
+    if (count > 0) return CHANNEL_DONE;
+    if (count == 0) return CHANNEL_CLOSED;
+    return errno == EAGAIN ? CHANNEL_READ : fail(c);
+}
+
+enum channel_state channel_read(struct channel *c)
+{
+    size_t got = 0, left = c->end - c->first;
+    if (left >= FRAME_MOST && !c->first && c->end == INBOX_BYTES) return CHANNEL_READ; /* nobody takes what is there */
+    if (c->first && INBOX_BYTES - c->end < FRAME_MOST) {
+        memmove(c->in, c->in + c->first, left);
+        c->first = 0;
+        c->end = left;
+    }
+    enum channel_state state;
+    if (c->has_tls) {
+        lock(&c->lock, LOCK_LEAF);
+        state = state_of(tls_read(&c->tls, c->in + c->end, INBOX_BYTES - c->end, &got, &c->fault));
+        unlock(&c->lock, LOCK_LEAF);
+        if (state == CHANNEL_FAILED) fail(c);
+    } else {
+        state = read_plain(c, c->in + c->end, INBOX_BYTES - c->end, &got);
+    }
+    c->end += got;
+    c->read += got;
+    return state;
+}
+
+enum frame_state channel_next(struct channel *c, struct frame *f)
+{
+    const char *words;
+    enum frame_state state = frame_read(c->in + c->first, c->end - c->first, !c->has_tls, f, &words);
+    if (state == FRAME_WHOLE) c->first += f->header.length;
+    if (state == FRAME_BAD || state == FRAME_DAMAGED) snprintf(c->words, sizeof c->words, "%s", words);
+    if (c->first == c->end) c->first = c->end = 0; /* the bytes of the frame stay where they are until the next read */
+    return state;
+}
+
+bool channel_has_lines(const struct channel *c)
+{
+    struct frame_header h;
+    if (c->end - c->first < sizeof h) return false;
+    memcpy(&h, c->in + c->first, sizeof h);
+    return h.kind > FRAME_SAY && h.kind <= FRAME_BYE;
+}
+
+/* ---- writing ---- */
+
+/* One record of TLS; of TCP as much as a burst. */
+static size_t budget(const struct channel *c) { return c->has_tls ? FRAME_MOST : OUTBOX_BYTES; }
+
+size_t channel_room(const struct channel *c)
+{
+    if (c->out.count + 4 > OUTBOX_PARTS || c->out.total >= budget(c)) return 0;
+    size_t room = budget(c) - c->out.total;
+    return room < FRAME_MOST ? room : FRAME_MOST;
+}
+
+static void add(struct outbox *o, const void *bytes, size_t size, struct kept *kept)
+{
+    if (!size) return;
+    struct iovec *last = o->count ? &o->part[o->count - 1] : NULL;
+    o->total += size;
+    if (!kept && last && !o->kept[o->count - 1] && (const uint8_t *)last->iov_base + last->iov_len == bytes) {
+        last->iov_len += size;
+        return;
+    }
+    o->part[o->count] = (struct iovec){(void *)(uintptr_t)bytes, size};
+    o->kept[o->count++] = kept;
+    if (kept) kept_hold(kept);
+}
+
+static void copy(struct outbox *o, const void *bytes, size_t size)
+{
+    if (size) memcpy(o->bytes + o->used, bytes, size);
+    add(o, o->bytes + o->used, size, NULL);
+    o->used += size;
+}
+
+void channel_put(struct channel *c, struct frame_header header, struct iovec head, struct iovec payload,
+                 struct kept *kept)
+{
+    struct outbox *o = &c->out;
+    uint8_t *begin = o->bytes + o->used;
+    bool is_copied = c->has_tls || !kept || payload.iov_len <= COPIED_MOST;
+    if (!c->has_tls) header.flags |= FRAME_CHECKED;
+    header.length = (uint16_t)(channel_around(c) + head.iov_len + payload.iov_len);
+    copy(o, &header, sizeof header);
+    if (head.iov_len) copy(o, head.iov_base, head.iov_len);
+    uint32_t crc = c->has_tls ? 0 : crc32c(0, begin, sizeof header + head.iov_len);
+    if (is_copied)
+        copy(o, payload.iov_base, payload.iov_len);
+    else
+        add(o, payload.iov_base, payload.iov_len, kept);
+    if (c->has_tls) return;
+    crc = crc32c(crc, payload.iov_base, payload.iov_len);
+    copy(o, &crc, sizeof crc);
+}
+
+static void let_go(struct outbox *o)
+{
+    if (o->kept[o->first]) kept_let_go(o->kept[o->first]);
+    o->kept[o->first++] = NULL;
+}
+
+void channel_forget(struct channel *c)
+{
+    struct outbox *o = &c->out;
+    while (o->first < o->count) let_go(o);
+    o->first = o->count = 0;
+    o->used = o->total = 0;
+}
+
+static void pass(struct outbox *o, size_t written)
+{
+    while (o->first < o->count && written >= o->part[o->first].iov_len) {
+        written -= o->part[o->first].iov_len;
+        let_go(o);
+    }
+    if (!written) return;
+    struct iovec *part = &o->part[o->first];
+    part->iov_base = (uint8_t *)part->iov_base + written;
+    part->iov_len -= written;
+}
+
+static enum channel_state write_plain(struct channel *c, size_t *written)
+{
+    struct outbox *o = &c->out;
+    struct msghdr message = {.msg_iov = o->part + o->first, .msg_iovlen = o->count - o->first};
+    ssize_t count;
+    do count = sendmsg(c->descriptor, &message, MSG_NOSIGNAL);
+    while (count < 0 && errno == EINTR);
+    *written = count > 0 ? (size_t)count : 0;
+    if (count >= 0) return CHANNEL_DONE;
+    return errno == EAGAIN ? CHANNEL_WRITE : CHANNEL_FAILED;
+}
+
+/* All parts lie in one piece, for TLS copies. */
+static enum channel_state write_tls(struct channel *c, size_t *written)
+{
+    struct iovec part = c->out.part[c->out.first];
+    struct tls_fault fault;
+    lock(&c->lock, LOCK_LEAF);
+    enum channel_state state = state_of(tls_write(&c->tls, part.iov_base, part.iov_len, written, &fault));
+    unlock(&c->lock, LOCK_LEAF);
+    return state;
+}
+
+enum channel_state channel_write(struct channel *c)
+{
+    while (!channel_is_empty(c)) {
+        size_t written = 0;
+        enum channel_state state = c->has_tls ? write_tls(c, &written) : write_plain(c, &written);
+        pass(&c->out, written);
+        c->written += written;
+        if (state != CHANNEL_DONE) return state;
+    }
+    channel_forget(c);
+    return CHANNEL_DONE;
+}

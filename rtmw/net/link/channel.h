@@ -1,0 +1,82 @@
+/* A channel: one TCP connection, with TLS or a CRC a frame, and what is read and written of it.
+ *
+ *   outbox ─ frames, whole ─► socket ─► … ─► socket ─► inbox ─ frame by frame ─► who reads
+ *
+ * The outbox is filled when it is empty, and no sooner: so the band of each chunk is chosen as late as can be.
+ */
+#ifndef RTMW_LINK_CHANNEL_H
+#define RTMW_LINK_CHANNEL_H
+
+#include <pthread.h>
+#include <sys/uio.h>
+
+#include "frame.h"
+#include "tls.h"
+
+enum {
+    INBOX_BYTES = 4 * FRAME_MOST,
+    OUTBOX_BYTES = 4 * FRAME_MOST,
+    OUTBOX_PARTS = 64,
+    COPIED_MOST = 1024, /* bytes of a payload that are copied also where they could be sent from their place */
+    CHANNEL_WORDS = 600,
+};
+
+/* Memory that parts of an outbox lie in, until they are written. */
+struct kept;
+
+struct outbox {
+    struct iovec part[OUTBOX_PARTS]; /* those from `first` on are to be written */
+    struct kept *kept[OUTBOX_PARTS]; /* not NULL: the part is in a message, which it holds */
+    uint32_t first, count;
+    size_t used; /* of `bytes` */
+    size_t total;
+    uint8_t bytes[OUTBOX_BYTES];
+};
+
+struct channel {
+    int descriptor;
+    bool has_tls;
+    struct tls tls;
+    pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
+    bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
+    uint64_t heard_ns, pinged_ns, read, written; /* CLOCK_MONOTONIC; bytes. Of who reads, of who writes */
+    size_t first, end;                           /* of the inbox, what was not read yet */
+    struct tls_fault
+        fault; /* this and the next: why handshake or reading has failed. A write that fails is not told: the
+                               reader finds out, and may find a BYE before */
+    char words[CHANNEL_WORDS];
+    struct outbox out;
+    uint8_t in[INBOX_BYTES];
+};
+
+enum channel_state { CHANNEL_DONE, CHANNEL_READ, CHANNEL_WRITE, CHANNEL_CLOSED, CHANNEL_FAILED };
+
+/* Takes the descriptor over: makes it non-blocking and sets its options. NULL: errno says why; then it is the caller's. */
+struct channel *channel_open(int descriptor, const struct tls_context *, const char *congestion);
+void channel_close(struct channel *); /* NULL is allowed. The outbox holds nothing any more */
+
+/* None of these blocks. DONE, or what to wait for. */
+enum channel_state channel_handshake(struct channel *);
+enum channel_state channel_read(struct channel *);  /* into the inbox: once. DONE: something has come */
+enum channel_state channel_write(struct channel *); /* all of the outbox. Lets go of what was written */
+
+/* The next frame of the inbox, valid until the next channel_read. BAD: `words` of the channel says why. */
+enum frame_state channel_next(struct channel *, struct frame *);
+
+/* Is the next frame one that only a line takes? Before who the peer is is known, none may come. */
+bool channel_has_lines(const struct channel *);
+
+/* Bytes that a frame may still have that is put into the outbox: 0: it is to be written first. */
+size_t channel_room(const struct channel *);
+/* Puts a frame into the outbox, which has room for it: `head` is copied; of `payload` so much is sent as lies there, and
+ * where that is not copied, `kept` is held until it is written. NULL: it is copied. */
+void channel_put(struct channel *, struct frame_header, struct iovec head, struct iovec payload, struct kept *);
+static inline bool channel_is_empty(const struct channel *c) { return c->out.first == c->out.count; }
+/* Bytes that the frame of a chunk has around its payload. */
+static inline size_t channel_around(const struct channel *c)
+{
+    return sizeof(struct frame_header) + (c->has_tls ? 0 : FRAME_CRC);
+}
+void channel_forget(struct channel *); /* what is in the outbox is not written any more */
+
+#endif

@@ -1,0 +1,206 @@
+/* Fill: which frames go next. Of the urgent channel: acknowledgements, PONG, PING, controls, messages; of the bulk channel:
+ * PONG, PING, messages. Nothing but acknowledgements and these two goes before the peer has resumed. */
+#include <string.h>
+
+#include "link.h"
+
+enum { CHUNK_LEAST = 2048 }; /* room in an outbox with something, below which that is sent first */
+
+static struct iovec bytes_of(const void *at, size_t size) { return (struct iovec){(void *)(uintptr_t)at, size}; }
+
+static void put(struct channel *c, enum frame_kind kind, uint32_t route, struct iovec head)
+{
+    channel_put(c, (struct frame_header){.kind = (uint8_t)kind, .route = route}, head, (struct iovec){0}, NULL);
+}
+
+static bool has_room(const struct channel *c, size_t body) { return channel_room(c) >= channel_around(c) + body; }
+
+/* ---- acknowledgements ---- */
+
+static bool put_ack(struct channel *c, uint32_t route, struct frame_ack ack)
+{
+    if (!has_room(c, sizeof ack)) return false;
+    put(c, FRAME_ACK, route, bytes_of(&ack, sizeof ack));
+    return true;
+}
+
+static bool put_ack_of_controls(struct line *l, struct channel *c)
+{
+    lock(&l->news, LOCK_LEAF);
+    uint64_t waiting = l->controls_received - l->controls_taken;
+    unlock(&l->news, LOCK_LEAF);
+    return put_ack(c, 0, (struct frame_ack){CONTROLS_SENT - waiting, {l->controls_received}});
+}
+
+/* false: some have no room, and are said next. */
+static bool put_acks(struct line *l, struct channel *c)
+{
+    bool is_all = true;
+    lock(&l->arriving, LOCK_ROUTE);
+    store_relaxed(&l->acks_at_ns, 0);
+    if (load_relaxed(&l->must_ack_controls)) {
+        is_all = put_ack_of_controls(l, c);
+        store_relaxed(&l->must_ack_controls, !is_all);
+    }
+    for (struct in *i = l->ins; i && is_all; i = i->next) {
+        if (!i->must_ack) continue;
+        is_all = put_ack(c, i->number, in_ack(i));
+        i->must_ack = !is_all;
+        if (is_all) i->since_ack = 0;
+    }
+    if (!is_all) store_relaxed(&l->acks_at_ns, 1);
+    unlock(&l->arriving, LOCK_ROUTE);
+    return is_all;
+}
+
+static void acknowledge(struct line *l, struct channel *c, uint64_t now)
+{
+    uint64_t at = load_relaxed(&l->acks_at_ns);
+    if (l->has_resumed && (!at || at > now)) return;
+    if (!put_acks(l, c) || l->has_resumed || !has_room(c, 0)) return;
+    put(c, FRAME_RESUME, 0, (struct iovec){0});
+    l->has_resumed = true;
+    line_tell_up(l);
+}
+
+/* ---- PING, PONG, controls ---- */
+
+static void put_pings(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    struct frame_pong pong = {l->pong[channel], now_realtime_ns()};
+    if (l->has_pong[channel] && has_room(c, sizeof pong)) {
+        put(c, FRAME_PONG, 0, bytes_of(&pong, sizeof pong));
+        l->has_pong[channel] = false;
+    }
+    if (l->must_ping[channel] && has_room(c, sizeof now)) {
+        put(c, FRAME_PING, 0, bytes_of(&now, sizeof now));
+        l->must_ping[channel] = false;
+    }
+}
+
+static bool may_send_control(const struct line *l)
+{
+    return l->next_control && l->next_control->number <= l->controls_acknowledged + l->controls_room;
+}
+
+static void put_controls(struct line *l, struct channel *c)
+{
+    while (may_send_control(l)) {
+        const struct control *next = l->next_control;
+        if (!has_room(c, sizeof next->number + next->size)) return;
+        channel_put(c, (struct frame_header){.kind = FRAME_CONTROL}, bytes_of(&next->number, sizeof next->number),
+                    bytes_of(next->bytes, next->size), NULL);
+        l->next_control = next->next;
+    }
+}
+
+/* ---- messages ---- */
+
+static uint64_t left_of(const rtmw_message *m, uint64_t now)
+{
+    return m->expires_ns ? lifetime_dated(m->expires_ns > now ? m->expires_ns - now : 1, now_realtime_ns()) : 0;
+}
+
+static struct frame_begin begin_of(const struct line *l, const struct kept *k, uint64_t now)
+{
+    const rtmw_message *m = &k->message;
+    return (struct frame_begin){.size = m->size,
+                                .source_time_ns = m->source_time_ns,
+                                .site = l->site,
+                                .hops = l->hops,
+                                .trailer = {.magic = TRAILER_MAGIC,
+                                            .version = m->is_old ? TRAILER_OLD : TRAILER_VERSION,
+                                            .priority = m->priority,
+                                            .publisher = m->publisher,
+                                            .sequence = k->number,
+                                            .lifetime_ns = left_of(m, now)}};
+}
+
+static void finish(struct line *l, uint32_t band)
+{
+    kept_let_go(l->under_way[band].kept);
+    l->under_way[band] = (struct under_way){0};
+}
+
+static void put_drop(struct line *l, struct channel *c, uint32_t band, enum frame_why why)
+{
+    const struct under_way *u = &l->under_way[band];
+    struct frame_drop drop = {u->kept->number, why};
+    struct frame_header header = {.kind = FRAME_DROP, .flags = (uint8_t)band, .route = u->route};
+    channel_put(c, header, bytes_of(&drop, sizeof drop), (struct iovec){0}, NULL);
+    if (u->out && why == FRAME_EXPIRED) count_up(&u->out->expired, 1);
+    finish(l, band);
+}
+
+/* The next bytes of the message that is under way, as many as the outbox has room for. */
+static void put_chunk(struct line *l, struct channel *c, uint32_t band, uint64_t now)
+{
+    struct under_way *u = &l->under_way[band];
+    bool is_first = u->sent == 0;
+    struct frame_begin begin;
+    size_t head = is_first ? sizeof begin : 0, room = channel_room(c) - channel_around(c) - head;
+    size_t size = u->kept->message.size - u->sent < room ? u->kept->message.size - u->sent : room;
+    struct frame_header header = {.kind = is_first ? FRAME_BEGIN : FRAME_MORE,
+                                  .flags = (uint8_t)band,
+                                  .route = u->route};
+    if (is_first) begin = begin_of(l, u->kept, now);
+    channel_put(c, header, bytes_of(&begin, head), bytes_of(u->kept->data + u->sent, size), u->kept);
+    u->sent += size;
+    if (u->sent == u->kept->message.size) finish(l, band);
+}
+
+static bool begin_from(struct line *l, struct out *o, uint32_t band, uint64_t now)
+{
+    struct kept *k = out_next(o, band, now);
+    if (!k) return false;
+    out_begun(o, band, k);
+    kept_hold(k);
+    l->under_way[band] = (struct under_way){o, o->number, k, 0};
+    l->turn[band] = o->next;
+    return true;
+}
+
+/* Routes of a band take turns, message by message. */
+static bool begin(struct line *l, uint32_t band, uint64_t now)
+{
+    struct out *first = l->turn[band];
+    for (struct out *o = first; o; o = o->next)
+        if (begin_from(l, o, band, now)) return true;
+    for (struct out *o = l->outs; o && o != first; o = o->next)
+        if (begin_from(l, o, band, now)) return true;
+    l->filled &= ~(1u << band);
+    return false;
+}
+
+static bool is_expired(const struct kept *k, uint64_t now)
+{
+    return k->message.expires_ns && k->message.expires_ns <= now;
+}
+
+/* One frame of the highest band of this channel that has something. */
+static bool put_message(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    for (uint32_t band = BANDS; band-- > 0;) {
+        const struct under_way *u = &l->under_way[band];
+        if (channel_of(band) != channel) continue;
+        if (!u->kept && !((l->filled >> band & 1) && begin(l, band, now))) continue;
+        if (!u->out || is_expired(u->kept, now))
+            put_drop(l, c, band, u->out ? FRAME_EXPIRED : FRAME_CLOSED);
+        else
+            put_chunk(l, c, band, now);
+        return true;
+    }
+    return false;
+}
+
+void line_fill(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    if (channel == URGENT) acknowledge(l, c, now);
+    put_pings(l, channel, now);
+    if (!l->peer_has_resumed || !l->has_resumed) return;
+    if (channel == URGENT) put_controls(l, c);
+    while ((channel_is_empty(c) || channel_room(c) >= CHUNK_LEAST) && put_message(l, channel, now)) {}
+}

@@ -1,0 +1,200 @@
+/* In: what the peer sends of a topic, on its way to the bus. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../shm/identity.h"
+#include "link.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* ---- what may come ---- */
+
+static bool refuse(struct in *i, enum refusal why)
+{
+    static const char *const words[] = {"priority", "size", "rate"};
+    count_up(&i->refused[why], 1);
+    if (!i->told[why]) news_tell(i->line, NEWS_REFUSED, i->number, words[why], strlen(words[why]));
+    i->told[why] = true;
+    return false;
+}
+
+/* What a second of the rate allows may come at once. */
+static bool is_too_fast(struct in *i, uint64_t size, uint64_t now)
+{
+    if (!i->max_rate) return false;
+    if (i->rate_free_ns > now + SECOND_NS) return true;
+    i->rate_free_ns = (i->rate_free_ns > now ? i->rate_free_ns : now) + size * SECOND_NS / i->max_rate;
+    return false;
+}
+
+void in_count_lost(struct in *i, const struct frame_begin *b, uint64_t now)
+{
+    uint64_t *received = &i->received[b->trailer.priority], lost = b->trailer.sequence - *received - 1;
+    *received += lost;
+    if (lost && rtmw_publisher_lost(i->publisher, lost, i->last_ns ? i->last_ns : now)) count_up(&i->lost, lost);
+    i->last_ns = now;
+}
+
+bool in_begin(struct in *i, const struct frame_begin *b)
+{
+    uint64_t now = now_monotonic_ns();
+    in_count_lost(i, b, now);
+    if (b->trailer.priority > i->max_priority) return refuse(i, REFUSED_PRIORITY);
+    if (i->max_size && b->size > i->max_size) return refuse(i, REFUSED_SIZE);
+    if (is_too_fast(i, b->size, now)) return refuse(i, REFUSED_RATE);
+    return b->trailer.version != TRAILER_OLD || load_relaxed(&i->wants_old);
+}
+
+/* ---- to the bus ---- */
+
+struct place {
+    const void *bytes;
+    rtmw_loan *loan; /* not NULL: it lies there */
+};
+
+/* false: it has to wait for room. */
+static bool publish(struct in *i, const struct frame_begin *b, struct place at, uint64_t waited_ns)
+{
+    const struct trailer *t = &b->trailer;
+    if (t->lifetime_ns && waited_ns >= t->lifetime_ns) return count_up(&i->expired, 1), true;
+    rtmw_message_qos qos = {.priority = t->priority,
+                            .lifetime_ns = t->lifetime_ns ? t->lifetime_ns - waited_ns : 0,
+                            .source_time_ns = b->source_time_ns,
+                            .publisher = identity_of_publisher(i->origin, t->publisher) | RTMW_REMOTE};
+    int code =
+        at.loan ? rtmw_loan_publish(i->publisher, at.loan, &qos) : rtmw_publish(i->publisher, at.bytes, b->size, &qos);
+    if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
+    if (code == RTMW_OK && at.loan) {
+        at.loan->data = NULL;
+        count_up(&i->uncopied, 1);
+    }
+    if (code == RTMW_OK) count_up(&i->bytes, b->size);
+    count_up(code == RTMW_OK ? &i->arrived : &i->no_memory, 1);
+    return true;
+}
+
+static void let_wait(struct in *i, struct waiting *w)
+{
+    w->next = NULL;
+    if (i->last)
+        i->last->next = w;
+    else
+        i->first = w;
+    if (i->first == w) fetch_add(&i->line->waiting, 1u);
+    i->last = w;
+    i->waits += cost_of(w->begin.size);
+    count_up(&i->delayed, 1);
+}
+
+static void note_received(struct in *i, const struct frame_begin *b)
+{
+    i->received[b->trailer.priority] = b->trailer.sequence;
+}
+
+static struct place place_of(struct waiting *w) { return (struct place){w->bytes, w->loan.data ? &w->loan : NULL}; }
+
+void in_drop(struct in *i, struct waiting *w)
+{
+    if (w->loan.data) rtmw_loan_drop(i->publisher, &w->loan);
+    free(w);
+}
+
+void in_accept_whole(struct in *i, struct waiting *w)
+{
+    uint64_t now = now_monotonic_ns();
+    note_received(i, &w->begin);
+    if (!i->first && publish(i, &w->begin, place_of(w), now - w->came_ns))
+        in_drop(i, w);
+    else
+        let_wait(i, w);
+}
+
+void in_accept(struct in *i, const struct frame_begin *b, const uint8_t *bytes)
+{
+    note_received(i, b);
+    if (!i->first && publish(i, b, (struct place){bytes, NULL}, 0)) return;
+    struct waiting *w = malloc(sizeof *w + b->size);
+    if (!w) return count_up(&i->no_memory, 1);
+    *w = (struct waiting){.begin = *b, .came_ns = now_monotonic_ns()};
+    if (b->size) memcpy(w->bytes, bytes, b->size);
+    let_wait(i, w);
+}
+
+void in_retry(struct in *i)
+{
+    uint64_t now = now_monotonic_ns();
+    for (struct waiting *w; (w = i->first);) {
+        if (!publish(i, &w->begin, place_of(w), now - w->came_ns)) return;
+        i->first = w->next;
+        if (!i->first) i->last = NULL;
+        if (!i->first) fetch_add(&i->line->waiting, UINT32_MAX);
+        i->waits -= cost_of(w->begin.size);
+        in_drop(i, w);
+        i->must_ack = true;
+    }
+}
+
+/* A loan where there is room in the pool; what is larger than the pool has no place at all. */
+struct waiting *in_place(struct in *i, const struct frame_begin *b)
+{
+    rtmw_loan loan = {0};
+    int code = rtmw_loan_take(i->publisher, b->size, &loan);
+    if (code != RTMW_OK) loan.data = NULL;
+    struct waiting *w = code == RTMW_TOO_LARGE ? NULL : malloc(sizeof *w + (loan.data ? 0 : b->size));
+    if (!w && loan.data) rtmw_loan_drop(i->publisher, &loan);
+    if (!w) return count_up(&i->no_memory, 1), NULL;
+    *w = (struct waiting){.begin = *b, .came_ns = now_monotonic_ns(), .loan = loan};
+    return w;
+}
+
+struct frame_ack in_ack(struct in *i)
+{
+    struct frame_ack ack = {.room = i->window > i->waits ? i->window - i->waits : 0};
+    memcpy(ack.number, i->received, sizeof ack.number);
+    return ack;
+}
+
+/* ---- from opening to closing ---- */
+
+bool in_open(struct in *i)
+{
+    struct line *l = i->line;
+    lock(&l->arriving, LOCK_ROUTE);
+    bool is_new = i->number > l->highest_in;
+    if (is_new) {
+        i->next = l->ins;
+        l->ins = i;
+        l->highest_in = i->number;
+        i->must_ack = true;
+        store_relaxed(&l->acks_at_ns, 1);
+    }
+    unlock(&l->arriving, LOCK_ROUTE);
+    if (is_new) line_wake_receiver(l);
+    return is_new;
+}
+
+void in_close(struct in *i)
+{
+    struct line *l = i->line;
+    lock(&l->arriving, LOCK_ROUTE);
+    struct in **link = &l->ins;
+    while (*link && *link != i) link = &(*link)->next;
+    if (*link) *link = i->next;
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (l->incoming[band].in == i) incoming_forget(&l->incoming[band]);
+    if (i->first) fetch_add(&l->waiting, UINT32_MAX);
+    for (struct waiting *w; (w = i->first);) {
+        i->first = w->next;
+        in_drop(i, w);
+    }
+    unlock(&l->arriving, LOCK_ROUTE);
+    rtmw_publisher_close(i->publisher);
+}
+
+bool in_is_delivered(struct in *i)
+{
+    lock(&i->line->arriving, LOCK_ROUTE);
+    bool is = !i->first;
+    unlock(&i->line->arriving, LOCK_ROUTE);
+    return is;
+}

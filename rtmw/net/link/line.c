@@ -1,0 +1,157 @@
+/* A line, from its start to its stop: what Python asks of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link.h"
+
+#define SILENCE_NS UINT64_C(5000000000)
+
+void line_lock(struct line *l)
+{
+    fetch_add(&l->openers, 1u);
+    lock(&l->lock, LOCK_ENGINE);
+    fetch_add(&l->openers, UINT32_MAX);
+}
+
+void line_wake_receiver(struct line *l) { eventfd_write(l->wake, 1); }
+
+void line_tell_up(struct line *l)
+{
+    if (l->has_resumed && l->peer_has_resumed) news_tell(l, NEWS_UP, 0, NULL, 0);
+}
+
+/* ---- from start to stop ---- */
+
+static void make_locks(struct line *l)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_mutex_init(&l->arriving, NULL);
+    pthread_mutex_init(&l->news, NULL);
+    pthread_cond_init(&l->woken, &monotonic);
+    pthread_cond_init(&l->looked, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void close_if_open(int descriptor)
+{
+    if (descriptor >= 0) close(descriptor);
+}
+
+static void free_all(struct line *l)
+{
+    close_if_open(l->wake);
+    close_if_open(l->event);
+    close_if_open(l->epoll);
+    for (struct control *c; (c = l->controls); free(c)) l->controls = c->next;
+    for (struct news *n; (n = l->first_news); free(n)) l->first_news = n->next;
+    pthread_cond_destroy(&l->woken);
+    pthread_cond_destroy(&l->looked);
+    pthread_mutex_destroy(&l->news);
+    pthread_mutex_destroy(&l->arriving);
+    pthread_mutex_destroy(&l->lock);
+}
+
+static void stop_sender(struct line *l)
+{
+    lock(&l->lock, LOCK_ENGINE);
+    store_release(&l->stop, 1u);
+    line_wake_sender(l);
+    unlock(&l->lock, LOCK_ENGINE);
+    pthread_join(l->sender, NULL);
+}
+
+int line_start(struct line *l)
+{
+    make_locks(l);
+    store_relaxed(&l->silence_ns, SILENCE_NS);
+    l->controls_room = CONTROLS_SENT;
+    l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->epoll = epoll_create1(EPOLL_CLOEXEC);
+    int failed = l->wake < 0 || l->event < 0 || l->epoll < 0 ? errno : 0;
+    if (!failed) failed = pthread_create(&l->sender, NULL, line_send, l);
+    if (!failed && (failed = pthread_create(&l->receiver, NULL, line_receive, l))) stop_sender(l);
+    if (failed) free_all(l);
+    return failed;
+}
+
+void line_stop(struct line *l)
+{
+    stop_sender(l);
+    line_wake_receiver(l);
+    pthread_join(l->receiver, NULL);
+    for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
+}
+
+void line_free(struct line *l) { free_all(l); }
+
+/* ---- connections and controls ---- */
+
+void line_carry(struct line *l, struct channel *urgent, struct channel *bulk)
+{
+    line_lock(l);
+    for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
+    l->next[URGENT] = urgent;
+    l->next[BULK] = bulk;
+    unlock(&l->lock, LOCK_ENGINE);
+    line_wake_receiver(l);
+}
+
+void line_cut(struct line *l, const char *words, size_t size)
+{
+    line_lock(l);
+    for (int c = 0; c < CHANNELS; c++) {
+        channel_close(l->next[c]);
+        l->next[c] = NULL;
+    }
+    snprintf(l->bye, sizeof l->bye, "%.*s", (int)size, words);
+    l->is_cut = l->channel[URGENT] != NULL;
+    unlock(&l->lock, LOCK_ENGINE);
+    line_wake_receiver(l);
+}
+
+bool line_say(struct line *l, const void *bytes, size_t size)
+{
+    struct control *c = malloc(sizeof *c + size);
+    if (!c) return false;
+    line_lock(l);
+    bool is_taken = l->control_count < CONTROLS_MOST;
+    if (is_taken) {
+        *c = (struct control){.number = ++l->control_number, .size = size};
+        memcpy(c->bytes, bytes, size);
+        if (l->last_control)
+            l->last_control->next = c;
+        else
+            l->controls = c;
+        l->last_control = c;
+        if (!l->next_control) l->next_control = c;
+        l->control_count++;
+    }
+    unlock(&l->lock, LOCK_ENGINE);
+    if (is_taken)
+        line_wake_receiver(l);
+    else
+        free(c);
+    return is_taken;
+}
+
+/* ---- pacing ---- */
+
+/* Of the kernel's own: it spreads what is sent evenly, so that no queue fills on the way. */
+void line_pace(struct line *l)
+{
+    uint64_t limit = load_relaxed(&l->bytes_per_second);
+    for (int c = 0; c < CHANNELS; c++) {
+        uint64_t rate = limit ? limit : UINT64_MAX;
+        if (l->channel[c]) setsockopt(l->channel[c]->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    }
+}

@@ -1,0 +1,270 @@
+/* A line: topics between this node and one other, over two connections. No Python runs for a message.
+ *
+ *   bus ─ take ─► out: a queue a band ─► chunks, highest band first ─► urgent channel (bands 4 to 7) ─►
+ *                    │ kept until acknowledged                        └► bulk channel (bands 0 to 3) ─►
+ *   bus ◄─ publish ─ in: a message a band is put together ◄─ frames ◄─ either channel
+ *
+ * Two threads a line, from line_start to line_stop:
+ *   sender     sleeps until the bus has something for a route, and pumps
+ *   receiver   sleeps until a channel can be read or written; reads, publishes, pumps, and ends channels
+ * Who pumps (pump.c) takes messages of the bus and writes frames, under the lock of the line.
+ *
+ * What outlives a cut of the connections: routes, what they keep (kept.h), numbers, and controls. What does not: outboxes,
+ * inboxes, and messages that had come in part, which are sent again from their beginning.
+ *
+ * Locks (../dds/locks.h): `lock` has rank LOCK_ENGINE, `arriving` LOCK_ROUTE, `news` and those of channels LOCK_LEAF. The
+ * bus is called under the first two, and never waited for.
+ */
+#ifndef RTMW_LINK_LINK_H
+#define RTMW_LINK_LINK_H
+
+#include <pthread.h>
+
+#include "../../shm/atomics.h"
+#include "../../shm/rtmw.h"
+#include "../dds/locks.h"
+#include "../dds/now.h"
+#include "channel.h"
+#include "kept.h"
+
+enum { BULK, URGENT, CHANNELS };
+enum {
+    BANDS = FRAME_BANDS,
+    URGENT_FROM = 4, /* the lowest band of the urgent channel */
+    LOOKAHEAD = 32,  /* messages of a route and band that are taken from the bus in advance */
+    LOOKAHEAD_BYTES = 1 << 20,
+    LENT_LEAST = 16 << 10, /* bytes of a message that stays in the pool until acknowledged: a smaller one is copied */
+    CONTROL_MOST = 16000,  /* bytes of a control */
+    CONTROLS_SENT = 256,   /* controls that the peer has not taken */
+    CONTROLS_MOST = 4096,  /* those and the ones that wait */
+    RETRY_NS = 1000000,
+    WAIT_NS = 20000000,
+    ACK_DELAY_NS = 1000000,
+};
+
+/* ---- outbound ---- */
+
+struct out {
+    struct line *line;
+    struct out *next;
+    uint32_t number;
+    rtmw_subscriber *subscriber;
+    bool reliable, resends; /* resends: RELIABLE and ADAPTIVE; what is lost in a cut is sent again */
+    uint32_t closing;       /* 1: nothing is taken and sent any more */
+    uint64_t park_ns;
+    uint64_t bytes_per_second, free_ns;
+    uint64_t room, in_flight; /* cost; room: 0 until the peer has opened the route */
+    bool is_open;             /* the peer has said an ACK since the connections came */
+    bool is_waited_for;       /* the sender sleeps until the bus has something for it */
+    uint32_t taken;           /* messages in all queues */
+    uint64_t taken_bytes, missed;
+    struct {
+        uint32_t first, count;
+        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
+    } queue[BANDS];
+    struct {
+        uint64_t number, lost; /* of the last message that was begun; lost since then, on the bus */
+        uint64_t acknowledged;
+        struct kept *first, *last; /* those that were not acknowledged */
+        struct kept *again;        /* the first of them that is to be sent on these connections; NULL: none */
+    } band[BANDS];
+    uint64_t sent, bytes, expired, blocked, resent, refused;
+};
+
+/* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
+bool out_open(struct out *);  /* false: its number is not above all before */
+void out_stop(struct out *);  /* idempotent */
+void out_close(struct out *); /* stops it, too; it is the caller's then */
+bool out_may_take(const struct out *);
+void out_gather(struct out *);
+/* The message of this band that is to be begun next, with its number; NULL: none. */
+struct kept *out_next(struct out *, uint32_t band, uint64_t now);
+void out_begun(struct out *, uint32_t band, struct kept *);
+/* false: the peer acknowledges what was not sent. */
+bool out_acknowledge(struct out *, const struct frame_ack *);
+void out_cut(struct out *); /* the connections have ended */
+bool out_is_delivered(struct out *);
+
+/* ---- inbound ---- */
+
+enum refusal { REFUSED_PRIORITY, REFUSED_SIZE, REFUSED_RATE, REFUSALS };
+
+/* A message that has come whole and finds no room on the bus. */
+struct waiting {
+    struct waiting *next;
+    struct frame_begin begin;
+    uint64_t came_ns;
+    rtmw_loan loan; /* data NULL: `bytes` has it */
+    uint8_t bytes[];
+};
+
+struct in {
+    struct line *line;
+    struct in *next;
+    uint32_t number;
+    rtmw_publisher *publisher;
+    bool reliable;
+    uint64_t origin, window;
+    uint32_t wants_old;
+    uint64_t max_priority, max_size, max_rate, rate_free_ns; /* ceilings; 0 of the last two: none */
+    uint64_t received[BANDS], last_ns;
+    uint64_t waits; /* cost of what waits for room */
+    struct waiting *first, *last;
+    bool must_ack;      /* room or numbers have changed since the last ACK */
+    uint64_t since_ack; /* cost of what has come since */
+    bool told[REFUSALS];
+    uint64_t arrived, bytes, lost, expired, malformed, no_memory, delayed, uncopied, refused[REFUSALS];
+};
+
+/* A message that comes in chunks. */
+struct incoming {
+    struct in *in; /* NULL: the rest is passed over */
+    bool is_under_way;
+    uint32_t route;
+    struct frame_begin begin;
+    uint64_t got;
+    struct waiting *to; /* where the bytes go; NULL: nowhere */
+};
+
+/* in.c. Open, close: any thread without a lock. The others: under `arriving` */
+bool in_open(struct in *); /* false: its number is not above all before */
+void in_close(struct in *);
+bool in_is_delivered(struct in *);
+void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* what its number leaves out */
+bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */
+/* Publishes, or lets it wait: a message that lies in the inbox, and one that was put together and is the route's then. */
+void in_accept(struct in *, const struct frame_begin *, const uint8_t *bytes);
+void in_accept_whole(struct in *, struct waiting *);
+void in_retry(struct in *);
+struct waiting *in_place(struct in *, const struct frame_begin *); /* for a message in chunks. NULL: no memory */
+void in_drop(struct in *, struct waiting *);
+struct frame_ack in_ack(struct in *);
+
+/* ---- controls and news ---- */
+
+struct control {
+    struct control *next;
+    uint64_t number;
+    size_t size;
+    uint8_t bytes[];
+};
+
+enum news_kind { NEWS_UP, NEWS_CONTROL, NEWS_DOWN, NEWS_REFUSED };
+struct news {
+    struct news *next;
+    enum news_kind kind;
+    uint64_t number;
+    size_t size;
+    uint8_t bytes[];
+};
+
+/* news.c: any thread, under any lock above LOCK_LEAF or none */
+void news_tell(struct line *, enum news_kind, uint64_t number, const void *bytes, size_t size);
+struct news *news_take(struct line *); /* all, in their order: the caller's */
+
+/* ---- the line ---- */
+
+/* A message that was begun and not finished on these connections. */
+struct under_way {
+    struct out *out; /* NULL: the route was closed meanwhile */
+    uint32_t route;
+    struct kept *kept; /* held; NULL: none is under way */
+    uint64_t sent;     /* bytes of it */
+};
+
+enum down { DOWN_CLOSED, DOWN_FAILED, DOWN_VIOLATION, DOWN_SILENT, DOWN_DAMAGED };
+
+/* How far the peer's clock is ahead, by PING and PONG on the urgent channel. */
+struct peer_clock {
+    int64_t ahead_ns;
+    uint64_t rtt_ns, best_ns, unsure_ns, age; /* 0: not measured. age: pongs since the best */
+};
+
+struct line {
+    rtmw_region *region;
+    uint64_t site, lend_most;
+    uint8_t hops;
+    uint16_t key; /* of subscribers that are parked */
+    pthread_t sender, receiver;
+    int wake; /* eventfd of the receiver */
+    int epoll;
+    uint32_t stop, openers;
+    uint64_t silence_ns;
+
+    pthread_mutex_t lock;
+    struct channel *channel[CHANNELS], *next[CHANNELS]; /* next: to be carried by, as soon as the receiver looks */
+    struct out *outs;
+    uint32_t highest_out;    /* number of the outbound route that was opened last */
+    struct out *turn[BANDS]; /* whose turn it is; NULL: the first one's */
+    struct under_way under_way[BANDS];
+    uint32_t filled;           /* bit a band in which a route has something */
+    rtmw_subscriber *waits_on; /* by which the sender can be woken; NULL: by `woken` */
+    pthread_cond_t woken, looked;
+    bool must_look, is_asleep; /* the sender is to look again; it sleeps, and uses subscribers */
+    uint64_t looks;            /* how often it has woken */
+    bool has_resumed, peer_has_resumed, is_cut;
+    char bye[FRAME_WORDS + 1];       /* what the peer is told by a cut */
+    char farewell[FRAME_WORDS + 32]; /* what it has said. The receiver's */
+    uint64_t pong[CHANNELS];
+    bool has_pong[CHANNELS], must_ping[CHANNELS];
+    struct control *controls, *last_control, *next_control; /* not acknowledged; next: to be sent */
+    uint64_t control_number, controls_acknowledged, controls_room;
+    uint32_t control_count;
+    uint64_t lent, retry_ns, resumes;
+    uint64_t bytes_per_second, pace;
+
+    pthread_mutex_t arriving;
+    struct in *ins;
+    uint32_t highest_in; /* number of the inbound route that was opened last */
+    struct incoming incoming[BANDS];
+    uint64_t controls_received;
+    uint32_t must_ack_controls; /* atomically */
+    uint32_t waiting;           /* inbound routes with something that waits for room */
+    uint64_t acks_at_ns;        /* when ACKs are to be said; 0: nothing is to be acknowledged. Atomically */
+
+    pthread_mutex_t news;
+    struct news *first_news, *last_news;
+    uint64_t controls_taken; /* by Python */
+    int event;               /* eventfd of Python */
+
+    struct peer_clock clock; /* of the receiver; others read single words of it, atomically */
+};
+
+/* line.c: Python's thread, without a lock. Start: 0, or errno. Carry takes both channels over. */
+int line_start(struct line *);
+void line_stop(
+    struct line *); /* ends the connections; routes that are open carry nothing. The line is the caller's then */
+void line_free(struct line *); /* after stop, and after all of its routes were closed */
+void line_carry(struct line *, struct channel *urgent, struct channel *bulk);
+void line_cut(struct line *, const char *words, size_t size);
+bool line_say(struct line *, const void *bytes, size_t size); /* false: too many wait, or no memory */
+void line_wake_receiver(struct line *);
+void line_tell_up(struct line *);     /* if both sides have resumed. The lock is held */
+void line_pace(struct line *);        /* sets the limits of its connections. The lock is held */
+void line_lock(struct line *);        /* takes the lock, between two bursts */
+void line_wake_sender(struct line *); /* the lock is held */
+
+/* receiver.c, sender.c: the threads */
+void *line_receive(void *line);
+void *line_send(void *line);
+
+/* pump.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst. true: there is more to do at once. */
+bool line_pump(struct line *, uint64_t now);
+uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again; UINT64_MAX: when something changes */
+
+/* fill.c: under the lock: fills an outbox that is empty */
+void line_fill(struct line *, int channel, uint64_t now);
+
+/* hear.c: the receiver, without a lock */
+struct verdict {
+    enum down down;
+    const char *words; /* NULL: all is well */
+};
+struct verdict line_hear(struct line *, int channel, const struct frame *, uint64_t now);
+void line_forget_incoming(struct line *);
+void incoming_forget(struct incoming *); /* under `arriving` */
+
+static inline int channel_of(uint32_t band) { return band >= URGENT_FROM ? URGENT : BULK; }
+static inline uint64_t cost_of(uint64_t size) { return size + FRAME_COST; }
+
+#endif

@@ -1,0 +1,246 @@
+/* Out: a topic of the bus on its way to the peer.
+ *
+ *   bus ─ out_gather ─► queue of its band ─ out_next ─► kept ─ acknowledged ─► gone
+ *                                             │ a number, from 1 on
+ * What was lost on the bus before a message takes numbers, too: the peer counts the step. What expires before it is begun
+ * takes none.
+ */
+#include "link.h"
+
+static bool is_full(const struct out *o)
+{
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (o->queue[band].count == LOOKAHEAD) return true;
+    return false;
+}
+
+bool out_may_take(const struct out *o)
+{
+    return !o->closing && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+}
+
+/* What waits here expires as on the bus: not by a wall clock that is set. 0: never. */
+static uint64_t on_monotonic(uint64_t expires_ns)
+{
+    if (!expires_ns) return 0;
+    uint64_t real = now_realtime_ns(), now = now_monotonic_ns();
+    return expires_ns > real ? now + (expires_ns - real) : 1;
+}
+
+/* What the bus could not keep for this route since it was looked last, is missing before this message. */
+static void count_missed(struct out *o, uint32_t band)
+{
+    rtmw_subscriber_counters bus;
+    if (!o->reliable) return;
+    rtmw_subscriber_count(o->subscriber, &bus);
+    o->band[band].lost += bus.missed - o->missed;
+    o->missed = bus.missed;
+}
+
+static void add(struct out *o, rtmw_message *m)
+{
+    uint32_t at = (o->queue[m->priority].first + o->queue[m->priority].count++) % LOOKAHEAD;
+    m->expires_ns = on_monotonic(m->expires_ns);
+    o->queue[m->priority].message[at] = *m;
+    o->taken++;
+    o->taken_bytes += m->size;
+    count_missed(o, m->priority);
+}
+
+void out_gather(struct out *o)
+{
+    rtmw_message m;
+    while (out_may_take(o)) {
+        int code = rtmw_take(o->subscriber, &m);
+        if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
+        if (code != RTMW_OK) return;
+        if (m.publisher & RTMW_REMOTE) /* what came from another host is not sent on: its host has links of its own */
+            rtmw_release(o->line->region, m.descriptor);
+        else
+            add(o, &m);
+    }
+}
+
+static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
+
+static rtmw_message *first_of(struct out *o, uint32_t band) { return &o->queue[band].message[o->queue[band].first]; }
+
+static void pass_first(struct out *o, uint32_t band)
+{
+    o->taken_bytes -= first_of(o, band)->size;
+    o->taken--;
+    o->queue[band].first = (o->queue[band].first + 1) % LOOKAHEAD;
+    o->queue[band].count--;
+}
+
+static void drop_first(struct out *o, uint32_t band)
+{
+    rtmw_release(o->line->region, first_of(o, band)->descriptor);
+    pass_first(o, band);
+}
+
+static void keep_last(struct out *o, uint32_t band, struct kept *k)
+{
+    if (o->band[band].last)
+        o->band[band].last->next = k;
+    else
+        o->band[band].first = k;
+    o->band[band].last = k;
+}
+
+/* The first of the queue gets its number, and is kept from here on. */
+static struct kept *number_first(struct out *o, uint32_t band)
+{
+    const rtmw_message *m = first_of(o, band);
+    bool lends = m->size >= LENT_LEAST && o->line->lent + m->size <= o->line->lend_most;
+    struct kept *k = kept_new(o->line, m, lends);
+    if (!k) return NULL;
+    k->number = o->band[band].number += o->band[band].lost + 1;
+    o->band[band].lost = 0;
+    o->in_flight += cost_of(m->size);
+    pass_first(o, band);
+    keep_last(o, band, k);
+    return k;
+}
+
+static bool has_room(struct out *o)
+{
+    if (o->in_flight < o->room) return true;
+    count_up(&o->blocked, 1);
+    return false;
+}
+
+struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
+{
+    if (o->closing || !o->is_open || o->free_ns > now) return NULL;
+    if (o->band[band].again) return o->band[band].again;
+    while (o->queue[band].count && is_expired(first_of(o, band), now)) {
+        count_up(&o->expired, 1);
+        drop_first(o, band);
+    }
+    return o->queue[band].count && has_room(o) ? number_first(o, band) : NULL;
+}
+
+void out_begun(struct out *o, uint32_t band, struct kept *k)
+{
+    uint64_t limit = load_relaxed(&o->bytes_per_second), now = limit ? now_monotonic_ns() : 0;
+    if (o->band[band].again == k) o->band[band].again = k->next;
+    count_up(k->has_gone ? &o->resent : &o->sent, 1);
+    count_up(&o->bytes, k->message.size);
+    k->has_gone = true;
+    o->free_ns = limit ? (o->free_ns > now ? o->free_ns : now) + k->message.size * UINT64_C(1000000000) / limit : 0;
+}
+
+/* ---- acknowledgement ---- */
+
+static void drop_kept(struct out *o, uint32_t band)
+{
+    struct kept *k = o->band[band].first;
+    o->band[band].first = k->next;
+    if (!k->next) o->band[band].last = NULL;
+    if (o->band[band].again == k) o->band[band].again = k->next;
+    o->in_flight -= cost_of(k->message.size);
+    kept_let_go(k);
+}
+
+/* A message that is under way cannot have come. */
+static bool may_be(const struct out *o, uint32_t band, uint64_t number)
+{
+    const struct under_way *u = &o->line->under_way[band];
+    const struct kept *k = u->out == o ? u->kept : NULL;
+    return number >= o->band[band].acknowledged && number <= o->band[band].number && (!k || number < k->number);
+}
+
+/* On new connections: all that was not acknowledged is sent again, or is lost, and then counted by its number. */
+static void resume(struct out *o, uint32_t band)
+{
+    while (!o->resends && o->band[band].first) drop_kept(o, band);
+    o->band[band].again = o->band[band].first;
+}
+
+bool out_acknowledge(struct out *o, const struct frame_ack *ack)
+{
+    for (uint32_t band = 0; band < BANDS; band++) {
+        uint64_t number = ack->number[band];
+        if (!may_be(o, band, number)) return false;
+        o->band[band].acknowledged = number;
+        while (o->band[band].first && o->band[band].first->number <= number) drop_kept(o, band);
+        if (!o->is_open) resume(o, band);
+    }
+    o->room = ack->room;
+    o->is_open = true;
+    return true;
+}
+
+void out_cut(struct out *o) { o->is_open = false; }
+
+/* ---- from opening to closing ---- */
+
+bool out_open(struct out *o)
+{
+    struct line *l = o->line;
+    line_lock(l);
+    bool is_new = o->number > l->highest_out;
+    if (is_new) {
+        o->next = l->outs;
+        l->outs = o;
+        l->highest_out = o->number;
+        line_wake_sender(l);
+    }
+    unlock(&l->lock, LOCK_ENGINE);
+    return is_new;
+}
+
+static void forget(struct out *o)
+{
+    for (uint32_t band = 0; band < BANDS; band++) {
+        while (o->queue[band].count) drop_first(o, band);
+        while (o->band[band].first) drop_kept(o, band);
+    }
+}
+
+/* Until the sender, which may sleep, waits for this subscriber no longer. */
+static void await_sender(struct line *l)
+{
+    uint64_t looks = l->looks;
+    line_wake_sender(l);
+    while (l->is_asleep && l->looks == looks) pthread_cond_wait(&l->looked, &l->lock);
+}
+
+/* A message that is under way is held, and ends with a DROP (fill.c). */
+void out_stop(struct out *o)
+{
+    struct line *l = o->line;
+    line_lock(l);
+    if (!o->closing) {
+        struct out **link = &l->outs;
+        while (*link != o) link = &(*link)->next;
+        *link = o->next;
+        o->closing = 1;
+        for (uint32_t band = 0; band < BANDS; band++) {
+            if (l->under_way[band].out == o) l->under_way[band].out = NULL;
+            if (l->turn[band] == o) l->turn[band] = NULL;
+        }
+        forget(o);
+        await_sender(l);
+    }
+    unlock(&l->lock, LOCK_ENGINE);
+}
+
+void out_close(struct out *o)
+{
+    out_stop(o);
+    if (o->park_ns)
+        rtmw_subscriber_park(o->subscriber, o->line->key, o->park_ns);
+    else
+        rtmw_subscriber_close(o->subscriber);
+}
+
+bool out_is_delivered(struct out *o)
+{
+    bool is = true;
+    line_lock(o->line);
+    for (uint32_t band = 0; band < BANDS; band++) is = is && !o->queue[band].count && !o->band[band].first;
+    unlock(&o->line->lock, LOCK_ENGINE);
+    return is && rtmw_wait(o->subscriber, 0, 0) != RTMW_OK;
+}

@@ -1,0 +1,49 @@
+/* Pump: from the bus to the sockets, as far as both have something. */
+#include "link.h"
+
+static uint32_t bands_of(const struct out *o)
+{
+    uint32_t bands = 0;
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (o->queue[band].count || o->band[band].again) bands |= 1u << band;
+    return bands;
+}
+
+static void gather(struct line *l)
+{
+    l->filled = 0;
+    for (struct out *o = l->outs; o; o = o->next) {
+        out_gather(o);
+        l->filled |= bands_of(o);
+        if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* the lease of the line says who is */
+    }
+}
+
+/* true: the outbox was written, and there may be more for it. */
+static bool pump(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    if (!c || !c->may_write) return false;
+    if (channel_is_empty(c)) line_fill(l, channel, now);
+    if (channel_is_empty(c)) return false;
+    c->may_write = channel_write(c) == CHANNEL_DONE;
+    return c->may_write;
+}
+
+bool line_pump(struct line *l, uint64_t now)
+{
+    gather(l);
+    bool is_more = pump(l, URGENT, now);
+    return pump(l, BULK, now) || is_more;
+}
+
+uint64_t line_next_try(const struct line *l, uint64_t now)
+{
+    uint64_t at = UINT64_MAX;
+    for (const struct out *o = l->outs; o; o = o->next) {
+        uint64_t next = o->taken ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
+        if (o->taken && o->free_ns > now && o->free_ns < next) next = o->free_ns;
+        if (next < at) at = next;
+    }
+    return at;
+}

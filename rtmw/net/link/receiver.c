@@ -1,0 +1,231 @@
+/* The receiver: sleeps until a channel can be read or written, reads, and begins and ends connections. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "link.h"
+
+enum {
+    READS_URGENT = 16, /* in a row, before the other channel is looked at */
+    READS_BULK = 1,
+    WAIT_MS = 100,
+    PINGS_A_SILENCE = 4,
+    NO_CHANNEL = CHANNELS, /* what epoll says of the eventfd */
+};
+
+/* ---- connections ---- */
+
+/* Once it is over: what it was about goes on with the next one. The lock is held. */
+static void reset(struct line *l)
+{
+    for (int c = 0; c < CHANNELS; c++) {
+        channel_close(l->channel[c]);
+        l->channel[c] = NULL;
+        l->has_pong[c] = l->must_ping[c] = false;
+    }
+    for (uint32_t band = 0; band < BANDS; band++) {
+        if (l->under_way[band].kept) kept_let_go(l->under_way[band].kept);
+        l->under_way[band] = (struct under_way){0};
+    }
+    for (struct out *o = l->outs; o; o = o->next) out_cut(o);
+    l->has_resumed = l->peer_has_resumed = false;
+    l->next_control = l->controls;
+    l->controls_room = CONTROLS_SENT;
+    line_forget_incoming(l);
+}
+
+static void say_bye(struct line *l, const char *words, uint16_t code)
+{
+    struct channel *c = l->channel[URGENT];
+    if (!channel_is_empty(c) && channel_write(c) != CHANNEL_DONE) return; /* in the middle of a frame */
+    channel_put(c, (struct frame_header){.kind = FRAME_BYE}, (struct iovec){&code, sizeof code},
+                (struct iovec){(void *)(uintptr_t)words, strnlen(words, FRAME_WORDS)}, NULL);
+    channel_write(c);
+}
+
+static void end(struct line *l, struct verdict why)
+{
+    if (!l->channel[URGENT]) return;
+    bool tells = why.down == DOWN_VIOLATION || why.down == DOWN_DAMAGED || why.down == DOWN_SILENT || l->is_cut;
+    if (tells && *why.words) say_bye(l, why.words, (uint16_t)why.down);
+    reset(l);
+    news_tell(l, NEWS_DOWN, (uint64_t)why.down, why.words, strlen(why.words));
+}
+
+static void watch(struct line *l, int channel)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, .data.u32 = (uint32_t)channel};
+    struct channel *c = l->channel[channel];
+    c->may_read = c->may_write = true;
+    c->heard_ns = c->pinged_ns = now_monotonic_ns();
+    epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->descriptor, &event);
+}
+
+static void begin(struct line *l)
+{
+    if (l->channel[URGENT]) reset(l);
+    for (int c = 0; c < CHANNELS; c++) {
+        l->channel[c] = l->next[c];
+        l->next[c] = NULL;
+        l->must_ping[c] = true;
+        watch(l, c);
+    }
+    line_pace(l);
+    l->resumes++;
+    store_relaxed(&l->acks_at_ns, 1);
+}
+
+static void change_connections(struct line *l)
+{
+    line_lock(l);
+    if (l->is_cut) end(l, (struct verdict){DOWN_CLOSED, l->bye});
+    l->is_cut = false;
+    if (l->next[URGENT]) begin(l);
+    unlock(&l->lock, LOCK_ENGINE);
+}
+
+static void end_unlocked(struct line *l, struct verdict why)
+{
+    line_lock(l);
+    end(l, why);
+    unlock(&l->lock, LOCK_ENGINE);
+}
+
+/* ---- reading ---- */
+
+static struct verdict verdict_of(struct channel *c, enum channel_state state)
+{
+    if (state == CHANNEL_CLOSED) return (struct verdict){DOWN_CLOSED, "the peer has closed the connection"};
+    bool is_cut_off = strcmp(c->fault.reason, "UNEXPECTED_EOF_WHILE_READING") == 0; /* TCP ended, as without TLS */
+    if (is_cut_off) return (struct verdict){DOWN_CLOSED, "the peer has closed the connection"};
+    return (struct verdict){c->has_tls && c->fault.reason[0] ? DOWN_DAMAGED : DOWN_FAILED, c->words};
+}
+
+static struct verdict hear_all(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    struct frame f;
+    enum frame_state state;
+    while ((state = channel_next(c, &f)) == FRAME_WHOLE) {
+        struct verdict verdict = line_hear(l, channel, &f, now);
+        if (verdict.words) return verdict;
+    }
+    if (state == FRAME_PART) return (struct verdict){0};
+    return (struct verdict){state == FRAME_DAMAGED ? DOWN_DAMAGED : DOWN_VIOLATION, c->words};
+}
+
+static struct verdict read_channel(struct line *l, int channel)
+{
+    struct channel *c = l->channel[channel];
+    for (int n = 0; n < (channel == URGENT ? READS_URGENT : READS_BULK) && c->may_read; n++) {
+        enum channel_state state = channel_read(c);
+        uint64_t now = now_monotonic_ns();
+        if (state == CHANNEL_CLOSED || state == CHANNEL_FAILED) return verdict_of(c, state);
+        c->may_read = state == CHANNEL_DONE;
+        if (state == CHANNEL_DONE) c->heard_ns = now;
+        struct verdict verdict = hear_all(l, channel, now); /* also what the hello has left */
+        if (verdict.words) return verdict;
+    }
+    return (struct verdict){0};
+}
+
+static bool read_all(struct line *l)
+{
+    bool is_more = false;
+    for (int c = CHANNELS; c-- > 0;) {
+        struct verdict verdict = l->channel[c] ? read_channel(l, c) : (struct verdict){0};
+        if (verdict.words) return end_unlocked(l, verdict), true;
+        is_more = is_more || (l->channel[c] && l->channel[c]->may_read);
+    }
+    return is_more;
+}
+
+/* ---- in between ---- */
+
+static void retry(struct line *l)
+{
+    if (!load_relaxed(&l->waiting)) return;
+    lock(&l->arriving, LOCK_ROUTE);
+    for (struct in *i = l->ins; i; i = i->next) in_retry(i);
+    if (!load_relaxed(&l->acks_at_ns)) store_relaxed(&l->acks_at_ns, now_monotonic_ns() + ACK_DELAY_NS);
+    unlock(&l->arriving, LOCK_ROUTE);
+}
+
+/* Pings, and ends connections on which nothing comes. */
+static void look_at_silence(struct line *l, uint64_t now)
+{
+    uint64_t most = load_relaxed(&l->silence_ns);
+    for (int n = 0; n < CHANNELS; n++) {
+        struct channel *c = l->channel[n];
+        if (!c) return;
+        if (now - c->heard_ns > most)
+            return end_unlocked(l, (struct verdict){DOWN_SILENT, "nothing came of the peer for too long"});
+        if (now - c->pinged_ns < most / PINGS_A_SILENCE) continue;
+        line_lock(l);
+        c->pinged_ns = now;
+        l->must_ping[n] = true;
+        unlock(&l->lock, LOCK_ENGINE);
+    }
+}
+
+/* The sender looks again where it does not wait for a route that may take again. */
+static void wake_sender(struct line *l)
+{
+    if (!l->is_asleep) return;
+    for (const struct out *o = l->outs; o; o = o->next)
+        if (!o->is_waited_for && out_may_take(o)) return line_wake_sender(l);
+}
+
+static void pump(struct line *l)
+{
+    line_lock(l);
+    for (uint64_t now = now_monotonic_ns(); line_pump(l, now) && !load_relaxed(&l->openers); now = now_monotonic_ns()) {
+    }
+    wake_sender(l);
+    unlock(&l->lock, LOCK_ENGINE);
+}
+
+static int wait_ms(const struct line *l, bool is_more)
+{
+    if (is_more) return 0;
+    return load_relaxed(&l->acks_at_ns) || load_relaxed(&l->waiting) ? 1 : WAIT_MS;
+}
+
+static void note(struct line *l, const struct epoll_event *event)
+{
+    eventfd_t count;
+    if (event->data.u32 == NO_CHANNEL) {
+        eventfd_read(l->wake, &count);
+        return;
+    }
+    struct channel *c = l->channel[event->data.u32];
+    if (!c) return;
+    if (event->events & ~(uint32_t)EPOLLOUT) c->may_read = true;
+    line_lock(l);
+    c->may_write = true; /* TLS may have had to read before it could write */
+    unlock(&l->lock, LOCK_ENGINE);
+}
+
+void *line_receive(void *argument)
+{
+    struct line *l = argument;
+    struct epoll_event events[CHANNELS + 1];
+    struct epoll_event wake = {.events = EPOLLIN, .data.u32 = NO_CHANNEL};
+    epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->wake, &wake);
+    for (bool is_more = false; !load_acquire(&l->stop);) {
+        int count = epoll_wait(l->epoll, events, CHANNELS + 1, wait_ms(l, is_more));
+        for (int n = 0; n < count; n++) note(l, &events[n]);
+        change_connections(l);
+        is_more = read_all(l);
+        retry(l);
+        look_at_silence(l, now_monotonic_ns());
+        pump(l);
+    }
+    line_lock(l);
+    l->is_cut = true;
+    end(l, (struct verdict){DOWN_CLOSED, "the node closes the line"});
+    unlock(&l->lock, LOCK_ENGINE);
+    return NULL;
+}
