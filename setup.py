@@ -147,7 +147,7 @@ def extension(name: str, *shared: str) -> Extension:
     )
 
 
-ENGINES = ("locks", "now", "trailer")
+ENGINES = ("locks", "now", "rate_limit", "trailer")
 """C of the node's engine that lines share."""
 
 setup(

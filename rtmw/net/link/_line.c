@@ -296,7 +296,7 @@ static int module_exec(PyObject *module)
     PyObject *errors = PyImport_ImportModule("rtmw.errors");
     if (errors) state->error = PyObject_GetAttrString(errors, "RtmwError");
     Py_XDECREF(errors);
-    state->tls_error = PyErr_NewException("rtmw.net.link._line.TlsError", PyExc_OSError, NULL);
+    state->tls_error = state->error ? PyErr_NewException("rtmw.net.link._line.TlsError", state->error, NULL) : NULL;
     if (!state->error || !state->tls_error || PyModule_AddObjectRef(module, "TlsError", state->tls_error)) return -1;
     return add_type(module, &Bus_spec, &state->bus_type) || add_type(module, &Line_spec, NULL) ||
                    add_type(module, &Route_spec, &state->route_type) ||

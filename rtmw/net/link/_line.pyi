@@ -9,7 +9,9 @@
 All calls return at once, but for `Route.close`, `Route.stop` and `Line.close`, which wait for a burst of the thread.
 """
 
-class TlsError(OSError):
+from rtmw.errors import RtmwError
+
+class TlsError(RtmwError):
     """OpenSSL refused. `args`: (reason, verify_code, verify_message); `tls.py` makes an ssl.SSLError of it, which
     rtmw.net.security.tls_errors.in_words takes. verify_code 0: the certificate was not what failed."""
 

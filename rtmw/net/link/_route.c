@@ -119,7 +119,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->wants_old = (uint32_t)wants_old;
     in->max_priority = max_priority;
     in->max_size = max_size;
-    in->max_rate = max_rate;
+    rate_limit_set(&in->rate, max_rate);
     if (in_open(in)) return (PyObject *)route;
     rtmw_publisher_close(in->publisher);
     return failed(route, taken(number));
@@ -180,7 +180,9 @@ static PyObject *Route_limit(PyObject *object, PyObject *given)
     struct out *o = ((Route *)object)->out;
     unsigned long long limit = PyLong_AsUnsignedLongLong(given);
     if (PyErr_Occurred()) return NULL;
-    if (o) store_relaxed(&o->bytes_per_second, limit);
+    Py_BEGIN_ALLOW_THREADS
+    if (o) out_limit(o, limit);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 

@@ -154,7 +154,7 @@ static bool begin_from(struct line *l, struct out *o, uint32_t band, uint64_t no
 {
     struct kept *k = out_next(o, band, now);
     if (!k) return false;
-    out_begun(o, band, k);
+    out_begun(o, band, k, now);
     kept_hold(k);
     l->under_way[band] = (struct under_way){o, o->number, k, 0};
     l->turn[band] = o->next;

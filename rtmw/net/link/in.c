@@ -21,9 +21,8 @@ static bool refuse(struct in *i, enum refusal why)
 /* What a second of the rate allows may come at once. */
 static bool is_too_fast(struct in *i, uint64_t size, uint64_t now)
 {
-    if (!i->max_rate) return false;
-    if (i->rate_free_ns > now + SECOND_NS) return true;
-    i->rate_free_ns = (i->rate_free_ns > now ? i->rate_free_ns : now) + size * SECOND_NS / i->max_rate;
+    if (rate_limit_free_ns(&i->rate, now) > now + SECOND_NS) return true;
+    rate_limit_charge(&i->rate, size, now);
     return false;
 }
 

@@ -74,6 +74,7 @@ int line_start(struct line *l)
     make_locks(l);
     store_relaxed(&l->silence_ns, SILENCE_NS);
     l->controls_room = CONTROLS_SENT;
+    l->must_ack_controls = 1;
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -24,6 +24,7 @@
 #include "../../shm/rtmw.h"
 #include "../dds/locks.h"
 #include "../dds/now.h"
+#include "../dds/rate_limit.h"
 #include "channel.h"
 #include "kept.h"
 
@@ -52,7 +53,7 @@ struct out {
     bool reliable, resends; /* resends: RELIABLE and ADAPTIVE; what is lost in a cut is sent again */
     uint32_t closing;       /* 1: nothing is taken and sent any more */
     uint64_t park_ns;
-    uint64_t bytes_per_second, free_ns;
+    struct rate_limit limit;
     uint64_t room, in_flight; /* cost; room: 0 until the peer has opened the route */
     bool is_open;             /* the peer has said an ACK since the connections came */
     bool is_waited_for;       /* the sender sleeps until the bus has something for it */
@@ -74,12 +75,13 @@ struct out {
 /* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
 bool out_open(struct out *);  /* false: its number is not above all before */
 void out_stop(struct out *);  /* idempotent */
+void out_limit(struct out *, uint64_t bytes_per_second); /* 0: none */
 void out_close(struct out *); /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
 void out_gather(struct out *);
 /* The message of this band that is to be begun next, with its number; NULL: none. */
 struct kept *out_next(struct out *, uint32_t band, uint64_t now);
-void out_begun(struct out *, uint32_t band, struct kept *);
+void out_begun(struct out *, uint32_t band, struct kept *, uint64_t now);
 /* false: the peer acknowledges what was not sent. */
 bool out_acknowledge(struct out *, const struct frame_ack *);
 void out_cut(struct out *); /* the connections have ended */
@@ -106,7 +108,8 @@ struct in {
     bool reliable;
     uint64_t origin, window;
     uint32_t wants_old;
-    uint64_t max_priority, max_size, max_rate, rate_free_ns; /* ceilings; 0 of the last two: none */
+    uint64_t max_priority, max_size; /* ceilings, as the next; max_size 0: none */
+    struct rate_limit rate;
     uint64_t received[BANDS], last_ns;
     uint64_t waits; /* cost of what waits for room */
     struct waiting *first, *last;

@@ -112,7 +112,7 @@ static bool has_room(struct out *o)
 
 struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
 {
-    if (o->closing || !o->is_open || o->free_ns > now) return NULL;
+    if (o->closing || !o->is_open || rate_limit_free_ns(&o->limit, now)) return NULL;
     if (o->band[band].again) return o->band[band].again;
     while (o->queue[band].count && is_expired(first_of(o, band), now)) {
         count_up(&o->expired, 1);
@@ -121,14 +121,13 @@ struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
     return o->queue[band].count && has_room(o) ? number_first(o, band) : NULL;
 }
 
-void out_begun(struct out *o, uint32_t band, struct kept *k)
+void out_begun(struct out *o, uint32_t band, struct kept *k, uint64_t now)
 {
-    uint64_t limit = load_relaxed(&o->bytes_per_second), now = limit ? now_monotonic_ns() : 0;
     if (o->band[band].again == k) o->band[band].again = k->next;
     count_up(k->has_gone ? &o->resent : &o->sent, 1);
     count_up(&o->bytes, k->message.size);
     k->has_gone = true;
-    o->free_ns = limit ? (o->free_ns > now ? o->free_ns : now) + k->message.size * UINT64_C(1000000000) / limit : 0;
+    rate_limit_charge(&o->limit, k->message.size, now);
 }
 
 /* ---- acknowledgement ---- */
@@ -189,6 +188,14 @@ bool out_open(struct out *o)
     }
     unlock(&l->lock, LOCK_ENGINE);
     return is_new;
+}
+
+void out_limit(struct out *o, uint64_t bytes_per_second)
+{
+    line_lock(o->line);
+    rate_limit_set(&o->limit, bytes_per_second);
+    line_wake_sender(o->line);
+    unlock(&o->line->lock, LOCK_ENGINE);
 }
 
 static void forget(struct out *o)

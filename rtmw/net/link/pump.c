@@ -42,7 +42,8 @@ uint64_t line_next_try(const struct line *l, uint64_t now)
     uint64_t at = UINT64_MAX;
     for (const struct out *o = l->outs; o; o = o->next) {
         uint64_t next = o->taken ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
-        if (o->taken && o->free_ns > now && o->free_ns < next) next = o->free_ns;
+        uint64_t free_ns = rate_limit_free_ns(&o->limit, now);
+        if (o->taken && free_ns && free_ns < next) next = free_ns;
         if (next < at) at = next;
     }
     return at;

@@ -29,6 +29,10 @@ def wait_until(what: Callable[[], object], seconds: float = PATIENCE) -> None:
         time.sleep(0.002)
 
 
+def as_it_is(_: int, data: bytes) -> bytes:
+    return data
+
+
 class Wire:
     """Passes bytes on in both directions, and keeps them; cuts both after so many bytes."""
 
@@ -41,7 +45,7 @@ class Wire:
             self.ends.append(outer)
             self._inner.append(inner)
         self._left = cut_after
-        self._change = change or (lambda _, data: data)
+        self._change = change or as_it_is
         self._threads = [threading.Thread(target=self._copy, args=(way,), daemon=True) for way in range(2)]
         for thread in self._threads:
             thread.start()
@@ -100,7 +104,7 @@ class End:
     lend_most: int = 4 << 20
     bus: Bus = field(init=False)
     line: Line = field(init=False)
-    news: list[tuple[str, int, bytes]] = field(default_factory=list)
+    news: list[tuple[str, int, bytes]] = field(default_factory=list[tuple[str, int, bytes]])
 
     def __post_init__(self) -> None:
         self.bus = Bus(self.domain.id)
