@@ -73,10 +73,10 @@ struct out {
 };
 
 /* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
-bool out_open(struct out *);  /* false: its number is not above all before */
-void out_stop(struct out *);  /* idempotent */
+bool out_open(struct out *);                             /* false: its number is not above all before */
+void out_stop(struct out *);                             /* idempotent */
 void out_limit(struct out *, uint64_t bytes_per_second); /* 0: none */
-void out_close(struct out *); /* stops it, too; it is the caller's then */
+void out_close(struct out *);                            /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
 void out_gather(struct out *);
 /* The message of this band that is to be begun next, with its number; NULL: none. */
