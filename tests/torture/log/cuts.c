@@ -42,9 +42,12 @@ static void live_on(struct disk *disk, const struct history *seen, uint32_t coun
     watch_life(&life, depth + 1);
 }
 
+/* What is left in the air where a process is killed: a name, or the start, of which the next life makes use. */
+enum air { NOTHING_HANGS, A_NAME_HANGS, THE_START_HANGS };
+
 /* A disk after a cut is looked at, in a copy. Now and then it is lived on: more often where a record lies that must not come
- * back, and `surely` where a name hangs in the air. */
-static void go_on(struct disk *disk, const struct history *seen, int depth, bool surely, uint64_t *seed)
+ * back, and surely where something hangs in the air; a name does so often, so for names the first life has to do. */
+static void go_on(struct disk *disk, const struct history *seen, int depth, enum air air, uint64_t *seed)
 {
     struct disk *copy = malloc(sizeof *copy);
     if (!copy) abort();
@@ -54,7 +57,8 @@ static void go_on(struct disk *disk, const struct history *seen, int depth, bool
     disk_close(copy);
     free(copy);
     how /= 2;
-    bool is_deep = depth ? how % ONE_IN_DEEP == 0 : surely || how % ONE_IN == 0;
+    bool is_deep = depth ? how % ONE_IN_DEEP == 0 : air == A_NAME_HANGS || how % ONE_IN == 0;
+    is_deep |= air == THE_START_HANGS;
     if (!is_deep && how % ONE_IN_LEFT == 0) is_deep = has_leftovers(disk, seen, count);
     if (is_deep && depth < DEEPEST) live_on(disk, seen, count, depth, disk_random(seed));
     disk_close(disk);
@@ -81,7 +85,7 @@ static void cut_once(const struct disk *d, const struct history *seen, const enu
     if (!after) abort();
     disk_cut(d, writes, renames, disk_random(&w->seed), after);
     states++;
-    go_on(after, seen, w->depth, false, &w->seed);
+    go_on(after, seen, w->depth, NOTHING_HANGS, &w->seed);
     free(after);
 }
 
@@ -119,8 +123,9 @@ static void interrupt(struct disk *d, enum call call, void *argument)
     look_at_history(w->history, seen);
     disk_kill(d, after);
     kills++;
-    bool hangs = call == CALL_SYNC_FOLDER || (call == CALL_SYNC && disk_is_dirty(after, "start"));
-    go_on(after, seen, w->depth, hangs, &w->seed);
+    bool start_hangs = call == CALL_SYNC && disk_is_dirty(after, "start");
+    enum air air = start_hangs ? THE_START_HANGS : call == CALL_SYNC_FOLDER ? A_NAME_HANGS : NOTHING_HANGS;
+    go_on(after, seen, w->depth, air, &w->seed);
     free(after);
     cut_all_ways(d, seen, w);
     free(seen);

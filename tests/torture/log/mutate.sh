@@ -64,6 +64,7 @@ mutant "the CRC is not looked at" rot 97 record 's/return crc_of\(bytes, size, s
 mutant "ids behind the snapshot are not read" cuts 2 ids_file 's/return code \? code : add_records\(.*/return code;/' "$@"
 mutant "a snapshot says that it covers what it does not hold" cuts 4 ids 's/if \(entry->position >= upto\) break;/if (entry->position >= upto \/ 2) break;/' "$@"
 mutant "a segment goes before the start is durable" cuts 2 marks '/^int marks_write/,/^}/ s/folder->io->sync\(folder->io->disk, file->file\)/0/' "$@"
+mutant "recovery removes what lies before a start that is not durable" cuts 6 recover 's/int code = bases->before \? start_write\(folder, bases->start, fault\) : LOG_OK;/int code = LOG_OK;/' "$@"
 mutant "ids of what is trimmed are not kept" cuts 6 upkeep 's/before > w->earliest \? keep_ids\(w, before, fault\) : LOG_OK/LOG_OK/' "$@"
 mutant "more is trimmed than was asked for" cuts 2 retention '/^int trim\(/,/^}/ s/if \(bases\.of\[n\] <= before\)/if (bases.of[n] <= before + SEGMENT_LEAST)/' "$@"
 mutant "a commit is answered without a sync" cuts 2 marks '/^int marks_write/,/^}/ s/folder->io->sync\(folder->io->disk, file->file\)/0/' "$@"
