@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, show, show_json
 from rtmw.errors import NotInstalled, RecordingError
-from rtmw.recording.places import is_remote
+from rtmw.recording.places import is_remote, place
 
 
 def ingest(arguments: argparse.Namespace) -> int:
@@ -21,13 +20,14 @@ def ingest(arguments: argparse.Namespace) -> int:
         raise NotInstalled(f"tables need pyarrow ({error}): pip install 'rtmw[catalog]'") from error
     if arguments.compact and arguments.format != "delta":
         raise CommandError("--compact needs --format delta: files of Parquet cannot be replaced while others read them")
-    if is_remote(arguments.to):
+    if is_remote(arguments.to) and arguments.format != "delta":
         raise CommandError(
-            f"--to {arguments.to} is not possible: tables are written on this host; copy them afterwards"
+            f"--to {arguments.to} needs --format delta: files of Parquet are renamed when they are complete, which "
+            "remote places do not do at once"
         )
     with working("added") as (found, progress):
         try:
-            with Catalog(Path(arguments.to), arguments.format) as catalog:
+            with Catalog(place(arguments.to), arguments.format) as catalog:
                 for path in found(arguments.paths):
                     catalog.add(path, arguments.topics, progress)
                 if arguments.compact:

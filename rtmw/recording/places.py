@@ -25,21 +25,25 @@ _URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")
 _PIECE: Final = 8 << 20
 _ADVICE: Final = (
     (
-        "ACCESS_DENIED|FORBIDDEN|HTTP status 403|INVALID_ACCESS_KEY|SIGNATURE|[Pp]ermission|credential",
+        "ACCESS_DENIED|FORBIDDEN|AccessDenied|403 Forbidden|HTTP status 403|INVALID_ACCESS_KEY|SIGNATURE|[Pp]ermission|"
+        "credential",
         "the credentials are missing or refused. They come from the environment: AWS_ACCESS_KEY_ID and "
         "AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this host; for gs:// GOOGLE_APPLICATION_CREDENTIALS",
     ),
     (
-        "NO_SUCH_BUCKET",
+        "NO_SUCH_BUCKET|NoSuchBucket",
         "there is no such bucket. Look at its name, at AWS_DEFAULT_REGION and at AWS_ENDPOINT_URL",
     ),
     (
-        "NETWORK_CONNECTION|[Tt]imeout|timed out|resolve|curlCode|SLOW_DOWN|HTTP status 5|INTERNAL_FAILURE",
+        "NETWORK_CONNECTION|[Tt]imeout|timed out|resolve|curlCode|SLOW_DOWN|HTTP status 5|INTERNAL_FAILURE|"
+        "error sending request|HTTP error|Server returned non-2xx status code: 5",
         "the server cannot be reached, or does not answer in time. Look at the network and at AWS_ENDPOINT_URL, and "
         "try again",
     ),
 )
-"""What to do, by a word of the library's error."""
+"""What to do, by a word of an error of pyarrow or deltalake."""
+_DRAWN: Final = re.compile("(\x1b\\[[0-9;]*m|↳|\\s)+")
+"""Colours, arrows and lines in an error."""
 
 
 class RemotePath(PosixPath):
@@ -112,9 +116,9 @@ def said(path: Path) -> Generator[None]:
     except (RemoteFailed, FileNotFoundError, FileExistsError):
         raise
     except (OSError, ValueError, NotImplementedError) as error:
-        words = str(error)
+        words = _DRAWN.sub(" ", str(error)).strip()
         advice = next((advice for pattern, advice in _ADVICE if re.search(pattern, words)), "")
-        why = f"{advice}. pyarrow says: {words}" if advice else words
+        why = f"{advice}. The library says: {words}" if advice else words
         raise RemoteFailed(f"{path} cannot be reached: {why}") from error
 
 

@@ -26,6 +26,8 @@ class Server:
 
     asked: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     """Method, path and range of each request."""
+    conditions: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """Method, path and `If-None-Match` of each."""
     status: str = ""
     cut: bool = False
     delay: float = 0.0
@@ -55,6 +57,7 @@ class Server:
         method, span = environ["REQUEST_METHOD"], environ.get("HTTP_RANGE", "")
         with self._lock:
             self.asked.append((method, environ["PATH_INFO"], span))
+            self.conditions.append((method, environ["PATH_INFO"], environ.get("HTTP_IF_NONE_MATCH", "")))
             fails = method in ("PUT", "POST") and self.failing_writes > 0
             self.failing_writes -= fails
         if fails or (span and self.status):

@@ -154,7 +154,7 @@ def test_a_server_that_was_killed_is_said_and_another_one_may_be_asked(server: S
         batches = there.record_batches("pump/1")
         assert batches.read_next_batch().num_rows
         server.stop()
-        with pytest.raises(RemoteFailed, match=r"cannot be reached: the server .* try again\. pyarrow says"):
+        with pytest.raises(RemoteFailed, match=r"cannot be reached: the server .* try again\. The library says"):
             batches.read_all()
     server.__post_init__()
 

@@ -1,14 +1,21 @@
-"""Tables of Delta Lake: a commit of its log is atomic, and holds marks as transactions of the application."""
+"""Tables of Delta Lake: a commit of its log is atomic, and holds marks as transactions of the application.
+
+They may be at remote places. There a commit is an object that is written if and only if there is none of its name,
+which S3 decides (`If-None-Match`): of two programs that write the same commit, one is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.errors import RecordingError
 from rtmw.recording.catalog.rows import DAY
 from rtmw.recording.optional import needed
+from rtmw.recording.places import RemotePath, said
 from rtmw.recording.tools.parquet import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -27,9 +34,19 @@ class DeltaTopic:
         self._present = self._opened()
 
     def _opened(self) -> Any:
-        """None: nothing was added yet."""
-        exists = self._lake.DeltaTable.is_deltatable(str(self._folder))
-        return self._lake.DeltaTable(str(self._folder)) if exists else None
+        """None: nothing was added yet. Raises RemoteFailed, RecordingError."""
+        where, how = str(self._folder), storage_options()
+        with self._told():
+            exists = self._lake.DeltaTable.is_deltatable(where, storage_options=how)
+            return self._lake.DeltaTable(where, storage_options=how) if exists else None
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            with said(self._folder) if isinstance(self._folder, RemotePath) else nullcontext():
+                yield
+        except self._lake.exceptions.DeltaError as error:
+            raise RecordingError(f"{self._folder}: Delta Lake refuses the rows: {error}") from error
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -45,7 +62,7 @@ class DeltaTopic:
     def commit(self, rows: pa.Table, marks: Collection[str]) -> None:
         done = [self._lake.Transaction(_APP + mark, 1) for mark in sorted(marks)]
         table = self._present
-        try:
+        with self._told():
             self._lake.write_deltalake(
                 table if table is not None else str(self._folder),
                 rows,
@@ -54,14 +71,19 @@ class DeltaTopic:
                 partition_by=[DAY],
                 writer_properties=self._lake.WriterProperties(compression="ZSTD", max_row_group_size=ROW_GROUP),
                 commit_properties=self._lake.CommitProperties(app_transactions=done),
+                storage_options=storage_options(),
             )
-        except self._lake.exceptions.DeltaError as error:
-            raise RecordingError(f"{self._folder}: Delta Lake refuses the rows: {error}") from error
         self._present = self._opened()
 
     def compact(self) -> None:
         if self._present is not None:
-            self._present.optimize.compact()
+            with self._told():
+                self._present.optimize.compact()
 
     def close(self) -> None:
         """Others need not wait: Delta Lake refuses the later one of two commits with the same mark."""
+
+
+def storage_options() -> dict[str, str]:
+    """What the library does not take from the environment, as pyarrow does: a server that speaks HTTP without TLS."""
+    return {"allow_http": "true"} if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://") else {}

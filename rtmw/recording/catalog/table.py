@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ class Table(Protocol):
         ...
 
 
+_HIDDEN: Final = ("_", ".")
+"""Readers pass over folders whose names begin so; and `..` is another folder."""
+
+
 def folder_of(catalog: Path, topic: str) -> Path:
-    """The folder of a topic's table: its name, with %2F for a slash and the like."""
-    return catalog / quote(topic, safe="")
+    """The folder of a topic's table: its name, with @2F for a slash and the like.
+
+    The name is the same in a URL. With %2F, Delta Lake would write to one folder and look for the rows in another.
+    """
+    name = quote(topic, safe="").replace("~", "%7E").replace("%", "@")
+    return catalog / (f"@{ord(name[0]):02X}{name[1:]}" if name.startswith(_HIDDEN) else name)

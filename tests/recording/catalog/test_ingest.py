@@ -27,6 +27,7 @@ from rtmw.cli import main
 from rtmw.recording import Recording
 from rtmw.recording.catalog.ingest import Catalog
 from rtmw.recording.catalog.parquet import ParquetTopic
+from rtmw.recording.catalog.table import folder_of
 from rtmw.types import resolve
 from tests.cli.command import Run
 from tests.recordings import SECOND, Maker, New, Old
@@ -89,8 +90,8 @@ def read(folder: Path, form: str, topic: str = "level") -> pa.Table:
     return ds.dataset(where, partitioning="hive", format="parquet").to_table()
 
 
-def metres(folder: Path, form: str) -> list[float]:
-    return sorted(read(folder, form).column("metres").to_pylist())
+def metres(folder: Path, form: str, topic: str = "level") -> list[float]:
+    return sorted(read(folder, form, topic).column("metres").to_pylist())
 
 
 @FORMS
@@ -99,6 +100,22 @@ def test_each_message_is_a_row_once_however_often_it_is_added(tmp_path: Path, fo
     assert add(tmp_path / "t", form, path, path).messages == {"level": 100}
     assert add(tmp_path / "t", form, path).messages == {"level": 0}
     assert metres(tmp_path / "t", form) == [float(n) for n in range(100)]
+
+
+@FORMS
+@pytest.mark.parametrize("topic", ["pump/speed", "/rosout", "..", "a b~c@d%2F#?", ".hidden", "Füße"])
+def test_any_name_of_a_topic_is_the_name_of_a_folder(tmp_path: Path, form: str, topic: str) -> None:
+    path = record(tmp_path / "a.mcap", levels(0, 100), topic)
+    assert add(tmp_path / "t", form, path, commit_bytes=1000).messages == {topic: 100}
+    assert add(tmp_path / "t", form, path).messages == {topic: 0}
+    (folder,) = (tmp_path / "t").iterdir()
+    assert not folder.name.startswith((".", "_"))
+    assert metres(tmp_path / "t", form, folder.name) == [float(n) for n in range(100)]
+
+
+def test_no_two_topics_have_one_folder() -> None:
+    topics = ["a/b", "a@2Fb", "a%2Fb", "@2E", ".", "_", "@5F", "~", "@7E", "a.b", "a_b"]
+    assert len({folder_of(Path("t"), topic) for topic in topics}) == len(topics)
 
 
 @FORMS
