@@ -141,7 +141,7 @@ def extension(name: str, *shared: str) -> Extension:
     return Extension(
         name,
         sources=[*sorted(glob(f"{folder}/*.c")), *shared],
-        depends=sorted(glob(f"{folder}/*.h")),
+        depends=sorted(glob("rtmw/**/*.h", recursive=True)),  # a few are of another part
         extra_compile_args=["-O2", "-std=gnu11", "-D_GNU_SOURCE", *warnings, "-fvisibility=hidden", *sanitizer_flags()],
         extra_link_args=sanitizer_flags(),
     )

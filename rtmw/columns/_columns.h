@@ -44,7 +44,7 @@ struct outcome {
     uint64_t damaged; /* rows */
     uint64_t first;   /* of them */
     uint32_t failed;  /* op */
-    char reason[COLUMN_REASON];
+    char reason[CDR_REASON];
 };
 bool decode_rows(struct column_build *build, const struct column_rows *rows, bool permissive, struct outcome *outcome);
 

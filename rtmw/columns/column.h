@@ -17,13 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../types/cdr_input.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "Arrow's numbers are copied as they lie in memory");
 
 enum {
-    COLUMN_HEADER = 4,
-    COLUMN_VERSIONS = 2, /* XCDR1, XCDR2 */
-    COLUMN_REASON = 120,
-    COLUMN_PADDING = 3,   /* zero bytes that networks append */
+    COLUMN_VERSIONS = 2,  /* XCDR1, XCDR2 */
     COLUMN_NULLS = 65536, /* rows that one payload may add without a byte of their own, and for each of its bytes: */
     COLUMN_NULLS_A_BYTE = 64,
 };
@@ -88,9 +87,9 @@ struct column_build {
     const struct column_program *program;
     struct column *columns; /* one an op */
     enum column_fault fault;
-    uint32_t failed;            /* op */
-    uint64_t nulls;             /* appended so far, also to columns that have been taken back since */
-    char reason[COLUMN_REASON]; /* of COLUMN_DAMAGED */
+    uint32_t failed;         /* op */
+    uint64_t nulls;          /* appended so far, also to columns that have been taken back since */
+    char reason[CDR_REASON]; /* of COLUMN_DAMAGED */
 };
 
 /* Payloads that lie in one piece of memory. */
@@ -164,7 +163,7 @@ struct column_output {
     size_t size, capacity;
     enum column_fault fault;
     uint32_t failed;
-    char reason[COLUMN_REASON];
+    char reason[CDR_REASON];
 };
 
 /* The payload of a row. False: it does not fit the type, or no memory. The header is that of little endian, as a number. */

@@ -32,8 +32,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(struct writer *w, uint3
 static uint8_t *room(struct writer *w, size_t size, size_t bytes)
 {
     struct column_output *o = w->output;
-    size_t unit = size < w->align ? size : w->align;
-    size_t pad = (w->start + COLUMN_HEADER - o->size) & (unit - 1), needed = o->size + pad + bytes;
+    size_t pad = cdr_padding(o->size - w->start, size, w->align), needed = o->size + pad + bytes;
     if (needed > o->capacity) {
         size_t capacity = needed < 2 * o->capacity ? 2 * o->capacity : needed + 4096;
         uint8_t *larger = realloc(o->bytes, capacity);
@@ -239,5 +238,5 @@ bool column_encode(const struct column_program *program, uint16_t header, const 
 {
     uint8_t version = header >> 8 > 1;
     struct writer w = {output, program->ops, sources, output->size, version ? 4 : 8, version};
-    return put_bytes(&w, (uint8_t[]){header & 0xFF, header >> 8, 0, 0}, COLUMN_HEADER) && encode(&w, 0, row);
+    return put_bytes(&w, (uint8_t[]){header & 0xFF, header >> 8, 0, 0}, CDR_HEADER) && encode(&w, 0, row);
 }

@@ -44,8 +44,7 @@ struct layout {
 
 static size_t place(struct layout *l, size_t size)
 {
-    size_t unit = size < l->align ? size : l->align;
-    size_t at = l->end + ((COLUMN_HEADER - l->end) & (unit - 1));
+    size_t at = l->end + cdr_padding(l->end, size, l->align);
     l->end = at + size;
     return at;
 }
@@ -62,7 +61,7 @@ static bool is_fixed(struct layout *l, uint32_t index)
 
 static bool is_whole(const uint8_t *payload, size_t size, const uint8_t *header, size_t end)
 {
-    if (size < end || size - end > COLUMN_PADDING || memcmp(payload, header, 2) != 0) return false;
+    if (size < end || size - end > CDR_MARGIN || memcmp(payload, header, 2) != 0) return false;
     for (size_t i = end; i < size; i++)
         if (payload[i]) return false;
     return true;
@@ -164,11 +163,11 @@ static bool are_whole(const struct column_rows *rows, const uint8_t *header, siz
 bool column_decode_fixed(struct column_build *build, const struct column_rows *rows)
 {
     const struct column_program *program = build->program;
-    if (rows->count == 0 || rows->size[0] < COLUMN_HEADER) return false;
+    if (rows->count == 0 || rows->size[0] < CDR_HEADER) return false;
     const uint8_t *header = rows->base + rows->position[0];
     uint8_t form = header[1];
     if (header[0] != 0 || (form != 1 && form != (program->appendable ? 9 : 7))) return false;
-    const struct layout empty = {program->ops, COLUMN_HEADER, form == 1 ? 8 : 4, form != 1};
+    const struct layout empty = {program->ops, CDR_HEADER, form == 1 ? 8 : 4, form != 1};
     struct layout l = empty;
     if (!is_fixed(&l, 0)) return false;
     const size_t end = l.end;

@@ -169,11 +169,11 @@ static PyObject *Codec_decode(PyObject *object, PyObject *data)
     Codec *self = (Codec *)object;
     Py_buffer view;
     if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)) return NULL;
-    struct cdr_reader r = {.base = view.buf, .end = (size_t)view.len};
+    struct cdr_reader r = {.in = {.base = view.buf, .end = (size_t)view.len}};
     PyObject *value = OBJECT(cdr_decode(&self->program, &r));
     if (!value) {
         PyObject *error = caught(r.reason), *memory = error ? PyMemoryView_FromObject(data) : NULL;
-        if (memory) value = PyObject_CallFunction(self->rescue, "OnO", memory, (Py_ssize_t)r.position, error);
+        if (memory) value = PyObject_CallFunction(self->rescue, "OnO", memory, (Py_ssize_t)r.in.position, error);
         Py_XDECREF(memory);
         Py_XDECREF(error);
     }

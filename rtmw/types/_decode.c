@@ -72,24 +72,6 @@ cdr_value *value_from_octets(const uint8_t *octets, size_t count)
     return VALUE(PyBytes_FromStringAndSize((const char *)octets, (Py_ssize_t)count));
 }
 
-static inline uint64_t load(const uint8_t *at, size_t size)
-{
-    uint64_t bits = 0;
-    switch (size) {
-    case 1:
-        return *at;
-    case 2:
-        memcpy(&bits, at, 2);
-        break;
-    case 4:
-        memcpy(&bits, at, 4);
-        break;
-    default:
-        memcpy(&bits, at, 8);
-    }
-    return bits;
-}
-
 cdr_value *list_new(void) { return VALUE(PyList_New(0)); }
 
 bool list_append(cdr_value *list, cdr_value *item)
@@ -104,7 +86,7 @@ cdr_value *list_from_numbers(const struct cdr_op *element, const uint8_t *number
     bool runs_python = element->code == CDR_BITMASK; /* which must not meet a list with gaps */
     PyObject *list = PyList_New(runs_python ? 0 : (Py_ssize_t)count);
     for (size_t i = 0; list && i < count; i++, numbers += element->size) {
-        cdr_value *item = value_from_bits(element, load(numbers, element->size));
+        cdr_value *item = value_from_bits(element, cdr_load(numbers, element->size, false));
         if (item && !runs_python)
             PyList_SET_ITEM(list, (Py_ssize_t)i, OBJECT(item));
         else if (!item || !list_append(VALUE(list), item))

@@ -16,10 +16,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cdr_input.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie in memory");
 
 enum {
-    CDR_HEADER = 4,
     CDR_DEEPEST = 256,  /* values within each other in one message: bounds the stack */
     CDR_HOLLOW = 65536, /* values without any bytes in one message: all others are bounded by the payload */
     CDR_LARGEST_ALIGN = 8,
@@ -87,8 +88,6 @@ static inline void cdr_store(uint8_t *at, size_t size, uint64_t bits)
     }
 }
 
-enum { CDR_REASON = 120 };
-
 struct cdr_writer {
     uint8_t *base; /* NULL: nothing is written, only measured */
     size_t position, capacity;
@@ -101,10 +100,8 @@ struct cdr_writer {
 };
 
 struct cdr_reader {
-    const uint8_t *base;
-    size_t position, end; /* end of the innermost size that was read, never beyond the payload */
+    struct cdr_input in; /* base and end: given. The rest is made by cdr_decode */
     uint32_t depth, hollow;
-    uint8_t align;
     const struct cdr_op *ops;
     char reason[CDR_REASON];
 };
@@ -112,7 +109,7 @@ struct cdr_reader {
 typedef struct cdr_value cdr_value;
 
 bool cdr_encode(const struct cdr_program *program, struct cdr_writer *w, cdr_value *value);
-/* NULL: damaged, at or after `position`. Reads from base to end only, and each byte once. */
+/* NULL: damaged, at or after `in.position`. Reads from base to end only, and each byte once. */
 cdr_value *cdr_decode(const struct cdr_program *program, struct cdr_reader *r);
 
 /* ---- what _encode.c, _decode.c and _program.c know of values; NULL or false: it has set an error ---- */

@@ -16,8 +16,7 @@ static bool refuse(struct cdr_writer *w, const char *reason)
  * While measuring there is room for one number only. */
 static inline uint8_t *claim(struct cdr_writer *w, size_t size, size_t bytes)
 {
-    size_t unit = size < w->align ? size : w->align;
-    size_t pad = (CDR_HEADER - w->position) & (unit - 1);
+    size_t pad = cdr_padding(w->position, size, w->align);
     if (!w->base) return w->position += pad + bytes, w->unwritten;
     if (pad + bytes > w->capacity - w->position && !w->grow(w, w->position + pad + bytes)) return NULL;
     uint8_t *at = w->base + w->position;

@@ -157,7 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(payload, header, CDR_HEADER);
     memcpy(payload + CDR_HEADER, data + 1 + split, content);
     made = labels = 0;
-    struct cdr_reader reader = {.base = payload, .end = CDR_HEADER + content};
+    struct cdr_reader reader = {.in = {.base = payload, .end = CDR_HEADER + content}};
     cdr_value *found = cdr_decode(&program, &reader);
     CHECK(found || memchr(reader.reason, 0, CDR_REASON));
     if (found) value_drop(found);

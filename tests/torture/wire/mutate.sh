@@ -4,34 +4,30 @@
 #   mutate.sh PART BUILD "SOURCES" COMPILER FLAGS...
 #   ONLY=TEXT                        those whose name contains the text
 set -u
-part=$1 build=$2 sources=$3
+part=$1 build=$2 sources=$3 root=../../..
 shift 3
 survived=0
 
 # mutant PART NAME FILE SED-PROGRAM
 mutant() {
     [ "$1" = "$part" ] || return 0
-    name=$2 file=$3 program=$4
+    name=$2 file=$3 program=$4 tree=$build/mutants/rtmw
     case $name in *"${ONLY:-}"*) ;; *) return ;; esac
+    rm -rf "$tree"
+    mkdir -p "$tree/types" "$tree/columns"
+    cp "$root"/rtmw/types/*.[ch] "$tree/types"
+    cp "$root"/rtmw/columns/*.[ch] "$tree/columns"
+    sed -E -i "$program" "$tree/$file"
+    if cmp -s "$root/rtmw/$file" "$tree/$file"; then
+        echo "mutant $name: the line it changes is not in $file any more" >&2
+        survived=$((survived + 1))
+        return
+    fi
     all=""
-    for source in $sources; do
-        case $source in
-        */$file.c)
-            changed=$build/mutants/$file.c
-            sed -E "$program" "$source" >"$changed"
-            if cmp -s "$source" "$changed"; then
-                echo "mutant $name: the line it changes is not in $file.c any more" >&2
-                survived=$((survived + 1))
-                return
-            fi
-            all="$all $changed -I$(dirname "$source")"
-            ;;
-        *) all="$all $source" ;;
-        esac
-    done
+    for source in $sources; do all="$all $tree${source#"$root/rtmw"}"; done
     shift 4
     # shellcheck disable=SC2086  # lists of words
-    "$@" -o "$build/mutants/$part" "$part.c" driver.c $all || exit 1
+    "$@" -I"$build/mutants" -o "$build/mutants/$part" "$part.c" driver.c $all || exit 1
     if "$build/mutants/$part" 1 "${PATIENCE:-60}" >"$build/mutants/told" 2>&1; then
         echo "mutant $name: SURVIVED" >&2
         survived=$((survived + 1))
@@ -40,21 +36,21 @@ mutant() {
     fi
 }
 
-mutant cdr_decode "a number may lie behind the payload" cdr_decode 's/if \(left\(r\) < pad \|\| left\(r\) - pad < bytes\)/if (false)/' "$@"
-mutant cdr_decode "a size may lead behind the payload" cdr_decode 's/if \(size > left\(r\)\)/if (false)/' "$@"
-mutant cdr_decode "a text may end anywhere" cdr_decode 's/^    if \(!text\) return NULL;/    if (!text) return value_from_text(r->base, bytes);/' "$@"
-mutant cdr_decode "values within each other have no end" cdr_decode 's/if \(r->depth >= CDR_DEEPEST\)/if (false)/' "$@"
-mutant cdr_decode "values without bytes have no end" cdr_decode 's/\+\+r->hollow <= CDR_HOLLOW/true/' "$@"
-mutant cdr_decode "octets without bytes have no end" cdr_decode 's/return counted\(r, before, decode_octets\(r, op\)\)/return (void)before, decode_octets(r, op)/' "$@"
-mutant cdr_decode "what is refused stays" cdr_decode 's/^    value_drop\(label\);//' "$@"
-mutant columns_decode "a number may lie behind the payload" column_decode 's/if \(left\(r\) < pad \|\| left\(r\) - pad < bytes\)/if (false)/' "$@"
-mutant columns_decode "a size may lead behind the payload" column_decode 's/if \(size > left\(r\)\)/if (false)/' "$@"
-mutant columns_decode "rows are longer than what is left" column_decode 's/if \(count > left\(r\) \/ op->least\[r->version\]\)/if (false)/; s/count \* size\);/count * size \& 0xffff);/' "$@"
-mutant columns_decode "a damaged row stays" column_decode 's/^    column_truncate\(build, 0, rows\);//' "$@"
-mutant columns_decode "rows of another size are taken for whole" column_fixed 's/size < end \|\| size - end > COLUMN_PADDING \|\| //' "$@"
-mutant columns_decode "a skipped member has a row in its column" column_decode 's/r->discards \|\| column_append_bytes/column_append_bytes/' "$@"
-mutant columns_decode "letters of a skipped member are not looked at" column_decode 's/if \(code == COLUMN_CHAR && bits/if (code == COLUMN_CHAR \&\& !r->discards \&\& bits/' "$@"
-mutant columns_decode "numbers of a skipped member may be any" column_decode 's/if \(op->narrow &&/if (!r->discards \&\& op->narrow \&\&/' "$@"
-mutant columns_decode "room is not made" column_build 's/if \(rows <= c->room\) return true;/if (c->room) return true;/' "$@"
+mutant cdr_decode "a number may lie behind the payload" types/cdr_input.h 's/if \(left < pad \|\| left - pad < bytes\)/if (false)/' "$@"
+mutant cdr_decode "a size may lead behind the payload" types/cdr_input.h 's/if \(size > cdr_left\(in\)\)/if (false)/' "$@"
+mutant cdr_decode "a text may end anywhere" types/cdr_input.h 's/^    if \(!text\) return NULL;/    if (!text) return *bytes = (size_t)size, in->base;/' "$@"
+mutant cdr_decode "values within each other have no end" types/cdr_decode.c 's/if \(r->depth >= CDR_DEEPEST\)/if (false)/' "$@"
+mutant cdr_decode "values without bytes have no end" types/cdr_decode.c 's/\+\+r->hollow <= CDR_HOLLOW/true/' "$@"
+mutant cdr_decode "octets without bytes have no end" types/cdr_decode.c 's/return counted\(r, before, decode_octets\(r, op\)\)/return (void)before, decode_octets(r, op)/' "$@"
+mutant cdr_decode "what is refused stays" types/cdr_decode.c 's/^    value_drop\(label\);//' "$@"
+mutant columns_decode "a number may lie behind the payload" types/cdr_input.h 's/if \(left < pad \|\| left - pad < bytes\)/if (false)/' "$@"
+mutant columns_decode "a size may lead behind the payload" types/cdr_input.h 's/if \(size > cdr_left\(in\)\)/if (false)/' "$@"
+mutant columns_decode "rows are longer than what is left" columns/column_decode.c 's/if \(!cdr_may_hold\(&r->in, count, op->least\[r->version\]\)\)/if (false)/; s/count \* size\);/count * size \& 0xffff);/' "$@"
+mutant columns_decode "a damaged row stays" columns/column_decode.c 's/^    column_truncate\(build, 0, rows\);//' "$@"
+mutant columns_decode "rows of another size are taken for whole" columns/column_fixed.c 's/size < end \|\| size - end > CDR_MARGIN \|\| //' "$@"
+mutant columns_decode "a skipped member has a row in its column" columns/column_decode.c 's/r->discards \|\| column_append_bytes/column_append_bytes/' "$@"
+mutant columns_decode "letters of a skipped member are not looked at" columns/column_decode.c 's/if \(code == COLUMN_CHAR && bits/if (code == COLUMN_CHAR \&\& !r->discards \&\& bits/' "$@"
+mutant columns_decode "numbers of a skipped member may be any" columns/column_decode.c 's/if \(op->narrow &&/if (!r->discards \&\& op->narrow \&\&/' "$@"
+mutant columns_decode "room is not made" columns/column_build.c 's/if \(rows <= c->room\) return true;/if (c->room) return true;/' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
