@@ -24,6 +24,7 @@ LAYERS = (
         "rtmw.strict_json",
         "rtmw.units",
         "rtmw.patterns",
+        "rtmw.addresses",
     ),
     ("rtmw.shm", "rtmw.types", "rtmw.log"),
     ("rtmw.columns", "rtmw.recording"),

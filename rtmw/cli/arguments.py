@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import rtmw
+from rtmw.addresses import place_to_listen
 from rtmw.cli import (
     clean,
     delay,
@@ -38,7 +39,6 @@ from rtmw.cli import (
 from rtmw.cli.filters import Filter
 from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds, size
 from rtmw.cli.values import load_type
-from rtmw.net.urls import place_to_listen
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]

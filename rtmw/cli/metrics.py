@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from rtmw.addresses import metrics_url
 from rtmw.cli.common import look_at
 from rtmw.errors import RtmwError
-from rtmw.net.urls import metrics_url
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

@@ -136,9 +136,9 @@ def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]
 
 def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -> Check:
     """Could they be served there? The node that runs may have the port."""
+    from rtmw.addresses import metrics_url
     from rtmw.net.metrics_server import MetricsServer
     from rtmw.net.settings import place_of
-    from rtmw.net.urls import metrics_url
 
     port, address = settings.metrics_port, settings.metrics_address
     if port is None:

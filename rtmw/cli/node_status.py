@@ -35,7 +35,7 @@ def list_nodes(arguments: argparse.Namespace) -> int:
 
 def info(arguments: argparse.Namespace) -> int:
     """Print what crosses, in each direction, and what does not, and why."""
-    from rtmw.net.urls import metrics_url
+    from rtmw.addresses import metrics_url
 
     found = node_status(arguments.domain)
     if arguments.json:

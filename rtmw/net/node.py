@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from rtmw.addresses import metrics_url
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net import clocks
@@ -43,7 +44,6 @@ from rtmw.net.rows import document, plain
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import Status, make_waiting
 from rtmw.net.supervisor import notify
-from rtmw.net.urls import metrics_url
 from rtmw.publisher import Publisher
 from rtmw.shm import beside, region_of
 

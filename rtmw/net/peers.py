@@ -5,23 +5,16 @@ The DDS library finds names itself, but ends the whole process when one cannot b
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 
+from rtmw.addresses import IPV6, bracketed, parts
 from rtmw.errors import RtmwError
-from rtmw.net.urls import bracketed
-
-_PORTS = range(1, 65536)
-
-
-_IPV6 = re.compile(r"(?:\[([0-9a-fA-F:.]*:[0-9a-fA-F:.]+)\](?::(\d+))?|([0-9a-fA-F:.]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*))")
-_NAME = re.compile(r"([^:\s\[\]]+)(?::(\d+))?")
 
 
 def are_ipv6(peers: tuple[str, ...]) -> bool:
     """Is one of them an IPv6 address? Then all are looked for by IPv6."""
-    return any(_IPV6.fullmatch(peer) for peer in peers)
+    return any(IPV6.fullmatch(peer) for peer in peers)
 
 
 def addresses(peers: tuple[str, ...], is_ipv6: bool = False) -> tuple[str, ...]:
@@ -44,15 +37,6 @@ def _address(peer: str, is_ipv6: bool) -> str:
         ) from error
     address = bracketed(str(found[0][4][0]))
     return f"{address}:{port}" if port else address
-
-
-def parts(peer: str) -> tuple[str, str | None]:
-    """Host and port, of a name or an address. Raises ValueError."""
-    match, name = _IPV6.fullmatch(peer), _NAME.fullmatch(peer)
-    host, port = (match[1] or match[3], match[2]) if match else (name[1], name[2]) if name else ("", None)
-    if not host or (port and int(port) not in _PORTS):
-        raise ValueError(f"{peer!r} is no host; it must be a name or an address, such as 10.0.0.7 or fd00::7")
-    return host, port
 
 
 class Search:

@@ -31,9 +31,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
+from rtmw.addresses import parts
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
-from rtmw.net.peers import parts
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, TABLES, Link, take_tables
 from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import psutil
 
+from rtmw.addresses import parts
 from rtmw.errors import RtmwError
 from rtmw.net.dds.interfaces import are_named_by_experts, bound
-from rtmw.net.peers import are_ipv6, parts
+from rtmw.net.peers import are_ipv6
 from rtmw.net.settings import LOOPBACK, Settings
 
 _IPV6 = Path("/proc/net/if_inet6")

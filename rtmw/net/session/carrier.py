@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from uuid import UUID
 
+from rtmw.addresses import is_loopback
 from rtmw.errors import SessionError
 from rtmw.net.security.errors import SecurityError
 from rtmw.net.security.tls_errors import in_words
@@ -22,11 +23,12 @@ from rtmw.net.session.dialling import Dialling
 from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, named
 from rtmw.net.session.frames import bye
+from rtmw.net.session.guest import SessionGuest
 from rtmw.net.session.hello import Hello
 from rtmw.net.session.meetings import Meetings
 from rtmw.net.session.pipe import ROOM, Pipe
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import is_loopback, user_of
+from rtmw.net.session.sockets import user_of
 from rtmw.net.session.terms import Terms
 
 if TYPE_CHECKING:
@@ -109,7 +111,8 @@ class Carrier:
             raise SessionError(f"cannot listen at {address}: {error.strerror}", Code.REFUSED) from error
         listening.listen(BACKLOG)
         listening.setblocking(False)
-        self._doors.append(Door(self, listening, self._server_context if is_tls else lambda: None))
+        context = self._server_context if is_tls else lambda: None
+        self._doors.append(Door(self.loop, listening, self.refused, lambda sock: SessionGuest(self, sock, context)))
         return 0 if listening.family == socket.AF_UNIX else int(listening.getsockname()[1])
 
     def _server_context(self) -> ssl.SSLContext | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.security.tls_errors import in_words
+from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.errors import Code
 from rtmw.net.session.meetings import PATIENCE
 from rtmw.net.session.pipe import Pipe
@@ -17,10 +17,6 @@ from rtmw.net.session.pipe import Pipe
 if TYPE_CHECKING:
     from rtmw.net.session.carrier import Carrier
     from rtmw.net.session.session import Session
-
-SHORTEST: Final = 0.05
-LONGEST: Final = 2.0
-"""Seconds between two tries; they double, and each is drawn from half of it to all of it."""
 
 
 class Dialling:
@@ -70,14 +66,15 @@ class Dialling:
 
     async def _keep(self, session: Session) -> None:
         """Whichever connection carries the session: that of the other side, too."""
-        wait = SHORTEST
+        backoff = Backoff()
         while session.error is None:
             await session.cut()
-            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-            wait = SHORTEST if session.is_connected else min(2 * wait, LONGEST)
-            if session.error is None and not session.is_connected:
+            await asyncio.sleep(backoff.seconds())
+            if session.is_connected:
+                backoff.reset()
+            elif session.error is None:
                 try:
                     await self._try()
-                    wait = SHORTEST
+                    backoff.reset()
                 except RtmwError:
                     continue

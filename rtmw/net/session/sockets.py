@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import struct
 from contextlib import suppress
@@ -57,14 +56,6 @@ async def first_bytes(sock: socket.socket) -> bytes:
         loop.remove_reader(descriptor)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
     return sock.recv(FIRST, socket.MSG_PEEK)
-
-
-def is_loopback(host: str) -> bool:
-    """Is this an address of loopback? A name other than localhost is none: who answers to it may change."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def user_of(sock: socket.socket) -> str:

@@ -1,0 +1,27 @@
+"""How long to wait before the next try to connect."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+SHORTEST: Final = 0.05
+LONGEST: Final = 2.0
+"""Seconds between two tries; they double, and each is drawn from half of it to all of it."""
+
+
+class Backoff:
+    """Of one place. Many that lose their peer at the same moment do not come back at the same moment."""
+
+    def __init__(self) -> None:
+        self._wait = SHORTEST
+
+    def seconds(self) -> float:
+        """To wait before the next try, in seconds; the next one is about twice as long."""
+        drawn = self._wait * random.uniform(0.5, 1.0)
+        self._wait = min(2 * self._wait, LONGEST)
+        return drawn
+
+    def reset(self) -> None:
+        """A try has succeeded."""
+        self._wait = SHORTEST
