@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rtmw import observe
 from rtmw.cli.common import look_at
@@ -67,7 +67,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield Check("a silent peer is gone", f"after {settings.lease:g} s")
     yield Check("RELIABLE topics wait for the next node", f"{settings.handover:g} s")
     yield _metrics(settings, status, path)
-    yield from _security(settings)
+    yield from _security(settings, status, path)
 
 
 def _running(settings: Settings) -> dict[str, object] | None:
@@ -154,9 +154,10 @@ def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -
     return Check("metrics", url)
 
 
-def _security(settings: Settings) -> Iterator[Check]:
+def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> Iterator[Check]:
     """What a node without links has nothing of."""
     from rtmw.cli.node_doctor import keys
+    from rtmw.cli.node_links import checked
     from rtmw.net.security.health import KeysHealth
 
     row = KeysHealth().row(settings.link)
@@ -164,6 +165,7 @@ def _security(settings: Settings) -> Iterator[Check]:
         yield keys(row)
     if settings.allow.rules:
         yield Check("rules of peers", f"{len(settings.allow.rules)}, version {settings.allow.version}")
+    yield from checked(settings, path, ((status or {}).get("links") or {}).get("ports", {}))
 
 
 def topics_table(settings: Settings) -> Table:

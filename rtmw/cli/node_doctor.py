@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.cli.environment import Check
+from rtmw.cli.node_links import examined
 from rtmw.cli.node_status import SILENT_S, find_status
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.errors import DomainNotFound
@@ -64,6 +65,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     if status.get("keys"):
         yield keys(status["keys"])
     yield peers(status)
+    if status.get("links"):
+        yield from examined(status["links"])
     for one in status.get("hearing", []):
         yield hearing(one, status["dds_domain"])
     for peer in status["peers"]:
@@ -158,7 +161,7 @@ def peers(status: dict[str, Any]) -> Check:
     """Is anybody there?"""
     nodes, others = len(status["peers"]), status["participants"] - len(status["peers"])
     found = f"{counted(nodes, 'node')}, {counted(max(others, 0), 'other DDS participant')}"
-    if status["participants"]:
+    if status["participants"] or status.get("links"):
         return Check("peers", found)
     if status["interface"] == LOOPBACK and status["multicast"]:
         advice = "loopback reaches this host only; start the node with --interface or --peers"

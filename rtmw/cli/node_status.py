@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.cli.common import CommandError, attach
+from rtmw.cli.node_links import links_table, links_words
 from rtmw.cli.show import Table, counted, show, show_json, size
 
 _PATIENCE_S = 1.5
@@ -58,6 +59,10 @@ def info(arguments: argparse.Namespace) -> int:
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
     show(apart_table(found))
+    if found.get("links"):
+        show(links_table(found["links"]))
+        for words in links_words(found["links"]):
+            print(words)
     if found["refusals"]:
         counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
         print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from rtmw.net.link.metrics import of_links
 from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
@@ -62,6 +63,7 @@ def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
         refused.add_metric([cause], number)
     yield refused
     yield from _of_keys(status.get("keys"))
+    yield from of_links(status.get("links"))
     yield from _of_peers(status["peers"])
     yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
 

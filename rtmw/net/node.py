@@ -29,14 +29,16 @@ from rtmw.net.dds.beacon import Beacons
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.cyclone import DDSException
 from rtmw.net.dds.discovery import describe_node
+from rtmw.net.dds.engine import opened
 from rtmw.net.dds.flow import FlowControl
 from rtmw.net.dds.leaving import Keeper
-from rtmw.net.dds.library import Engine, type_hash_install
+from rtmw.net.dds.library import type_hash_install
 from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors
 from rtmw.net.dds.roster import Rosters
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
+from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.refusals import Refusals
@@ -45,7 +47,7 @@ from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import Status, make_waiting
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
-from rtmw.shm import beside, region_of
+from rtmw.shm import region_of
 
 if TYPE_CHECKING:
     from rtmw.net.metrics import Metrics
@@ -58,8 +60,6 @@ _END_S = 3.0
 _SEEN_S = 0.02
 _TAKE_S = 1.0
 """Of that, for taking what was published before the end: then the rest is left to the next node."""
-_LENT = 8
-"""The part of the pool that DDS may hold at a time of what is on its way."""
 CHANGEABLE = {
     "peers",
     "topics_out",
@@ -117,7 +117,7 @@ class Node:
                 Domain(self.settings.domain, pool=self.settings.pool) as domain,
             ):
                 self._region = region_of(domain.id)
-                with self._engine_of(domain):
+                with opened(domain, self.settings) as self._engine:
                     await self._serve(domain, loop)
         except NetworkChanged:
             signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
@@ -125,23 +125,6 @@ class Node:
             if not self._stopping.is_set():
                 raise
             log.info("told to end meanwhile, so it does not begin anew")
-
-    @contextmanager
-    def _engine_of(self, domain: Domain) -> Generator[None]:
-        path = beside(domain.id, domain.region.nonce, "carried")
-        try:
-            self._engine = Engine(
-                self.settings.domain, self.settings.max_rate, domain.pool // _LENT, path, self.settings.wire_domain
-            )
-        except OSError as error:
-            raise NodeError(
-                f"{path}, in which nodes leave to the next one how far they came, cannot be made: "
-                f"{os.strerror(error.errno or 0)}; make room for 256 KiB there"
-            ) from error
-        try:
-            yield
-        finally:
-            self._engine.close()
 
     @contextmanager
     def _measured(self) -> Generator[None]:
@@ -162,7 +145,9 @@ class Node:
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
         difference = type_hash_install()
         self._farewells = Farewells(dead_predecessors(domain, self.settings))
-        described = describe_node(socket.gethostname(), os.getpid(), self.settings.domain, origin(domain))
+        self._links = LinkService(domain, self.settings, self._engine.link)
+        host, pid = socket.gethostname(), os.getpid()
+        described = describe_node(host, pid, self.settings.domain, origin(domain), self._links.announced())
         network = Network(self.settings)
         line = await self._find_line(domain)
         if line is None:
@@ -185,12 +170,12 @@ class Node:
         self._interfaces = interfaces.used_by(self.settings)
         for descriptor in interfaces.sending():
             self._engine.pace(descriptor)
-        self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals)
+        self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals, self._links.is_linked)
         self._flow = FlowControl(self._engine, participant, difference)
         self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
-        self._rosters = Rosters(participant, socket.gethostname(), self.settings.domain, self._refusals)
-        self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces)
+        self._rosters = Rosters(participant, host, self.settings.domain, self._refusals)
+        self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces, self._links)
         self._janitor = Janitor(domain)
         log.info(
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
@@ -208,6 +193,7 @@ class Node:
                     notify("STOPPING=1")
                     await self._hand_over()
                 network.close()
+                self._links.close(int(self.settings.handover * 1e9))
                 self._janitor.close()
                 self._keeper.close()
                 self._bridge.close()
@@ -221,7 +207,7 @@ class Node:
         begun = time.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
         self._keeper.leave(self.settings.handover)
-        while not (self._bridge.is_delivered() and self._keeper.is_over):
+        while not (self._bridge.is_delivered() and self._keeper.is_over and self._links.is_delivered()):
             with self._refusals.barrier("step"):
                 self._keeper.step()
             elapsed = time.monotonic() - begun
@@ -309,6 +295,8 @@ class Node:
             with barrier("step"):
                 self._status.see(self._bridge.step(bus.topics, changed))
                 self._farewells.tell(self._bridge.discovery.participants, again=False)
+            with barrier("link"):
+                self._links.step(bus.topics, changed)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
                 self._see_region(domain.id)
@@ -346,6 +334,7 @@ class Node:
             return
         try:
             new = self._reread()
+            identity = self._links.prepare(new) if hasattr(self, "_links") else None
         except RtmwError as error:
             log.error("the settings stay as they are: %s", error)
             return
@@ -358,6 +347,7 @@ class Node:
         taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE and name != "peers"}
         self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
+            self._links.obey(self.settings, identity)
             self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changed else [])]

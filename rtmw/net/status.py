@@ -21,6 +21,7 @@ from rtmw.net.dds.names import Names
 from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.roster import Member, Rosters, plain_members
 from rtmw.net.dds.routes import Incoming, Outgoing
+from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.rows import Rows
 from rtmw.net.security.health import KeysHealth
@@ -51,8 +52,11 @@ class Status:
     Not for several threads.
     """
 
-    def __init__(self, bridge: Bridge, beacons: Beacons, rosters: Rosters, interfaces: Used) -> None:
+    def __init__(
+        self, bridge: Bridge, beacons: Beacons, rosters: Rosters, interfaces: Used, links: LinkService
+    ) -> None:
         self._bridge, self._beacons, self._rosters, self._interfaces = bridge, beacons, rosters, interfaces
+        self._links = links
         self._names, self._keys = Names(bridge.settings.ros2), KeysHealth()
         self._changed: set[str] = set()
         self._rows: dict[str, Rows[Any]] = {"out": Rows(), "in": Rows()}
@@ -76,6 +80,7 @@ class Status:
         if is_news:
             self._shortest = shortest_lifetime_ns(topics, bridge)
         self._see_routes()
+        self._see_links()
         self._see_apart(topics)
         self._see_elsewhere()
         self._see_ended()
@@ -100,7 +105,17 @@ class Status:
             **self._untold,
             "keys": self._keys.row(settings.link),
             "rules": _rules(settings.allow),
+            "links": self._links.document(),
         }
+
+    def _see_links(self) -> None:
+        """After the routes over DDS."""
+        is_open = self._links.open_rows()
+        for way, routes in (("out", self._bridge.outgoing), ("in", self._bridge.incoming)):
+            rows = self._rows[way]
+            rows.keep(lambda key, routes=routes: routes.has_key(key) or key in is_open)  # type: ignore[misc]
+        for key, row in self._links.rows():
+            self._rows[key[0]].put(key, row)
 
     def _see_routes(self) -> None:
         out, into, bridge = self._rows["out"], self._rows["in"], self._bridge
@@ -109,9 +124,6 @@ class Status:
         for name in changed:
             due.update(dict.fromkeys([*bridge.outgoing.keys(name), *bridge.incoming.keys(name)]))
         due.update(dict.fromkeys(moved))
-        if self._changed:
-            out.keep(bridge.outgoing.has_key)
-            into.keep(bridge.incoming.has_key)
         for key in due:
             sending, taking = bridge.outgoing.get(key), bridge.incoming.get(key)
             if sending is not None:
@@ -126,8 +138,9 @@ class Status:
         for name in self._changed:
             self._apart.pop(name, None)
             found = find_mismatches(name, topics[name], self._bridge, self._names) if name in topics else []
-            if found:
-                self._apart[name] = [asdict(one) for one in found]
+            rows = [*map(asdict, found), *self._links.apart(name)]
+            if rows:
+                self._apart[name] = rows
         if any(self._apart.get(name, []) != was for name, was in before.items()):
             self._apart_changes += 1
             self._untold["apart_untold"] = self._told_apart.fill(chain.from_iterable(self._apart.values()))
@@ -147,9 +160,10 @@ class Status:
 
     def _see_ended(self) -> None:
         for way, ended in self._bridge.ended.items():
-            if self._ended_changes[way] != ended.changes:
-                self._ended_changes[way] = ended.changes
-                self._ended[way].fill(ended.rows(), MOST + 1)
+            changes = ended.changes + self._links.ended[way].changes
+            if self._ended_changes[way] != changes:
+                self._ended_changes[way] = changes
+                self._ended[way].fill([*ended.rows(), *self._links.ended[way].rows()], 2 * MOST + 2)
 
 
 def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
@@ -170,6 +184,7 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
         **dict.fromkeys(("shortest_lifetime_ns", "metrics_port", "public_calls_only"), None),
         "keys": KeysHealth().row(settings.link),
         "rules": _rules(settings.allow),
+        "links": None,
         "ended": {"out": [], "in": []},
         "told_ns": time.monotonic_ns(),
         "since": since,

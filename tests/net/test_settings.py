@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rtmw.errors import RtmwError
 from rtmw.net.settings import GIVEN, Settings, SettingsError, make_settings, parse_rate
 
 
@@ -105,3 +106,35 @@ def test_the_example_shows_every_setting_with_a_value_that_can_be_used(tmp_path:
     shown = written(tmp_path, text.replace('"eth0"', '"lo"'))
     assert set(re.findall(r"^(\w+) = ", text, re.MULTILINE)) == {*GIVEN}
     assert make_settings(shown, {}).peers == ("10.0.0.7", "10.0.0.8")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('listen = "hub:7447"', "line 2: listen cannot be used: 'hub:7447' is not ADDRESS:PORT of this host"),
+        ('connect = "hub:7447"', "line 2: connect cannot be used: it is 'hub:7447'; it must be a list"),
+        ('connect = ["hub"]', "line 2: connect cannot be used: 'hub' is not HOST:PORT"),
+        ('connect = ["hub:7447"]', "line 2: connect: hub:7447 is not on loopback, and without keys"),
+        ('listen = "0.0.0.0:7447"', "line 2: listen: 0.0.0.0:7447 is not on loopback, and without keys"),
+        ('insecure = "yes"', "line 2: insecure cannot be used: it is 'yes'; it must be true or false"),
+        ("lease = 0", "line 2: lease cannot be used: it is 0; it must be from 0.1 to 3600 seconds"),
+        ('max_rate = "fast"', "line 2: max_rate cannot be used: it is 'fast'; it must be bytes a second"),
+        ('conect = ["hub:1"]', "line 2: [link] has no conect"),
+    ],
+)
+def test_a_setting_of_links_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, lines: str, words: str) -> None:
+    with pytest.raises(RtmwError, match=re.escape(words)):
+        make_settings(written(tmp_path, f"[link]\n{lines}\n"), {})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'connect = ["127.0.0.1:7447", "[::1]:7447", "localhost:7447"]\nlisten = "[::1]:0"',
+        'connect = ["hub:7447"]\nlisten = "0.0.0.0:7447"\ninsecure = true',
+        'connect = ["hub:7447"]\nlisten = "0.0.0.0:7447"\nkeys = "keys"',
+    ],
+)
+def test_without_keys_links_stay_on_loopback_unless_the_settings_say_so_in_words(tmp_path: Path, lines: str) -> None:
+    link = make_settings(written(tmp_path, f"[link]\n{lines}\nlease = 2\n"), {}).link
+    assert (link.is_used, link.lease) == (True, 2.0)

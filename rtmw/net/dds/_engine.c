@@ -1,5 +1,6 @@
 /* Engine: opens routes, and carries between them and DDS until it is closed. */
 #include "_engine.h"
+#include "../../shm/identity.h"
 
 enum { TOPIC_NAME = 512 }; /* bytes: more than a topic of the bus can have, with what is before it */
 
@@ -80,6 +81,24 @@ static PyObject *Engine_clocks(PyObject *self, PyObject *given)
         if (!PyArg_ParseTuple(PyList_GET_ITEM(given, n), "y#LK", &guid, &size, &ahead, &unsure)) return NULL;
         if (size == 16) dated_learn(core, (const uint8_t *)guid, ahead, unsure);
     }
+    Py_RETURN_NONE;
+}
+
+static PyObject *Engine_link(PyObject *self, PyObject *given)
+{
+    struct engine *core = open_engine(self);
+    uint64_t regions[LINKED];
+    if (!core || !PyList_Check(given)) return core ? PyErr_Format(PyExc_TypeError, "a list is needed") : NULL;
+    Py_ssize_t count = PyList_GET_SIZE(given);
+    if (count > LINKED) return PyErr_Format(PyExc_ValueError, "there is room for %d", LINKED);
+    for (Py_ssize_t n = 0; n < count; n++) {
+        const char *origin = PyUnicode_AsUTF8(PyList_GET_ITEM(given, n));
+        if (!origin) return NULL;
+        regions[n] = identity_of_origin(origin);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    linked_set(core, regions, (uint32_t)count);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
@@ -283,6 +302,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"finish", Engine_finish, METH_NOARGS, NULL},
                                        {"leave", Engine_leave, METH_NOARGS, NULL},
                                        {"clocks", Engine_clocks, METH_O, NULL},
+                                       {"link", Engine_link, METH_O, NULL},
                                        {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
                                        {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},

@@ -91,6 +91,10 @@ class Engine:
         """Of other nodes, by the GUID of their participants: how far their clock is ahead, and what that may be wrong
         by, in nanoseconds. In place of what was said before (dated.c)."""
 
+    def link(self, origins: list[str], /) -> None:
+        """Pass over what these nodes send over DDS from now on: those that are met over links, by the origins of their
+        regions (neighbours.origin). At most 1,000, in place of those before."""
+
     def finish(self) -> None:
         """Of each topic and priority, take no more than what is published by now, and one message."""
 

@@ -10,7 +10,7 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.dds.cyclone import DDSException, DomainParticipant
-from rtmw.net.dds.discovery import Discovery, Endpoint
+from rtmw.net.dds.discovery import Discovery, Endpoint, Program
 from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.idl_class import OCTETS_NAME
 from rtmw.net.dds.lanes import Lane, lane_of
@@ -48,8 +48,11 @@ class Bridge:
     """The routes of a node. Not for several threads."""
 
     def __init__(
-        self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain, refusals: Refusals
-    ) -> None:
+        self, engine: Engine, participant: DomainParticipant, settings: Settings, domain: Domain, refusals: Refusals,
+        is_linked: Callable[[Program], bool] = lambda _: False,
+    ) -> None:  # fmt: skip
+        """`is_linked`: does the node meet that program over a link, and so not over DDS?"""
+        self._is_linked = is_linked
         self._engine, self._domain, self._refusals = engine, domain, refusals
         engine.follow(participant._ref)
         self._endpoints = Endpoints(participant)
@@ -247,7 +250,7 @@ class Bridge:
     def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
         made = Outgoing(
             self._engine, self._endpoints, self._names, key[0], kind, key[3], offer, self.settings.lease,
-            origin(self._domain),
+            origin(self._domain), self._crosses_by_link,
         )  # fmt: skip
         self.outgoing.put(key[0], key, made)
 
@@ -315,7 +318,11 @@ class Bridge:
         """Who reads it, but for what nodes have for plain programs: in the default partition, or in that of nodes."""
         partition = DEFAULT if is_plain else NODES
         readers = self.discovery.readers.of(self._names.topic(topic))
-        return [one for one in readers if not one.is_for_plain and meet(one.partitions, (partition,))]
+        served = (one for one in readers if not one.is_for_plain and not self._crosses_by_link(one))
+        return [one for one in served if meet(one.partitions, (partition,))]
+
+    def _crosses_by_link(self, endpoint: Endpoint) -> bool:
+        return self._is_linked(self.discovery.program(endpoint))
 
     def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
         """The writers of a topic elsewhere, by the identity of their type and their lane."""
@@ -329,7 +336,7 @@ class Bridge:
                 found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
 
         for writer in self.discovery.writers.of(self._names.topic(name)):
-            if writer.is_for_plain:
+            if writer.is_for_plain or self._crosses_by_link(writer):
                 continue
             what = f"received as {writer.type_name} of {self.discovery.program(writer)}"
             self._try(name, what, sort, writer)

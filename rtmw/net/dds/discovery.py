@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -153,6 +153,10 @@ class Program:
     """A node that keeps RELIABLE topics for one that ends (leaving.py)."""
     region: str = ""
     """Of a node that knows it: what it calls the region of its domain, as the node that follows it does."""
+    link: str | None = None
+    """Of a node that has links: its UUID there; None: it has none."""
+    link_name: str = ""
+    """The name in its certificate, as it says; empty: it has none."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -174,6 +178,8 @@ class Program:
             node.get("rosters") == ROSTERS,
             node.get("leaving") == LEAVING,
             region if isinstance(region := node.get("region"), str) else "",
+            link if isinstance(link := node.get("link"), str) else None,
+            link_name if isinstance(link_name := node.get("link_name"), str) else "",
         )
 
     def __str__(self) -> str:
@@ -192,8 +198,8 @@ def _shown(text: bytes | None) -> str:
     return printable((text or b"").decode(errors="replace"))
 
 
-def describe_node(host: str, pid: int, domain: int, region: str) -> bytes:
-    """What a node says of itself in the user data of its participant."""
+def describe_node(host: str, pid: int, domain: int, region: str, link: Mapping[str, str] | None = None) -> bytes:
+    """What a node says of itself in the user data of its participant. `link`: what it says of its links."""
     return json.dumps(
         {
             "host": host,
@@ -205,6 +211,7 @@ def describe_node(host: str, pid: int, domain: int, region: str) -> bytes:
             "rosters": ROSTERS,
             "leaving": LEAVING,
             "region": region,
+            **(link or {}),
         }
     ).encode()
 

@@ -36,6 +36,7 @@ enum {
     BURST = 32,             /* messages sent between two looks at what came meanwhile */
     BURST_BYTES = 64 << 10, /* the same, in bytes */
     CLOCKS = 2048,          /* places for clocks of other nodes; of these there are 1,000 at most */
+    LINKED = 1000,          /* nodes that are met over links */
     SHARES = 256,           /* of what waits for the bus: a participant has one, and seldom two have the same */
     RETRY_NS = 200000,
     HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
@@ -67,6 +68,8 @@ struct engine {
     bool public_calls_only;   /* the DDS library is laid out otherwise than dds.h says. Set before the first route */
     uint64_t lend_most, lent; /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
     uint32_t landings;        /* routes whose publishers are not closed (landing.c) */
+    uint64_t linked[LINKED];  /* regions of nodes that are met over links, by their identity. Python's */
+    uint32_t linked_count;
     struct clock_of clocks[CLOCKS]; /* by a hash of the node */
     pthread_mutex_t clocks_lock;
     struct pacing pacing;
@@ -111,6 +114,12 @@ void pacing_close(struct engine *);
 uint64_t pacing_wait(struct engine *, uint64_t now); /* 0: something may be sent. Else when to ask again */
 uint64_t pacing_burst(const struct engine *);        /* bytes that may be sent before it is asked again */
 void pacing_mark(struct engine *, uint32_t band);    /* datagrams of this band follow */
+
+/* linked.c: one thread at a time sets, at most LINKED. When it returns, what came of them over DDS is on the bus, and
+ * nothing more of them is published. linked_may_come, with inbound.lock held: is the source of the route's lane, and not
+ * met over a link? */
+void linked_set(struct engine *, const uint64_t *regions, uint32_t count);
+bool linked_may_come(const struct inbound *, const struct source *);
 
 /* dated.c: any thread */
 void dated_forget(struct engine *); /* no clock is known */

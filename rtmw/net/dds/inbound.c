@@ -251,7 +251,7 @@ static bool deliver(struct inbound *i, struct sample *s)
 {
     bool done = true;
     struct source *source = inbound_source(i, s->info.publication_handle);
-    if (s->info.valid_data && (source->lane == i->lane || source->lane == LANE_UNKNOWN)) {
+    if (s->info.valid_data && linked_may_come(i, source)) {
         rtmw_loan *loan = landed_loan(i, s->data);
         done = loan ? publish_landed(i, s, source, loan) : publish_bytes(i, s, source);
     }

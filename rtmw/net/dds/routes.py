@@ -62,11 +62,12 @@ class Outgoing(_Ending):
 
     def __init__(
         self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
-        is_plain: bool, offer: Offer, lease: float, origin: str,
+        is_plain: bool, offer: Offer, lease: float, origin: str, is_linked: Callable[[Endpoint], bool],
     ) -> None:  # fmt: skip
+        """`is_linked`: does a reader get the topic over a link?"""
         self.topic, self.kind, self.is_plain, self.offer, self._origin = topic, kind, is_plain, offer, origin
         super().__init__(lease)
-        self._engine, self._endpoints = engine, endpoints
+        self._engine, self._endpoints, self._is_linked = engine, endpoints, is_linked
         self._entity = _dds_topic(endpoints.participant, names, topic, kind)
         self._writer = self._make_writer(offer)
         self._heir: tuple[Offer, Any] | None = None
@@ -74,8 +75,7 @@ class Outgoing(_Ending):
         self._keeping: list[tuple[int, Any]] = []
         """Writers of before, for what they keep for late readers; each until so many messages have been sent."""
         self._route: Route | None = None
-        self._limits = (0, 0)
-        self._rates = (0, 0)
+        self._limits, self._rates = (0, 0), (0, 0)
         self.readers: tuple[Endpoint, ...] = ()
         self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
         """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
@@ -180,7 +180,8 @@ class Outgoing(_Ending):
             shown = (_shown(writer, handle) for handle in handles)
             readers = tuple(reader for reader in shown if reader is not None)
             self._matched[writer._ref] = (handles, readers)
-        return tuple(reader for reader in readers if not reader.is_for_plain and _is_of(reader, lane))
+        served = (reader for reader in readers if not reader.is_for_plain and not self._is_linked(reader))
+        return tuple(reader for reader in served if _is_of(reader, lane))
 
     def _hand_over(self, offer: Offer, heir: Any) -> None:
         """Once everybody who reads it reads the heir too. A node may read that through another reader."""

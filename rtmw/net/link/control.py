@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rtmw.net.link import effects as do
 from rtmw.net.link.incoming import IncomingRoutes
-from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Open, read
+from rtmw.net.link.messages import Answer, Bye, Close, Denied, Hello, Interest, Join, Joined, Open, read
 from rtmw.net.link.outgoing import OutgoingRoutes
 from rtmw.net.link.side import Patterns, Side
 from rtmw.net.neighbours import LocalTopic
@@ -73,12 +73,12 @@ class Control:
         self.incoming.drained(route)
         return self._side.taken()
 
-    def _hear_hello(self, _: Hello) -> None:
-        raise Violation("a hello after the hello")
+    def _hear_late(self, message: Hello | Join | Joined | Bye) -> None:
+        raise Violation(f"{type(message).__name__.lower()} in the middle of a line")
 
 
 _HEARD: Final[dict[type, Callable[[Control, Any], None]]] = {
-    Hello: Control._hear_hello,
+    **dict.fromkeys((Hello, Join, Joined, Bye), Control._hear_late),
     Interest: lambda control, message: control.outgoing.hear_interest(message),
     Open: lambda control, message: control.incoming.hear_open(message),
     Close: lambda control, message: control.incoming.hear_close(message),

@@ -135,13 +135,14 @@ class IncomingRoutes:
         self._side.say(Answer(number, *refusal))
 
     def _change(self, number: int, route: Incoming, verdict: Verdict) -> None:
-        if verdict.ceilings != route.verdict.ceilings:
-            self._side.act(do.AdjustIn(number, verdict))
-        route.verdict = verdict
+        """What the engine takes when it opens a route, it takes from the next one."""
         asked = asked_of(self._told.get(route.open.topic, ()), route.kind.identity)
-        if asked is not None and asked.history and not route.wants_old and route.open.history and not route.is_changing:
+        why = "the rules allow it with other ceilings" if verdict.ceilings != route.verdict.ceilings else ""
+        if asked is not None and asked.history and route.open.history and not route.wants_old:
+            why = why or "somebody wants kept messages, too"
+        if why and not route.is_changing:
             route.is_changing = True
-            self._side.say(Answer(number, CHANGED, "somebody wants kept messages, too"))
+            self._side.say(Answer(number, CHANGED, why))
 
     def _close(self, number: int) -> None:
         route = self.routes.at(number)

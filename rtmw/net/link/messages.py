@@ -29,6 +29,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can write, and UTF-8 cannot."""
 _NUMBER_MOST: Final = (1 << 63) - 1
 VERSION: Final = 1
+PARTS: Final = ("urgent", "bulk")
+"""The connections of a line: for bands 4 to 7, and for 0 to 3."""
 CHANGED: Final = "changed"
 """Why a route is over that may be opened again with another number."""
 
@@ -52,6 +54,36 @@ class Hello:
     """The number of its site, by which hubs will tell sites apart; 0: none."""
     hops: int
     """Over how many nodes what it sends may go."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """The side that dialled, behind both hellos: this connection and its twin are to carry a line."""
+
+    attempt: int
+    """The same for both connections, and another one each time."""
+    part: str
+    """`urgent` or `bulk`."""
+    line: int
+    """Which line of the two nodes this side holds; 0: none."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The answer, on both connections: they carry this line from now on."""
+
+    line: int
+    is_held: bool
+    """It is the one that Join named, and goes on where it was."""
+
+
+@dataclass(frozen=True)
+class Bye:
+    """The connection ends, and why."""
+
+    code: int
+    """As in docs/session.md."""
+    why: str
 
 
 @dataclass(frozen=True)
@@ -126,7 +158,7 @@ class Denied:
     why: str
 
 
-Message = Hello | Interest | Open | Answer | Close | Denied
+Message = Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Denied
 
 
 class _Form(NamedTuple):
@@ -155,6 +187,18 @@ def _read_name(value: Any) -> str:
     if not _read_text(value):
         raise ValueError("a name")
     return cast("str", value)
+
+
+def _read_part(value: Any) -> str:
+    if value not in PARTS:
+        raise ValueError(f"one of {', '.join(PARTS)}")
+    return cast("str", value)
+
+
+def _read_flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError("true or false")
+    return value
 
 
 def _read_uuid(value: Any) -> UUID:
@@ -234,6 +278,9 @@ _FORMS: Final[dict[type, dict[str, _Form]]] = {
         "site": _NUMBER,
         "hops": _whole(1, 255),
     },
+    Join: {"attempt": _NUMBER, "part": _Form(_read_part), "line": _NUMBER},
+    Joined: {"line": _whole(1, _NUMBER_MOST), "is_held": _Form(_read_flag)},
+    Bye: {"code": _whole(0, 65535), "why": _TEXT},
     Wanted: {
         "type": _Form(_read_identity, _write_identity),
         "name": _TEXT,

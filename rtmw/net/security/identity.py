@@ -106,6 +106,13 @@ class Identity:
         context.load_verify_locations(cadata=b"".join(der(one) for one in self.authorities))
         return context
 
+    def material(self) -> tuple[bytes, list[bytes]]:
+        """What an OpenSSL outside of Python is told: the key and certificate of `node.pem`, and the authorities in DER.
+        Raises KeysError, as `server_context` does."""
+        path = self.folder / NODE
+        read_key(path)
+        return path.read_bytes(), [der(one) for one in self.authorities]
+
     def peer_of(self, der: bytes | None, now: float | None = None) -> Peer:
         """The peer with this certificate, which the handshake has verified: `getpeercert(binary_form=True)`.
 

@@ -138,6 +138,10 @@ class RuleTable:
 
         return lru_cache(PEERS_KEPT)(look)
 
+    def knows(self, peer: str) -> bool:
+        """Is any rule for the peer?"""
+        return bool(self._rules_for(peer))
+
     def judge(self, peer: str, verb: str, subject: str, priority: int = 0, size: int = 0) -> Verdict:
         """By looking at each rule. Raises ValueError for a verb that there is not."""
         if verb not in VERBS:

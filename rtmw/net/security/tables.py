@@ -3,6 +3,11 @@
 [link]
 keys = "keys"                      # the folder of keys; from the folder of this file on
 revoked = ["5f2a…"]                # serial numbers of certificates that are refused, as `keys show` has them
+connect = ["hub.plant:7447"]       # nodes to have a link with
+listen = "0.0.0.0:7447"            # where others may connect; default: nowhere
+insecure = true                    # without keys, also beyond this host: anybody may read, change and send
+max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
+lease = 10.0                       # seconds that a link may be cut until the peer is gone
 """
 
 from __future__ import annotations
@@ -14,9 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from rtmw.addresses import is_loopback, place_to_listen, place_to_reach
 from rtmw.net.security.errors import RulesError
 from rtmw.net.security.rules import RuleTable, make_rule
 from rtmw.net.security.toml_lines import TomlLines
+from rtmw.units import seconds_of, some_bytes
 
 TABLES: Final = ("link", "allow")
 
@@ -29,6 +36,26 @@ class Link:
     """The folder of keys; None: this node has none."""
     revoked: frozenset[int] = frozenset()
     """Serial numbers."""
+    connect: tuple[str, ...] = ()
+    """Nodes to have a link with, as HOST:PORT."""
+    listen: str | None = None
+    """ADDRESS:PORT where others may connect."""
+    insecure: bool = False
+    """Without keys, beyond this host, too."""
+    max_rate: int = 0
+    """Bytes a second that may leave over one link; 0: as the line takes."""
+    lease: float = 10.0
+    """Seconds that a link may be cut until the peer is gone."""
+
+    @property
+    def is_used(self) -> bool:
+        """May this node have links?"""
+        return bool(self.connect or self.listen)
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The places where others may connect."""
+        return (self.listen,) if self.listen else ()
 
 
 NO_LINK: Final = Link()
@@ -77,7 +104,22 @@ def _link(path: Path, lines: TomlLines, table: Any) -> Link:
             checked[key] = _LINK[key](path, value)
         except ValueError as error:
             raise RulesError(f"{place}: {key} cannot be used: {error}") from None
-    return Link(**checked)
+    link = Link(**checked)
+    if link.keys is None and not link.insecure:
+        _check_plain(link, lambda key: _place(path, lines.key(at, key)))
+    return link
+
+
+def _check_plain(link: Link, place: Callable[[str], str]) -> None:
+    """Without keys, links stay on loopback. Raises RulesError."""
+    hosts = [("connect", one, place_to_reach(one)[0]) for one in link.connect]
+    hosts += [("listen", one, place_to_listen(one)[0]) for one in link.listening]
+    for key, where, host in hosts:
+        if not is_loopback(host):
+            raise RulesError(
+                f"{place(key)}: {key}: {where} is not on loopback, and without keys anybody on the way could read and "
+                'change what is sent: make keys (rtmw node keys) and name them, keys = "keys"; or say insecure = true'
+            )
 
 
 def _keys(path: Path, value: Any) -> Path:
@@ -104,7 +146,51 @@ def _serial(value: Any) -> int:
     return number
 
 
-_LINK: Final[dict[str, Callable[[Path, Any], Any]]] = {"keys": _keys, "revoked": _revoked}
+def _connect(_path: Path, value: Any) -> tuple[str, ...]:
+    found = cast("list[Any]", value) if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(one, str) for one in found):
+        raise ValueError(f"it is {value!r}; it must be a list of HOST:PORT, such as ['hub.plant:7447']")
+    for one in found:
+        place_to_reach(str(one))  # raises
+    return tuple(dict.fromkeys(map(str, found)))
+
+
+def _listen(_path: Path, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"it is {value!r}; it must be ADDRESS:PORT of this host, such as '0.0.0.0:7447'")
+    place_to_listen(value)
+    return value
+
+
+def _insecure(_path: Path, value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"it is {value!r}; it must be true or false")
+    return value
+
+
+def _rate(_path: Path, value: Any) -> int:
+    try:
+        return some_bytes(value)
+    except ValueError:
+        raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'") from None
+
+
+def _lease(_path: Path, value: Any) -> float:
+    seconds = seconds_of(value)
+    if not 0.1 <= seconds <= 3600:
+        raise ValueError(f"it is {value!r}; it must be from 0.1 to 3600 seconds")
+    return seconds
+
+
+_LINK: Final[dict[str, Callable[[Path, Any], Any]]] = {
+    "keys": _keys,
+    "revoked": _revoked,
+    "connect": _connect,
+    "listen": _listen,
+    "insecure": _insecure,
+    "max_rate": _rate,
+    "lease": _lease,
+}
 
 
 def _rules(path: Path, lines: TomlLines, tables: Any) -> RuleTable:

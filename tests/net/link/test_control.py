@@ -14,7 +14,19 @@ from rtmw.net.link import effects as do
 from rtmw.net.link import outgoing
 from rtmw.net.link.control import Control
 from rtmw.net.link.matching import wanted_of
-from rtmw.net.link.messages import WANTED_MOST, Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
+from rtmw.net.link.messages import (
+    CHANGED,
+    WANTED_MOST,
+    Answer,
+    Close,
+    Denied,
+    Hello,
+    Interest,
+    Message,
+    Open,
+    pack,
+    read,
+)
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
@@ -26,7 +38,7 @@ from tests.net.link.mutants import MUTANTS, harm
 
 def test_just_what_is_published_wanted_and_allowed_crosses_and_each_message_once() -> None:
     seen = sum((run(seed) for seed in range(60)), start=Counter[str]())
-    for what in ("OpenOut", "AdjustOut", "LeaveOut", "StayOut", "DropOut", "OpenIn", "AdjustIn", "CloseIn", "steady"):
+    for what in ("OpenOut", "AdjustOut", "LeaveOut", "StayOut", "DropOut", "OpenIn", "DrainIn", "CloseIn", "steady"):
         assert seen[what] > 0, what
 
 
@@ -114,7 +126,7 @@ def test_what_nobody_wants_and_what_cannot_be_read_is_refused(topic: str, change
         ([an_open(1), pack(Close(2, 0))], "route 2 is closed, and was not opened"),
         ([pack(Answer(1, "", ""))], "an answer to route 1, which was not opened"),
         ([b"GET / HTTP/1.1"], "not JSON"),
-        ([pack(Hello(UUID(int=1), 1, 1, 1, "", 0, 0, "", 0, 1))], "a hello after the hello"),
+        ([pack(Hello(UUID(int=1), 1, 1, 1, "", 0, 0, "", 0, 1))], "hello in the middle of a line"),
     ],
 )
 def test_a_peer_that_breaks_the_protocol_ends_its_line_and_is_not_answered_again(
@@ -151,15 +163,21 @@ def test_a_peer_may_not_want_more_topics_than_there_is_room_for(monkeypatch: pyt
     assert answers[3] == [Denied("t3", "crowd", "a peer may want 3 topics")]
 
 
-def test_new_ceilings_change_a_route_and_do_not_end_it() -> None:
+def test_a_route_is_opened_again_with_new_ceilings() -> None:
     rights = allowing(publish=("*",))
     control = Control(PEER, rights, All())
     control.see({"a": LocalTopic((), (SUBSCRIBER,))}, {"a"})
     control.heard(an_open(1))
     rights.swap(RuleTable((Rule(("*",), {"publish": ("*",)}, max_size=100),)))
-    (effect,) = control.obey(All())
-    assert isinstance(effect, do.AdjustIn)
-    assert effect.verdict.ceilings == (7, 100, 0)
+    (answer,) = said(control.obey(All()))
+    assert isinstance(answer, Answer)
+    assert (answer.route, answer.cause) == (1, CHANGED)
+    assert control.obey(All()) == []
+    control.heard(pack(Close(1, 0)))
+    control.heard(an_open(2))
+    _, opened, _ = control.drained(1)
+    assert isinstance(opened, do.OpenIn)
+    assert opened.verdict.ceilings == (7, 100, 0)
 
 
 def test_many_types_of_one_topic_are_wanted_as_any() -> None:

@@ -140,7 +140,7 @@ class World:
                 node.draining.pop(route, None)
             case do.Over(code, words):
                 raise AssertionError(f"{code}: {words}")
-            case do.AdjustOut() | do.AdjustIn():
+            case do.AdjustOut():
                 pass
 
     def end(self, node: Node, route: int) -> None:

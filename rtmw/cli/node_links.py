@@ -1,0 +1,101 @@
+"""Links of a node, as `rtmw node info`, `doctor` and `check` show them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rtmw.addresses import place_to_listen, place_to_reach
+from rtmw.cli.environment import Check
+from rtmw.cli.show import Table, duration, size
+
+if TYPE_CHECKING:
+    from rtmw.net.settings import Settings
+
+
+def links_table(links: dict[str, Any]) -> Table:
+    """Peers that the node has, or had within the lease, a link with."""
+    columns = (
+        "peer", "host", "address", "state", "cipher", "certificate left", "there and back", "to be sent", "out", "in",
+    )  # fmt: skip
+    return Table("Links", columns, [_row(peer) for peer in links["peers"]])
+
+
+def _row(peer: dict[str, Any]) -> tuple[Any, ...]:
+    state = "up" if peer["up"] else f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
+    left = None if peer["expires"] is None else duration(max(peer["expires"] - time.time(), 0.0))
+    way = None if peer["round_trip_ns"] is None else duration(peer["round_trip_ns"] / 1e9)
+    waiting = size(peer["queued_bytes"] + peer["unacknowledged_bytes"])
+    return (
+        peer["peer"], peer["host"], peer["address"], state, peer["cipher"] or "none", left, way, waiting,
+        peer["routes_out"], peer["routes_in"],
+    )  # fmt: skip
+
+
+def links_words(links: dict[str, Any]) -> Iterator[str]:
+    """What else there is to say."""
+    for place, why in links["failing"].items():
+        yield f"No link with {place}: {why}."
+    if links["refused"]:
+        counts = ", ".join(f"{cause} {count}" for cause, count in sorted(links["refused"].items()))
+        yield f"Connections that came to no link: {counts}."
+    for row in links["denials"]:
+        yield (
+            f"Denied {row['number']} times: {row['peer'] or 'a peer without a certificate'} may not {row['verb']} "
+            f"{row['subject']} ({row['cause']}{', ' + row['rule'] if row['rule'] else ''})."
+        )
+
+
+def examined(links: dict[str, Any]) -> Iterator[Check]:
+    """For the doctor."""
+    for place, why in links["failing"].items():
+        yield Check(f"link with {place}", "there is none", f"{why}; the node tries it again and again")
+    for peer in links["peers"]:
+        name = f"link with {peer['peer'] or peer['host']}"
+        if peer["up"]:
+            cipher = peer["cipher"] or "no TLS: anybody on the way may read and change it"
+            yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
+        else:
+            found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
+            yield Check(name, found, "look at the network between the two, and at rtmw node doctor there")
+
+
+def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[Check]:
+    """For `rtmw node check`. `ports`: where a node that runs listens."""
+    from rtmw.net.settings import place_of
+
+    link = settings.link
+    if not link.is_used:
+        return
+    how = "with TLS" if link.keys else "without TLS: anybody on the way may read, change and send"
+    for place in link.listening:
+        advice = "" if place in ports else _why_not(place)
+        yield Check(
+            "links are accepted at", f"{place}, {how}", f"{place_of(path, 'listen')}: {advice}" if advice else ""
+        )
+    for place in link.connect:
+        host, port = place_to_reach(place)
+        try:
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            advice = f"{place_of(path, 'connect')}: the host {host!r} cannot be found: {error}"
+            yield Check(f"link with {place}", "not found", advice)
+        else:
+            yield Check(f"link with {place}", how)
+    if not settings.allow.rules:
+        yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
+
+
+def _why_not(place: str) -> str:
+    """Why nothing can listen there; empty: it can."""
+    host, port = place_to_listen(place)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except OSError as error:
+            return f"{place} cannot be had: {error.strerror}"
+    return ""

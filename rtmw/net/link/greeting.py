@@ -1,0 +1,217 @@
+"""Two connections of two nodes, from their first byte until a line has them: who is it, may it, which line is it?
+
+the side that dialled            the side that listens
+TLS, hello             ──►       TLS: is the certificate good? hello: is any rule for it?
+the same questions     ◄──       hello
+join                   ──►       when both connections have joined: which line goes on, or begins?
+the line has them      ◄──       joined
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from rtmw.errors import RtmwError, SessionError
+from rtmw.net.link.messages import PARTS, Hello, Join, Joined, Message
+from rtmw.net.link.talk import Talk
+from rtmw.net.security.identity import Peer
+from rtmw.net.session.errors import Code, Violation
+from rtmw.net.session.meetings import PATIENCE
+from rtmw.net.session.sockets import FIRST, first_bytes, is_plausible
+
+if TYPE_CHECKING:
+    from rtmw.net.link.links import Links
+
+_Message = TypeVar("_Message", Hello, Join, Joined)
+
+
+@dataclass(frozen=True)
+class Greeted:
+    """A peer that has said hello."""
+
+    hello: Hello
+    name: str
+    """Of its certificate; empty: it has none."""
+    certificate: Peer | None
+    address: str
+    is_dialler: bool
+    """This node has dialled."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Connections that are to carry a line."""
+
+    who: Greeted
+    joined: Joined
+    urgent: Talk
+    bulk: Talk
+
+
+async def _expect(talk: Talk, kind: type[_Message]) -> _Message:
+    message: Message = await talk.hear()
+    if not isinstance(message, kind):
+        said = type(message).__name__.lower()
+        raise SessionError(f"the peer says {said} where {kind.__name__.lower()} is due", Code.PROTOCOL)
+    return message
+
+
+async def dial(links: Links, host: str, port: int) -> Greeted:
+    """Connect twice, and hand both to a line. The peer; it may be one that has a link already, which stays.
+
+    Raises OSError, TlsError and RtmwError, each of which says why there is no link.
+    """
+    talks = list[Talk]()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            for _ in PARTS:
+                talks.append(await _reach(links, host, port))
+            greeted = [await _greet(links, talk, f"{host}:{port}") for talk in talks]
+            if len({(one.hello.node, one.hello.incarnation, one.name) for one in greeted}) > 1:
+                raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
+            who = greeted[0]
+            if links.is_up(who.hello.node):
+                return who
+            line = links.register.begin(who.hello.node)
+            try:
+                await _join(links, who, talks, line)
+            finally:
+                links.register.over(who.hello.node)
+            return who
+    except Violation as error:
+        for talk in talks:
+            await talk.bye(error.code, str(error))
+        raise SessionError(str(error), error.code) from None
+    finally:
+        for talk in talks:
+            talk.close()
+
+
+async def _reach(links: Links, host: str, port: int) -> Talk:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = found[0]
+    sock = socket.socket(family, kind, protocol)
+    sock.setblocking(False)
+    try:
+        await loop.sock_connect(sock, address)
+        talk = Talk(loop, sock, links.client_context)
+    except BaseException:
+        sock.close()
+        raise
+    return talk
+
+
+async def _greet(links: Links, talk: Talk, address: str) -> Greeted:
+    await talk.shake()
+    certificate = links.certificate_of(talk)
+    await talk.say(links.register.mine)
+    hello = await _expect(talk, Hello)
+    who = Greeted(hello, certificate.name if certificate else "", certificate, address, True)
+    links.check(who)
+    return who
+
+
+async def _join(links: Links, who: Greeted, talks: list[Talk], line: int) -> None:
+    attempt = secrets.randbits(62)
+    for part, talk in zip(PARTS, talks, strict=True):
+        await talk.say(Join(attempt, part, line))
+    joined = [await _expect(talk, Joined) for talk in talks]
+    if joined[0] != joined[1]:
+        raise Violation("two answers to one join")
+    links.register.joined(who.hello, who.name, joined[0])
+    links.carry(Pair(who, joined[0], *talks))
+
+
+class LinkGuest:
+    """A connection that was accepted, until its twin is there and a line has both."""
+
+    def __init__(self, links: Links, sock: socket.socket) -> None:
+        self._links, self._socket = links, sock
+        self._address = sock.getpeername()[0]
+        self._talk: Talk | None = None
+
+    def over(self) -> None:
+        self._socket.close()
+        if self._talk is not None:
+            self._talk.close()
+
+    async def greet(self) -> None:
+        """From the first bytes on."""
+        links = self._links
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._let_in()
+        except TimeoutError:
+            links.refuse(self._address, "too slow", SessionError("it took too long to say who it is", Code.SILENT))
+        except Violation as error:
+            links.refuse(self._address, "refused", SessionError(str(error), error.code))
+            if self._talk is not None:
+                await self._talk.bye(error.code, str(error))
+        except RtmwError as error:  # also TlsError
+            links.refuse(self._address, "refused", error)
+            if self._talk is not None:
+                await self._talk.bye(Code.REFUSED, str(error))
+        except OSError as error:
+            links.refuse(self._address, "connection lost", error)
+
+    async def _let_in(self) -> None:
+        links, sock = self._links, self._socket
+        sock.setblocking(False)
+        if links.server_context is not None:  # no TLS state before a plausible record header
+            first = await first_bytes(sock)
+            if len(first) < FIRST or not is_plausible(first, tls=True):
+                raise SessionError("what came is no TLS" if first else "it said nothing", Code.REFUSED)
+        self._talk = talk = Talk(asyncio.get_running_loop(), sock, links.server_context)
+        await talk.shake()
+        certificate = links.certificate_of(talk)
+        hello = await _expect(talk, Hello)
+        who = Greeted(hello, certificate.name if certificate else "", certificate, self._address, False)
+        links.check(who)
+        await talk.say(links.register.mine)
+        join = await _expect(talk, Join)
+        await links.twins.meet(who, join, talk)
+
+
+class Twins:
+    """Joins of one attempt, until both are here."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._waiting: dict[tuple[object, ...], tuple[Join, Talk, asyncio.Future[None]]] = {}
+
+    async def meet(self, who: Greeted, join: Join, talk: Talk) -> None:
+        """Wait for the other one; the later of the two has the line carry both. Raises Violation."""
+        key = (who.hello.node, who.hello.incarnation, who.name, join.attempt, join.line)
+        other = self._waiting.pop(key, None)
+        if other is None:
+            await self._wait(key, join, talk)
+            return
+        first, waiting, done = other
+        try:
+            if first.part == join.part:
+                raise Violation(f"two connections want to be {join.part}")
+            joined = self._links.register.join(who.hello, who.name, join)
+            await waiting.say(joined)
+            await talk.say(joined)
+            urgent, bulk = (waiting, talk) if first.part == PARTS[0] else (talk, waiting)
+            self._links.carry(Pair(who, joined, urgent, bulk))
+        except Violation as error:
+            if not done.done():
+                done.set_exception(error)
+            raise
+        if not done.done():
+            done.set_result(None)
+
+    async def _wait(self, key: tuple[object, ...], join: Join, talk: Talk) -> None:
+        done = asyncio.get_running_loop().create_future()
+        self._waiting[key] = (join, talk, done)
+        try:
+            await done
+        finally:
+            if self._waiting.get(key, (None, None, None))[2] is done:
+                del self._waiting[key]

@@ -1,0 +1,296 @@
+"""One peer that this node has a link with: its line, the routes on it, and the control that says which there are."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rtmw.net.dds.discovery import printable
+from rtmw.net.dds.ended import Ended
+from rtmw.net.link import effects as do
+from rtmw.net.link.control import Control
+from rtmw.net.link.library import Connection, Line, Route
+from rtmw.net.link.matching import Lane
+from rtmw.net.link.messages import Hello, Open
+from rtmw.net.neighbours import LocalTopic
+from rtmw.net.security.rights import Rights
+from rtmw.net.settings import Settings
+from rtmw.publisher import wire_type
+from rtmw.qos import Reliability
+
+log = logging.getLogger("rtmw.node")
+
+CONTROLS_MOST: Final = 1024
+"""Controls that are given to a line and have not left yet; more wait here."""
+DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "priority", "size", "rate")
+"""What ends a message of an inbound route, beside `received`."""
+BROKEN: Final = 2
+"""Of an event "down": the peer broke a rule of the wire."""
+
+
+@dataclass
+class Out:
+    """A route by which this node sends."""
+
+    lane: Lane
+    type_name: str
+    route: Route
+    max_rate: int
+    """Of the rules: bytes a second; 0: no limit."""
+    kept: tuple[int, int]
+    """Depth and minimum interval."""
+    leave_by: float = 0.0
+    """CLOCK_MONOTONIC, when it is closed at the latest; 0: it is to stay."""
+
+    @property
+    def topic(self) -> str:
+        return self.lane.topic
+
+    @property
+    def reliability(self) -> Reliability:
+        return self.lane.reliability
+
+
+@dataclass
+class In:
+    """A route by which the peer sends."""
+
+    open: Open
+    type_name: str
+    route: Route
+    sent: int | None = None
+    """How many messages the peer has sent by it, once it sends no more."""
+    close_by: float = 0.0
+
+    @property
+    def topic(self) -> str:
+        return self.open.topic
+
+    @property
+    def reliability(self) -> Reliability:
+        return self.open.reliability
+
+    def is_drained(self) -> bool:
+        """All that was sent has come, or is known not to."""
+        counted = self.route.counters()
+        come = counted["received"] + sum(counted.get(cause, 0) for cause in DROPPED)
+        return self.sent is not None and come >= self.sent and self.route.delivered()
+
+
+class Linked:
+    """From the first connection until its line is over. Not for several threads."""
+
+    def __init__(
+        self, number: int, line: Line, peer: Hello, name: str, rights: Rights, settings: Settings,
+        window: int, ended: Mapping[str, Ended],
+    ) -> None:  # fmt: skip
+        """`number`: of the line. `window`: bytes of a route that may be on their way. `ended`: where counters go of
+        routes that are closed, by direction."""
+        self.number, self.line, self.peer, self.name = number, line, peer, name
+        self.control = Control(name, rights, settings)
+        self.out: dict[int, Out] = {}
+        self.into: dict[int, In] = {}
+        self.since = time.time()
+        self.is_up = False
+        self.down_since = time.monotonic()
+        self.why_down = ""
+        self.over: str | None = None
+        """Why the line must end; None: it may go on."""
+        self.cipher = ""
+        self._settings, self._window, self._ended = settings, window, ended
+        self._unsaid: deque[bytes] = deque()
+        self._refused: set[tuple[str, bytes]] = set()
+        """Topics and ceilings of which the log has said that something exceeds them."""
+
+    def __str__(self) -> str:
+        return self.name or f"the node of domain {self.peer.domain} on {printable(self.peer.host)}"
+
+    def carry(self, urgent: Connection, bulk: Connection) -> None:
+        """These carry it from now on."""
+        self.cipher = urgent.cipher
+        self.line.lease(int(self._settings.link.lease * 0.5e9))
+        self.line.limit(self._settings.link.max_rate)
+        self.line.carry(urgent, bulk)
+
+    def happened(self) -> None:
+        """Take what the line has to tell."""
+        for kind, number, data in self.line.events():
+            if self.over is not None:
+                return
+            if kind == "control":
+                self._do(self.control.heard(data))
+            elif kind == "up":
+                self.is_up = True
+                log.info("the link with %s is up", self)
+            elif kind == "down":
+                self._down(number, data.decode(errors="replace"))
+            elif kind == "refused":
+                self._exceeded(number, data)
+
+    def _down(self, code: int, words: str) -> None:
+        self.is_up, self.down_since, self.why_down = False, time.monotonic(), words
+        log.warning("the link with %s is cut: %s", self, words or "it was closed")
+        if code == BROKEN:
+            self.over = f"it broke a rule of the wire: {words}"
+
+    def _exceeded(self, number: int, ceiling: bytes) -> None:
+        into = self.into.get(number)
+        if into is not None and (into.open.topic, ceiling) not in self._refused:
+            self._refused.add((into.open.topic, ceiling))
+            log.warning(
+                "%s sends more of %s than the rules allow (%s); what exceeds it is dropped and counted",
+                self, printable(into.open.topic), ceiling.decode(),
+            )  # fmt: skip
+
+    def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
+        """What the bus of this host shows now; `changed`: since it was last told, at the beginning all."""
+        self._do(self.control.see(topics, changed))
+
+    def obey(self, settings: Settings) -> None:
+        """Rules or settings are others."""
+        self._settings = settings
+        self.line.limit(settings.link.max_rate)
+        self._do(self.control.obey(settings))
+        for out in self.out.values():
+            self._limit(out)
+
+    def step(self) -> None:
+        """Close what has come to its end, and say what had no room. Ten times a second."""
+        now = time.monotonic()
+        for number, out in [*self.out.items()]:
+            if out.leave_by and (now >= out.leave_by or out.route.delivered()):
+                self._left(number)
+        for number, into in [*self.into.items()]:
+            if into.sent is not None and (now >= into.close_by or into.is_drained()):
+                self._do(self.control.drained(number))
+        self._say()
+
+    def is_lost(self) -> bool:
+        """Has the line been cut for longer than the lease?"""
+        return not self.is_up and time.monotonic() - self.down_since >= self._settings.link.lease
+
+    def routes(self, way: str) -> Iterable[tuple[int, Out | In]]:
+        """`out` or `in`, with their numbers."""
+        return self.out.items() if way == "out" else self.into.items()
+
+    def is_delivered(self) -> bool:
+        """Has all left that was published here?"""
+        return all(out.route.delivered() for out in self.out.values())
+
+    def close(self, words: str, park_ns: int = 0) -> None:
+        """End the line. `park_ns`: for so long RELIABLE topics are kept for the next node. Idempotent."""
+        self.over = self.over or words
+        for number in [*self.out]:
+            self._close_out(number, park_ns)
+        for number in [*self.into]:
+            self._close_in(number)
+        self.line.cut(words)
+        self.line.close()
+
+    # ---- effects ----
+
+    def _do(self, effects: list[do.Effect]) -> None:
+        for effect in effects:
+            if self.over is None:
+                _DO[type(effect)](self, effect)
+        self._say()
+
+    def _do_say(self, effect: do.Say) -> None:
+        self._unsaid.append(effect.data)
+
+    def _say(self) -> None:
+        room = CONTROLS_MOST - self.line.info()["controls"] if self._unsaid else 0
+        while self._unsaid and room > 0:
+            self.line.say(self._unsaid.popleft())
+            room -= 1
+
+    def _do_open_out(self, effect: do.OpenOut) -> None:
+        lane, offer = effect.lane, effect.offer
+        is_reliable = lane.reliability is Reliability.RELIABLE
+        kept = (offer.depth, effect.asked.min_interval_ns)
+        route = self.line.outbound(
+            effect.route, lane.topic, wire_type(offer.kind), lane.reliability, kept[0], offer.history, kept[1],
+            int(self._settings.link.lease * 1e9) if is_reliable else 0,
+        )  # fmt: skip
+        out = self.out[effect.route] = Out(lane, offer.kind.name, route, effect.verdict.max_rate, kept)
+        self._limit(out)
+
+    def _limit(self, out: Out) -> None:
+        """The lower of what the settings and the rules say."""
+        rates = (self._settings.rate_of(out.lane.topic), out.max_rate)
+        out.route.limit(min((rate for rate in rates if rate), default=0))
+
+    def _do_adjust_out(self, effect: do.AdjustOut) -> None:
+        out, kept = self.out[effect.route], (effect.offer.depth, effect.asked.min_interval_ns)
+        if kept != out.kept:
+            out.kept = kept
+            out.route.adjust(*kept)
+        out.max_rate = effect.verdict.max_rate
+        self._limit(out)
+
+    def _do_leave_out(self, effect: do.LeaveOut) -> None:
+        self.out[effect.route].leave_by = time.monotonic() + self._settings.link.lease
+
+    def _do_stay_out(self, effect: do.StayOut) -> None:
+        self.out[effect.route].leave_by = 0.0
+
+    def _do_drop_out(self, effect: do.DropOut) -> None:
+        self._left(effect.route)
+
+    def _left(self, number: int) -> None:
+        known = self.control.outgoing.routes.get(number)
+        is_changing = known is not None and known.is_changing
+        sent = self._close_out(number, int(self._settings.link.lease * 1e9) if is_changing else 0)
+        self._do(self.control.left(number, sent))
+
+    def _close_out(self, number: int, park_ns: int) -> int:
+        """How many messages it has sent."""
+        out = self.out.pop(number)
+        if out.lane.reliability is Reliability.RELIABLE:
+            out.route.park(park_ns)
+        out.route.stop()
+        counted = out.route.counters()
+        self._ended["out"].add(out.lane.topic, counted)
+        out.route.close()
+        return counted["sent"]
+
+    def _do_open_in(self, effect: do.OpenIn) -> None:
+        asked, verdict = effect.open, effect.verdict
+        route = self.line.inbound(
+            effect.route, asked.topic, wire_type(effect.kind), asked.reliability, asked.priority, asked.depth,
+            asked.history, self.peer.region, effect.asked.history > 0, self._window, *verdict.ceilings,
+        )  # fmt: skip
+        self.into[effect.route] = In(asked, effect.kind.name, route)
+
+    def _do_drain_in(self, effect: do.DrainIn) -> None:
+        into = self.into[effect.route]
+        into.sent, into.close_by = effect.sent, time.monotonic() + self._settings.link.lease
+
+    def _do_close_in(self, effect: do.CloseIn) -> None:
+        self._close_in(effect.route)
+
+    def _close_in(self, number: int) -> None:
+        into = self.into.pop(number)
+        self._ended["in"].add(into.open.topic, into.route.counters())
+        into.route.close()
+
+    def _do_over(self, effect: do.Over) -> None:
+        self.over = f"it broke the protocol: {effect.words}"
+
+
+_DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
+    do.Say: Linked._do_say,
+    do.OpenOut: Linked._do_open_out,
+    do.AdjustOut: Linked._do_adjust_out,
+    do.LeaveOut: Linked._do_leave_out,
+    do.StayOut: Linked._do_stay_out,
+    do.DropOut: Linked._do_drop_out,
+    do.OpenIn: Linked._do_open_in,
+    do.DrainIn: Linked._do_drain_in,
+    do.CloseIn: Linked._do_close_in,
+    do.Over: Linked._do_over,
+}

@@ -1,0 +1,288 @@
+"""The links of a node: it listens and dials, asks who a peer is and if a rule is for it; each peer has one line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from rtmw.addresses import place_to_listen, place_to_reach
+from rtmw.domain import Domain
+from rtmw.errors import RtmwError
+from rtmw.net.claim import NodeError
+from rtmw.net.dds.discovery import printable
+from rtmw.net.dds.ended import Ended
+from rtmw.net.link.greeting import Greeted, LinkGuest, Pair, Twins, dial
+from rtmw.net.link.library import Bus, Context, Line
+from rtmw.net.link.linked import Linked
+from rtmw.net.link.messages import VERSION, Hello
+from rtmw.net.link.register import PEERS_MOST, Register
+from rtmw.net.link.talk import Talk
+from rtmw.net.link.words import in_words
+from rtmw.net.neighbours import LocalTopic, origin
+from rtmw.net.security.identity import Identity, Peer
+from rtmw.net.security.rights import Rights
+from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.door import Door
+from rtmw.net.session.errors import Code, Violation
+from rtmw.net.settings import Settings
+
+log = logging.getLogger("rtmw.node")
+
+BACKLOG: Final = 128
+WINDOW: Final = 4 << 20
+"""Bytes of a route that may be on their way: what a line of 1 Gbit/s has under way in 32 ms."""
+POOL_PART: Final = 16
+"""Neither that, nor what a line may lend, is more than such a part of the pool."""
+LOOK_S: Final = 0.1
+
+
+@dataclass
+class Session:
+    """A line, and through whom it came to be."""
+
+    linked: Linked
+    who: Greeted
+    dialled: int = field(default=0)
+
+
+class Links:
+    """Made without any link; `open` begins. Not for several threads."""
+
+    def __init__(
+        self, node: UUID, domain: Domain, settings: Settings, identity: Identity | None, ended: Mapping[str, Ended],
+        keep_from_dds: Callable[[list[str]], None],
+    ) -> None:  # fmt: skip
+        """`identity`: the keys; None: there are none. `ended`: where counters go of routes that are closed.
+        `keep_from_dds`: told the regions that nothing may come from over DDS any more (Engine.link)."""
+        self._loop = asyncio.get_running_loop()
+        self._domain, self._settings = domain, settings
+        self.rights = Rights(settings.allow)
+        self.refused: Counter[str] = Counter()
+        """Connections that came to no link, by cause."""
+        self._ended, self._keep_from_dds = ended, keep_from_dds
+        self._met: dict[str, str] = {}
+        """Names of peers by their regions: those that had a link since this node runs."""
+        self.sessions: dict[UUID, Session] = {}
+        self.why: dict[str, str] = {}
+        """By a place of `connect`: why there is no link with it."""
+        hello = Hello(
+            node, time.time_ns(), VERSION, VERSION, socket.gethostname(), os.getpid(),
+            settings.domain, origin(domain), 0, 1,
+        )  # fmt: skip
+        self.register = Register(hello, lambda: secrets.randbits(62) + 1)
+        self.twins = Twins(self)
+        self._bus = Bus(domain.id)
+        self._topics: Mapping[str, LocalTopic] = {}
+        self._doors: dict[str, Door] = {}
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._said: dict[str, str] = {}
+        """What the log has said last, by address."""
+        self.ports: dict[str, int] = {}
+        self._use(identity)
+
+    def _use(self, identity: Identity | None) -> None:
+        self.identity = identity
+        self.client_context = self.server_context = None
+        if identity is not None:
+            pem, authorities = identity.material()
+            self.client_context = Context(pem, authorities, False)
+            self.server_context = Context(pem, authorities, True)
+
+    def open(self) -> None:
+        """Listen and dial. Raises NodeError where that cannot be listened."""
+        link = self._settings.link
+        for place in [place for place in self._doors if place not in link.listening]:
+            self._doors.pop(place).close()
+            del self.ports[place]
+        for place in [place for place in self._dialling if place not in link.connect]:
+            self._dialling.pop(place).cancel()
+            self.why.pop(place, None)
+        for place in link.listening:
+            if place not in self._doors:
+                self._listen(place)
+        for place in link.connect:
+            if place not in self._dialling:
+                self._dialling[place] = self._loop.create_task(self._keep(place))
+
+    def _listen(self, place: str) -> None:
+        host, port = place_to_listen(place)
+        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            listening.close()
+            raise NodeError(f"[link] listen: {place} cannot be had: {os.strerror(error.errno or 0)}") from error
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+        self.ports[place] = listening.getsockname()[1]
+        self._doors[place] = Door(self._loop, listening, self.refused, lambda sock: LinkGuest(self, sock))
+        how = "with TLS" if self.identity else "without TLS: anybody who reaches it may read, change and send"
+        log.info("links are accepted at %s (port %d), %s", place, self.ports[place], how)
+
+    # ---- what a greeting asks ----
+
+    def certificate_of(self, talk: Talk) -> Peer | None:
+        """Who the peer is; None without TLS. Raises NotTrusted."""
+        return self.identity.peer_of(talk.connection.peer) if self.identity else None
+
+    def check(self, who: Greeted) -> None:
+        """May the peer have a link at all? Raises Violation."""
+        self.register.check(who.hello, who.name)
+        if not self.rights.table.knows(who.name):
+            self.rights.verdict(who.name, "subscribe", "a link")
+            named = who.name or "a peer without a certificate"
+            raise Violation(f"no rule is for {named}: its name must fit `peer` of an [[allow]]", Code.REFUSED)
+
+    def is_up(self, node: UUID) -> bool:
+        session = self.sessions.get(node)
+        return session is not None and session.linked.is_up
+
+    def refuse(self, address: str, cause: str, error: Exception) -> None:
+        """Count a connection that came to no link, and say why, once for each reason."""
+        cause, words = in_words(error, cause)
+        self.refused[cause] += 1
+        self._say(address, f"no link with {address}: {words}")
+
+    def _say(self, about: str, words: str) -> None:
+        if self._said.get(about) != words:
+            self._said[about] = words
+            log.warning("%s", printable(words))
+            while len(self._said) > 1000:
+                del self._said[next(iter(self._said))]
+
+    def carry(self, pair: Pair) -> None:
+        """Both nodes mean these connections, and this line."""
+        who, joined = pair.who, pair.joined
+        session = self.sessions.get(who.hello.node)
+        if session is not None and session.linked.number != joined.line:
+            self._end(session, "another line has begun with the peer")
+            session = None
+        if session is None:
+            session = self._begin(who, joined.line)
+        session.who = who
+        session.linked.carry(pair.urgent.connection, pair.bulk.connection)
+        self._said.pop(who.address, None)
+
+    def _begin(self, who: Greeted, number: int) -> Session:
+        most = self._domain.pool // POOL_PART
+        line = Line(self._bus, most, 0, 1, who.hello.node.int & 0x7FFF)
+        linked = Linked(
+            number, line, who.hello, who.name, self.rights, self._settings, min(WINDOW, most), self._ended
+        )  # fmt: skip
+        self._met[who.hello.region] = who.name
+        self._tell_dds()  # before any route is opened
+        session = self.sessions[who.hello.node] = Session(linked, who)
+        self._loop.add_reader(line.fileno(), self._happened, session)
+        linked.see(self._topics, [*self._topics])
+        return session
+
+    def _tell_dds(self) -> None:
+        self._met = {region: name for region, name in self._met.items() if self.rights.table.knows(name)}
+        self._keep_from_dds([*self._met][-PEERS_MOST:])
+
+    def _happened(self, session: Session) -> None:
+        linked = session.linked
+        linked.happened()
+        if linked.over is not None:
+            self._end(session, linked.over)
+
+    def _end(self, session: Session, words: str, park_ns: int = 0) -> None:
+        linked, node = session.linked, session.who.hello.node
+        if self.sessions.get(node) is not session:
+            return
+        log.warning("the link with %s is over: %s", linked, printable(words))
+        self._loop.remove_reader(linked.line.fileno())
+        del self.sessions[node]
+        self.register.forget(node, linked.number)
+        linked.close(words, park_ns)
+
+    # ---- ten times a second ----
+
+    def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
+        """`topics`: as the bus of this host shows them, and which have changed."""
+        self._topics = topics
+        for session in [*self.sessions.values()]:
+            linked, certificate = session.linked, session.who.certificate
+            fault = self.identity.fault(certificate) if self.identity and certificate else None
+            if fault is not None:
+                self._end(session, str(fault))
+            elif linked.is_lost():
+                self._end(session, f"it was cut for longer than the lease of {self._settings.link.lease:g} s")
+            else:
+                linked.see(topics, changed)
+                linked.step()
+                if linked.over is not None:
+                    self._end(session, linked.over)
+
+    async def _keep(self, place: str) -> None:
+        """Dial whenever no link is there with the node at that place."""
+        host, port = place_to_reach(place)
+        backoff = Backoff()
+        while True:
+            try:
+                who = await dial(self, host, port)
+            except (OSError, RtmwError, TimeoutError) as error:
+                cause, words = in_words(error, "connection lost")
+                self.why[place] = words
+                self.refused[cause] += 1
+                self._say(place, f"no link with {place}: {words}; it is tried again and again")
+            except Exception as error:  # what a stranger may have caused costs one try
+                self.why[place] = f"{type(error).__name__}: {error}"
+                self.refused["unexpected"] += 1
+                log.warning("dialling %s failed", place, exc_info=True)
+            else:
+                self.why.pop(place, None)
+                self._said.pop(place, None)
+                backoff.reset()
+                await self._while_linked(who.hello.node)
+            await asyncio.sleep(backoff.seconds())
+
+    async def _while_linked(self, node: UUID) -> None:
+        """Until there is no connection with it. A line that has just been given its own is not up yet."""
+        begun = time.monotonic()
+        while node in self.sessions and (self.is_up(node) or time.monotonic() - begun < 1.0):
+            await asyncio.sleep(LOOK_S)
+
+    # ---- when the settings change, and at the end ----
+
+    def obey(self, settings: Settings, identity: Identity | None) -> None:
+        """Take other settings, with the keys that belong to them: all of it, at once."""
+        self._settings = settings
+        self.rights.swap(settings.allow)
+        self._use(identity)
+        self._tell_dds()
+        for session in [*self.sessions.values()]:
+            linked, certificate = session.linked, session.who.certificate
+            fault = identity.fault(certificate) if identity and certificate else None
+            if fault is not None:
+                self._end(session, str(fault))
+            elif not settings.allow.knows(linked.name):
+                self._end(session, f"no rule is for {linked} any more")
+            else:
+                linked.obey(settings)
+        with suppress(NodeError):
+            self.open()
+
+    def is_delivered(self) -> bool:
+        return all(session.linked.is_delivered() for session in self.sessions.values())
+
+    def close(self, park_ns: int = 0) -> None:
+        """`park_ns`: for so long RELIABLE topics are kept for the next node."""
+        for door in self._doors.values():
+            door.close()
+        for task in self._dialling.values():
+            task.cancel()
+        for session in [*self.sessions.values()]:
+            self._end(session, "the node ends", park_ns)
+        self._bus.close()

@@ -1,0 +1,51 @@
+"""Prometheus metrics of links, from the document of a node (service.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+_PEER: Final = ("peer", "host", "domain")
+_GAUGES: Final = (
+    ("up", "1: the link is up; 0: it is cut, and may come back within the lease", "up", 1.0),
+    ("round_trip_seconds", "There and back over the link, measured last", "round_trip_ns", 1e-9),
+    ("queued_bytes", "Bytes that the kernel has and that have not left", "queued_bytes", 1.0),
+    ("unacknowledged_bytes", "Bytes that the peer has not acknowledged yet", "unacknowledged_bytes", 1.0),
+    ("certificate_expiry_time_seconds", "When the peer's certificate expires, since the epoch", "expires", 1.0),
+)
+_COUNTERS: Final = (
+    ("sent_bytes", "Bytes that left over the link, with frames", "sent_bytes"),
+    ("received_bytes", "Bytes that came over the link, with frames", "received_bytes"),
+    ("resumes", "How often the link was cut and went on", "resumes"),
+)
+
+
+def of_links(links: dict[str, Any] | None) -> Iterator[Metric]:
+    """Of a node that has links."""
+    if links is None:
+        return
+    peers = [([str(peer[label] or "") for label in _PEER], peer) for peer in links["peers"]]
+    for name, what, field, unit in _GAUGES:
+        gauge = GaugeMetricFamily(f"rtmw_node_link_{name}", what, labels=_PEER)
+        for labels, peer in peers:
+            if peer[field] is not None:
+                gauge.add_metric(labels, peer[field] * unit)
+        yield gauge
+    for name, what, field in _COUNTERS:
+        counter = CounterMetricFamily(f"rtmw_node_link_{name}", what, labels=_PEER)
+        for labels, peer in peers:
+            counter.add_metric(labels, peer[field])
+        yield counter
+    refused = CounterMetricFamily("rtmw_node_link_refused", "Connections that came to no link", labels=("cause",))
+    for cause, number in links["refused"].items():
+        refused.add_metric([cause], number)
+    yield refused
+    denied = CounterMetricFamily(
+        "rtmw_node_denials", "What the rules denied to peers", labels=("peer", "verb", "cause")
+    )
+    for row in links["denials"]:
+        denied.add_metric([row["peer"], row["verb"], row["cause"]], row["number"])
+    yield denied

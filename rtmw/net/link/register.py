@@ -1,0 +1,96 @@
+"""Which line this node has with which other one, without I/O: who may have one, what goes on and what begins.
+
+Both nodes may dial at the same time, and either may have lost its state. So: (1) a newer pair of connections takes the
+place of an older one; (2) where both dial each other at once, the pair of the smaller UUID stays; (3) a line goes on if
+and only if both hold it; else both forget what they held, and another line begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from rtmw.net.link.messages import VERSION, Hello, Join, Joined
+from rtmw.net.session.errors import Code, Violation
+
+PEERS_MOST: Final = 1000
+
+
+@dataclass(frozen=True)
+class Held:
+    """A line."""
+
+    number: int
+    peer: Hello
+    name: str
+    """Of the peer's certificate."""
+
+
+class Register:
+    """The lines of a node, by the peer."""
+
+    def __init__(self, mine: Hello, random: Callable[[], int]) -> None:
+        """`random`: a number from 1 to 2^63 - 1."""
+        self.mine, self._random = mine, random
+        self.held: dict[UUID, Held] = {}
+        self._greeted: dict[UUID, int] = {}
+        """Peers that this node is dialling, and how often."""
+
+    def check(self, peer: Hello, name: str) -> None:
+        """May this peer have a line, by what its hello says? Raises Violation."""
+        if peer.node == self.mine.node:
+            raise Violation("the node has reached itself: the address is its own", Code.ITSELF)
+        if not peer.lowest <= VERSION <= peer.highest:
+            raise Violation(
+                f"no version in common: {VERSION} here, {peer.lowest} to {peer.highest} at the peer; install the same "
+                "version of rtmw at both",
+                Code.VERSION,
+            )
+        held = self.held.get(peer.node)
+        if held is not None and peer.incarnation < held.peer.incarnation:
+            raise Violation("a later life of the node is here already", Code.SUPERSEDED)
+        if held is not None and held.name != name:
+            raise Violation(f"the node is here already, as {held.name or 'one without a name'}", Code.REFUSED)
+        if held is None and len(self.held) >= PEERS_MOST:
+            raise Violation(f"{PEERS_MOST} nodes are here already", Code.REFUSED)
+
+    def begin(self, peer: UUID) -> int:
+        """This node dials the peer, which has said hello. The line that both may hold; 0: none. Raises Violation when
+        the two have connections already that this node has dialled. To be ended with `over`."""
+        self._greeted[peer] = self._greeted.get(peer, 0) + 1
+        held = self.held.get(peer)
+        return held.number if held else 0
+
+    def over(self, peer: UUID) -> None:
+        """What `begin` began has come to its end, whatever became of it."""
+        self._greeted[peer] -= 1
+        if not self._greeted[peer]:
+            del self._greeted[peer]
+
+    def join(self, peer: Hello, name: str, join: Join) -> Joined:
+        """The peer has dialled, and both its connections are here. Raises Violation."""
+        self.check(peer, name)
+        if peer.node in self._greeted and self.mine.node.bytes < peer.node.bytes:
+            raise Violation("both nodes have dialled; the connections of the other one are used", Code.REPLACED)
+        held = self.held.get(peer.node)
+        if held is not None and held.number == join.line and held.peer.incarnation == peer.incarnation:
+            return Joined(held.number, True)
+        self.held[peer.node] = Held(self._random(), peer, name)
+        return Joined(self.held[peer.node].number, False)
+
+    def joined(self, peer: Hello, name: str, joined: Joined) -> None:
+        """The peer has answered. Raises Violation if it goes on with what is not held here."""
+        self.check(peer, name)
+        held = self.held.get(peer.node)
+        if not joined.is_held:
+            self.held[peer.node] = Held(joined.line, peer, name)
+        elif held is None or held.number != joined.line or held.peer.incarnation != peer.incarnation:
+            raise Violation("the peer goes on with a line that has ended here", Code.FORGOTTEN)
+
+    def forget(self, peer: UUID, number: int) -> None:
+        """A line is over, unless another one has taken its place."""
+        held = self.held.get(peer)
+        if held is not None and held.number == number:
+            del self.held[peer]

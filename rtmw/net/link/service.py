@@ -1,0 +1,185 @@
+"""The links of a node as the node sees them: there may be none, and none are needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from rtmw.domain import Domain
+from rtmw.net.dds.discovery import Program, printable
+from rtmw.net.dds.ended import Ended
+from rtmw.net.neighbours import LocalTopic, origin
+from rtmw.net.settings import Settings
+
+if TYPE_CHECKING:
+    from rtmw.net.link.links import Links, Session
+    from rtmw.net.security.identity import Identity
+
+RowKey = tuple[str, str, int]
+"""Of a row of the node's document: the direction, the peer's UUID, and the route."""
+
+
+class LinkService:
+    """Not for several threads."""
+
+    def __init__(self, domain: Domain, settings: Settings, keep_from_dds: Callable[[list[str]], None]) -> None:
+        """`keep_from_dds`: Engine.link. Raises KeysError and NodeError when the links of the settings cannot be had."""
+        self._domain, self._settings, self._keep_from_dds = domain, settings, keep_from_dds
+        self._ended = {"out": Ended(), "in": Ended()}
+        self._links: Links | None = None
+        self._totals: dict[RowKey, int] = {}
+        self._identity = self.prepare(settings)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._links is None and self._settings.link.is_used:
+            from rtmw.net.link.links import (
+                Links,  # needs OpenSSL and `cryptography`, which a node without links does not
+            )
+
+            self._links = Links(
+                self._uuid(), self._domain, self._settings, self._identity, self._ended, self._keep_from_dds
+            )
+            self._links.open()
+
+    def _uuid(self) -> UUID:
+        """Which node this is: the same when it is started again for the same region, and for the same DDS domain."""
+        return uuid5(NAMESPACE_URL, f"{origin(self._domain)} {self._settings.wire_domain}")
+
+    @property
+    def ended(self) -> Mapping[str, Ended]:
+        """What was counted of routes that are closed, by direction."""
+        return self._ended
+
+    def announced(self) -> dict[str, str]:
+        """What the node says of its links over DDS, so that other nodes know it again; nothing: it has none."""
+        if not self._settings.link.is_used:
+            return {}
+        name = self._identity.name if self._identity else ""
+        return {"link": self._uuid().hex, "link_name": name}
+
+    def is_linked(self, program: Program) -> bool:
+        """Does this node meet the DDS participant over a link, and so not over DDS?
+
+        If and only if: (1) both are nodes that have links; (2) a rule here is for the name that the other one says it
+        has. Whether the link is up does not matter: whoever cuts it must not make its topics go in clear.
+        """
+        return self._links is not None and program.link is not None and self._settings.allow.knows(program.link_name)
+
+    def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
+        """Ten times a second. `topics`: as the bus of this host shows them, and which have changed."""
+        if self._links is not None:
+            self._links.step(topics, changed)
+
+    def prepare(self, settings: Settings) -> Identity | None:
+        """The keys that other settings need, before they are taken in. Raises KeysError."""
+        link = settings.link
+        if not link.is_used or link.keys is None:
+            return None
+        from rtmw.net.security.identity import Identity
+
+        return Identity.load(link.keys, link.revoked)
+
+    def obey(self, settings: Settings, identity: Identity | None) -> None:
+        """Take in other settings, with what `prepare` gave for them."""
+        self._settings, self._identity = settings, identity
+        if self._links is not None and settings.link.is_used:
+            self._links.obey(settings, identity)
+        elif self._links is not None:
+            self.close()
+        else:
+            self._begin()
+
+    def is_delivered(self) -> bool:
+        return self._links is None or self._links.is_delivered()
+
+    def close(self, park_ns: int = 0) -> None:
+        """`park_ns`: for so long RELIABLE topics are kept for the next node. Idempotent."""
+        if self._links is not None:
+            self._links.close(park_ns)
+            self._links = None
+
+    # ---- what the node tells ----
+
+    def rows(self) -> Iterator[tuple[RowKey, dict[str, Any]]]:
+        """Those rows of `out` and `in` of which something has changed since they were asked for last."""
+        for way, session in self._ways():
+            for number, one in session.linked.routes(way):
+                key = (way, session.who.hello.node.hex, number)
+                total = one.route.total()
+                if self._totals.get(key) != total:
+                    self._totals[key] = total
+                    names = {"topic": one.topic, "type": one.type_name, "reliability": one.reliability.name}
+                    ends = {"readers" if way == "out" else "writers": 1}
+                    yield key, {**names, "with": str(session.linked), **ends, **one.route.counters()}
+
+    def open_rows(self) -> set[RowKey]:
+        """The keys of all rows, changed or not."""
+        found = {
+            (way, session.who.hello.node.hex, number)
+            for way, session in self._ways()
+            for number, _ in session.linked.routes(way)
+        }
+        self._totals = {of: total for of, total in self._totals.items() if of in found}
+        return found
+
+    def _ways(self) -> Iterator[tuple[str, Session]]:
+        for session in self._links.sessions.values() if self._links else ():
+            yield "out", session
+            yield "in", session
+
+    def document(self) -> dict[str, Any] | None:
+        """`links` of the node's document; None: it has none."""
+        if self._links is None:
+            return None
+        return {
+            "name": self._identity.name if self._identity else None,
+            "ports": self._links.ports,
+            "peers": [_row(session) for session in self._links.sessions.values()],
+            "failing": self._links.why,
+            "refused": dict(self._links.refused),
+            "denials": self._links.rights.denials(),
+        }
+
+    def apart(self, topic: str) -> list[dict[str, Any]]:
+        """Why a topic does not cross over links, as rows of `apart`."""
+        found = list[dict[str, Any]]()
+        for session in self._links.sessions.values() if self._links else ():
+            for way, routes in (("out", session.linked.control.outgoing), ("in", session.linked.control.incoming)):
+                refusal = routes.why_not(topic)
+                if refusal is not None:
+                    reason = f"{session.linked}: {printable(refusal.why)}"
+                    row = {"topic": topic, "direction": way, "cause": refusal.cause, "reason": reason, "endpoint": ""}
+                    found.append(row)
+        return found
+
+
+def _row(session: Session) -> dict[str, Any]:
+    linked, who, info = session.linked, session.who, session.linked.line.info()
+    return {
+        "peer": linked.name or None,
+        "host": printable(who.hello.host),
+        "pid": who.hello.pid,
+        "domain": who.hello.domain,
+        "address": who.address,
+        "dialled": who.is_dialler,
+        "up": linked.is_up,
+        "why_down": linked.why_down,
+        "down_s": None if linked.is_up else time.monotonic() - linked.down_since,
+        "since": linked.since,
+        "cipher": linked.cipher or None,
+        "expires": who.certificate.expires if who.certificate else None,
+        "routes_out": len(linked.out),
+        "routes_in": len(linked.into),
+        "round_trip_ns": info["rtt_ns"] or None,
+        "least_round_trip_ns": info["rtt_least_ns"] or None,
+        "clock_ahead_ns": info["ahead_ns"],
+        "clock_unsure_ns": info["unsure_ns"],
+        "sent_bytes": info["sent"],
+        "received_bytes": info["received"],
+        "queued_bytes": info["queued"],
+        "unacknowledged_bytes": info["unacknowledged"],
+        "resumes": info["resumes"],
+    }

@@ -1,0 +1,100 @@
+"""Two hosts of this machine whose nodes meet over a link alone: each has a DDS domain of its own."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import free_number
+from tests.net.hosts import Host, wait_until
+from tests.net.security.site import Site
+
+ALL = '[[allow]]\npeer = "*"\npublish = ["*"]\nsubscribe = ["*"]\n'
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@dataclass
+class LinkedPair:
+    """`hub` listens, `press` dials. Settings are written when a node is started."""
+
+    folder: Path
+    pool: str = "8M"
+    port: int = field(default_factory=free_port)
+    dial: int = 0
+    """Where press connects, if that is not `port`."""
+    dds_domains: tuple[int, int] = field(default_factory=lambda: (free_number(), free_number()))
+    """The same twice: the nodes meet over DDS, too."""
+    link: dict[str, str] = field(default_factory=dict)
+    """More lines of [link], by the name of a host."""
+    rules: dict[str, str] = field(default_factory=dict)
+    """The tables of rules, by the name of a host."""
+
+    def __post_init__(self) -> None:
+        names = zip(("hub", "press"), self.dds_domains, strict=True)
+        self.hosts = {name: Host(free_number(), dds, self.folder, pool=self.pool) for name, dds in names}
+        self.hub, self.press = self.hosts["hub"], self.hosts["press"]
+        self.site: Site | None = None
+
+    def with_keys(self) -> LinkedPair:
+        """Keys for both, signed by one authority."""
+        self.site = Site(self.folder / "site")
+        for name in self.hosts:
+            self.link[name] = f'keys = "{self.site.keys(f"rtmw://plant/{name}")}"\n'
+        return self
+
+    def settings(self, name: str) -> Path:
+        """Write the settings of a host."""
+        path = self.folder / f"{name}.toml"
+        where = (
+            f'listen = "127.0.0.1:{self.port}"'
+            if name == "hub"
+            else f'connect = ["127.0.0.1:{self.dial or self.port}"]'
+        )
+        path.write_text(f"[link]\n{where}\n{self.link.get(name, '')}\n{self.rules.get(name, ALL)}")
+        return path
+
+    def start(self, *names: str) -> LinkedPair:
+        """Start these nodes, or both."""
+        for name in names or self.hosts:
+            self.hosts[name].start("--config", str(self.settings(name)))
+        return self
+
+    def peers(self, name: str) -> list[dict[str, Any]]:
+        """What a node says of its links."""
+        links = self.hosts[name].info()["links"]
+        return links["peers"] if links else []
+
+    def wait_up(self) -> LinkedPair:
+        for name in self.hosts:
+            wait_until(partial(self.is_up, name), f"the link of {name}")
+        return self
+
+    def is_up(self, name: str) -> bool:
+        return [peer["up"] for peer in self.peers(name)] == [True]
+
+    def reload(self, name: str, rules: str | None = None) -> None:
+        """Write the settings again, with these rules, and have the node read them."""
+        if rules is not None:
+            self.rules[name] = rules
+        self.settings(name)
+        read = self.hosts[name].said.count("settings")
+        self.hosts[name].node.send_signal(signal.SIGHUP)
+        wait_until(lambda: self.hosts[name].said.count("settings") > read, "SIGHUP")
+
+    def crossed(self, name: str, way: str, topic: str) -> Counter[str]:
+        """The counters of a topic on a link of a node, `out` or `in`; empty where it has no route."""
+        return self.hosts[name].crossed(way, topic, "rtmw://" if self.site else "the node of domain ")
+
+    def end(self) -> None:
+        for host in self.hosts.values():
+            host.end()

@@ -1,0 +1,109 @@
+"""A link that is cut: for less than the lease nothing RELIABLE is lost, for longer the peer is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.net.hosts import PATIENCE, wait_until
+from tests.net.link.nodes import LinkedPair
+from tests.net.session.relay import Relay
+
+
+class Cable:
+    """A relay in a thread of its own."""
+
+    def __init__(self, port: int) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="cable")
+        self._thread.start()
+        self.relay = Relay(port)
+        self._run(self.relay.__aenter__())
+        self.port = self.relay.port
+
+    def _run(self, what: object) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(PATIENCE)  # type: ignore[arg-type]
+
+    def cut(self, stays_down: bool) -> None:
+        async def act() -> None:
+            self.relay.is_down = stays_down
+            self.relay.cut()
+
+        self._run(act())
+
+    def mend(self) -> None:
+        self.relay.is_down = False
+
+    def close(self) -> None:
+        self._run(self.relay.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[tuple[LinkedPair, Cable]]:
+    pair = LinkedPair(tmp_path)
+    cable = Cable(pair.port)
+    pair.dial = cable.port
+    yield pair, cable
+    pair.end()
+    cable.close()
+
+
+def test_a_cut_shorter_than_the_lease_loses_nothing_reliable(linked: tuple[LinkedPair, Cable]) -> None:
+    pair, cable = linked
+    pair.start().wait_up()
+    count, got = 3000, list[bytes]()
+    with (
+        rtmw.Subscriber("a", reliability=Reliability.RELIABLE, depth=64, domain=pair.hub.domain) as taker,
+        rtmw.Publisher("a", reliability=Reliability.RELIABLE, max_blocking=PATIENCE, domain=pair.press.domain) as out,
+    ):
+        wait_until(lambda: pair.crossed("hub", "in", "a")["writers"] == 1, "the route")
+
+        def read() -> None:
+            while len(got) < count:
+                got.append(taker.receive(timeout=PATIENCE).value)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(count):
+            assert out.publish(b"%d" % number)
+            if number % 750 == 500:
+                cable.cut(stays_down=False)
+        reader.join(PATIENCE)
+        assert got == [b"%d" % number for number in range(count)]
+        assert taker.stats().missed == 0
+    wait_until(lambda: pair.peers("hub")[0]["resumes"] >= 3, "it has resumed")
+
+
+def test_after_a_cut_longer_than_the_lease_the_peer_is_gone_and_another_link_begins(
+    linked: tuple[LinkedPair, Cable],
+) -> None:
+    pair, cable = linked
+    for name in pair.hosts:
+        pair.link[name] = "lease = 1.0\n"
+    pair.start().wait_up()
+    with (
+        rtmw.Subscriber("a", reliability=Reliability.RELIABLE, domain=pair.hub.domain) as taker,
+        rtmw.Publisher("a", reliability=Reliability.RELIABLE, max_blocking=0, domain=pair.press.domain) as out,
+    ):
+        wait_until(lambda: pair.crossed("hub", "in", "a")["writers"] == 1, "the route")
+        assert out.publish(b"before")
+        assert taker.receive(timeout=PATIENCE).value == b"before"
+        cable.cut(stays_down=True)
+        for name in pair.hosts:
+            wait_until(lambda name=name: "is over: it was cut for longer" in pair.hosts[name].said, "the end")  # type: ignore[misc]
+        for number in range(1000):  # nobody is waited for
+            assert out.publish(b"meanwhile %d" % number)
+        cable.mend()
+        pair.wait_up()
+        wait_until(lambda: pair.crossed("hub", "in", "a")["writers"] == 1, "the route is there again")
+        assert out.publish(b"after")
+        assert taker.receive(timeout=PATIENCE).value == b"after"

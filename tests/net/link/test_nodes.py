@@ -1,0 +1,155 @@
+"""Two nodes and a link between them: what crosses, and by which way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.conftest import free_number
+from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.link.nodes import LinkedPair
+
+RELIABLE = Reliability.RELIABLE
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[LinkedPair]:
+    pair = LinkedPair(tmp_path)
+    yield pair
+    pair.end()
+
+
+def publisher(host: Host, topic: str) -> rtmw.Publisher[bytes]:
+    return rtmw.Publisher(topic, reliability=RELIABLE, max_blocking=PATIENCE, domain=host.domain)
+
+
+def subscriber(host: Host, topic: str) -> rtmw.Subscriber[bytes]:
+    return rtmw.Subscriber(topic, reliability=RELIABLE, depth=64, domain=host.domain)
+
+
+def crosses(linked: LinkedPair, topic: str) -> bool:
+    """From press to hub, over the link."""
+    return linked.crossed("press", "out", topic)["readers"] + linked.crossed("hub", "in", topic)["writers"] == 2
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_a_reliable_topic_crosses_in_order_and_whole(linked: LinkedPair, with_keys: bool) -> None:
+    if with_keys:
+        linked.with_keys()
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
+        wait_until(lambda: crosses(linked, "a"), "the route")
+        for number in range(300):
+            assert out.publish(b"%d" % number)
+            if number % 50 == 49:
+                got = [taker.receive(timeout=PATIENCE).value for _ in range(50)]
+                assert got == [b"%d" % n for n in range(number - 49, number + 1)]
+        (peer,) = linked.peers("hub")
+        assert peer["cipher"] == ("TLS_AES_256_GCM_SHA384" if with_keys else None)
+        assert (peer["peer"], peer["dialled"]) == ("rtmw://plant/press" if with_keys else None, False)
+        wait_until(lambda: linked.crossed("hub", "in", "a")["received"] == 300, "the counters")
+    wait_until(lambda: not linked.crossed("hub", "in", "a"), "the end of the route")
+    wait_until(lambda: any(row["received"] == 300 for row in linked.hub.info()["ended"]["in"]), "its counters")
+
+
+def test_what_crosses_by_link_does_not_cross_by_dds_and_others_still_get_it_there(tmp_path: Path) -> None:
+    shared = free_number()
+    linked = LinkedPair(tmp_path, dds_domains=(shared, shared))
+    third = Host(free_number(), shared, tmp_path)
+    with ExitStack() as stack:
+        stack.callback(third.end)
+        stack.callback(linked.end)
+        third.start()
+        linked.start().wait_up()
+        takers = [stack.enter_context(subscriber(host, "a")) for host in (linked.hub, third)]
+        out = stack.enter_context(publisher(linked.press, "a"))
+        wait_until(lambda: crosses(linked, "a"), "the route over the link")
+        wait_until(lambda: third.crossed("in", "a")["writers"] == 1, "the route over DDS")
+        wait_until(
+            lambda: linked.press.crossed("out", "a", "nodes")["readers"] == 1, "the third one alone reads over DDS"
+        )
+        sent = [b"%d" % number for number in range(200)]
+        for number in range(0, 200, 50):
+            for message in sent[number : number + 50]:
+                assert out.publish(message)
+            for taker in takers:
+                got = [taker.receive(timeout=PATIENCE).value for _ in range(50)]
+                assert got == sent[number : number + 50]
+        # what would have come twice would have come by now: the same node has sent what follows over both ways
+        assert out.publish(b"the last")
+        assert [taker.receive(timeout=PATIENCE).value for taker in takers] == [b"the last"] * 2
+        assert [taker.take() for taker in takers] == [None, None]
+        assert linked.hub.crossed("in", "a", "nodes")["received"] == 0
+
+
+def test_a_topic_of_a_peer_with_a_rule_does_not_cross_by_dds_while_the_link_is_down(tmp_path: Path) -> None:
+    """Else whoever cuts a link would have its topics in clear."""
+    shared = free_number()
+    linked = LinkedPair(tmp_path, dds_domains=(shared, shared), dial=1)
+    with ExitStack() as stack:
+        stack.callback(linked.end)
+        linked.start()
+        for one, other in (("hub", "press"), ("press", "hub")):
+            wait_until(lambda: len(linked.hosts[one].info()["peers"]) == 1, f"{one} hears {other}")  # noqa: B023
+        taker = stack.enter_context(subscriber(linked.hub, "a"))
+        out = stack.enter_context(publisher(linked.press, "a"))
+        stack.enter_context(subscriber(linked.press, "back"))
+        wait_until(lambda: linked.press.crossed("out", "a", "nodes")["readers"] == 0, "nobody reads")
+        assert out.publish(b"secret")
+        wait_until(lambda: bool(linked.press.info()["links"]["failing"]), "the node says that it cannot connect")
+        assert taker.take() is None
+
+
+def test_a_topic_that_the_rules_deny_does_not_cross_and_both_ends_say_why(linked: LinkedPair) -> None:
+    linked.with_keys()
+    linked.rules["hub"] = '[[allow]]\npeer = "rtmw://plant/*"\npublish = ["{node}/*"]\ndeny = ["*/secret"]\n'
+    linked.start().wait_up()
+    topics = ("press/a", "press/secret", "hub/a")
+    with ExitStack() as stack:
+        takers = [stack.enter_context(subscriber(linked.hub, topic)) for topic in topics]
+        outs = [stack.enter_context(publisher(linked.press, topic)) for topic in topics]
+        wait_until(lambda: crosses(linked, "press/a"), "what is allowed")
+        for out in outs:
+            assert out.publish(b"x")
+        assert takers[0].receive(timeout=PATIENCE).value == b"x"
+        apart = {row["topic"]: row for row in linked.hub.info()["apart"] if "rtmw://" in row["reason"]}
+        assert apart["press/secret"]["cause"] == "deny"
+        assert apart["hub/a"]["cause"] == "subject"
+        linked.reload("hub", '[[allow]]\npeer = "rtmw://plant/*"\npublish = ["hub/a"]\n')
+        wait_until(lambda: crosses(linked, "hub/a"), "what is allowed now")
+        wait_until(lambda: not linked.crossed("hub", "in", "press/a"), "what is not allowed any more")
+        assert outs[2].publish(b"y")
+        assert takers[2].receive(timeout=PATIENCE).value == b"y"
+        assert takers[1].take() is None
+
+
+def test_what_the_peer_wants_and_may_not_have_is_counted_and_told(linked: LinkedPair) -> None:
+    linked.with_keys()
+    linked.rules["press"] = '[[allow]]\npeer = "rtmw://plant/*"\nsubscribe = ["open"]\n'
+    linked.start().wait_up()
+    with subscriber(linked.hub, "closed") as taker, publisher(linked.press, "closed") as out:
+        wait_until(lambda: bool(linked.press.info()["links"]["denials"]), "the denial")
+        (row,) = linked.press.info()["links"]["denials"]
+        assert (row["peer"], row["verb"], row["cause"]) == ("rtmw://plant/hub", "subscribe", "subject")
+        assert out.publish(b"x")
+        for name in ("press", "hub"):
+            reasons = [row["reason"] for row in linked.hosts[name].info()["apart"] if row["topic"] == "closed"]
+            assert any("no rule allows this peer to subscribe it" in reason for reason in reasons), name
+        assert taker.take() is None
+
+
+def test_a_file_that_is_broken_changes_nothing(linked: LinkedPair) -> None:
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
+        wait_until(lambda: crosses(linked, "a"), "the route")
+        before = linked.hub.info()["rules"]
+        linked.reload("hub", '[[allow]]\npeer = "*"\npublsih = ["*"]\n')
+        assert "did you mean publish?" in linked.hub.said
+        assert linked.hub.info()["rules"] == before
+        assert out.publish(b"x")
+        assert taker.receive(timeout=PATIENCE).value == b"x"
