@@ -54,6 +54,15 @@ def rows(first: int, count: int) -> Any:
     return made
 
 
+def batch(first: int, count: int) -> Any:
+    """The same as a record batch of Arrow."""
+    import pyarrow as pa
+
+    made = rows(first, count)
+    schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in zip(NAMES, KINDS, strict=True)])
+    return pa.record_batch([pa.array(made[name].copy()) for name in NAMES], schema=schema)
+
+
 class Messages:
     """Rows as `RecordingWriter.write_batch` takes them."""
 
@@ -122,9 +131,7 @@ def as_parquet(folder: Path, count: int) -> Path:
     if path.exists():
         return path
     half_made = path.with_suffix(".part")
-    schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in zip(NAMES, KINDS, strict=True)])
-    with pq.ParquetWriter(half_made, schema) as writer:
+    with pq.ParquetWriter(half_made, batch(0, 0).schema) as writer:
         for first in range(0, count, AT_ONCE):
-            made = rows(first, min(AT_ONCE, count - first))
-            writer.write_table(pa.table({name: made[name].copy() for name in NAMES}, schema))
+            writer.write_table(pa.Table.from_batches([batch(first, min(AT_ONCE, count - first))]))
     return half_made.rename(path)

@@ -33,6 +33,7 @@ NAMES = (
     "recording",
     "scan",
     "scan_slice",
+    "scan_some",
 )
 
 

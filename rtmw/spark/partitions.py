@@ -26,6 +26,10 @@ WAVES = 4
 """Tasks a processor, so that an early one does not wait for a late one for long."""
 
 
+Chosen = list[list[tuple[Chunk, int]]]
+"""Chunks of each recording, each with the number of its first message in the file."""
+
+
 class Partition(InputPartition):
     """What one task reads. `skipped` is in the first partition only: what nobody has to read."""
 
@@ -40,16 +44,23 @@ class Partition(InputPartition):
 
 
 def partitions_of(
-    surveyed: list[Surveyed], selection: Selection, target: int | None, pruning: Pruning | None = None
+    surveyed: list[Surveyed], selection: Selection, target: int | None, found: Chosen | None = None
 ) -> list[Partition]:
-    """At least one partition. `target`: bytes of messages in each. `pruning`: a condition that all rows meet."""
-    chosen = [(one, pruned(one, [*wanted_chunks(one, selection)], pruning)) for one in surveyed]
+    """At least one partition. `target`: bytes of messages in each. `found`: as `chunks_of` gives it; None: by its rules
+    without a condition.
+    """
+    chosen = [*zip(surveyed, chunks_of(surveyed, selection) if found is None else found, strict=True)]
     total = sum(OPENING * bool(found) + sum(c.uncompressed_size for c, _ in found) for _, found in chosen)
     size = target or sensible(total)
     runs = [run for one, found in chosen for run in runs_of(one, found, selection, size)]
     skipped = extent_of(chunk for one, found in chosen for chunk in _others(one, found))
     first, *others = [*packed(runs, size)] or [()]
     return [Partition(first, skipped), *map(Partition, others)]
+
+
+def chunks_of(surveyed: list[Surveyed], selection: Selection, pruning: Pruning | None = None) -> Chosen:
+    """The chunks of each recording that may have rows. `pruning`: a condition that all rows meet."""
+    return [pruned(one, [*wanted_chunks(one, selection)], pruning) for one in surveyed]
 
 
 def packed(runs: Iterable[Run], target: int) -> Iterator[tuple[Run, ...]]:

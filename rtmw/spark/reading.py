@@ -18,12 +18,13 @@ from rtmw.recording.frames.pruning import Pruning
 from rtmw.spark.driver import register, session
 from rtmw.spark.log_source import log_frame, log_of
 from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options
-from rtmw.spark.partitions import Partition, partitions_of
+from rtmw.spark.partitions import Chosen, Partition, chunks_of, partitions_of
 from rtmw.spark.planned import Scanned, name_of
 from rtmw.spark.rowset import Rowset
 from rtmw.spark.scan import TaskScan
-from rtmw.spark.source import layout_for, scan_of, schema_of
-from rtmw.spark.survey import Surveyed, survey
+from rtmw.spark.schema import unsigned_of
+from rtmw.spark.source import layout_for, scan_of, schema_of, selection_of
+from rtmw.spark.survey import Surveyed, merged_of, survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +70,8 @@ class Reading:
     surveyed: list[Surveyed]
     condition: Any = None
     """An expression of pyarrow.compute, which is true of all rows that are looked at."""
+    known: Chosen | None = None
+    """The chunks that may have rows for which it is true, where they were looked up before."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -80,18 +83,30 @@ class Reading:
 
     def narrowed(self, names: tuple[str, ...], condition: Any) -> tuple[Reading, DataFrame]:
         """Only these columns; no columns at all would be the usual ones, so one stays."""
-        known = all_of(one for one in (self.condition, condition) if one is not None)
         options = replace(self.options, columns=names or self.options.columns or self.layout.usual[:1])
-        narrower = replace(self, options=options, condition=known)
+        narrower = replace(self, options=options)
+        is_new = condition is not None and (self.condition is None or not condition.equals(self.condition))
+        if is_new:
+            both = all_of(one for one in (self.condition, condition) if one is not None)
+            narrower = replace(narrower, condition=both, known=None)
+        narrower = replace(narrower, known=narrower.chunks)
         return narrower, narrower.frame()
+
+    @property
+    def chunks(self) -> Chosen:
+        """That may have rows. The index is asked once for a condition: a `select` behind a `where` has the same one."""
+        if self.known is not None:
+            return self.known
+        pruning = None
+        if self.condition is not None:
+            descriptions = merged_of(self.surveyed, self.options)
+            pruning = Pruning(self.layout, descriptions, unsigned_of(self.options), self.condition)
+        return chunks_of(self.surveyed, selection_of(self.options), pruning)
 
     def frame(self) -> DataFrame:
         schema = schema_of(self.options, self.surveyed)
         scan = scan_of(self.options, self.surveyed, schema)
-        pruning = None
-        if self.condition is not None:
-            pruning = Pruning(self.layout, scan.descriptions, scan.unsigned, self.condition)
-        partitions = partitions_of(self.surveyed, scan.selection, self.options.partition_bytes, pruning)
+        partitions = partitions_of(self.surveyed, scan.selection, self.options.partition_bytes, self.chunks)
         groups = [partitions[first : first + MOST_TASKS] for first in range(0, len(partitions), MOST_TASKS)]
         frames = [
             self.spark.range(0, len(group), 1, len(group)).mapInArrow(Tasks(scan, group), schema) for group in groups

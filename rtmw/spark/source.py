@@ -47,9 +47,13 @@ def scan_of(options: ReadOptions, surveyed: list[Surveyed], schema: StructType) 
     """How the chunks of surveyed recordings become rows of a schema."""
     descriptions = merged_of(surveyed, options)
     columns = columns_for(_layout(descriptions, surveyed, options), schema)
-    selection = Selection(options.start_ns, options.end_ns)
     unsigned, arrow = unsigned_of(options), arrow_schema(schema)
-    return TaskScan(columns, arrow, descriptions, unsigned, options.mode, options.carried, selection)
+    return TaskScan(columns, arrow, descriptions, unsigned, options.mode, options.carried, selection_of(options))
+
+
+def selection_of(options: ReadOptions) -> Selection:
+    """The rows of a read, as far as its options choose them."""
+    return Selection(options.start_ns, options.end_ns)
 
 
 class RecordingReader(DataSourceReader):

@@ -11,6 +11,8 @@ from pyspark.sql import functions as f
 
 import rtmw.spark
 from rtmw.spark import scanned
+from rtmw.spark.reading import Reading
+from rtmw.spark.rowset import Rowset
 from tests.recording.frames.mixed import Mixed, Mode
 from tests.spark.plant import BEGIN, MS, Plant
 from tests.spark.test_source import at
@@ -101,6 +103,25 @@ def test_select_decodes_the_columns_that_are_selected_or_looked_at(spark: SparkS
     assert scanned(some).read.chunks == 1
     assert frame.select(f.count("*")).collect() == [(1000,)]
     assert len(frame.select(f.explode(f.array("word", "small"))).collect()) == 2000
+
+
+def test_the_index_is_asked_once_for_a_condition_and_again_for_another(spark: SparkSession, folder: Path) -> None:
+    frame = rtmw.spark.read(folder, type="plant.Mixed")
+    early = frame.where("word < 300")
+    chosen, derived = early.select("word"), early.where("word >= 100").select("word")
+    assert isinstance(early, Rowset)
+    assert isinstance(chosen, Rowset)
+    assert isinstance(derived, Rowset)
+    assert reading_of(chosen).known is reading_of(early).known is not None
+    assert scanned(early).read.chunks == scanned(chosen).read.chunks == 3
+    assert scanned(derived).read.chunks == 2
+    assert derived.count() == 200
+
+
+def reading_of(frame: Rowset) -> Reading:
+    source = frame._source
+    assert isinstance(source, Reading)
+    return source
 
 
 def test_what_is_cached_stays_cached(spark: SparkSession, folder: Path) -> None:
