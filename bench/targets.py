@@ -23,10 +23,10 @@ PEERS = ALL[1:]
 POLLING = ours("round_trip", "64 B, copied")
 
 SCANNING = (
-    "processor time of a message, which the figures' notes tell: about 50 ns in Python (by perf a third of it LZ4, a "
-    "fifth the way to the JVM) and 45 ns in the JVM's tasks, which make Spark's rows of Arrow columns, one by one; "
-    "Parquet, read into Spark's own vectors, takes 75 ns with the JVM's compilers. Batches that are ready, which cost "
-    "Python 10 ns, are 0.8 to 0.9 × Parquet, and less in a longer session: no reader in Python gets beyond"
+    "processor time of a message, as the notes tell: 50 ns in Python (by perf a third of it LZ4, a fifth the "
+    "way to the JVM), 46 ns in the JVM's tasks, which make Spark's rows of Arrow columns, one by one, and 45 ns in the "
+    "JVM's compilers; Parquet, read into Spark's own vectors, takes 106 ns in all. So do batches that are ready, which "
+    "cost Python 9 ns: no reader in Python gets beyond"
 )
 PACKED = "a chunk is decompressed as a whole, whichever column is asked for; Parquet keeps each column by itself"
 

@@ -61,7 +61,7 @@ class Gathered:
         """Each topic with its columns, by name; what was gathered of it is given away."""
         for topic in sorted(self._pieces):
             pieces = self._pieces.pop(topic)
-            yield topic, {name: np.concatenate([piece[name] for piece in pieces]) for name in KINDS}
+            yield topic, {name: np.concatenate([piece.pop(name) for piece in pieces]) for name in KINDS}
 
 
 def numbered(recording: Recording) -> Iterator[tuple[Chunk, int]]:

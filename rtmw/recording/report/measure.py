@@ -44,8 +44,7 @@ class Measuring:
 
     def figures(self, topic: str, rows: Rows) -> TopicFigures:
         """Of a topic with at least one message; its rows may come in any order."""
-        order = np.argsort(rows["place"], kind="stable")
-        rows = {name: column[order] for name, column in rows.items()}
+        rows = in_order(rows)
         published = published_of(rows)
         is_published = bool(2 * np.count_nonzero(self._inside(published)) >= len(published))
         at = published if is_published else rows["log"]
@@ -157,6 +156,15 @@ class Measuring:
         every = np.concatenate([gaps, np.asarray(ends, np.int64)])
         over = np.maximum(every - limit, 0)
         return Deadline(int(np.count_nonzero(over)), int(every.max(initial=0)), int(over.sum()))
+
+
+def in_order(rows: Rows) -> Rows:
+    """By the numbers of the messages; without a copy, which would be the largest of a report, where they are so."""
+    place = rows["place"]
+    if (place[1:] > place[:-1]).all():
+        return rows
+    order = np.argsort(place, kind="stable")
+    return {name: column[order] for name, column in rows.items()}
 
 
 def published_of(rows: Rows) -> Numbers:
