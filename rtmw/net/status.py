@@ -33,7 +33,7 @@ CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
 """Counters of what had to wait, and was not dropped."""
-HOW: Final = ("packs", "uncopied", "unchecked")
+HOW: Final = ("packs", "uncopied", "unchecked", "resent", "old")
 """Counters of how messages travelled."""
 
 INSTANCES: Final = ("disposed", "unregistered", "hashed")

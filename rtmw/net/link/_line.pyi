@@ -148,8 +148,12 @@ class Line:
         max_priority: int = 7,
         max_size: int = 0,
         max_rate: int = 0,
+        on_bus: dict[int, int] = ...,
     ) -> Route:
         """Publish on this host what the peer sends by this number.
+
+        `on_bus`: the newest source time of each remote publisher of which the bus has messages (neighbours.on_bus), for
+        64 of them: kept messages up to it are passed over, and counted as old.
 
         `origin`: of the peer's region, as `neighbours.origin` has it, so that publishers have the same identity
         everywhere. `window`: bytes that may be on their way or wait here (and one message more); 1 MiB and more for far
@@ -178,7 +182,8 @@ class Route:
         """What it has carried and dropped, by cause; {} once closed.
 
         outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent. inbound: received,
-        bytes, lost, expired, no_memory, delayed, uncopied, and what exceeds a ceiling: priority, size, rate.
+        bytes, lost, expired, no_memory, delayed, uncopied, old (kept messages that are not wanted, or are here
+        already), and what exceeds a ceiling: priority, size, rate.
         """
 
     def total(self) -> int:

@@ -85,22 +85,34 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     return is_new ? (PyObject *)route : failed(route, taken(number));
 }
 
+/* Of more publishers than there is room for, the first ones. */
+static void take_on_bus(struct in *in, PyObject *given)
+{
+    PyObject *publisher, *newest;
+    Py_ssize_t at = 0;
+    for (uint32_t n = 0; given && n < ON_BUS && PyDict_Next(given, &at, &publisher, &newest); n++) {
+        in->on_bus[n].publisher = PyLong_AsUnsignedLongLongMask(publisher);
+        in->on_bus[n].newest_ns = PyLong_AsUnsignedLongLongMask(newest);
+    }
+}
+
 PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"number", "topic",     "type",   "reliability",  "priority", "depth",    "history",
-                            "origin", "wants_old", "window", "max_priority", "max_size", "max_rate", NULL};
+    static char *names[] = {"number",       "topic",    "type",     "reliability", "priority",
+                            "depth",        "history",  "origin",   "wants_old",   "window",
+                            "max_priority", "max_size", "max_rate", "on_bus",      NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic, *origin;
-    PyObject *given;
+    PyObject *given, *on_bus = NULL;
     rtmw_type space;
     const rtmw_type *type;
     unsigned int number, depth, history, max_priority = BANDS - 1;
     int reliability, priority, wants_old;
     unsigned long long window, max_size = 0, max_rate = 0;
     struct line *core = open_line(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKK", names, &number, &topic, &given,
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!", names, &number, &topic, &given,
                                               &reliability, &priority, &depth, &history, &origin, &wants_old, &window,
-                                              &max_priority, &max_size, &max_rate))
+                                              &max_priority, &max_size, &max_rate, &PyDict_Type, &on_bus))
         return NULL;
     if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
     if (!window) return PyErr_Format(PyExc_ValueError, "a window of 0 bytes: nothing could come");
@@ -120,6 +132,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->max_priority = max_priority;
     in->max_size = max_size;
     rate_limit_set(&in->rate, max_rate);
+    take_on_bus(in, on_bus);
     if (in_open(in)) return (PyObject *)route;
     rtmw_publisher_close(in->publisher);
     return failed(route, taken(number));
@@ -151,11 +164,12 @@ static PyObject *out_counters(struct out *o)
 
 static PyObject *in_counters(const struct in *i)
 {
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->arrived), "bytes",
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsK}", "received", load_relaxed(&i->arrived), "bytes",
                          load_relaxed(&i->bytes), "lost", load_relaxed(&i->lost), "expired", load_relaxed(&i->expired),
                          "no_memory", load_relaxed(&i->no_memory), "delayed", load_relaxed(&i->delayed), "uncopied",
-                         load_relaxed(&i->uncopied), "priority", load_relaxed(&i->refused[REFUSED_PRIORITY]), "size",
-                         load_relaxed(&i->refused[REFUSED_SIZE]), "rate", load_relaxed(&i->refused[REFUSED_RATE]));
+                         load_relaxed(&i->uncopied), "old", load_relaxed(&i->old), "priority",
+                         load_relaxed(&i->refused[REFUSED_PRIORITY]), "size", load_relaxed(&i->refused[REFUSED_SIZE]),
+                         "rate", load_relaxed(&i->refused[REFUSED_RATE]));
 }
 
 static PyObject *Route_counters(PyObject *object, PyObject *unused)

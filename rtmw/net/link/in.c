@@ -34,6 +34,15 @@ void in_count_lost(struct in *i, const struct frame_begin *b, uint64_t now)
     i->last_ns = now;
 }
 
+/* A publisher's messages come in the order of their source time, so the newest on the bus says it of all. */
+static bool is_on_bus(const struct in *i, const struct frame_begin *b)
+{
+    uint64_t publisher = identity_of_publisher(i->origin, b->trailer.publisher) | RTMW_REMOTE;
+    for (uint32_t n = 0; n < ON_BUS && i->on_bus[n].publisher; n++)
+        if (i->on_bus[n].publisher == publisher) return b->source_time_ns <= i->on_bus[n].newest_ns;
+    return false;
+}
+
 bool in_begin(struct in *i, const struct frame_begin *b)
 {
     uint64_t now = now_monotonic_ns();
@@ -41,7 +50,9 @@ bool in_begin(struct in *i, const struct frame_begin *b)
     if (b->trailer.priority > i->max_priority) return refuse(i, REFUSED_PRIORITY);
     if (i->max_size && b->size > i->max_size) return refuse(i, REFUSED_SIZE);
     if (is_too_fast(i, b->size, now)) return refuse(i, REFUSED_RATE);
-    return b->trailer.version != TRAILER_OLD || load_relaxed(&i->wants_old);
+    if (b->trailer.version != TRAILER_OLD || (load_relaxed(&i->wants_old) && !is_on_bus(i, b))) return true;
+    count_up(&i->old, 1);
+    return false;
 }
 
 /* ---- to the bus ---- */

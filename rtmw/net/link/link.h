@@ -100,6 +100,8 @@ struct waiting {
     uint8_t bytes[];
 };
 
+enum { ON_BUS = 64 };
+
 struct in {
     struct line *line;
     struct in *next;
@@ -108,6 +110,9 @@ struct in {
     bool reliable;
     uint64_t origin, window;
     uint32_t wants_old;
+    struct {
+        uint64_t publisher, newest_ns;
+    } on_bus[ON_BUS]; /* what earlier routes brought and the bus keeps, by publisher; 0: the rest is free */
     uint64_t max_priority, max_size; /* ceilings, as the next; max_size 0: none */
     struct rate_limit rate;
     uint64_t received[BANDS], last_ns;
@@ -116,7 +121,7 @@ struct in {
     bool must_ack;      /* room or numbers have changed since the last ACK */
     uint64_t since_ack; /* cost of what has come since */
     bool told[REFUSALS];
-    uint64_t arrived, bytes, lost, expired, malformed, no_memory, delayed, uncopied, refused[REFUSALS];
+    uint64_t arrived, bytes, lost, expired, malformed, no_memory, delayed, uncopied, old, refused[REFUSALS];
 };
 
 /* A message that comes in chunks. */

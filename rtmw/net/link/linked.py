@@ -26,7 +26,7 @@ log = logging.getLogger("rtmw.node")
 
 CONTROLS_MOST: Final = 1024
 """Controls that are given to a line and have not left yet; more wait here."""
-DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "priority", "size", "rate")
+DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "old", "priority", "size", "rate")
 """What ends a message of an inbound route, beside `received`."""
 BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
@@ -86,10 +86,11 @@ class Linked:
 
     def __init__(
         self, number: int, line: Line, peer: Hello, name: str, rights: Rights, settings: Settings,
-        window: int, ended: Mapping[str, Ended],
+        window: int, ended: Mapping[str, Ended], on_bus: Callable[[str], dict[int, int]],
     ) -> None:  # fmt: skip
         """`number`: of the line. `window`: bytes of a route that may be on their way. `ended`: where counters go of
-        routes that are closed, by direction."""
+        routes that are closed, by direction. `on_bus`: what the bus keeps of a topic (neighbours.on_bus)."""
+        self._on_bus = on_bus
         self.number, self.line, self.peer, self.name = number, line, peer, name
         self.control = Control(name, rights, settings)
         self.out: dict[int, Out] = {}
@@ -263,6 +264,7 @@ class Linked:
         route = self.line.inbound(
             effect.route, asked.topic, wire_type(effect.kind), asked.reliability, asked.priority, asked.depth,
             asked.history, self.peer.region, effect.asked.history > 0, self._window, *verdict.ceilings,
+            self._on_bus(asked.topic) if asked.history else {},
         )  # fmt: skip
         self.into[effect.route] = In(asked, effect.kind.name, route)
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from rtmw.net.link.messages import VERSION, Hello
 from rtmw.net.link.register import PEERS_MOST, Register
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.words import in_words
-from rtmw.net.neighbours import LocalTopic, origin
+from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.rights import Rights
 from rtmw.net.session.backoff import Backoff
@@ -178,7 +179,8 @@ class Links:
         most = self._domain.pool // POOL_PART
         line = Line(self._bus, most, 0, 1, who.hello.node.int & 0x7FFF)
         linked = Linked(
-            number, line, who.hello, who.name, self.rights, self._settings, min(WINDOW, most), self._ended
+            number, line, who.hello, who.name, self.rights, self._settings, min(WINDOW, most), self._ended,
+            partial(on_bus, self._domain),
         )  # fmt: skip
         self._met[who.hello.region] = who.name
         self._tell_dds()  # before any route is opened

@@ -107,3 +107,25 @@ def test_after_a_cut_longer_than_the_lease_the_peer_is_gone_and_another_link_beg
         wait_until(lambda: pair.crossed("hub", "in", "a")["writers"] == 1, "the route is there again")
         assert out.publish(b"after")
         assert taker.receive(timeout=PATIENCE).value == b"after"
+
+
+def test_kept_messages_come_once_also_when_another_link_has_begun(linked: tuple[LinkedPair, Cable]) -> None:
+    pair, cable = linked
+    for name in pair.hosts:
+        pair.link[name] = "lease = 1.0\n"
+    pair.start().wait_up()
+    with (
+        rtmw.Publisher("a", history=2, domain=pair.press.domain) as out,
+        rtmw.Subscriber("a", history=2, depth=16, domain=pair.hub.domain) as taker,
+    ):
+        for message in (b"1", b"2"):
+            out.publish(message)
+        assert [taker.receive(timeout=PATIENCE).value for _ in range(2)] == [b"1", b"2"]
+        cable.cut(stays_down=True)
+        for host in pair.hosts.values():
+            wait_until(lambda host=host: "is over: it was cut for longer" in host.said, "the end")  # type: ignore[misc]
+        cable.mend()
+        pair.wait_up()
+        wait_until(lambda: pair.crossed("hub", "in", "a")["old"] == 2, "those that are here already")
+        out.publish(b"3")
+        assert taker.receive(timeout=PATIENCE).value == b"3"
