@@ -203,11 +203,11 @@ class Links:
         linked, node = session.linked, session.who.hello.node
         if self.sessions.get(node) is not session:
             return
-        log.warning("the link with %s is over: %s", linked, printable(words))
         self._loop.remove_reader(linked.line.fileno())
         del self.sessions[node]
         self.register.forget(node, linked.number)
         linked.close(words, park_ns)
+        log.warning("the link with %s is over: %s", linked, printable(words))
 
     # ---- ten times a second ----
 
