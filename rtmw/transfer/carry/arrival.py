@@ -1,0 +1,166 @@
+"""What comes of one transfer: bytes for its body, and for files below an inbox's folder, by position.
+
+The body has the form in which a core keeps it (docs/transfer-format.md), and names files by where they are when they
+are visible. Its bytes go where they belong there, so no part is copied when all is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rtmw.closing import Closing
+from rtmw.transfer.files.landing import Folder, Landing
+from rtmw.transfer.header import File, Kind, pack_body
+from rtmw.transfer.records import LARGEST_INLINE, TransferId
+from rtmw.transfer.wire.frames import Offer
+from rtmw.transfer.wire.terms import Chain, Mark
+
+__all__ = ["Arrival", "file_name"]
+
+_BODY: Final = -1
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Extent(NamedTuple):
+    start: int
+    """Position of its first byte."""
+    length: int
+    sink: int
+    """Index of a file, or _BODY."""
+    offset: int
+
+
+def file_name(id: TransferId) -> str:
+    """For files of a transfer, until they are visible; no other transfer has it."""
+    return f"{id.node}.{id.incarnation:x}.{id.sequence:x}"
+
+
+class Arrival(Closing):
+    """`folder`: of the inbox; None: nothing of it is a file. `bodies`: a folder for bodies that have not come whole.
+
+    Raises TransferRefused: a destination leads out of the folder. OSError: the disk is full, or has failed.
+    """
+
+    def __init__(self, offer: Offer, bodies: Path, folder: Folder | None) -> None:
+        self.offer, self._path = offer, bodies / file_name(offer.id)
+        self._landing: Landing | None = None
+        destinations = [part.destination for part in offer.parts if part.kind is Kind.FILE]
+        if destinations:
+            assert folder is not None, "the core looks for one first"
+            is_composite = offer.header.kind is Kind.COMPOSITE
+            self._landing = Landing(folder, file_name(offer.id), destinations, is_composite=is_composite)
+        self._fixed: list[tuple[int, bytes]] = []
+        """Bytes of the body that are known: heads of parts, and names of files."""
+        self._extents: list[_Extent] = []
+        self.size = self._lay_out()
+        """Of the body."""
+        self._file = os.open(self._path, _FLAGS, 0o600)
+
+    def _lay_out(self) -> int:
+        paths = iter(self._landing.paths() if self._landing else ())
+        offset = start = files = 0
+        if self.offer.header.kind is Kind.COMPOSITE:
+            offset = self._fix(0, len(self.offer.parts).to_bytes(2, "little"))
+        for part in self.offer.parts:
+            data = b""
+            if part.kind is Kind.FILE:
+                data = pack_body(File(str(next(paths)), part.destination))[1]
+            if self.offer.header.kind is Kind.COMPOSITE:
+                length = len(data) or part.length
+                offset = self._fix(offset, part.kind.to_bytes(1, "little") + length.to_bytes(8, "little"))
+            sink = files if part.kind is Kind.FILE else _BODY
+            self._extents.append(_Extent(start, part.length, sink, 0 if data else offset))
+            offset = self._fix(offset, data) if data else offset + part.length
+            files += part.kind is Kind.FILE
+            start += part.length
+        return offset
+
+    def _fix(self, offset: int, data: bytes) -> int:
+        self._fixed.append((offset, data))
+        return offset + len(data)
+
+    def _places(self, position: int, size: int) -> Iterator[tuple[_Extent, int, int]]:
+        """Extents that have these bytes: first position and length in each."""
+        for extent in self._extents:
+            first = max(position, extent.start)
+            last = min(position + size, extent.start + extent.length)
+            if first < last:
+                yield extent, first, last - first
+
+    def write(self, position: int, data: bytes) -> None:
+        for extent, first, length in self._places(position, len(data)):
+            part = memoryview(data)[first - position :][:length]
+            at = extent.offset + first - extent.start
+            if extent.sink == _BODY:
+                os.pwrite(self._file, part, at)
+            else:
+                assert self._landing is not None
+                self._landing.write(extent.sink, at, part)
+
+    def read(self, position: int, size: int) -> bytes:
+        """What has come; less, if less is there."""
+        found: list[bytes] = []
+        for extent, first, length in self._places(position, size):
+            at = extent.offset + first - extent.start
+            if extent.sink == _BODY:
+                found.append(os.pread(self._file, length, at))
+            else:
+                assert self._landing is not None
+                found.append(self._landing.read(extent.sink, at, length))
+        return b"".join(found)
+
+    def is_as(self, mark: Mark, block: int) -> bool:
+        """Is the last block before the mark as it came?"""
+        if not mark.position:
+            return True
+        chain = Chain(block, Mark(mark.position - block, mark.before))
+        chain.add(self.read(mark.position - block, block))
+        return chain.position == mark.position and chain.value == mark.value
+
+    def sync(self) -> None:
+        """All that was written is durable when this returns."""
+        os.fsync(self._file)
+        if self._landing is not None:
+            self._landing.sync()
+
+    def complete(self) -> None:
+        """All bytes have come: the body is whole, and all is durable. Nothing is visible yet."""
+        for offset, data in self._fixed:
+            os.pwrite(self._file, data, offset)
+        os.ftruncate(self._file, self.size)
+        for extent in self._extents:
+            if extent.sink != _BODY and not extent.length:
+                assert self._landing is not None
+                self._landing.write(extent.sink, 0, b"")
+        self.sync()
+        above = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
+
+    def publish(self) -> bytes | Path:
+        """The files are visible. Gives the body, or its file. Idempotent."""
+        if self._landing is not None:
+            self._landing.publish()
+        return os.pread(self._file, self.size, 0) if self.size <= LARGEST_INLINE else self._path
+
+    def remove(self) -> None:
+        """The body is somewhere else by now, or nobody wants it."""
+        self._path.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """It does not arrive: nothing is left."""
+        if self._landing is not None:
+            self._landing.discard()
+        self.remove()
+
+    def close(self) -> None:
+        descriptor, self._file = self._file, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        if self._landing is not None:
+            self._landing.close()

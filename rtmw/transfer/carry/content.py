@@ -1,0 +1,95 @@
+"""The bytes of a transfer, one part behind the other: from its body, and from the files that it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rtmw.closing import Closing
+from rtmw.transfer.files.source import Fingerprint, Source
+from rtmw.transfer.header import File, Kind, unpack_body
+from rtmw.transfer.wire.frames import Part
+
+__all__ = ["Content"]
+
+
+class _Place(Closing):
+    """A file that is opened when it is read."""
+
+    def __init__(self, path: str, accepted: Fingerprint | None) -> None:
+        self.path, self._source = path, None if accepted else Source(path)
+        self.fingerprint = accepted or self._opened().fingerprint
+
+    def _opened(self) -> Source:
+        if self._source is None:
+            self._source = Source(self.path, self.fingerprint)
+        return self._source
+
+    def __len__(self) -> int:
+        return self.fingerprint.size
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._opened().read(position, size)
+
+    def close(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+
+class Content(Closing):
+    """`body`: the body itself, or its file. `accepted`: of the files that it names, as they were when it was accepted;
+    without it, as they are now. Files are opened when they are read, and again after `close`.
+
+    Raises TransferRefused, SourceChanged; OSError for a disk that fails.
+    """
+
+    def __init__(self, kind: Kind, body: bytes | Path, accepted: tuple[Fingerprint, ...] = ()) -> None:
+        self._places: list[bytes | _Place] = []
+        self.parts: tuple[Part, ...] = ()
+        try:
+            self._add_all(kind, body, list(accepted))
+        finally:
+            self.close()
+
+    def _add_all(self, kind: Kind, body: bytes | Path, accepted: list[Fingerprint]) -> None:
+        if kind is Kind.BUF:
+            self._add(_Place(str(body), None) if isinstance(body, Path) else body, "")
+            return
+        content = unpack_body(kind, body.read_bytes() if isinstance(body, Path) else body)
+        for part in content if isinstance(content, tuple) else (content,):
+            if isinstance(part, File):
+                known = accepted.pop(0) if accepted else None
+                self._add(_Place(part.source, known), part.destination or Path(part.source).name)
+            else:
+                assert isinstance(part, bytes)
+                self._add(part, "")
+
+    def _add(self, place: bytes | _Place, destination: str) -> None:
+        self._places.append(place)
+        self.parts = (*self.parts, Part(Kind.FILE if destination else Kind.BUF, len(place), destination))
+
+    @property
+    def is_in_memory(self) -> bool:
+        return all(isinstance(place, bytes) for place in self._places)
+
+    @property
+    def fingerprints(self) -> tuple[Fingerprint, ...]:
+        """Of the files that it names, in their order."""
+        pairs = zip(self.parts, self._places, strict=True)
+        return tuple(place.fingerprint for part, place in pairs if part.destination and isinstance(place, _Place))
+
+    def read(self, position: int, size: int) -> bytes:
+        found: list[bytes] = []
+        start = 0
+        for place in self._places:
+            first, last = max(position, start), min(position + size, start + len(place))
+            if first < last:
+                at, length = first - start, last - first
+                found.append(place.read(at, length) if isinstance(place, _Place) else place[at : at + length])
+            start += len(place)
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def close(self) -> None:
+        for place in self._places:
+            if isinstance(place, _Place):
+                place.close()

@@ -1,0 +1,60 @@
+"""What a core does for what carries its transfers. All of it in the core's event loop; nothing of it blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from rtmw.transfer.header import Header
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import Spooled, TransferId, TransferState
+
+__all__ = ["Desk", "End"]
+
+End = tuple[TransferState, str]
+"""A state and its cause."""
+
+
+class Desk(Protocol):
+    """See the head of this file."""
+
+    def waiting(self, node: str) -> Iterable[Item]:
+        """Transfers for this node that have not ended, durable, in the order in which they are sent."""
+        ...
+
+    async def report(self, id: TransferId, state: TransferState, cause: str) -> None:
+        """The receiver's node says so; durable when it returns. Of a transfer that has ended, nothing happens."""
+        ...
+
+    def spool(self, body: Spooled) -> Path:
+        """The file of a body."""
+        ...
+
+    def folder(self, service: str) -> Path | None:
+        """Of an inbox that takes files; None: there is none now."""
+        ...
+
+    async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
+        """A whole transfer of another node; durable when it returns. An id that has come is not enqueued again.
+
+        A `Path` is a durable file, which the core takes over. TransferRefused: nobody is meant. OSError, LogFull: no
+        room; it is tried again.
+        """
+        ...
+
+    def look(self, id: TransferId) -> End | None:
+        """Of a transfer that has come from another node: its state, or how it has ended. None: it never came."""
+        ...
+
+    async def withdraw(self, id: TransferId) -> None:
+        """Its sender cancels it. Nothing happens, if somebody has taken it."""
+        ...
+
+    def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
+        """Transfers of this node that have ended, and of which it has not said that it knows."""
+        ...
+
+    def settled(self, id: TransferId) -> None:
+        """Its node knows how it has ended."""
+        ...

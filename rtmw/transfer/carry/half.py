@@ -1,0 +1,125 @@
+"""What both halves need: work in turn for each transfer, and bytes for a stream in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from rtmw.errors import StreamError
+from rtmw.net.session import Stream
+from rtmw.transfer.records import TransferId
+
+__all__ = ["RULE_BROKEN", "Outbox", "Steps", "Turns", "log", "run_stream"]
+
+log = logging.getLogger("rtmw.transfer")
+
+RULE_BROKEN: Final = 256
+"""Code of a stream that was reset for frames that cannot be."""
+E = TypeVar("E")
+F = TypeVar("F")
+Work: TypeAlias = Coroutine[Any, Any, None]
+
+
+class Turns:
+    """Work for a transfer is done one after the other; that for different transfers at a time."""
+
+    def __init__(self) -> None:
+        self._last: dict[TransferId, asyncio.Task[None]] = {}
+        self.failed: BaseException | None = None
+        """What nobody expected; the core has to end with it."""
+
+    def __contains__(self, id: TransferId) -> bool:
+        """Is something of it to be done yet?"""
+        return id in self._last
+
+    def add(self, id: TransferId, work: Work) -> None:
+        self._last[id] = task = asyncio.get_running_loop().create_task(self._do(self._last.get(id), work))
+        task.add_done_callback(lambda done: self._done(id, done))
+
+    async def _do(self, before: asyncio.Task[None] | None, work: Work) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        await work
+
+    def _done(self, id: TransferId, task: asyncio.Task[None]) -> None:
+        if self._last.get(id) is task:
+            del self._last[id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failed = error
+            log.error("transfer %s: %r", id, error, exc_info=error)
+
+    async def close(self) -> None:
+        tasks = list(self._last.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+class Steps(Generic[E, F]):
+    """Events go into a machine one after the other, also those that its effects cause; effects keep their order."""
+
+    def __init__(self, step: Callable[[E, float], list[F]], carry_out: Callable[[F], None]) -> None:
+        self._step, self._carry_out = step, carry_out
+        self._events: deque[E] = deque()
+        self._is_busy = False
+
+    def tell(self, event: E) -> None:
+        """Raises TransfersDamaged: the peer breaks a rule."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events:
+                for effect in self._step(self._events.popleft(), asyncio.get_running_loop().time()):
+                    self._carry_out(effect)
+        finally:
+            self._is_busy = False
+
+
+class Outbox:
+    """Frames for one stream. `written`: is called with each that the stream has taken."""
+
+    def __init__(self, written: Callable[[bytes], None]) -> None:
+        self._written, self._frames, self._changed = written, deque[bytes](), asyncio.Event()
+
+    def put(self, data: bytes) -> None:
+        self._frames.append(data)
+        self._changed.set()
+
+    def clear(self) -> None:
+        self._frames.clear()
+
+    async def run(self, stream: Stream) -> None:
+        """Until the stream is reset. Raises StreamError."""
+        while True:
+            while self._frames:
+                data = self._frames.popleft()
+                await stream.write(data)
+                self._written(data)
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def run_stream(stream: Stream, outbox: Outbox, heard: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    """Writes and reads until the stream is over. Errors of `heard` go through; StreamError does not."""
+
+    async def read() -> None:
+        while data := await stream.read():
+            await heard(data)
+
+    tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(outbox.run(stream))]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    except StreamError:
+        pass
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

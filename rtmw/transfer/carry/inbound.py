@@ -1,0 +1,306 @@
+"""The half of a peer that receives: writes what comes, and hands it to the core when it is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from rtmw.errors import LogFull
+from rtmw.net.session import Stream
+from rtmw.transfer.carry.arrival import Arrival
+from rtmw.transfer.carry.desk import Desk
+from rtmw.transfer.carry.half import RULE_BROKEN, Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.journal import Journal
+from rtmw.transfer.errors import TransferRefused, TransfersDamaged
+from rtmw.transfer.files.landing import Folder
+from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
+from rtmw.transfer.wire import events as e
+from rtmw.transfer.wire.frames import Offer
+from rtmw.transfer.wire.receiving import Receiving
+from rtmw.transfer.wire.terms import START, Mark, Terms
+
+__all__ = ["Inbound"]
+
+_MOST_PENDING: Final = 8 << 20
+"""Bytes that wait for the disk; more are not read from the stream."""
+
+
+@dataclass
+class _Here:
+    """A transfer of which bytes come: in memory, or in files."""
+
+    offer: Offer
+    until: float | None
+    """When its lifetime ends, on the clock of the loop."""
+    memory: bytearray
+    arrival: Arrival | None = None
+    folder: Folder | None = None
+
+    def close(self) -> None:
+        for one in (self.arrival, self.folder):
+            if one is not None:
+                one.close()
+
+
+class Inbound:
+    """From one node, over any number of streams. `bodies`: a folder for bodies that have not come whole."""
+
+    def __init__(self, node: str, desk: Desk, journal: Journal, bodies: Path, terms: Terms | None = None) -> None:
+        self.node, self._desk, self._journal, self._bodies = node, desk, journal, bodies
+        self.terms = terms or Terms()
+        self.machine = Receiving(node, self.terms)
+        self._step = Steps(self.machine.step, self._effect).tell
+        self.turns = Turns()
+        self._here: dict[TransferId, _Here] = {}
+        self._outbox = Outbox(lambda _: None)
+        self._pending = 0
+        self._drained = asyncio.Event()
+
+    async def run(self, stream: Stream) -> None:
+        """Until the stream is over."""
+        self._outbox.clear()
+        self._step(e.Opened())
+        try:
+            await run_stream(stream, self._outbox, self._heard)
+        except TransfersDamaged as error:
+            log.warning("node %s breaks a rule of transfers: %s", self.node, error)
+            stream.reset(str(error), RULE_BROKEN)
+        finally:
+            self._step(e.Lost())
+            self._outbox.clear()
+
+    async def _heard(self, data: bytes) -> None:
+        self._step(e.Heard(data))
+        while self._pending > _MOST_PENDING:
+            self._drained.clear()
+            await self._drained.wait()
+
+    def moved(self, id: TransferId, state: TransferState, cause: str) -> None:
+        """A transfer of this node has another state here, durably."""
+        self._step(e.Known(id, state, cause))
+
+    def try_again(self) -> None:
+        """A receiver has come, or there is room again."""
+        self._step(e.TryAgain())
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _effect(self, effect: e.ReceivingEffect) -> None:
+        match effect:
+            case e.Write(data=data):
+                self._outbox.put(data)
+            case e.Begin(offer=offer):
+                self._begin_now(offer)
+            case e.Store(id=id, position=position, data=data):
+                self._store_now(id, position, data)
+            case e.MarkAt():
+                self.turns.add(effect.id, self._guard(effect.id, self._mark(effect)))
+            case e.Rewind(id=id):
+                self.turns.add(id, self._rewind(id))
+            case e.Complete(id=id):
+                self.turns.add(id, self._guard(id, self._complete(id)))
+            case e.Drop(id=id):
+                self.turns.add(id, self._drop(id))
+            case e.Look(id=id):
+                self._step(self._known(id))
+            case e.Settle(id=id):
+                self._desk.settled(id)
+            case e.ListOwed():
+                self._list_owed()
+            case e.TakeRaw():
+                log.warning("a SMALL_RAW of node %s is lost: this core takes none from other nodes", self.node)
+
+    def _list_owed(self) -> None:
+        for id, end in list(self._desk.owed(self.node)):
+            self._step(e.Known(id, *end))
+        for id in [id for id in self._journal.coming if id.node == self.node and id not in self._here]:
+            self._step(e.Known(id, TransferState.HELD))
+
+    def _known(self, id: TransferId) -> e.Known:
+        return e.Known(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
+
+    async def _guard(self, id: TransferId, work: object) -> None:
+        """A full disk puts a transfer off; what forbids it is said to its sender."""
+        try:
+            await work  # type: ignore[misc]
+        except TransferRefused as error:
+            self._leave(id, is_over=True)
+            self._step(e.Known(id, TransferState.REFUSED, str(error)))
+        except (OSError, LogFull) as error:
+            self._leave(id, is_over=False)
+            self._step(e.PutOff(id, f"node cannot take it now: {error}"))
+
+    # ---- one transfer ----
+
+    def _begin_now(self, offer: Offer) -> None:
+        """What fits into memory waits for nothing, and so such transfers keep their order."""
+        id, has_files = offer.id, any(part.kind is Kind.FILE for part in offer.parts)
+        is_known = id in self.turns or id in self._journal.coming or self._desk.look(id) is not None
+        if is_known or has_files or offer.size > LARGEST_INLINE:
+            self.turns.add(id, self._guard(id, self._begin(offer)))
+            return
+        self._close_here(id)
+        self._here[id] = _Here(offer, self._until(offer), bytearray())
+        self._step(e.Begun(id, START))
+
+    def _until(self, offer: Offer) -> float | None:
+        return self._now() + offer.left_ns / 1e9 if offer.left_ns else None
+
+    def _store_now(self, id: TransferId, position: int, data: bytes) -> None:
+        here = self._here.get(id)
+        if here is not None and here.arrival is None and id not in self.turns:
+            here.memory[position : position + len(data)] = data
+            return
+        self._pending += len(data)
+        self.turns.add(id, self._guard(id, self._store(id, position, data)))
+
+    async def _begin(self, offer: Offer) -> None:
+        id = offer.id
+        if self._desk.look(id) is not None:
+            self._leave(id, is_over=True)
+            self._step(self._known(id))
+            return
+        self._leave(id, is_over=False)
+        here = _Here(offer, self._until(offer), bytearray())
+        has_files = any(part.kind is Kind.FILE for part in offer.parts)
+        if has_files or offer.size > LARGEST_INLINE:
+            mark = await self._open(here, has_files=has_files)
+            if mark is None:
+                return
+        else:
+            mark = START
+        self._here[id] = here
+        if id in self._journal.coming and self._journal.coming[id].is_placed:
+            await self._hand_over(here)  # a crash came between its files and the log of the core
+        else:
+            self._step(e.Begun(id, mark))
+
+    async def _open(self, here: _Here, *, has_files: bool) -> Mark | None:
+        """How far it had come. None: it was put off. What is journaled names its folder."""
+        offer, coming = here.offer, self._journal.coming.get(here.offer.id)
+        path = ""
+        if has_files:
+            found = self._desk.folder(offer.header.to.service)
+            if coming is None and found is None:
+                service = offer.header.to.service
+                self._step(e.PutOff(offer.id, f"no inbox of {service!r} with a folder is open there; it is waited for"))
+                return None
+            path = coming.folder if coming is not None else str(found)
+            here.folder = Folder(path)
+        mark = coming.mark if coming is not None else START
+        self._check_room(here, mark)
+        here.arrival = await asyncio.to_thread(Arrival, offer, self._bodies, here.folder)
+        if coming is None:
+            self._journal.begin(offer, path)
+        elif not coming.is_placed and not await asyncio.to_thread(here.arrival.is_as, mark, self.terms.block):
+            mark = START
+            self._journal.mark(offer.id, mark)
+        return mark
+
+    def _check_room(self, here: _Here, mark: Mark) -> None:
+        if here.folder is None:
+            found = os.statvfs(self._bodies)
+            free = found.f_bavail * found.f_frsize
+        else:
+            free = here.folder.free()
+        if free < here.offer.size - mark.position:
+            here.close()
+            raise OSError(f"{here.offer.size - mark.position} bytes are to come, and {free} are free")
+
+    async def _store(self, id: TransferId, position: int, data: bytes) -> None:
+        here = self._here.get(id)
+        try:
+            if here is None:
+                return
+            if here.arrival is None:
+                here.memory[position : position + len(data)] = data
+            else:
+                await asyncio.to_thread(here.arrival.write, position, data)
+        finally:
+            self._pending -= len(data)
+            self._drained.set()
+
+    async def _mark(self, effect: e.MarkAt) -> None:
+        here = self._here.get(effect.id)
+        if here is not None and here.arrival is not None:
+            await asyncio.to_thread(here.arrival.sync)
+            await asyncio.to_thread(self._journal.mark(effect.id, effect.mark).resolve)
+            self._step(e.Marked(effect.id, effect.mark, effect.run))
+
+    async def _rewind(self, id: TransferId) -> None:
+        here = self._here.get(id)
+        if here is not None:
+            here.memory.clear()
+            if here.arrival is not None:
+                self._journal.mark(id, START)
+
+    async def _complete(self, id: TransferId) -> None:
+        here = self._here.get(id)
+        if here is None:
+            return
+        if here.arrival is not None:
+            await asyncio.to_thread(here.arrival.complete)
+            await asyncio.to_thread(self._journal.place(id).resolve)
+        await self._hand_over(here)
+
+    async def _hand_over(self, here: _Here) -> None:
+        """Its files become visible, and the core has it."""
+        body: bytes | Path = bytes(here.memory)
+        size = len(here.memory)
+        if here.arrival is not None:
+            body, size = await asyncio.to_thread(here.arrival.publish), here.arrival.size
+        offer = here.offer
+        await self._desk.arrive(self._header(here, size), body, offer.sender, offer.id)
+        if here.arrival is not None and isinstance(body, bytes):
+            here.arrival.remove()
+        self._journal.end(offer.id)
+        self._close_here(offer.id)
+        self._step(self._known(offer.id))
+
+    def _header(self, here: _Here, size: int) -> Header:
+        """As it is in this core: for this node, with the lifetime that is left."""
+        header = here.offer.header
+        left = 0 if here.until is None else max(1, round((here.until - self._now()) * 1e9))
+        return replace(header, to=replace(header.to, node=""), length=size, lifetime_ns=left)
+
+    async def _drop(self, id: TransferId) -> None:
+        if self._desk.look(id) is not None:
+            await self._desk.withdraw(id)
+            self._step(self._known(id))
+            return
+        await self._discard(id)
+        self._step(e.Known(id, TransferState.CANCELLED))
+
+    async def _discard(self, id: TransferId) -> None:
+        here, coming = self._here.get(id), self._journal.coming.get(id)
+        if here is None and coming is not None:
+            folder = Folder(coming.folder) if coming.folder else None
+            here = _Here(coming.offer, None, bytearray(), None, folder)
+            here.arrival = await asyncio.to_thread(Arrival, coming.offer, self._bodies, folder)
+            self._here[id] = here
+        if here is not None and here.arrival is not None:
+            await asyncio.to_thread(here.arrival.discard)
+        self._leave(id, is_over=True)
+
+    def _leave(self, id: TransferId, *, is_over: bool) -> None:
+        here = self._here.get(id)
+        if is_over:
+            if here is not None and here.arrival is not None:
+                here.arrival.discard()
+            self._journal.end(id)
+        self._close_here(id)
+
+    def _close_here(self, id: TransferId) -> None:
+        here = self._here.pop(id, None)
+        if here is not None:
+            here.close()
+
+    async def close(self) -> None:
+        await self.turns.close()
+        for id in list(self._here):
+            self._close_here(id)

@@ -1,0 +1,157 @@
+"""What a restart needs to go on with transfers between nodes: how far they are, and what their sources were.
+
+A log of its own, whose loss costs bytes that are sent again, and never a transfer: that one is there, and that it has
+come, says the log of the core. docs/transfer-format.md has its records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import rtmw
+from rtmw.closing import Closing
+from rtmw.transfer.fields import Fields, packed_text
+from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.records import TransferId
+from rtmw.transfer.wire.frames import Offer, pack, unpack
+from rtmw.transfer.wire.terms import HASH, START, Mark
+
+__all__ = ["Coming", "Going", "Journal"]
+
+VERSION: Final = 1
+SEGMENT: Final = "16M"
+REWRITE_BYTES: Final = 8 << 20
+"""After so many bytes, what has ended is left out."""
+_FRESH, _BEGIN, _PLACE, _END, _SOURCE, _DONE, _MARK, _SENT = range(8)
+_FINGERPRINT: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A transfer of which a part is here."""
+
+    offer: Offer
+    folder: str
+    """Of the inbox; empty: none is needed."""
+    mark: Mark = START
+    is_placed: bool = False
+    """All of it is whole and durable, and its files may be visible."""
+
+
+@dataclass(slots=True)
+class Going:
+    """A transfer that is sent."""
+
+    accepted: tuple[Fingerprint, ...]
+    mark: Mark = field(default=START)
+
+
+class Journal(Closing):
+    """Opened by one process at a time. Raises LogLocked, LogDamaged, LogFull, LogFailed, TransfersDamaged."""
+
+    def __init__(self, path: Path) -> None:
+        self.coming: dict[TransferId, Coming] = {}
+        self.going: dict[TransferId, Going] = {}
+        self._log: rtmw.Log[bytes] = rtmw.Log(path, sync=False, segment=SEGMENT, dedupe=1)
+        try:
+            self._log.trim(0)  # takes the lock, and cuts what a killed writer has left
+            for record in self._log.read():
+                self._apply(record.data, record.position)
+            self._fresh()
+        except BaseException:
+            self._log.close()
+            raise
+
+    def begin(self, offer: Offer, folder: str) -> None:
+        self._put(_BEGIN, offer.id, packed_text(folder, "the folder") + pack(offer))
+
+    def mark(self, id: TransferId, mark: Mark) -> rtmw.Appended:
+        return self._put(_MARK, id, _pack_mark(mark))
+
+    def place(self, id: TransferId) -> rtmw.Appended:
+        return self._put(_PLACE, id, b"")
+
+    def end(self, id: TransferId) -> None:
+        if id in self.coming:
+            self._put(_END, id, b"")
+
+    def source(self, id: TransferId, accepted: tuple[Fingerprint, ...]) -> rtmw.Appended:
+        return self._put(_SOURCE, id, b"".join(one.pack() for one in accepted))
+
+    def sent(self, id: TransferId, mark: Mark) -> None:
+        if id in self.going:
+            self._put(_SENT, id, _pack_mark(mark))
+
+    def done(self, id: TransferId) -> None:
+        if id in self.going:
+            self._put(_DONE, id, b"")
+
+    def _put(self, kind: int, id: TransferId, content: bytes) -> rtmw.Appended:
+        data = _packed(kind, id, content)
+        answer = self._log.append(data)
+        self._apply(data, answer.position)
+        if answer.position - self._begun > REWRITE_BYTES:
+            self._fresh()
+        return answer
+
+    def _apply(self, data: bytes, position: int) -> None:
+        fields = Fields(data, position, "record of the journal")
+        version, kind = fields.number(1), fields.number(1)
+        if version != VERSION or fields.number(2) or kind > _SENT:
+            fields.wrong(f"version {version}, kind {kind}")
+        incarnation, sequence = fields.number(8), fields.number(8)
+        id = TransferId(fields.short_text(), incarnation, sequence)
+        if kind == _FRESH:
+            self.coming.clear()
+            self.going.clear()
+        elif kind == _BEGIN:
+            folder = fields.short_text()
+            offer = unpack(bytes(fields.bytes(fields.left())), position, of_sender=True)
+            if not isinstance(offer, Offer):
+                fields.wrong("a BEGIN without an offer")
+            self.coming[id] = Coming(offer, folder)
+        elif kind in (_MARK, _PLACE) and id in self.coming:
+            one = self.coming[id]
+            self.coming[id] = replace(one, mark=_mark(fields)) if kind == _MARK else replace(one, is_placed=True)
+        elif kind == _END:
+            self.coming.pop(id, None)
+        elif kind == _SOURCE:
+            number = fields.left() // _FINGERPRINT
+            self.going[id] = Going(tuple(Fingerprint.unpack(bytes(fields.bytes(_FINGERPRINT))) for _ in range(number)))
+        elif kind == _SENT and id in self.going:
+            self.going[id].mark = _mark(fields)
+        elif kind == _DONE:
+            self.going.pop(id, None)
+
+    def _fresh(self) -> None:
+        """All that has not ended, anew; what was before is trimmed."""
+        records = [_packed(_FRESH, TransferId("", 0, 0), b"")]
+        for id, coming in self.coming.items():
+            records.append(_packed(_BEGIN, id, packed_text(coming.folder, "the folder") + pack(coming.offer)))
+            records.append(_packed(_MARK, id, _pack_mark(coming.mark)))
+            records += [_packed(_PLACE, id, b"")] if coming.is_placed else []
+        for id, going in self.going.items():
+            records.append(_packed(_SOURCE, id, b"".join(one.pack() for one in going.accepted)))
+            records.append(_packed(_SENT, id, _pack_mark(going.mark)))
+        answers = self._log.append_many(records)
+        answers[-1].resolve()
+        self._begun = answers[0].position
+        self._log.trim(self._begun)
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def _packed(kind: int, id: TransferId, content: bytes) -> bytes:
+    numbers = id.incarnation.to_bytes(8, "little") + id.sequence.to_bytes(8, "little")
+    return bytes([VERSION, kind, 0, 0]) + numbers + packed_text(id.node, "the node") + content
+
+
+def _pack_mark(mark: Mark) -> bytes:
+    return mark.position.to_bytes(8, "little") + mark.value + mark.before
+
+
+def _mark(fields: Fields) -> Mark:
+    return Mark(fields.number(8), bytes(fields.bytes(HASH)), bytes(fields.bytes(HASH)))

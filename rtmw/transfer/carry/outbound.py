@@ -1,0 +1,170 @@
+"""The half of a peer that sends: reads what is to be sent, and tells the core how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Final
+
+from rtmw.net.session import Stream
+from rtmw.transfer.carry.content import Content
+from rtmw.transfer.carry.desk import Desk
+from rtmw.transfer.carry.half import RULE_BROKEN, Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.journal import Journal
+from rtmw.transfer.errors import TransferError, TransfersDamaged
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
+from rtmw.transfer.wire import events as e
+from rtmw.transfer.wire.sending import Sending
+from rtmw.transfer.wire.terms import START, Mark, Terms
+
+__all__ = ["Outbound"]
+
+_PIECES: Final = 4
+"""On their way from the disk to the stream."""
+_PIECE: Final = 3
+"""Kind of the frame."""
+
+
+class Outbound:
+    """To one node, over any number of streams."""
+
+    def __init__(self, node: str, desk: Desk, journal: Journal, terms: Terms | None = None) -> None:
+        self.node, self._desk, self._journal = node, desk, journal
+        self.machine = Sending(terms)
+        self._step = Steps(self.machine.step, self._effect).tell
+        self.turns = Turns()
+        self.causes: dict[TransferId, str] = {}
+        """Why a transfer waits, as its node has said."""
+        self._contents: dict[TransferId, Content] = {}
+        self._outbox = Outbox(self._written)
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_first, self._is_looking = True, False
+
+    def ready(self) -> None:
+        """Something is to be sent that was not there before. It is looked for once, however often this is said."""
+        if not self._is_looking:
+            self._is_looking = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        for item in self._desk.waiting(self.node):
+            if item.record.id not in self._contents:
+                self._add(item)
+        self._is_first = False
+
+    def _add(self, item: Item) -> None:
+        record = item.record
+        body = self._desk.spool(record.body) if isinstance(record.body, Spooled) else record.body
+        try:
+            mark = self._open(record.id, item, body)
+        except (TransferError, OSError) as error:
+            self.turns.add(record.id, self._desk.report(record.id, TransferState.REFUSED, str(error)))
+            return
+        left = (record.deadline_ns / 1e9 - time.time()) if record.deadline_ns else None
+        deadline = None if left is None else self._now() + max(0.0, left)
+        parts = self._contents[record.id].parts
+        was_sent = item.state is not TransferState.ACCEPTED
+        self._step(e.Add(record.id, record.sender, record.header, parts, deadline, mark, was_sent, self._is_first))
+
+    def _open(self, id: TransferId, item: Item, body: bytes | Path) -> Mark:
+        going = self._journal.going.get(id)
+        content = Content(item.record.header.kind, body, going.accepted if going else ())
+        self._contents[id] = content
+        if going is None and (
+            content.fingerprints or sum(part.length for part in content.parts) > self.machine.terms.block
+        ):
+            self._journal.source(id, content.fingerprints)
+        return going.mark if going else START
+
+    def withdraw(self, id: TransferId) -> None:
+        """Its program does not want it any more, or its lifetime has ended; `report` says what has become of it."""
+        self._step(e.Withdraw(id))
+
+    async def run(self, stream: Stream) -> None:
+        """Until the stream is over."""
+        self._look()
+        self._outbox.clear()
+        self._step(e.Opened())
+        self._step(e.Room(_PIECES))
+        try:
+            await run_stream(stream, self._outbox, self._heard)
+        except TransfersDamaged as error:
+            log.warning("node %s breaks a rule of transfers: %s", self.node, error)
+            stream.reset(str(error), RULE_BROKEN)
+        finally:
+            self._step(e.Lost())
+            self._outbox.clear()
+
+    async def _heard(self, data: bytes) -> None:
+        self._step(e.Heard(data))
+
+    def _written(self, data: bytes) -> None:
+        if data[4] == _PIECE:
+            self._step(e.Room(1))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _effect(self, effect: e.SendingEffect) -> None:
+        match effect:
+            case e.Write(data=data):
+                self._outbox.put(data)
+            case e.ReadSource():
+                self.turns.add(effect.id, self._read(effect))
+            case e.KeepMark(id=id, mark=mark):
+                self._journal.sent(id, mark)
+            case e.Reached():
+                self.turns.add(effect.id, self._reached(effect))
+            case e.Failed(id=id, cause=cause):
+                self._forget(id)
+                self.turns.add(id, self._desk.report(id, TransferState.REFUSED, cause))
+            case e.Delayed(id=id, cause=cause):
+                self.causes[id] = cause
+                self._contents[id].close()
+            case e.SetTimer(at=at):
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = asyncio.get_running_loop().call_at(at, self._step, e.Timer())
+
+    async def _read(self, effect: e.ReadSource) -> None:
+        content = self._contents.get(effect.id)
+        if content is None:
+            return
+        try:
+            if content.is_in_memory:  # without a detour by another thread, small bodies keep their order
+                data = content.read(effect.position, effect.size)
+            else:
+                data = await asyncio.to_thread(content.read, effect.position, effect.size)
+        except (TransferError, OSError) as error:
+            self._step(e.Unreadable(effect.id, str(error)))
+        else:
+            self._step(e.SourceRead(effect.id, effect.position, data))
+
+    async def _reached(self, effect: e.Reached) -> None:
+        id, state = effect.id, effect.state
+        is_known = id in self._contents
+        if is_known:
+            await self._desk.report(id, state, effect.cause)
+        if state in ENDED:
+            self._forget(id)
+            self._step(e.Kept(id, state))
+        elif state is TransferState.ACCEPTED and is_known:
+            self._contents.pop(id).close()
+            self.ready()
+
+    def _forget(self, id: TransferId) -> None:
+        self.causes.pop(id, None)
+        self._journal.done(id)
+        content = self._contents.pop(id, None)
+        if content is not None:
+            content.close()
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.turns.close()
+        for content in self._contents.values():
+            content.close()

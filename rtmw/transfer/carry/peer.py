@@ -1,0 +1,79 @@
+"""A peer: transfers with one node, in both directions, over the sessions that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from rtmw.errors import SessionError
+from rtmw.net.session import Code, Session
+from rtmw.transfer.carry.arrival import file_name
+from rtmw.transfer.carry.desk import Desk
+from rtmw.transfer.carry.inbound import Inbound
+from rtmw.transfer.carry.journal import Journal
+from rtmw.transfer.carry.outbound import Outbound
+from rtmw.transfer.wire.frames import PURPOSE
+from rtmw.transfer.wire.terms import Terms
+
+__all__ = ["Peer", "sweep"]
+
+_AGAIN_S: Final = 0.2
+"""Until a stream that was reset is opened again."""
+
+
+def sweep(bodies: Path, journal: Journal) -> int:
+    """Removes bodies that no transfer needs any more, as a crash leaves them; gives how many. Before any peer runs."""
+    needed = {file_name(id) for id in journal.coming}
+    old = [path for path in bodies.iterdir() if path.name not in needed]
+    for path in old:
+        path.unlink()
+    return len(old)
+
+
+class Peer:
+    """`node`: name of the other node. `bodies`: a folder for bodies that have not come whole; it is there."""
+
+    def __init__(self, node: str, desk: Desk, journal: Journal, bodies: Path, terms: Terms | None = None) -> None:
+        self.node = node
+        self.outbound = Outbound(node, desk, journal, terms)
+        self.inbound = Inbound(node, desk, journal, bodies, terms)
+
+    async def run(self, session: Session) -> None:
+        """Until the session is over; then with the next one."""
+        tasks = [asyncio.ensure_future(self._send(session)), asyncio.ensure_future(self._receive(session))]
+        try:
+            await session.over()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send(self, session: Session) -> None:
+        with suppress(SessionError):
+            while True:
+                await self.outbound.run(session.open(PURPOSE))
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _receive(self, session: Session) -> None:
+        """The newest stream counts: its sender opens another one when it has left the one before."""
+        running: asyncio.Future[None] | None = None
+        try:
+            async for stream in session:
+                if stream.purpose != PURPOSE:
+                    stream.reset(f"{stream.purpose!r} is nothing of transfers", Code.REFUSED)
+                    continue
+                if running is not None:
+                    running.cancel()
+                    await asyncio.gather(running, return_exceptions=True)
+                stream.accept()
+                running = asyncio.ensure_future(self.inbound.run(stream))
+        finally:
+            if running is not None:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self.outbound.close()
+        await self.inbound.close()

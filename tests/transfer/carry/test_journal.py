@@ -1,0 +1,91 @@
+"""The journal of transfers between nodes: its golden bytes, and what it knows after a restart and after rewriting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.transfer.carry import journal as j
+from rtmw.transfer.carry.journal import Coming, Journal
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.records import TransferId
+from rtmw.transfer.wire.frames import Offer
+from rtmw.transfer.wire.terms import Mark
+from tests.transfer.wire.written import HASH, ID, WRITTEN
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "journal.txt"
+MARK = Mark(8_388_608, HASH, HASH[::-1])
+OTHER = TransferId("plant", 5, 6)
+FINGERPRINT = Fingerprint(2049, 77, 20_000_000, 1_790_000_000_000_000_000, 1_790_000_000_000_000_001)
+OFFER = next(frame for frame in WRITTEN if isinstance(frame, Offer) and len(frame.parts) > 1)._replace(id=ID)
+
+
+def write(journal: Journal) -> None:
+    """Each kind of record but that of a rewriting, which is there from the begin."""
+    journal.begin(OFFER, "/srv/inbox")
+    journal.mark(ID, MARK)
+    journal.place(ID)
+    journal.source(OTHER, (FINGERPRINT,))
+    journal.sent(OTHER, MARK)
+    journal.source(ID, ())
+    journal.done(ID)
+
+
+def records(path: Path) -> str:
+    with rtmw.Log(path) as log:
+        return "".join(f"{record.data.hex()}\n" for record in log.read())
+
+
+def test_the_journal_has_the_bytes_of_the_golden_file(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        write(journal)
+    assert records(tmp_path / "journal") == GOLDEN.read_text()
+
+
+def test_a_restart_knows_what_has_not_ended(tmp_path: Path) -> None:
+    for life in range(3):
+        with Journal(tmp_path / "journal") as journal:
+            if life == 0:
+                write(journal)
+            assert journal.coming == {ID: Coming(OFFER, "/srv/inbox", MARK, True)}
+            assert list(journal.going) == [OTHER]
+            assert journal.going[OTHER].accepted == (FINGERPRINT,)
+            assert journal.going[OTHER].mark == MARK
+    with Journal(tmp_path / "journal") as journal:
+        journal.end(ID)
+        journal.done(OTHER)
+    with Journal(tmp_path / "journal") as journal:
+        assert not journal.coming
+        assert not journal.going
+
+
+def test_a_journal_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(j, "REWRITE_BYTES", 10_000)
+    monkeypatch.setattr(j, "SEGMENT", "64K")
+    with Journal(tmp_path / "journal") as journal:
+        write(journal)
+        for _ in range(4000):
+            journal.mark(ID, MARK)
+        assert journal.coming[ID].mark == MARK
+    assert 0 < len(records(tmp_path / "journal").splitlines()) < 2000
+
+
+def test_a_record_that_is_none_is_refused_with_its_position(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal"):
+        pass
+    with rtmw.Log(tmp_path / "journal") as log:
+        log.append(b"\x01\x09\x00\x00")
+    with pytest.raises(TransfersDamaged, match="kind 9"):
+        Journal(tmp_path / "journal")
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        with Journal(Path(folder) / "journal") as written:
+            write(written)
+        GOLDEN.write_text(records(Path(folder) / "journal"))
