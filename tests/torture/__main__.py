@@ -20,6 +20,7 @@ PARTS = {
     "power": ["-m", "tests.torture.log", "power"],
     "net": ["-m", "tests.torture.net"],
     "session": ["-m", "tests.torture.session"],
+    "transfers": ["-m", "tests.torture.transfers"],
     "dds-rtps": ["-m", "tests.torture.dds_rtps"],
 }
 """What Python runs for each part. A part ends by itself, and its status says whether all was well."""
