@@ -35,6 +35,10 @@ class Desk(Protocol):
         """Of an inbox that takes files; None: there is none now."""
         ...
 
+    def check(self, header: Header) -> None:
+        """Before any byte comes, and before files become visible. Raises TransferRefused: nobody is meant."""
+        ...
+
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
         """A whole transfer of another node; durable when it returns. An id that has come is not enqueued again.
 

@@ -167,6 +167,9 @@ class Inbound:
             return
         self._leave(id, is_over=False)
         here = _Here(offer, self._until(offer), bytearray())
+        is_placed = id in self._journal.coming and self._journal.coming[id].is_placed
+        if not is_placed:
+            self._desk.check(self._header(here, offer.header.length))
         has_files = any(part.kind is Kind.FILE for part in offer.parts)
         if has_files or offer.size > LARGEST_INLINE:
             mark = await self._open(here, has_files=has_files)
@@ -175,7 +178,7 @@ class Inbound:
         else:
             mark = START
         self._here[id] = here
-        if id in self._journal.coming and self._journal.coming[id].is_placed:
+        if is_placed:
             await self._hand_over(here)  # a crash came between its files and the log of the core
         else:
             self._step(e.Begun(id, mark))
@@ -244,6 +247,7 @@ class Inbound:
         if here is None:
             return
         if here.arrival is not None:
+            self._desk.check(self._header(here, here.arrival.size))  # while nothing is visible
             await asyncio.to_thread(here.arrival.complete)
             await asyncio.to_thread(self._journal.place(id).resolve)
         await self._hand_over(here)

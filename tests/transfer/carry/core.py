@@ -24,7 +24,7 @@ import rtmw
 from rtmw.errors import SessionError
 from rtmw.net.session import Carrier
 from rtmw.net.session import Terms as SessionTerms
-from rtmw.transfer.address import Address, Life
+from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.carry.desk import End
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.peer import Peer, sweep
@@ -91,6 +91,10 @@ class StoreDesk:
 
     def folder(self, service: str) -> Path | None:
         return self.inbox if self.has_folder and service == SERVICE else None
+
+    def check(self, header: Header) -> None:
+        if header.to.reach is Reach.ONE and header.to.pid not in {life.pid for life in self.machine.receivers[SERVICE]}:
+            raise TransferRefused(f"{header.to} means nobody")
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
         data = body.read_bytes() if isinstance(body, Path) else body

@@ -252,6 +252,25 @@ def test_a_destination_outside_of_the_folder_is_refused_and_its_sender_is_told_w
     run(tmp_path, play)
 
 
+def test_t2_a_pid_that_nobody_has_is_refused_and_no_file_is_visible(tmp_path: Path) -> None:
+    data = written(tmp_path / "x", 200_000)
+
+    async def play(pair: Two) -> None:
+        pair.connect()
+        for pid in (pair.b.desk.life.pid, 4_000_000):
+            pair.a.desk.send(f"ingest/{pid}@b", File(str(tmp_path / "x"), f"for {pid}"))
+        pair.a.peer.outbound.ready()
+        letter = await pair.letter()
+        assert Path(files_of(letter)[0]).read_bytes() == data
+        await pair.consume(letter)
+        await pair.all_ended()
+        assert pair.ended() == {TransferState.CONSUMED: 1, TransferState.REFUSED: 1}
+        seen = {path.name for path in pair.b.desk.inbox.iterdir()}
+        assert seen == {".rtmw", f"for {pair.b.desk.life.pid}"}
+
+    run(tmp_path, play)
+
+
 def test_a_source_that_changes_on_the_way_arrives_not_at_all(tmp_path: Path) -> None:
     written(tmp_path / "x", 40 * MIB)
 
