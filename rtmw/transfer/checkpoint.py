@@ -48,6 +48,7 @@ def pack_state(state: State) -> bytes:
     parts = [_HEAD.pack(state.last_txn, state.life, state.sequence, state.incarnation), packed_text(state.node, "node")]
     parts += _packed_counts(state)
     parts += _packed_seen(state)
+    parts += _packed_requests(state)
     parts.append(len(state.items).to_bytes(4, "little"))
     parts += map(_packed_item, state.items.values())
     parts.append(len(state.table).to_bytes(4, "little"))
@@ -67,6 +68,13 @@ def _packed_seen(state: State) -> Iterator[bytes]:
         for incarnation, mark in known.items():
             yield packed_text(node, "node") + _MARK.pack(incarnation, mark.high, len(mark.gaps))
             yield from (_GAP.pack(*gap) for gap in mark.gaps)
+
+
+def _packed_requests(state: State) -> Iterator[bytes]:
+    yield len(state.requests.marks).to_bytes(4, "little")
+    for producer, mark in state.requests.marks.items():
+        yield pack_life(producer) + mark.high.to_bytes(8, "little") + len(mark.gaps).to_bytes(4, "little")
+        yield from (_GAP.pack(*gap) for gap in mark.gaps)
 
 
 def _packed_item(item: Item) -> bytes:
@@ -98,6 +106,7 @@ def unpack_state(data: bytes, lsn: int) -> State:
             how, number = fields.numbers(_COUNT)
             state.counts[TransferState(how)] = number
         _read_seen(fields, state)
+        _read_requests(fields, state)
         for _ in range(fields.number(4)):
             _read_item(fields, state, lsn)
         for _ in range(fields.number(4)):
@@ -113,11 +122,24 @@ def _read_seen(fields: Fields, state: State) -> None:
     for _ in range(fields.number(4)):
         node = fields.short_text()
         incarnation, high, number = fields.numbers(_MARK)
-        gaps = [(gap[0], gap[1]) for gap in (fields.numbers(_GAP) for _ in range(number))]
-        ends = [-2, *(end for gap in gaps for end in gap), high]
-        if any(ends[at] > ends[at + 1] - (at + 1) % 2 for at in range(len(ends) - 1)) or high < -1:
-            fields.wrong(f"gaps {gaps} below {high}")
-        state.seen.marks.setdefault(node, {})[incarnation] = HighWater(high, gaps)
+        state.seen.marks.setdefault(node, {})[incarnation] = _read_mark(fields, high, number)
+
+
+def _read_mark(fields: Fields, high: int, number: int) -> HighWater:
+    gaps = [(gap[0], gap[1]) for gap in (fields.numbers(_GAP) for _ in range(number))]
+    ends = [-2, *(end for gap in gaps for end in gap), high]
+    if any(ends[at] > ends[at + 1] - (at + 1) % 2 for at in range(len(ends) - 1)) or high < -1:
+        fields.wrong(f"gaps {gaps} below {high}")
+    return HighWater(high, gaps)
+
+
+def _read_requests(fields: Fields, state: State) -> None:
+    for _ in range(fields.number(4)):
+        producer = unpack_life(fields)
+        high, number = fields.number(8), fields.number(4)
+        if producer is None or producer in state.requests.marks:
+            fields.wrong(f"requests of {producer or 'nobody'}, which cannot be")
+        state.requests.marks[producer] = _read_mark(fields, high, number)
 
 
 def _read_item(fields: Fields, state: State, before: int) -> None:

@@ -10,9 +10,10 @@ If the log has no room, the generator is closed: what was appended before is val
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from rtmw.transfer.queues import Item
 from rtmw.transfer.records import AbortCause, Record, Spooled, TransferId, TransferState
 
 __all__ = ["Aborted", "Append", "Effect", "Free", "Moved", "Steps"]
@@ -42,6 +43,8 @@ class Moved:
     id: TransferId
     state: TransferState | None
     cause: str = ""
+    item: Item | None = field(default=None, compare=False, repr=False)
+    """What it is: for who tells its sender."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.header import Header
-from rtmw.transfer.records import Spooled, TransferId, TransferState
+from rtmw.transfer.records import Request, Spooled, TransferId, TransferState
 
 __all__ = [
     "AbortTransaction",
@@ -57,6 +57,8 @@ class SendTransfer:
     txn: int = 0
     id: TransferId | None = None
     """Of a transfer from another node; None: it begins here, and gets one."""
+    request: Request | None = None
+    """What was asked for already is not done again: the answer is what of it has not ended. Not in a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class DestroySavepoint:
 @dataclass(frozen=True, slots=True)
 class CommitTransaction:
     txn: int
+    request: Request | None = None
+    """A commit that was asked for already is done."""
 
 
 @dataclass(frozen=True, slots=True)

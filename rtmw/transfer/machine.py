@@ -39,7 +39,9 @@ from rtmw.transfer.records import (
     Commit,
     End,
     Enqueue,
+    Forget,
     Release,
+    Request,
     Savepoint,
     Take,
     TransferId,
@@ -104,8 +106,8 @@ class Machine:
                 return self._roll_back(txn, to)
             case DestroySavepoint(txn=txn, savepoint=savepoint):
                 return self._release(txn, savepoint)
-            case CommitTransaction(txn=txn):
-                return self._commit(txn)
+            case CommitTransaction(txn=txn, request=request):
+                return self._commit(txn, request)
             case AbortTransaction(txn=txn):
                 return self._abort(txn, AbortCause.ASKED)
             case ReceiverJoined(service=service, life=life):
@@ -170,13 +172,15 @@ class Machine:
         row = self._row(txn)
         yield from append(self.state, Release(txn, row.last_lsn, row.find(savepoint).log_lsn))
 
-    def _commit(self, txn: int) -> Steps[None]:
+    def _commit(self, txn: int, request: Request | None) -> Steps[None]:
+        if request is not None and request in self.state.requests:
+            return
         row = self._row(txn)
         if txn not in self.state.table:
             del self.open[txn]
             return
         held = [entry.item for entry in row.undoable.values()]
-        yield from append(self.state, Commit(txn, row.last_lsn, row.items))
+        yield from append(self.state, Commit(txn, row.last_lsn, row.items, request))
         del self.open[txn]
         yield from append(self.state, End(txn, row.last_lsn))
         for item in [self.state.items[lsn] for lsn in held if lsn in self.state.items]:
@@ -204,6 +208,9 @@ class Machine:
     def _send(self, event: SendTransfer, now: Now) -> Steps[list[TransferId]]:
         if event.id is not None and event.id in self.state.seen:
             return []
+        if event.request is not None and event.request in self.state.requests:
+            items: Iterable[Item] = self.state.items.values()
+            return [item.record.id for item in items if item.record.request == event.request]
         header = event.header
         if event.txn and header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
@@ -214,7 +221,8 @@ class Machine:
         enqueues: list[Enqueue] = []
         for number, (id, life) in enumerate(zip(ids, lives, strict=True)):
             copy = number if event.id is not None else 0
-            enqueues.append(Enqueue(event.txn, NONE, id, header, event.body, event.sender, life, deadline, copy))
+            told = (id, header, event.body, event.sender, life, deadline, copy, event.request)
+            enqueues.append(Enqueue(event.txn, NONE, *told))
         if event.txn:
             lsns = yield from self._enqueue_in(event.txn, enqueues)
         else:
@@ -332,11 +340,15 @@ class Machine:
                 yield from append(
                     self.state, self._change(item, TransferState.ACCEPTED, f"its receiver {life} has ended")
                 )
+        if life in self.state.requests.marks:
+            yield from append(self.state, Forget(life))
 
     def lives_named(self) -> set[Life]:
-        """Receivers that have a transfer, or for whom one is: whether they live is asked after a restart."""
+        """Receivers that have a transfer, or for whom one is, and producers: whether they live is asked after a
+        restart."""
         items: Iterable[Item] = self.state.items.values()
-        return {life for item in items for life in (item.record.life, item.taker) if life is not None}
+        receivers = {life for item in items for life in (item.record.life, item.taker) if life is not None}
+        return receivers | set(self.state.requests.marks)
 
     def _tick(self, now: Now) -> Steps[None]:
         later: list[tuple[int, int]] = []

@@ -20,8 +20,10 @@ from rtmw.transfer.records import (
     Commit,
     End,
     Enqueue,
+    Forget,
     Record,
     Release,
+    Request,
     Savepoint,
     Spooled,
     Start,
@@ -34,7 +36,7 @@ from rtmw.transfer.records import (
 __all__ = ["pack", "pack_life", "unpack", "unpack_life"]
 
 VERSION: Final = 1
-_ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT = range(1, 12)
+_ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT, _FORGET = range(1, 13)
 _IN_TRANSACTION: Final = frozenset(range(_ENQUEUE, _CHANGE))
 
 _HEAD: Final = Struct("<BBHIQQ")
@@ -61,7 +63,7 @@ def _packed(record: Record) -> tuple[int, bytes]:
         case Clr():
             return _CLR, _UNDONE.pack(record.undone, record.undo_next, record.what, 0, 0, 0)
         case Commit(effects=effects):
-            return _COMMIT, effects.to_bytes(4, "little")
+            return _COMMIT, effects.to_bytes(4, "little") + _pack_request(record.request)
         case Abort(cause=cause):
             return _ABORT, bytes([cause])
         case End():
@@ -74,6 +76,8 @@ def _packed(record: Record) -> tuple[int, bytes]:
             return _START, life.to_bytes(4, "little") + _eight(record.incarnation) + packed_text(
                 record.node, "the node"
             )
+        case Forget(producer=producer):
+            return _FORGET, pack_life(producer)
         case Checkpoint(index=index, last=last, data=data):
             return _CHECKPOINT, _PART.pack(index, last, 0, 0) + data
 
@@ -113,7 +117,7 @@ def _unpacked(fields: Fields, kind: int, head: tuple[int, int, int]) -> Record:
         case 4:
             return _unpack_clr(fields, txn, prev)
         case 5:
-            return Commit(txn, prev, fields.number(4))
+            return Commit(txn, prev, fields.number(4), _unpack_request(fields))
         case 6:
             return Abort(txn, prev, AbortCause(fields.number(1)))
         case 7:
@@ -132,6 +136,8 @@ def _unpack_outside(fields: Fields, kind: int) -> Record:
             return Start(life, fields.short_text(), incarnation)
         case 11:
             return _unpack_checkpoint(fields)
+        case 12:
+            return Forget(_unpack_process(fields, "FORGET of"))
         case _:
             fields.wrong(f"a record of kind {kind}, which version {VERSION} does not have")
 
@@ -145,6 +151,17 @@ def unpack_life(fields: Fields) -> Life | None:
     if not pid and (generation or start):
         fields.wrong("a life without a process")
     return Life(pid, start, generation) if pid else None
+
+
+def _pack_request(request: Request | None) -> bytes:
+    return pack_life(None) + _eight(0) if request is None else pack_life(request.producer) + _eight(request.number)
+
+
+def _unpack_request(fields: Fields) -> Request | None:
+    producer, number = unpack_life(fields), fields.number(8)
+    if (producer is None) != (number == 0):
+        fields.wrong(f"request {number} of {producer or 'nobody'}")
+    return Request(producer, number) if producer is not None else None
 
 
 def _pack_enqueue(record: Enqueue) -> bytes:
@@ -165,6 +182,7 @@ def _pack_enqueue(record: Enqueue) -> bytes:
             _eight(record.deadline_ns),
             record.copy.to_bytes(4, "little"),
             pack_life(record.life),
+            _pack_request(record.request),
             packed_text(id.node, "the node"),
             packed_text(record.sender, "the sender"),
             len(header).to_bytes(2, "little"),
@@ -177,13 +195,14 @@ def _pack_enqueue(record: Enqueue) -> bytes:
 def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
     incarnation, sequence = fields.numbers(_ID)
     deadline, copy, life = fields.number(8), fields.number(4), unpack_life(fields)
+    request = _unpack_request(fields)
     id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
     size = fields.number(2)
     begin = fields.bytes(size)
     header, taken = unpack_header(begin, lsn)
     if taken != size:
         fields.wrong(f"a header of {taken} bytes in {size}")
-    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy)
+    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy, request)
 
 
 def _body(fields: Fields, header: Header) -> bytes | Spooled:
@@ -205,10 +224,14 @@ def _body(fields: Fields, header: Header) -> bytes | Spooled:
 
 
 def _unpack_take(fields: Fields, txn: int, prev: int) -> Take:
-    item, life = fields.number(8), unpack_life(fields)
+    return Take(txn, prev, fields.number(8), _unpack_process(fields, "TAKE by"))
+
+
+def _unpack_process(fields: Fields, what: str) -> Life:
+    life = unpack_life(fields)
     if life is None:
-        fields.wrong("a TAKE by nobody")
-    return Take(txn, prev, item, life)
+        fields.wrong(f"a {what} nobody")
+    return life
 
 
 def _unpack_clr(fields: Fields, txn: int, prev: int) -> Clr:

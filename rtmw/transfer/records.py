@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.header import Header
@@ -26,8 +26,10 @@ __all__ = [
     "Commit",
     "End",
     "Enqueue",
+    "Forget",
     "Record",
     "Release",
+    "Request",
     "Savepoint",
     "Spooled",
     "Start",
@@ -117,6 +119,14 @@ class Spooled:
     size: int
 
 
+class Request(NamedTuple):
+    """What a program has asked for, so that a core knows it again when it is asked once more after a crash."""
+
+    producer: Life
+    number: int
+    """From 1; of this producer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Enqueue:
     """A transfer is put into its queue."""
@@ -133,6 +143,8 @@ class Enqueue:
     """Wall clock, nanoseconds since 1970; 0: none."""
     copy: int = 0
     """With `service/*`: for which of the receivers this one is; all have the id of the transfer."""
+    request: Request | None = None
+    """Of the program that has sent it. None: it came from another node, or is part of a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +194,7 @@ class Commit:
     prev: int
     effects: int
     """How many sends and takes it makes valid."""
+    request: Request | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +238,15 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """A producer has ended, and asks for nothing again."""
+
+    producer: Life
+    txn: int = NONE
+    prev: int = NONE
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A part of all that the records before it have come to."""
 
@@ -235,4 +257,6 @@ class Checkpoint:
     prev: int = NONE
 
 
-Record: TypeAlias = Enqueue | Take | Savepoint | Release | Clr | Commit | Abort | End | Change | Start | Checkpoint
+Record: TypeAlias = (
+    Enqueue | Take | Savepoint | Release | Clr | Commit | Abort | End | Change | Start | Checkpoint | Forget
+)

@@ -11,10 +11,11 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final
 
+from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.records import TransferId
+from rtmw.transfer.records import Request, TransferId
 
-__all__ = ["HighWater", "Seen"]
+__all__ = ["HighWater", "Requests", "Seen"]
 
 MOST_GAPS: Final = 4096
 MOST_INCARNATIONS: Final = 16
@@ -66,6 +67,24 @@ class HighWater:
             self.high = first - 1
         else:
             self.gaps.insert(at, (first, last))
+
+
+class Requests:
+    """What the programs of this host have asked for, by producer. A producer that has ended is forgotten."""
+
+    def __init__(self) -> None:
+        self.marks: dict[Life, HighWater] = {}
+
+    def __contains__(self, request: Request) -> bool:
+        mark = self.marks.get(request.producer)
+        return mark is not None and request.number in mark
+
+    def add(self, request: Request) -> None:
+        """Of too many gaps the oldest is closed: a program does not ask again for what lies so far back."""
+        mark = self.marks.setdefault(request.producer, HighWater(0))
+        mark.add(request.number)
+        if len(mark.gaps) > MOST_GAPS:
+            del mark.gaps[0]
 
 
 class Seen:

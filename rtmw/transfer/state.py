@@ -23,6 +23,7 @@ from rtmw.transfer.records import (
     Commit,
     End,
     Enqueue,
+    Forget,
     Record,
     Release,
     Savepoint,
@@ -31,7 +32,7 @@ from rtmw.transfer.records import (
     TransferState,
     Undone,
 )
-from rtmw.transfer.seen import Seen
+from rtmw.transfer.seen import Requests, Seen
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction
 
 __all__ = ["NEXT", "State"]
@@ -55,6 +56,7 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.table: dict[int, Transaction] = {}
         self.seen = Seen()
+        self.requests = Requests()
         self.last_txn = 0
         self.node = ""
         """Whose transfers these are."""
@@ -103,6 +105,9 @@ class State:
                 yield from self._settle(lsn, record)
             case Start():
                 self._start(lsn, record)
+            case Forget(producer=producer):
+                if self.requests.marks.pop(producer, None) is None:
+                    self._wrong(lsn, f"FORGET of {producer}, which has asked for nothing")
             case Checkpoint():
                 self._wrong(lsn, "a part of a checkpoint where none was begun")
             case _:
@@ -126,8 +131,10 @@ class State:
                 row.destroy(savepoint)
             case Clr():
                 yield from self._undo(lsn, record, row)
-            case Commit(effects=effects):
+            case Commit(effects=effects, request=request):
                 yield from self._commit(lsn, effects, row)
+                if request is not None:
+                    self.requests.add(request)
             case Abort(cause=cause):
                 row.phase, row.save_list = Phase.ABORTING, None
                 yield Aborted(row.txn, cause)
@@ -145,14 +152,14 @@ class State:
         """It is ACCEPTED: in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
         self._queue(item).put(item)
-        return Moved(item.record.id, item.state, item.cause)
+        return _moved(item, item.state)
 
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
         """It goes. None: it is undone."""
         del self.items[item.lsn]
         if state is not None:
             self.counts[state] += 1
-        yield Moved(item.record.id, state, item.cause)
+        yield _moved(item, state)
         yield Free(item.lsn, item.record.body)
 
     def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
@@ -160,6 +167,8 @@ class State:
             if record.id in self.seen:
                 self._wrong(lsn, f"transfer {record.id} comes again")
             self.seen.add(record.id)
+        if record.request is not None:
+            self.requests.add(record.request)
         if (record.id.node, record.id.incarnation) == (self.node, self.incarnation):
             self.sequence = max(self.sequence, record.id.sequence & 0xFFFF_FFFF)
         item = self.items[lsn] = Item(lsn, record, TransferState.HELD, record.txn)
@@ -181,7 +190,7 @@ class State:
         if row is not None:
             row.note(lsn, Undone.TAKE, record.item)
             row.items += 1
-        yield Moved(item.record.id, item.state)
+        yield _moved(item, item.state)
 
     def _settle(self, lsn: int, record: Change) -> Iterator[Effect]:
         item = self.items.get(record.item)
@@ -198,7 +207,7 @@ class State:
         else:
             item.state = record.state
             item.taker = item.taker if record.state is TransferState.DELIVERED else None
-            yield Moved(item.record.id, item.state, item.cause)
+            yield _moved(item, item.state)
 
     # ---- transactions ----
 
@@ -240,7 +249,11 @@ class State:
         else:
             item.state, item.txn, item.taker = TransferState.DEAD, NONE, None
             item.cause = f"delivered {item.deliveries} times, and each time undone"
-            yield Moved(item.record.id, item.state, item.cause)
+            yield _moved(item, item.state)
+
+
+def _moved(item: Item, state: TransferState | None) -> Moved:
+    return Moved(item.record.id, state, item.cause, item)
 
 
 _DEAD = (Undone.TAKE, Undone.TAKE_DEAD)

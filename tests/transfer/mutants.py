@@ -66,14 +66,14 @@ MUTANTS: Final = {
     ),
     "COMMIT is not logged": Mutant(
         "machine",
-        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items))",
-        "        yield from self.state.apply(row.last_lsn + 1, Commit(txn, row.last_lsn, row.items))",
+        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items, request))",
+        "        yield from self.state.apply(row.last_lsn + 1, Commit(txn, row.last_lsn, row.items, request))",
     ),
     "END comes before COMMIT": Mutant(
         "machine",
-        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items))",
+        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items, request))",
         "        yield from append(self.state, End(txn, row.last_lsn))\n"
-        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items))",
+        "        yield from append(self.state, Commit(txn, row.last_lsn, row.items, request))",
     ),
     "an undone TAKE goes to the end of its queue": Mutant(
         "queues",

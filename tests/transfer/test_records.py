@@ -22,8 +22,10 @@ from rtmw.transfer.records import (
     Commit,
     End,
     Enqueue,
+    Forget,
     Record,
     Release,
+    Request,
     Savepoint,
     Spooled,
     Start,
@@ -39,6 +41,7 @@ GOLDEN = Path(__file__).parent / "golden" / "records.txt"
 LSN = 1 << 40
 """Where they lie."""
 LIFE = Life(4711, 123456, 2)
+ASKED = Request(Life(4712, 654321, 1), 17)
 
 
 def header(length: int) -> Header:
@@ -46,12 +49,13 @@ def header(length: int) -> Header:
 
 
 WRITTEN: dict[str, Record] = {
-    "enqueue": Enqueue(9, 800, TransferId("plant", 77, 5), header(5), b"level", "gauge", LIFE, 10**18, 1),
+    "enqueue": Enqueue(9, 800, TransferId("plant", 77, 5), header(5), b"level", "gauge", LIFE, 10**18, 1, ASKED),
     "spooled": Enqueue(0, 0, TransferId("größe", 1, 2), header(5000), Spooled("1s2f", 5000)),
     "take": Take(9, 840, 800, LIFE),
     "savepoint": Savepoint(9, 900, "half"),
     "clr": Clr(9, 1000, 900, 840, Undone.SAVEPOINT),
-    "commit": Commit(9, 1000, 2),
+    "commit": Commit(9, 1000, 2, ASKED),
+    "forget": Forget(LIFE),
     "abort": Abort(9, 1000, AbortCause.AGE),
     "end": End(9, 1040),
     "release": Release(9, 1000, 900),
@@ -84,9 +88,19 @@ def test_a_record_has_the_bytes_of_the_golden_file(name: str) -> None:
         ("enqueue", "ENQUEUE", "sequence", 5),
         ("enqueue", "ENQUEUE", "deadline", 10**18),
         ("enqueue", "ENQUEUE", "copy", 1),
-        ("enqueue", "ENQUEUE", "pid", 4711),
+        ("enqueue", "ENQUEUE", "pid of the only", 4711),
         ("enqueue", "ENQUEUE", "its generation", 2),
         ("enqueue", "ENQUEUE", "when its process", 123456),
+        ("enqueue", "ENQUEUE", "pid of the producer", 4712),
+        ("enqueue", "ENQUEUE", "generation of the producer", 1),
+        ("enqueue", "ENQUEUE", "when the producer", 654321),
+        ("enqueue", "ENQUEUE", "number of its request", 17),
+        ("commit", "COMMIT", "how many", 2),
+        ("commit", "COMMIT", "pid of the producer", 4712),
+        ("commit", "COMMIT", "number of its request", 17),
+        ("forget", "FORGET", "pid", 4711),
+        ("forget", "FORGET", "its generation", 2),
+        ("forget", "FORGET", "when its process", 123456),
         ("take", "TAKE", "LSN", 800),
         ("take", "TAKE", "pid", 4711),
         ("take", "TAKE", "its generation", 2),
@@ -109,7 +123,7 @@ def test_the_page_says_what_lies_in_a_record(name: str, heading: str, what: str,
 @pytest.mark.parametrize(
     ("heading", "begin"),
     [("Header", 0), ("The paper's header", 0), ("Head of a record", 0), ("ENQUEUE", 24), ("TAKE", 24), ("CLR", 24),
-     ("CHANGE", 24), ("START", 24), ("CHECKPOINT", 24)],
+     ("CHANGE", 24), ("START", 24), ("CHECKPOINT", 24), ("COMMIT", 24), ("FORGET", 24)],
 )  # fmt: skip
 def test_the_tables_of_the_page_have_no_gap(heading: str, begin: int) -> None:
     rows = PAGE.table(heading)
@@ -157,7 +171,7 @@ def test_a_record_that_is_cut_or_too_long_is_refused_or_says_less(name: str) -> 
             unpack(data + b"\0", LSN)
 
 
-@given(st.binary(max_size=200), st.integers(1, 11))
+@given(st.binary(max_size=200), st.integers(1, 12))
 def test_bytes_that_nobody_wrote_are_refused_or_are_the_record_that_they_say(data: bytes, kind: int) -> None:
     data = bytes([1, kind, 0, 0, 0, 0, 0, 0]) + data
     refused: TransfersDamaged | None = None

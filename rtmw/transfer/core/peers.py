@@ -7,7 +7,7 @@ The core calls `Peers`; it gives them a `Desk`. All run in the core's event loop
     a transfer for `service@node` is durable  ──►    ready(node)
     waiting(node), one after the other        ◄──    Desk.waiting
     SENT, DELIVERED, CONSUMED, REFUSED, …     ◄──    await Desk.report(item, state, cause)
-    a transfer came from another node         ◄──    await Desk.arrive(header, body, sender, id): durable when it returns
+    a transfer came from another node         ◄──    await Desk.arrive(header, body, sender, id)
     it was taken, consumed, refused here      ──►    moved(id, state, cause), durable
     its sender here has cancelled it          ──►    moved(id, CANCELLED)
 
