@@ -229,6 +229,14 @@ class Log(Closing, Generic[T]):
             self._told = True
             raise
 
+    async def _resolve_async(self, end: int) -> None:
+        if self._writer is not None:
+            try:
+                await self._flushes(self._writer).until(end)
+            except LogFailed:
+                self._told = True
+                raise
+
     # ---- read ----
 
     def read(

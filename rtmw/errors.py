@@ -32,6 +32,9 @@
     │   └── LogLocked               another process writes to it
     ├── SessionError            a session between nodes cannot begin, or has ended
     │   └── StreamError             a stream of it was reset, or ended with it
+    ├── TransferError           this transfer or transaction cannot be done; nothing was changed
+    │   ├── TransferRefused         the address, the limits, the receiver or the state of a transfer forbid it
+    │   └── CoreNotRunning          no node of this host serves transfers
     └── ClosedError             used after close()
 
 Full and empty are answers, not errors: `publish` returns False, `take` returns None.
@@ -197,6 +200,18 @@ class SessionError(RtmwError):
 
 class StreamError(SessionError):
     """A stream of a session was reset by one side, or ended with its session; the message has the words of who did."""
+
+
+class TransferError(RtmwError):
+    """This transfer or transaction cannot be done; nothing was changed."""
+
+
+class TransferRefused(TransferError):
+    """The address, the limits, the receiver or the state of the transfer forbid it."""
+
+
+class CoreNotRunning(TransferError):
+    """No node of this host serves transfers; the message has the command that starts one."""
 
 
 class ClosedError(RtmwError):

@@ -59,7 +59,7 @@ class Flushes:
             except TimeoutError:
                 await self._until_room()
         if wait:
-            await self._until(end)
+            await self.until(end)
         return position, end
 
     async def _until_room(self) -> None:
@@ -71,7 +71,8 @@ class Flushes:
         finally:
             timer.cancel()
 
-    async def _until(self, end: int) -> None:
+    async def until(self, end: int) -> None:
+        """All below this position is on the disk. LogFailed: it may be, or not."""
         if self._writer.durable >= end:
             return
         future: asyncio.Future[None] = self._loop.create_future()

@@ -17,6 +17,7 @@ class Asked(Protocol):
 
     def _durable(self) -> int: ...
     def _resolve(self, end: int, timeout: float | None) -> None: ...
+    async def _resolve_async(self, end: int) -> None: ...
 
 
 class Durability(Enum):
@@ -106,6 +107,13 @@ class Appended:
         check_seconds("timeout", timeout)
         self._log._resolve(self._end, timeout)
         return self.state
+
+    async def resolve_async(self) -> None:
+        """Waits until it is on the disk; the event loop goes on meanwhile, and no thread waits.
+
+        LogFailed: the outcome is unknown.
+        """
+        await self._log._resolve_async(self._end)
 
     def __repr__(self) -> str:
         return f"<rtmw.Appended {self.position} {self.state.name}>"

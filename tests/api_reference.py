@@ -36,6 +36,11 @@ SECTIONS = {
         "rtmw",
         "Log LogRecord LogRecords LogBatch LogBatches Start Appended Durability LogStats PersistQueue Retention Cursor",
     ),
+    "Transfer": (
+        "rtmw",
+        "Sender Inbox Transfer Transaction Letter Part Delivery Level TransferState TransferId Progress Savepoint "
+        "TransferEvent SenderStats InboxStats",
+    ),
     "Real-time programs": ("rtmw", "realtime"),
     "Spark": ("rtmw", "spark"),
     "Look into a domain: `rtmw.observe`": ("rtmw.observe", ""),

@@ -50,6 +50,21 @@ PUBLIC = {
     "profiles",
     "realtime",
     "spark",
+    "Delivery",
+    "Inbox",
+    "InboxStats",
+    "Letter",
+    "Level",
+    "Part",
+    "Progress",
+    "Savepoint",
+    "Sender",
+    "SenderStats",
+    "Transaction",
+    "Transfer",
+    "TransferEvent",
+    "TransferId",
+    "TransferState",
 }
 
 HEAVY = {"asyncio", "cyclonedds", "hashlib", "json", "logging", "numpy", "psutil", "pyspark", "rich", "uvloop", "zlib"}

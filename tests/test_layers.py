@@ -56,7 +56,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 SIBLINGS = {"rtmw.shm", "rtmw.types", "rtmw.log"}
 """Of one layer, and yet they do not know each other: memory and files know nothing of values, nor these of them."""
 
-LATE = {"rtmw.record", "rtmw.replay", "rtmw.spark"}
+LATE = {"rtmw.record", "rtmw.replay", "rtmw.spark", "rtmw.transfer"}
 """Services that `rtmw` names for type checkers, and imports when it is asked for them (tests/test_exports.py)."""
 
 OUTSIDE = ("topics", "examples", "bench")

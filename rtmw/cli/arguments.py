@@ -214,6 +214,9 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument(
         "--metrics-address", metavar="ADDRESS", help="of this host, to serve them on; default: 127.0.0.1"
     )
+    parser.add_argument("--serve", nargs="+", metavar="SERVICE", help="what it hosts: transfer")
+    parser.add_argument("--data", metavar="FOLDER", help="where services keep what they have")
+    parser.add_argument("--name", metavar="NAME", help="of this node, in addresses such as service@NAME (the host's)")
     parser.add_argument("--systemd-unit", action="store_true", help="print a unit for systemd that starts it, and end")
     shown = parser.add_subparsers(metavar="COMMAND", required=False)
     _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")

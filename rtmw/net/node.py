@@ -43,6 +43,7 @@ from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.rows import document, plain
+from rtmw.net.services import Services
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import Status, make_waiting
 from rtmw.net.supervisor import notify
@@ -88,7 +89,7 @@ class Node:
         self._stopping: asyncio.Event | None = None
         self._since = time.time()
         self._metrics: Metrics | None = None
-        self._refusals = Refusals()
+        self._refusals, self._services = Refusals(), Services(settings)
         self._cut_off: str | None = None
         """Which address is gone."""
         self._anew: str | None = None
@@ -118,7 +119,8 @@ class Node:
             ):
                 self._region = region_of(domain.id)
                 with opened(domain, self.settings) as self._engine:
-                    await self._serve(domain, loop)
+                    async with self._services:
+                        await self._serve(domain, loop)
         except NetworkChanged:
             signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
             await asyncio.sleep(_SEEN_S)  # the loop hears of a signal that came before
@@ -371,7 +373,7 @@ class Node:
         told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
-        told["metrics_address"] = self.settings.metrics_address
+        told["metrics_address"], told["services"] = self.settings.metrics_address, self._services.rows()
         told["metrics_port"] = self._metrics.port if self._metrics else None
         self._warn(told["peers"])
         if self._metrics:

@@ -15,6 +15,9 @@ handover = 5.0            # seconds that RELIABLE topics wait for the next node 
 ros2 = false              # name topics and types as ROS 2 does
 metrics_port = 9464       # Prometheus; default: none
 metrics_address = "::"    # where it listens; default: 127.0.0.1, this host only
+serve = ["transfer"]      # services that it hosts; default: none
+data = "/var/lib/rtmw"    # folder of what services keep; needed where it serves
+name = "plant"            # of this node, in addresses such as service@plant; default: the name of the host
 
 The tables [link] and [[allow]] of the file are read by rtmw.net.security (tables.py).
 """
@@ -44,6 +47,9 @@ LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
 STATUS_TOPIC: Final = OWN_PREFIX + "node"
 """Where a node says once a second how it is: JSON, kept for late subscribers."""
+SERVICES: Final = ("transfer",)
+"""What a node can host."""
+LONGEST_NAME: Final = 64
 WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
 """With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are
@@ -77,6 +83,11 @@ class Settings:
     ros2: bool = False
     metrics_port: int | None = None
     metrics_address: str = "127.0.0.1"
+    serve: tuple[str, ...] = ()
+    """Services that it hosts."""
+    data: Path | None = None
+    """The folder of what they keep."""
+    name: str | None = None
     link: Link = NO_LINK
     allow: RuleTable = NO_RULES
 
@@ -84,6 +95,11 @@ class Settings:
     def wire_domain(self) -> int:
         """The DDS domain."""
         return self.domain if self.dds_domain is None else self.dds_domain
+
+    @property
+    def node_name(self) -> str:
+        """By which other nodes, and addresses, mean this one."""
+        return self.name or re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname()).lstrip("-.")[:LONGEST_NAME] or "node"
 
     @property
     def wire_interfaces(self) -> tuple[str, ...]:
@@ -200,6 +216,24 @@ def _port(value: Any) -> int:
     return value
 
 
+def _services(value: Any) -> tuple[str, ...]:
+    found = _texts(value)
+    for one in found:
+        if one not in SERVICES:
+            raise ValueError(f"there is no service {one!r}; there are {', '.join(SERVICES)}")
+    return found
+
+
+def _folder(value: Any) -> Path:
+    return Path(_text(value)).absolute()
+
+
+def _name(value: Any) -> str:
+    if not re.fullmatch(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", _text(value)):
+        raise ValueError(f"it is {value!r}; it must have 1 to {LONGEST_NAME} letters, digits, '_', '-' and '.'")
+    return str(value)
+
+
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "domain": _domain,
     "pool": parse_size,
@@ -216,6 +250,9 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "ros2": _flag,
     "metrics_port": _port,
     "metrics_address": _address,
+    "serve": _services,
+    "data": _folder,
+    "name": _name,
 }
 
 
@@ -262,7 +299,12 @@ def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DE
     """From a file, if there is one, and what was given on the command line. Raises SettingsError or RulesError."""
     settings = replace(base, **read_file(path)) if path else base
     named = {key: value for key, value in given.items() if value is not None}
-    return replace(settings, **check(named, lambda key: f"--{key.replace('_', '-')}"))
+    made = replace(settings, **check(named, lambda key: f"--{key.replace('_', '-')}"))
+    if made.serve and made.data is None:
+        raise SettingsError(
+            f"a node that serves {', '.join(made.serve)} needs a folder to keep things in; give data, as --data FOLDER"
+        )
+    return made
 
 
 GIVEN: Final = tuple(_CHECKS)

@@ -1,7 +1,35 @@
-"""Transfers (T): messages and files to one receiver. What there is so far is for the parts of rtmw, not for programs.
+"""Transfers (T): messages to one receiver, kept until it has consumed them; `rtmw.Sender` and `rtmw.Inbox`.
 
-`header`, `paper` and `address` say what a transfer is as bytes, and whom it is for. `records`, `table`, `state`,
-`undoing`, `machine` and `recovery` are transactions with savepoints on a log, without I/O; `store` runs them on a
-real log, in one process. `files` reads and writes files in place; `wire` is the protocol between two nodes.
-The reasons stand in docs/design/transfer.md.
+`client` is what programs use, and `core` the process that keeps transfers, which a node starts; they talk in `frames`
+over queues of the bus. `header`, `paper` and `address` say what a transfer is as bytes, and whom it is for. `records`,
+`table`, `state`, `undoing`, `machine` and `recovery` are transactions with savepoints on a log, without I/O; `store`
+runs them on a real log. `files` reads and writes files in place; `wire` is the protocol between two nodes. The reasons
+stand in docs/design/transfer.md.
 """
+
+from rtmw.transfer.client.bodies import Part
+from rtmw.transfer.client.inbox import Inbox, InboxStats
+from rtmw.transfer.client.letter import Letter
+from rtmw.transfer.client.sender import Sender, SenderStats, TransferEvent
+from rtmw.transfer.client.transaction import Savepoint, Transaction
+from rtmw.transfer.client.transfer import Progress, Transfer
+from rtmw.transfer.header import Delivery, Level
+from rtmw.transfer.records import TransferId, TransferState
+
+__all__ = [
+    "Delivery",
+    "Inbox",
+    "InboxStats",
+    "Letter",
+    "Level",
+    "Part",
+    "Progress",
+    "Savepoint",
+    "Sender",
+    "SenderStats",
+    "Transaction",
+    "Transfer",
+    "TransferEvent",
+    "TransferId",
+    "TransferState",
+]

@@ -150,6 +150,7 @@ def _read_item(fields: Fields, state: State, before: int) -> None:
         fields.wrong(f"transfer {lsn}, which cannot be")
     item = Item(lsn, record, TransferState(how), txn, taker, deliveries, cause, visible)
     state.items[lsn] = item
+    state.hold(record.body)
     if item.state is TransferState.ACCEPTED:
         state.queues.setdefault(queue_name(item), Queue()).put(item)
 

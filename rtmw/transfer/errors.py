@@ -1,26 +1,25 @@
 """What can go wrong with transfers. A message says what was asked, what was found and what to do.
 
-RtmwError
-└── TransferError           this transfer or transaction cannot be done; nothing was changed
-    ├── TransferRefused         the address, the limits or the state of a transfer forbid it
-    ├── SourceChanged           the file that is sent was changed, cut or replaced meanwhile
-    ├── TransactionAborted      the transaction was undone, by its age, its size or the end of its program
-    └── TransfersDamaged        what is in the log contradicts itself; the message has the position
+TransferError               rtmw.errors: this transfer or transaction cannot be done; nothing was changed
+├── TransferRefused
+├── CoreNotRunning
+├── SourceChanged           the file that is sent was changed, cut or replaced meanwhile
+├── TransactionAborted      the transaction was undone, by its age, its size or the end of its program
+└── TransfersDamaged        what is in the log contradicts itself; the message has the position
 """
 
 from __future__ import annotations
 
-from rtmw.errors import RtmwError
+from rtmw.errors import CoreNotRunning, TransferError, TransferRefused
 
-__all__ = ["SourceChanged", "TransactionAborted", "TransferError", "TransferRefused", "TransfersDamaged"]
-
-
-class TransferError(RtmwError):
-    """This transfer or transaction cannot be done; nothing was changed."""
-
-
-class TransferRefused(TransferError):
-    """The address, the limits or the state of the transfer forbid it."""
+__all__ = [
+    "CoreNotRunning",
+    "SourceChanged",
+    "TransactionAborted",
+    "TransferError",
+    "TransferRefused",
+    "TransfersDamaged",
+]
 
 
 class SourceChanged(TransferError):

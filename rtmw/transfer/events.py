@@ -96,7 +96,7 @@ class RollBack:
 
     txn: int
     to: str | int
-    """A name means the newest savepoint of this name; a number, that with this LogLsn."""
+    """A name means the newest savepoint of this name; a number, that with this LogLsn; 0: all that was done."""
 
 
 @dataclass(frozen=True, slots=True)

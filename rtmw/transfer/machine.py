@@ -166,7 +166,8 @@ class Machine:
 
     def _roll_back(self, txn: int, to: str | int) -> Steps[None]:
         row = self._row(txn)
-        yield from undo_until(self.state, row, row.find(to).log_lsn, self.limits.deliveries)
+        lsn = NONE if to == NONE else row.find(to).log_lsn
+        yield from undo_until(self.state, row, lsn, self.limits.deliveries)
 
     def _release(self, txn: int, savepoint: str | int) -> Steps[None]:
         row = self._row(txn)
@@ -208,12 +209,14 @@ class Machine:
     def _send(self, event: SendTransfer, now: Now) -> Steps[list[TransferId]]:
         if event.id is not None and event.id in self.state.seen:
             return []
-        if event.request is not None and event.request in self.state.requests:
+        if event.request is not None and event.request.number and event.request in self.state.requests:
             items: Iterable[Item] = self.state.items.values()
             return [item.record.id for item in items if item.record.request == event.request]
         header = event.header
         if event.txn and header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
+        if header.to.node and self.is_here(header.to.node):
+            header = replace(header, to=replace(header.to, node=""))
         self._check_room(event)
         lives = self._lives_meant(event)
         ids = [event.id or self._own_id(number) for number in range(len(lives))]

@@ -159,8 +159,8 @@ def _pack_request(request: Request | None) -> bytes:
 
 def _unpack_request(fields: Fields) -> Request | None:
     producer, number = unpack_life(fields), fields.number(8)
-    if (producer is None) != (number == 0):
-        fields.wrong(f"request {number} of {producer or 'nobody'}")
+    if producer is None and number:
+        fields.wrong(f"request {number} of nobody")
     return Request(producer, number) if producer is not None else None
 
 

@@ -41,6 +41,8 @@ __all__ = [
 
 NONE: Final = 0
 """Instead of an LSN, or of the number of a transaction."""
+NEVER_LOGGED: Final = 1 << 62
+"""Instead of LSNs, numbers from here on are of transfers that no log keeps."""
 LARGEST_INLINE: Final = 4095
 """Bytes of the largest body that lies in its record: less than 4 KiB (T9)."""
 LARGEST_PART: Final = 32 << 10
@@ -67,6 +69,8 @@ class TransferState(IntEnum):
     """By its sender."""
     DEAD = 8
     """A dead letter: delivered too often, or its receiver has ended. It stays until it is retried or cancelled."""
+    UNKNOWN = 9
+    """Nobody knows: its core was started anew, and no log has it. Never logged."""
 
 
 ENDED: Final = frozenset(
@@ -124,7 +128,7 @@ class Request(NamedTuple):
 
     producer: Life
     number: int
-    """From 1; of this producer."""
+    """From 1; of this producer. 0: part of a transaction, which is known by the number of its COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class Enqueue:
     copy: int = 0
     """With `service/*`: for which of the receivers this one is; all have the id of the transfer."""
     request: Request | None = None
-    """Of the program that has sent it. None: it came from another node, or is part of a transaction."""
+    """Of the program that has sent it. None: it came from another node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,16 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from rtmw.closing import Closing
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import Spooled
 
-__all__ = ["Spool"]
+__all__ = ["Spool", "SpoolFile"]
+
+SYNC_BYTES: Final = 8 << 20
+"""Of a body that comes in pieces, after which what has come is brought to the disk."""
 
 
 class Spool(Closing):
@@ -45,6 +49,18 @@ class Spool(Closing):
             self.remove(name)
             raise
         return Spooled(name, len(body))
+
+    def receive(self, name: str, durable: bool) -> SpoolFile:
+        """A new file for a body that comes in pieces. `durable`: it is on the disk when it is finished. OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return SpoolFile(self, os.open(name, flags, 0o600, dir_fd=self._descriptor), name, durable)
+
+    def sync(self) -> None:
+        """The names of files that were finished are durable, too."""
+        os.fsync(self._descriptor)
+
+    def path(self, body: Spooled) -> Path:
+        return self._folder / body.name
 
     def read(self, body: Spooled) -> bytes:
         """Raises TransfersDamaged: the file is missing, or has another size."""
@@ -79,3 +95,39 @@ class Spool(Closing):
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+class SpoolFile:
+    """A body that comes in pieces. What is not finished is abandoned."""
+
+    def __init__(self, spool: Spool, descriptor: int, name: str, durable: bool) -> None:
+        self._spool, self._descriptor, self.name, self._durable = spool, descriptor, name, durable
+        self.size = self._synced = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """OSError: the disk is full, or has failed; the file has to be abandoned then."""
+        view = memoryview(data)
+        while view:
+            written = os.write(self._descriptor, view)
+            view, self.size = view[written:], self.size + written
+        if self._durable and self.size - self._synced >= SYNC_BYTES:
+            os.fdatasync(self._descriptor)  # so that the last sync has little to wait for
+            self._synced = self.size
+
+    def finish(self) -> Spooled:
+        """All has come, and is on the disk, if it has to be."""
+        if self._durable:
+            os.fsync(self._descriptor)
+            self._spool.sync()
+        self._close()
+        return Spooled(self.name, self.size)
+
+    def abandon(self) -> None:
+        """The file goes. Idempotent."""
+        if self._descriptor >= 0:
+            self._close()
+            self._spool.remove(self.name)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)

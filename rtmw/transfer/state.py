@@ -27,6 +27,7 @@ from rtmw.transfer.records import (
     Record,
     Release,
     Savepoint,
+    Spooled,
     Start,
     Take,
     TransferState,
@@ -37,9 +38,10 @@ from rtmw.transfer.table import Phase, SavepointEntry, Transaction
 
 __all__ = ["NEXT", "State"]
 
+_LOGGED = frozenset(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
 NEXT = {
-    TransferState.ACCEPTED: frozenset(TransferState) - {TransferState.HELD, TransferState.ACCEPTED},
-    TransferState.SENT: frozenset(TransferState) - {TransferState.HELD, TransferState.SENT, TransferState.CANCELLED},
+    TransferState.ACCEPTED: _LOGGED - {TransferState.ACCEPTED},
+    TransferState.SENT: _LOGGED - {TransferState.SENT, TransferState.CANCELLED},
     TransferState.DELIVERED: frozenset(
         {TransferState.ACCEPTED, TransferState.CONSUMED, TransferState.REFUSED, TransferState.DEAD}
     ),
@@ -54,6 +56,8 @@ class State:
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
         self.queues: dict[str, Queue] = {}
+        self.bodies: Counter[str] = Counter()
+        """Files of the spool, and how many transfers have each: the copies for `service/*` share one."""
         self.table: dict[int, Transaction] = {}
         self.seen = Seen()
         self.requests = Requests()
@@ -160,24 +164,36 @@ class State:
         if state is not None:
             self.counts[state] += 1
         yield _moved(item, state)
-        yield Free(item.lsn, item.record.body)
+        body = item.record.body
+        if isinstance(body, Spooled):
+            self.bodies[body.name] -= 1
+            if self.bodies[body.name]:
+                return
+            del self.bodies[body.name]
+        yield Free(item.lsn, body)
 
     def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
         if record.copy == 0:
             if record.id in self.seen:
                 self._wrong(lsn, f"transfer {record.id} comes again")
             self.seen.add(record.id)
-        if record.request is not None:
+        if record.request is not None and record.request.number:
             self.requests.add(record.request)
         if (record.id.node, record.id.incarnation) == (self.node, self.incarnation):
             self.sequence = max(self.sequence, record.id.sequence & 0xFFFF_FFFF)
         item = self.items[lsn] = Item(lsn, record, TransferState.HELD, record.txn)
+        self.hold(record.body)
         if row is None:
             yield self._show(lsn, item)
             return
         row.note(lsn, Undone.ENQUEUE, lsn)
         row.items += 1
         row.bytes += record.header.length
+
+    def hold(self, body: bytes | Spooled) -> None:
+        """Another transfer has it."""
+        if isinstance(body, Spooled):
+            self.bodies[body.name] += 1
 
     def _take(self, lsn: int, record: Take, row: Transaction | None) -> Iterator[Effect]:
         item = self.items.get(record.item)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append, undo_losers
 
-__all__ = ["Letter", "Store"]
+__all__ = ["Store", "Submitted", "Taken"]
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ _NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, A
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Taken:
     """A transfer that a receiver has taken."""
 
     item: int
@@ -81,6 +81,20 @@ class Letter:
     body: bytes
     redelivered: int
     """How often it was delivered before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A step whose records are on their way to the disk."""
+
+    answer: Any
+    failure: TransactionAborted | LogFull | None
+    """Instead of an answer; `notes` hold in any case."""
+    notes: list[Free | Moved | Aborted]
+    last: rtmw.Appended | None
+    """When this is durable, all is that the step has logged or seen. None: nothing was ever logged."""
+    waits: bool
+    """The answer may be given only then."""
 
 
 def _now() -> Now:
@@ -110,15 +124,15 @@ class Store(Closing):
         self._told, self._now, self._every = told, now, checkpoint
         self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._tried = self._size = 0
         self._last: rtmw.Appended | None = None
-        self._spool = Spool(self._path / "spool")
+        self.spool = Spool(self._path / "spool")
         try:
             self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
         except BaseException:
-            self._spool.close()
+            self.spool.close()
             raise
         try:
             chosen = limits or Limits()
-            self._machine = Machine(self._recover(node, chosen.deliveries), chosen)
+            self.machine = Machine(self._recover(node, chosen.deliveries), chosen)
             self._bury_the_dead()
         except BaseException:
             self.close()
@@ -150,12 +164,12 @@ class Store(Closing):
         if self._last is not None:
             self._last.resolve()
         bodies = [item.record.body for item in state.items.values()]
-        self._orphans = self._spool.keep(body for body in bodies if isinstance(body, Spooled))
+        self._orphans = self.spool.keep(body for body in bodies if isinstance(body, Spooled))
         return state
 
     def _bury_the_dead(self) -> None:
         """What receivers had that have ended meanwhile goes back."""
-        for life in sorted(self._machine.lives_named()):
+        for life in sorted(self.machine.lives_named()):
             if not life.lives():
                 self.leave(life)
 
@@ -163,26 +177,32 @@ class Store(Closing):
 
     def step(self, event: Event) -> Any:
         """The answer of the event; durable, if it shows anything to others. Errors: see the event, and the class."""
+        done = self.submit(event)
+        if done.waits and done.last is not None:
+            done.last.resolve()
+        self.carry_out(done.notes)
+        if done.failure is not None:
+            raise done.failure
+        return done.answer
+
+    def submit(self, event: Event) -> Submitted:
+        """The same for who waits otherwise than asleep, and calls `carry_out` then. Does not block."""
         with self._lock:
             self._check_open()
             notes: list[Free | Moved | Aborted] = []
             answer, failure = None, None
             try:
-                answer = self._drive(self._machine.step(event, self._now()), notes)
+                answer = self._drive(self.machine.step(event, self._now()), notes)
             except (TransactionAborted, LogFull) as error:
                 failure = None if self._has_committed(event) else error
             last = self._last
             self._checkpoint_if_due()
-        if last is not None and (self._needs_disk(event, answer) if failure is None else notes):
-            last.resolve()
-        self._carry_out(notes)
-        if failure is not None:
-            raise failure
-        return answer
+        waits = self._needs_disk(event, answer) if failure is None else bool(notes)
+        return Submitted(answer, failure, notes, last, waits)
 
     def _has_committed(self, event: Event) -> bool:
         """Its COMMIT is logged: the disk became full behind it, and what remains to be done is done by a tick."""
-        return isinstance(event, CommitTransaction) and event.txn not in self._machine.open
+        return isinstance(event, CommitTransaction) and event.txn not in self.machine.open
 
     def _needs_disk(self, event: Event, answer: object) -> bool:
         if isinstance(event, SendTransfer | TakeTransfer) and event.txn:
@@ -211,13 +231,14 @@ class Store(Closing):
         self._last = answers[-1]
         return [answer.position for answer in answers]
 
-    def _carry_out(self, notes: list[Free | Moved | Aborted]) -> None:
+    def carry_out(self, notes: Iterable[Free | Moved | Aborted]) -> None:
+        """Of what is durable: it is told, and bodies that nobody needs are removed."""
         for note in notes:
             if not isinstance(note, Free):
                 if self._told is not None:
                     self._told(note)
             elif isinstance(note.body, Spooled):
-                self._spool.remove(note.body.name)
+                self.spool.remove(note.body.name)
 
     # ---- what programs ask for ----
 
@@ -235,38 +256,42 @@ class Store(Closing):
         if len(body) <= LARGEST_INLINE:
             ids: list[TransferId] = self.step(SendTransfer(header, body, sender, txn, id))
             return ids
-        with self._lock:
-            self._check_open()
-            self._spooled += 1
-            name = f"{self._machine.state.life:x}s{self._spooled:x}"
-        spooled = self._spool.write(name, body)
+        name = self.spool_name()
+        spooled = self.spool.write(name, body)
         found: list[TransferId] = []
         try:
             found = self.step(SendTransfer(header, spooled, sender, txn, id))
         finally:
             if not found and not self._is_named(spooled):
-                self._spool.remove(name)
+                self.spool.remove(name)
         return found
+
+    def spool_name(self) -> str:
+        """A new name for a body that is too large for a record."""
+        with self._lock:
+            self._check_open()
+            self._spooled += 1
+            return f"{self.machine.state.life:x}s{self._spooled:x}"
 
     def _is_named(self, body: Spooled) -> bool:
         """By a transfer; so it may be in the log, whose outcome may be unknown."""
         with self._lock:
-            return any(item.record.body == body for item in self._machine.state.items.values())
+            return any(item.record.body == body for item in self.machine.state.items.values())
 
-    def take(self, service: str, life: Life, *, txn: int = 0) -> Letter | None:
+    def take(self, service: str, life: Life, *, txn: int = 0) -> Taken | None:
         """The first transfer that this receiver may have; None: there is none."""
         item: Item | None = self.step(TakeTransfer(service, life, txn))
         if item is None:
             return None
         record = item.record
-        body = self._spool.read(record.body) if isinstance(record.body, Spooled) else record.body
-        return Letter(item.lsn, record.id, record.header, record.sender, body, item.deliveries - 1)
+        body = self.spool.read(record.body) if isinstance(record.body, Spooled) else record.body
+        return Taken(item.lsn, record.id, record.header, record.sender, body, item.deliveries - 1)
 
     def settle(
-        self, letter: Letter | int, state: TransferState, cause: str = "", by: Life | None = None
+        self, letter: Taken | int, state: TransferState, cause: str = "", by: Life | None = None
     ) -> TransferState:
         """A letter that was taken without a transaction is CONSUMED, ACCEPTED again, REFUSED; and so on."""
-        item = letter.item if isinstance(letter, Letter) else letter
+        item = letter.item if isinstance(letter, Taken) else letter
         settled: TransferState = self.step(SettleTransfer(item, state, cause, by))
         return settled
 
@@ -303,16 +328,16 @@ class Store(Closing):
 
     def queues(self) -> list[QueueRow]:
         with self._lock:
-            return queue_rows(self._machine)
+            return queue_rows(self.machine)
 
     def transactions(self) -> list[TransactionRow]:
         with self._lock:
-            return transaction_rows(self._machine, self._now().monotonic_ns)
+            return transaction_rows(self.machine, self._now().monotonic_ns)
 
     def stats(self) -> StoreStats:
         with self._lock:
-            state, since = self._machine.state, self._log.end - self._checkpoint
-            open = len(self._machine.open)
+            state, since = self.machine.state, self._log.end - self._checkpoint
+            open = len(self.machine.open)
             return StoreStats(len(state.items), open, dict(state.counts), self._checkpoints, self._orphans, since)
 
     def _check_open(self) -> None:
@@ -333,7 +358,7 @@ class Store(Closing):
         """Writes all of the state anew, and trims the log before it."""
         with self._lock:
             self._check_open()
-            self._write_checkpoint(self._machine.state).resolve()
+            self._write_checkpoint(self.machine.state).resolve()
             self._log.trim(self._checkpoint)
 
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
@@ -355,4 +380,4 @@ class Store(Closing):
             try:
                 self._log.close()
             finally:
-                self._spool.close()
+                self.spool.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.records import TransferState
-from rtmw.transfer.store import Letter, Store
+from rtmw.transfer.store import Store, Taken
 from tests.transfer.memory import header
 
 
@@ -18,7 +18,7 @@ def send(store: Store, body: bytes, txn: int = 0, to: str = "ingest") -> None:
     store.send(header(body, to), body, txn=txn)
 
 
-def take(store: Store, txn: int = 0) -> Letter:
+def take(store: Store, txn: int = 0) -> Taken:
     letter = store.take("ingest", me(), txn=txn)
     assert letter is not None
     return letter

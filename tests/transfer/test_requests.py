@@ -40,6 +40,7 @@ def test_it_is_known_after_a_crash_and_from_a_checkpoint(core: Core) -> None:
 def test_a_send_that_was_taken_and_has_ended_meanwhile_is_not_done_again(core: Core) -> None:
     sent(core, 1)
     txn = core.step(BeginTransaction())
+    assert isinstance(txn, int)
     core.step(TakeTransfer("ingest", ME, txn))
     core.step(CommitTransaction(txn, Request(ME, 7)))
     assert sent(core, 1) == []

@@ -143,7 +143,7 @@ def test_a_checkpoint_keeps_all_that_is_parked_or_open_and_the_log_stays_short(p
         send(store, b"undone", open)
         for _ in range(400):
             send(store, bytes(500), to="archive")
-            (lsn,) = (lsn for lsn, item in store._machine.state.items.items() if item.record.header.length == 500)
+            (lsn,) = (lsn for lsn, item in store.machine.state.items.items() if item.record.header.length == 500)
             store.settle(lsn, TransferState.CANCELLED)
         assert store.stats().checkpoints > 5
         assert store._log.stats().earliest > 0

@@ -1,0 +1,109 @@
+"""Services that a node hosts, `serve = ["transfer"]`: each a child process, started again when it dies.
+
+A disk that fails ends the service that writes to it, and never the bridge. A child reads its standard input: when the
+node is gone, however it ended, that closes, and the child ends, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rtmw.net.settings import Settings
+
+__all__ = ["Services"]
+
+log = logging.getLogger("rtmw.node")
+
+MODULES: Final = {"transfer": "rtmw.transfer.core"}
+_FIRST_S, _MOST_S = 0.1, 5.0
+"""Between the end of a service and its next start: twice as long each time."""
+_LONG_S: Final = 10.0
+"""A service that has run for so long is started at once."""
+_END_S: Final = 5.0
+
+
+@dataclass
+class Service:
+    """As the status of the node shows it."""
+
+    name: str
+    pid: int | None = None
+    """None: it is not running."""
+    starts: int = 0
+    why: str = ""
+    """What its last process has said at its end."""
+
+
+class Services:
+    """They run during `async with`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._services = [Service(name) for name in settings.serve]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> None:
+        self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For the status of the node."""
+        return [vars(service).copy() for service in self._services]
+
+    async def _keep(self, service: Service) -> None:
+        wait = _FIRST_S
+        while True:
+            begun = time.monotonic()
+            code = await self._run(service)
+            if time.monotonic() - begun > _LONG_S:
+                wait = _FIRST_S
+            log.warning("service %s ended (%d): %s; it starts again", service.name, code, service.why or "no reason")
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _MOST_S)
+
+    async def _run(self, service: Service) -> int:
+        """One process, from start to end. Cancelled, it is told to end."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *self._command(service.name), stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe
+        )
+        service.pid, service.starts = process.pid, service.starts + 1
+        assert process.stderr is not None, "it was asked for"
+        try:
+            while line := (await process.stderr.readline()).decode(errors="replace").strip():
+                service.why = line
+                log.info("service %s: %s", service.name, line)
+            return await process.wait()
+        finally:
+            service.pid = None
+            await _end(process)
+
+    def _command(self, name: str) -> list[str]:
+        settings = self._settings
+        where = ["--domain", str(settings.domain), "--data", str(settings.data), "--node", settings.node_name]
+        return [sys.executable, "-m", MODULES[name], *where]
+
+    async def __aexit__(self, *_: object) -> None:
+        """Each is told to end, and killed if it does not within five seconds."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        await asyncio.wait_for(process.wait(), _END_S)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,6 @@
+"""What programs use: senders and inboxes, and the line from their process to the core.
+
+line        one a process and domain: frames to the core, and answers to who waits for them
+sender      `rtmw.Sender`, with transfer, transaction
+inbox       `rtmw.Inbox`, with letter
+"""

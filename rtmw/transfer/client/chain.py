@@ -1,0 +1,78 @@
+"""A body that is larger than a block goes out as a chain, under a window (T5): so it may be larger than the pool.
+
+Who sends it drives it, and begins anew when another core is there. What is to be done next is decided here, without
+waiting; `send_chain` and `send_chain_async` wait, asleep or in an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Final
+
+from rtmw.transfer.client.line import Line
+from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.frames import BLOCK, WINDOW
+from rtmw.transfer.messages import Message, More, Send
+
+__all__ = ["first_block", "send_chain", "send_chain_async"]
+
+_AGAIN_S: Final = 0.001
+
+
+def first_block(send: Send) -> Send:
+    return Send(send.txn, send.header, send.data[:BLOCK])
+
+
+def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None, bool, None]:
+    """A message is to be sent: the answer says whether it could be. None: wait until the line has changed."""
+    start, offset = line.start, BLOCK
+    while not pending.is_done:
+        if line.core is not None and line.start != start:
+            start, offset, pending.got = line.start, 0, 0
+        has_room = offset - pending.got < WINDOW * BLOCK and offset < len(send.data)
+        if line.core is None or not has_room:
+            yield None
+            continue
+        data = send.data[offset : offset + BLOCK]
+        sent = yield (More(data) if offset else first_block(send))
+        if sent:
+            offset += len(data)
+
+
+def send_chain(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
+    """Until it is answered. TimeoutError, CoreNotRunning."""
+    steps = _steps(line, pending, send)
+    message = next(steps, None)
+    while not pending.is_done:
+        if message is None:
+            got, start = pending.got, line.start
+            if not line.wait_until(lambda: pending.is_done or pending.got != got or line.start != start, timeout):  # noqa: B023
+                raise TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {timeout} s")
+            message = next(steps, None)
+        else:
+            message = _next(steps, line.put(pending, message, waits=True))
+
+
+async def send_chain_async(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
+    """The same for a task."""
+    steps = _steps(line, pending, send)
+    message = next(steps, None)
+    while not pending.is_done:
+        if message is None:
+            got, start = pending.got, line.start
+            if not await line.until(lambda: pending.is_done or pending.got != got or line.start != start, timeout):  # noqa: B023
+                raise TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {timeout} s")
+            message = next(steps, None)
+        else:
+            sent = line.put(pending, message, waits=False)
+            if not sent:
+                await asyncio.sleep(_AGAIN_S)
+            message = _next(steps, sent)
+
+
+def _next(steps: Generator[Message | None, bool, None], sent: bool) -> Message | None:
+    try:
+        return steps.send(sent)
+    except StopIteration:
+        return None

@@ -1,0 +1,228 @@
+"""`rtmw.Inbox`: takes the letters of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import rtmw
+from rtmw.closing import Closing
+from rtmw.errors import ClosedError
+from rtmw.qos import check_seconds
+from rtmw.transfer.address import Address, Reach
+from rtmw.transfer.client.letter import Letter
+from rtmw.transfer.client.line import Line, new_life
+from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.messages import Failed, Handed, Join, Leave, Message, Settle, Take, Untake
+from rtmw.transfer.records import NEVER_LOGGED
+from rtmw.types import resolve
+
+if TYPE_CHECKING:
+    from rtmw.transfer.client.sender import Sender
+
+__all__ = ["Inbox", "InboxStats"]
+
+MOST: Final = 64
+"""Letters that are asked for at a time, when many come."""
+
+
+@dataclass(frozen=True)
+class InboxStats:
+    """Counters of an inbox since it was opened."""
+
+    received: int
+    """Letters that were handed to the program."""
+    bytes: int
+    """Of their bodies."""
+    redelivered: int
+    """Of these, how many had been delivered before."""
+    waiting: int
+    """Letters that were handed to this process, and that it has not taken yet."""
+    refused: int
+    """What the core did not accept: a letter that had ended meanwhile."""
+
+
+class Inbox(Closing):
+    """Takes the letters of a service, the highest priority first, and within a priority in the order in which they
+    were sent. Several inboxes of a service share its letters.
+
+    `service`: the name to which senders send. `type`: of the messages, as of Subscriber; None: bytes. `domain`: as of
+    Publisher. Closed, what it has not consumed goes to others. Any thread, and any event loop. Errors: ValueError,
+    UnsupportedType, CoreNotRunning, and those of Domain.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        type: Any = None,
+        domain: int | rtmw.Domain | None = None,
+    ) -> None:
+        if Address.parse(service) != Address(service, Reach.ANY):
+            raise ValueError(f"service={service!r} is not possible; an inbox has the name of a service alone")
+        self.service, self._life = service, new_life()
+        self._held: dict[int, None] = {}
+        """Numbers of what is logged, was handed over, and not settled. Written by the thread of the line."""
+        self.type = resolve(bytes if type is None else type)
+        self._ready: deque[Letter] = deque()
+        self._most = 1
+        self._asked: Pending | None = None
+        self._lock = threading.Lock()
+        """Of who takes: one at a time asks the core."""
+        self._received = self._bytes = self._redelivered = self._refused = 0
+        self._closed = False
+        self._line = Line.of(domain)
+        self._line.enter(self)
+
+    # ---- taking ----
+
+    def take(self, timeout: float | None = None) -> Letter | None:
+        """The next letter; None: there is none within `timeout` seconds (0: at this moment; None: no limit).
+
+        CoreNotRunning: there has been no core for ten seconds.
+        """
+        check_seconds("timeout", timeout)
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            return None
+        try:
+            if not self._ready:
+                self._take(timeout)
+            return self._next()
+        finally:
+            self._lock.release()
+
+    def _take(self, timeout: float | None) -> None:
+        pending = self._ask(waits=timeout != 0)
+        if not self._line.wait_until(lambda: pending.is_done, None if timeout == 0 else timeout):
+            self._untake(pending)
+            self._line.wait(pending)
+        self._got(pending)
+
+    async def take_async(self, timeout: float | None = None) -> Letter | None:
+        """As `take`, for asyncio. Cancelled, it loses nothing."""
+        check_seconds("timeout", timeout)
+        while not self._lock.acquire(blocking=False):
+            await asyncio.sleep(0.001)
+        try:
+            if not self._ready:
+                await self._take_async(timeout)
+            return self._next()
+        finally:
+            self._lock.release()
+
+    async def _take_async(self, timeout: float | None) -> None:
+        pending = self._ask(waits=timeout != 0)
+        try:
+            if not await self._line.until(lambda: pending.is_done, None if timeout == 0 else timeout):
+                self._untake(pending)
+                await self._line.reached(pending)
+        except asyncio.CancelledError:
+            self._asked = pending  # who takes next goes on with it
+            raise
+        self._got(pending)
+
+    def _ask(self, waits: bool) -> Pending:
+        """Of the last call, if that was cancelled; else a new one."""
+        pending, self._asked = self._asked, None
+        if pending is not None:
+            if not waits:
+                self._untake(pending)
+            return pending
+        return self._line.begin(Pending(self._life, Take(0, self._most, int(waits)), on_handed=self._handed))
+
+    def _untake(self, pending: Pending) -> None:
+        self._line.tell(self._life, Untake(pending.number))
+
+    def _got(self, pending: Pending) -> None:
+        """More are asked for while as many come, and one by one when they are few: what one inbox holds, the others
+        do not have."""
+        pending.result()
+        letters = [Letter(self, handed) for handed in pending.first if isinstance(handed, Handed)]
+        self._most = min(MOST, 2 * self._most) if len(letters) == self._most else 1
+        self._ready.extend(letters)
+
+    def _next(self) -> Letter | None:
+        if not self._ready:
+            return None
+        letter = self._ready.popleft()
+        self._received += 1
+        self._bytes += letter.size
+        self._redelivered += letter.redelivered > 0
+        return letter
+
+    def _take_in(self, sender: Sender, txn: int) -> Letter | None:
+        """For `Transaction.take`: what was handed over ahead goes back first, so that the order holds."""
+        with self._lock:
+            while self._ready:
+                self._ready.popleft().give_back("taken in a transaction instead")
+            if sender._line is not self._line:
+                raise ValueError("the inbox is of another domain than the sender of the transaction")
+            pending = self._line.begin(Pending(self._life, Take(txn, 1, 0)))
+            self._line.wait(pending)
+            letters = [Letter(self, handed, txn) for handed in pending.first if isinstance(handed, Handed)]
+            self._ready.extend(letters)
+            return self._next()
+
+    def __iter__(self) -> Iterator[Letter]:
+        return self
+
+    def __next__(self) -> Letter:
+        """The next letter; StopIteration after close()."""
+        try:
+            letter = self.take()
+        except ClosedError:
+            raise StopIteration from None
+        assert letter is not None, "without a timeout there is a letter"
+        return letter
+
+    def __aiter__(self) -> AsyncIterator[Letter]:
+        return self
+
+    async def __anext__(self) -> Letter:
+        """The next letter; StopAsyncIteration after close()."""
+        try:
+            letter = await self.take_async()
+        except ClosedError:
+            raise StopAsyncIteration from None
+        assert letter is not None, "without a timeout there is a letter"
+        return letter
+
+    # ---- what happens ----
+
+    def stats(self) -> InboxStats:
+        return InboxStats(self._received, self._bytes, self._redelivered, len(self._ready), self._refused)
+
+    def close(self) -> None:
+        """What it has not consumed goes to other inboxes, or waits. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._line.leave(self._life, Leave())
+
+    # ---- in the thread of the line ----
+
+    def _told(self, message: Message) -> None:
+        """Nothing is told to inboxes that they have not asked for."""
+
+    @property
+    def _join(self) -> Join:
+        """As it joins the core of this moment."""
+        return Join(1, self.service, tuple(self._held))
+
+    def _handed(self, item: int) -> None:
+        if item < NEVER_LOGGED:
+            self._held[item] = None
+
+    def _settled(self, pending: Pending) -> None:
+        assert isinstance(pending.message, Settle), "it is called for those"
+        self._held.pop(pending.message.item, None)
+        self._refused += isinstance(pending.answer, Failed)
+
+    def _core_changed(self) -> None:
+        """What was handed over by the core before, and was not logged, is gone there; what was logged is still ours."""
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Inbox {self.service!r}{', closed' if self._closed else ''}>"

@@ -1,0 +1,349 @@
+"""The line from a process to the core of its host: one for all senders and inboxes of a domain.
+
+Frames go out from the thread that asks. One thread of the line hears what the core says, gives answers to who waits,
+and tells members of what has moved. When a core was started anew, the line joins its members again, and asks again
+what was not answered: the core knows the numbers of what it has done already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import rtmw
+from rtmw.domain import domain_of
+from rtmw.errors import ClosedError, RtmwError, SweptError
+from rtmw.transfer.address import Life
+from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.waiting import Signal
+from rtmw.transfer.errors import CoreNotRunning, TransfersDamaged
+from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, queue_of, unpack_frame
+from rtmw.transfer.messages import Commit, Core, Join, Message, Send
+
+__all__ = ["Line", "Member"]
+
+DEPTH: Final = 4096
+MOST_PENDING: Final = 1024
+"""Requests without an answer, of all members; then a send waits."""
+GRACE_S: Final = 10.0
+"""So long a program waits for a core that is started anew."""
+FIRST_S: Final = 1.0
+"""So long a new member waits for a core that is not there."""
+_LOOK_S: Final = 0.2
+_OTHERS: Final = 1 << 63
+"""Numbers of requests that may be asked twice begin here."""
+
+_generations = itertools.count(1)
+_lines: weakref.WeakValueDictionary[int, Line] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _lines.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Member(Protocol):
+    """A sender or an inbox, as its line sees it. The line keeps it; it leaves when it is closed."""
+
+    _life: Life
+
+    @property
+    def _join(self) -> Join:
+        """How it joins the core of this moment."""
+        ...
+
+    def _told(self, message: Message) -> None:
+        """What nobody has asked for. In the thread of the line."""
+        ...
+
+    def _core_changed(self) -> None:
+        """Another core is there, which knows of this member again. In the thread of the line."""
+        ...
+
+
+def new_life() -> Life:
+    """Of a member of this process."""
+    life = Life.of_process(generation=next(_generations))
+    assert life is not None, "this process runs"
+    return life
+
+
+def _step(end: float | None) -> float:
+    """Seconds until the core is looked at again."""
+    return 1.0 if end is None else max(0.0, min(1.0, end - time.monotonic()))
+
+
+class Line:
+    """See the head of this file. Any thread."""
+
+    def __init__(self, domain: rtmw.Domain) -> None:
+        self._domain = domain
+        region = domain.region
+        self._slot = next(row[0] for row in region.participants() if row[1] == os.getpid())
+        reliable = rtmw.Reliability.RELIABLE
+        self._heard = rtmw.Subscriber(queue_of(self._slot), domain=domain, reliability=reliable, depth=DEPTH)
+        self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain, history=1)
+        self._queue = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0.1)
+        self._try = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0)
+        self.changed = Signal()
+        """A core came or went, requests were answered, or the line was closed."""
+        self.core: Life | None = None
+        self.start = 0
+        """Of the core: another number for each."""
+        self.node = ""
+        self._has_heard = False
+        """Of a core, which may have ended since."""
+        self._gone_at = time.monotonic()
+        """Since when there is no core."""
+        self._members: dict[Life, Member] = {}
+        self._pending: dict[tuple[Life, int], Pending] = {}
+        self._numbers: dict[Life, itertools.count[int]] = {}
+        self._others = itertools.count(_OTHERS)
+        self._sending = threading.RLock()
+        """Held while a request is noted and its frame goes out, so that none is asked twice of one core."""
+        self._closed = False
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._hear, name="rtmw transfers", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def of(cls, given: int | rtmw.Domain | None) -> Line:
+        """The line of this process. `given`: as `domain` of Publisher."""
+        domain = domain_of(given)
+        with _lock:
+            line = _lines.get(domain.id)
+            if line is None or line._closed or line._domain.region is not domain.region:
+                line = _lines[domain.id] = cls(rtmw.Domain(domain.id))
+            return line
+
+    # ---- members ----
+
+    def enter(self, member: Member) -> None:
+        """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one."""
+        self.changed.wait(lambda: self._has_heard, FIRST_S)
+        if not self._has_heard or not self.changed.wait(lambda: self.core is not None, GRACE_S):
+            self._close_if_unused()
+            raise self.no_core()
+        with self._sending:
+            self._numbers[member._life] = itertools.count(1)
+            self._members[member._life] = member
+        try:
+            self.ask(member._life, member._join)
+        except BaseException:
+            self._forget(member._life)
+            raise
+
+    def leave(self, life: Life, message: Message) -> None:
+        """It is closed; the core is told, if there is one. Idempotent."""
+        with self._sending:
+            if life not in self._members:
+                return
+        try:
+            if self.core is not None:
+                self.ask(life, message, 1.0)
+        except (RtmwError, TimeoutError):
+            pass  # it finds out by the end of this process
+        finally:
+            self._forget(life)
+
+    def _forget(self, life: Life) -> None:
+        with self._sending:
+            self._members.pop(life, None)
+            self._numbers.pop(life, None)
+            for key in [key for key in self._pending if key[0] == life]:
+                self._pending.pop(key).fail(ClosedError("it was closed meanwhile"))
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        with self._sending:
+            is_last = not self._members
+        if is_last:
+            self.close()
+
+    # ---- requests ----
+
+    def begin(self, pending: Pending) -> Pending:
+        """Asks. TimeoutError: the queue of the core has been full for the grace time; nothing was asked."""
+        with self._sending:
+            self._note(pending)
+            if self.core is not None and not self.put(pending, pending.message):
+                self._put_late(pending)
+        return pending
+
+    def try_begin(self, pending: Pending) -> bool:
+        """The same for an event loop. False: the queue is full, or too much is unanswered; nothing was asked."""
+        with self._sending:
+            if not self.has_room():
+                return False
+            self._note(pending)
+            if self.core is not None and not self.put(pending, pending.message, waits=False):
+                del self._pending[pending.life, pending.number]
+                return False
+        return True
+
+    def _note(self, pending: Pending) -> None:
+        life, message = pending.life, pending.message
+        if self._closed or life not in self._members:
+            raise ClosedError("used after close()") if self._error is None else self._error
+        once = isinstance(message, Commit) or (isinstance(message, Send) and not message.txn)
+        pending.number = next(self._numbers[life] if once else self._others)
+        self._pending[life, pending.number] = pending
+
+    def _put_late(self, pending: Pending) -> None:
+        end = time.monotonic() + GRACE_S
+        while (core := self.core) is not None and not self.put(pending, pending.message):
+            if time.monotonic() >= end:
+                del self._pending[pending.life, pending.number]
+                raise TimeoutError(
+                    f"the queue of the core has been full for {GRACE_S:.0f} s; look whether process {core.pid} is "
+                    "stopped"
+                )
+
+    def put(self, pending: Pending, message: Message, waits: bool = True) -> bool:
+        """A frame of a request. False: the queue is full; with `waits`, for a tenth of a second."""
+        queue = self._queue if waits else self._try
+        return queue.publish(pack_frame(Frame(pending.life, self._slot, pending.number, message)))
+
+    def ask(self, life: Life, message: Message, timeout: float | None = None) -> Message:
+        """Asks, and waits for the answer. Errors: TransferRefused and so on, CoreNotRunning, TimeoutError."""
+        return self.wait(self.begin(Pending(life, message)), timeout)
+
+    def tell(self, life: Life, message: Message) -> None:
+        """What has no answer. A core that is not there need not hear it."""
+        self._queue.publish(pack_frame(Frame(life, self._slot, 0, message)))
+
+    def wait(self, pending: Pending, timeout: float | None = None) -> Message:
+        """TimeoutError: no answer yet. CoreNotRunning: there has been no core for the grace time."""
+        if not self.wait_until(lambda: pending.is_done, timeout):
+            raise TimeoutError(f"the core has not answered within {timeout} s")
+        return pending.result()
+
+    async def reached(self, pending: Pending, timeout: float | None = None) -> Message:
+        """The same for a task."""
+        if not await self.until(lambda: pending.is_done, timeout):
+            raise TimeoutError(f"the core has not answered within {timeout} s")
+        return pending.result()
+
+    def wait_until(self, met: Callable[[], bool], timeout: float | None) -> bool:
+        """False: not within `timeout` seconds. CoreNotRunning: there has been no core for the grace time."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self.changed.wait(met, _step(end)):
+            if end is not None and time.monotonic() >= end:
+                return False
+            self.check_core()
+        return True
+
+    async def until(self, met: Callable[[], bool], timeout: float | None) -> bool:
+        """The same for a task."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not await self.changed.reached(met, _step(end)):
+            if end is not None and time.monotonic() >= end:
+                return False
+            self.check_core()
+        return True
+
+    def check_core(self) -> None:
+        """Raises CoreNotRunning: there has been none for the grace time."""
+        if self.core is None and time.monotonic() - self._gone_at > GRACE_S:
+            raise self.no_core()
+
+    def no_core(self) -> CoreNotRunning:
+        return CoreNotRunning(
+            f"no node serves the transfers of domain {self._domain.id}; start one: "
+            f"rtmw node --domain {self._domain.id} --serve transfer --data FOLDER"
+        )
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that the core has not answered yet."""
+        return len(self._pending)
+
+    def has_room(self) -> bool:
+        """For another request whose answer nobody waits for."""
+        return len(self._pending) < MOST_PENDING
+
+    # ---- what the core says ----
+
+    def _hear(self) -> None:
+        waits = rtmw.WaitSet(self._heard, self._cores)
+        try:
+            while not self._closed:
+                waits.wait(_LOOK_S)
+                self._hear_cores()
+                frames = [sample.value for sample in self._heard.take_many(256)]
+                if frames:
+                    for frame in frames:
+                        self._take(frame)
+                    self.changed.notify()
+        except (ClosedError, SweptError, rtmw.ForkedError) as error:
+            self._end(error)
+
+    def _hear_cores(self) -> None:
+        for sample in self._cores.take_many(16):
+            frame = unpack_frame(sample.value)
+            if not isinstance(frame.message, Core) or frame.message.start <= self.start:
+                continue
+            if frame.life.lives():
+                self._meet(frame.life, frame.message)
+            self._has_heard = True
+            self.changed.notify()
+        if self.core is not None and not self.core.lives():
+            self.core, self._gone_at = None, time.monotonic()
+            self.changed.notify()
+
+    def _meet(self, life: Life, core: Core) -> None:
+        """A core that was not there before."""
+        with self._sending:
+            self.core, self.start, self.node = life, core.start, core.node
+            for member in self._members.values():
+                self._queue.publish(pack_frame(Frame(member._life, self._slot, 0, member._join)))
+            for pending in list(self._pending.values()):
+                if not pending.is_chain:
+                    self.put(pending, pending.message)
+            members = list(self._members.values())
+        for member in members:
+            member._core_changed()
+        self.changed.notify()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            frame = unpack_frame(data)
+        except TransfersDamaged:
+            return  # of another version, or of nobody; who waits is told by its timeout
+        if frame.number == 0:
+            member = self._members.get(frame.life)
+            if member is not None:
+                member._told(frame.message)
+            return
+        pending = self._pending.get((frame.life, frame.number))
+        if pending is not None:
+            pending.take(frame.message)
+            if pending.is_done:
+                self._pending.pop((frame.life, frame.number), None)
+
+    # ---- end ----
+
+    def _end(self, error: Exception) -> None:
+        self._closed, self._error = True, error
+        for pending in list(self._pending.values()):
+            pending.fail(error)
+        self.changed.notify()
+
+    def close(self) -> None:
+        """The last member has left, or the process ends. Idempotent."""
+        if not self._closed:
+            self._end(ClosedError("used after close()"))
+        for one in (self._heard, self._cores, self._queue, self._try):
+            one.close()  # which wakes the thread
+        if threading.current_thread() is not self._thread:
+            self._thread.join(2 * _LOOK_S)

@@ -1,0 +1,80 @@
+"""A request to the core that is not answered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.errors import TransactionAborted, TransferRefused
+from rtmw.transfer.messages import Failed, Got, Handed, Message, Shown
+
+__all__ = ["Pending"]
+
+_ERRORS: Final[tuple[type[Exception], ...]] = (TransferRefused, TransactionAborted, ValueError, TransferRefused)
+"""By `Failed.how`."""
+
+
+class Pending:
+    """Written by the line's thread, which wakes who waits afterwards."""
+
+    __slots__ = (
+        "answer", "error", "first", "got", "is_chain", "is_done", "life", "message", "number", "on_done", "on_handed",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        life: Life,
+        message: Message,
+        is_chain: bool = False,
+        on_done: Callable[[Pending], None] | None = None,
+        on_handed: Callable[[int], None] | None = None,
+    ) -> None:
+        self.life, self.message, self.number = life, message, 0
+        self.is_chain = is_chain
+        """Its sender sends it again to another core; else the line does."""
+        self.is_done = False
+        self.answer: Message | None = None
+        self.first: list[Handed | Shown] = []
+        """What came before the answer itself."""
+        self.got = 0
+        """Bytes of the body that the core has."""
+        self.error: Exception | None = None
+        self.on_done, self.on_handed = on_done, on_handed
+        """Called in the thread of the line, before anybody is woken."""
+
+    def take(self, message: Message) -> None:
+        """A frame with its number."""
+        if isinstance(message, Got):
+            self.got = message.bytes
+            return
+        if isinstance(message, Handed | Shown):
+            self.first.append(message)
+            if isinstance(message, Handed):
+                if self.on_handed is not None:
+                    self.on_handed(message.item)
+                return
+            if not message.last:
+                return
+        if isinstance(message, Failed):
+            self.error = _ERRORS[min(message.how, len(_ERRORS) - 1)](message.message)
+        self.answer = message
+        self._end()
+
+    def fail(self, error: Exception) -> None:
+        """No answer comes any more."""
+        if not self.is_done:
+            self.error = error
+            self._end()
+
+    def _end(self) -> None:
+        if self.on_done is not None:
+            self.on_done(self)
+        self.is_done = True
+
+    def result(self) -> Message:
+        """Of one that is done. Raises what the core has said, or why there is no answer."""
+        if self.error is not None:
+            raise type(self.error)(*self.error.args)  # anew for each who asks: a traceback belongs to one of them
+        assert self.answer is not None, "it is done"
+        return self.answer

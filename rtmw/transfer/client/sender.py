@@ -1,0 +1,267 @@
+"""`rtmw.Sender`: sends to services, and follows what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypedDict, Unpack
+
+import rtmw
+from rtmw.closing import Closing
+from rtmw.qos import check_priority, check_seconds
+from rtmw.transfer.address import Address
+from rtmw.transfer.client.bodies import packed
+from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
+from rtmw.transfer.client.line import Line, new_life
+from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.transaction import Transaction
+from rtmw.transfer.client.transfer import Transfer
+from rtmw.transfer.frames import BLOCK
+from rtmw.transfer.header import Delivery, Header, Level
+from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, Send, Undone
+from rtmw.transfer.records import AbortCause, TransferId, TransferState
+
+__all__ = ["Sender", "SenderStats", "TransferEvent"]
+
+SMALL: Final = 64 << 10
+"""Bytes of a SMALL_RAW at most: one send buffer."""
+MOST_EVENTS: Final = 4096
+_GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
+_AGAIN_S: Final = 0.001
+
+
+@dataclass(frozen=True)
+class SenderStats:
+    """Counters of a sender since it was opened."""
+
+    sent: int
+    """Transfers that it gave to the core."""
+    bytes: int
+    """Of their bodies."""
+    refused: int
+    """Transfers that the core did not accept."""
+    states: dict[TransferState, int]
+    """How often a transfer has come to each state, as far as this program has heard."""
+    followed: int
+    """Transfers that the program still keeps, and that have not ended."""
+    unanswered: int
+    """Requests of this process that the core has not answered yet."""
+    events_lost: int
+    """Events that nobody took in time."""
+
+
+@dataclass(frozen=True)
+class TransferEvent:
+    """Something went another way than that of a transfer that is consumed."""
+
+    id: TransferId | None
+    """None: of a transaction."""
+    state: TransferState | None
+    """None: it was undone."""
+    cause: str
+
+
+class SendOptions(TypedDict, total=False):
+    """Keywords of `Sender.send`."""
+
+    delivery: Delivery
+    wait: Level
+    lifetime: float | None
+    timeout: float | None
+    priority: int
+
+
+class Sender(Closing):
+    """Sends transfers to services, on this host and on others. Any thread, and any event loop.
+
+    `name`: who it is, for receivers and tools. `domain`: as of Publisher. What it sends waits for a receiver if there
+    is none. Errors: ValueError; CoreNotRunning: no node of this host serves transfers; and those of Domain.
+    """
+
+    def __init__(self, name: str, *, domain: int | rtmw.Domain | None = None) -> None:
+        Address.parse(name)
+        self.name, self._join, self._life = name, Join(0, name), new_life()
+        self._followed: weakref.WeakValueDictionary[TransferId, Transfer] = weakref.WeakValueDictionary()
+        self._transactions: weakref.WeakValueDictionary[int, Transaction] = weakref.WeakValueDictionary()
+        self._events: queue.Queue[TransferEvent | None] = queue.Queue(MOST_EVENTS)
+        self._states: Counter[TransferState] = Counter()
+        self._sent = self._bytes = self._refused = self._lost = 0
+        self._lock = threading.Lock()
+        self._closed = False
+        self._line = Line.of(domain)
+        self._line.enter(self)
+
+    # ---- sending ----
+
+    def send(self, to: str, body: Any, **options: Unpack[SendOptions]) -> Transfer:
+        """Sends it, and returns as soon as it has reached the level `wait`.
+
+        `to`: `service` (any of its receivers), `service/pid` (one), `service/*` (each of this moment); `@node` behind
+        it for another node. `body`: bytes, a typed message as of Publisher, or a list of rtmw.Part, which become
+        visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it waits for a receiver;
+        None: for ever. `timeout`: seconds for which this call waits; None: no limit. `priority`: 0 to 7; 7 first.
+
+        TransferRefused: it was not accepted, or will never reach the level. TimeoutError: it has not reached it yet,
+        and goes on. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten
+        seconds; what was sent before goes on when one is there.
+        """
+        transfer, send, level = self._prepare(to, body, 0, options)
+        timeout = options.get("timeout")
+        self._wait_for_room(timeout)
+        pending = self._begin(transfer, send)
+        if pending.is_chain:
+            send_chain(self._line, pending, send, timeout)
+        if level is not Level.NONE and not transfer.wait(level, timeout):
+            raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
+        return transfer
+
+    async def send_async(self, to: str, body: Any, **options: Unpack[SendOptions]) -> Transfer:
+        """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
+        transfer, send, level = self._prepare(to, body, 0, options)
+        timeout = options.get("timeout")
+        while (pending := self._try_begin(transfer, send)) is None:
+            await asyncio.sleep(_AGAIN_S)
+        if pending.is_chain:
+            await send_chain_async(self._line, pending, send, timeout)
+        if level is not Level.NONE and not await transfer.reached(level, timeout):
+            raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
+        return transfer
+
+    def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
+        """For `Transaction.send`."""
+        transfer, send, _ = self._prepare(to, body, txn, options)
+        self._wait_for_room(None)
+        pending = self._begin(transfer, send)
+        if pending.is_chain:
+            send_chain(self._line, pending, send, options.get("timeout"))
+        return transfer
+
+    def _prepare(self, to: str, body: Any, txn: int, options: SendOptions) -> tuple[Transfer, Send, Level]:
+        level, delivery = options.get("wait", Level.ACCEPTED), options.get("delivery", Delivery.NORMAL)
+        priority, lifetime = options.get("priority", 0), options.get("lifetime")
+        check_priority(priority)
+        check_seconds("lifetime", lifetime, "above 0")
+        check_seconds("timeout", options.get("timeout"))
+        kind, data = packed(body)
+        if delivery is Delivery.SMALL_RAW and len(data) > SMALL:
+            raise ValueError(f"a SMALL_RAW of {len(data)} bytes is not possible; it has {SMALL} at most: use NORMAL")
+        times = _ns(lifetime), _ns(options.get("timeout"))
+        header = Header(Address.parse(to), kind, len(data), Level(level), Delivery(delivery), priority, *times)
+        return Transfer(self, header, data), Send(txn, header, data), Level(level)
+
+    def _wait_for_room(self, timeout: float | None) -> None:
+        if not self._line.has_room() and not self._line.wait_until(self._line.has_room, timeout):
+            raise TimeoutError(f"the core has not answered what was sent before within {timeout} s; nothing was sent")
+
+    def _begin(self, transfer: Transfer, send: Send) -> Pending:
+        pending = self._asked(transfer, send)
+        self._line.begin(pending)
+        return self._noted(pending, send)
+
+    def _try_begin(self, transfer: Transfer, send: Send) -> Pending | None:
+        pending = self._asked(transfer, send)
+        return self._noted(pending, send) if self._line.try_begin(pending) else None
+
+    def _asked(self, transfer: Transfer, send: Send) -> Pending:
+        pending = Pending(self._life, first_block(send), len(send.data) > BLOCK, partial(self._answered, transfer))
+        transfer._pending = pending
+        return pending
+
+    def _noted(self, pending: Pending, send: Send) -> Pending:
+        with self._lock:
+            self._sent, self._bytes = self._sent + 1, self._bytes + len(send.data)
+        return pending
+
+    def transaction(self) -> Transaction:
+        """A new transaction: what is sent and taken in it becomes valid together, when it is committed."""
+        made = Transaction(self)
+        self._transactions[made.number] = made
+        return made
+
+    # ---- what happens ----
+
+    def events(self) -> Iterator[TransferEvent]:
+        """What went wrong with transfers of this sender, as it happens; it ends when the sender is closed.
+
+        Refused, expired, cancelled, dead letters, unknown after a restart of the core, and transactions that were
+        undone. The last 4,096 are kept.
+        """
+        while True:
+            event = self._events.get()
+            if event is None:
+                self._events.put(None)
+                return
+            yield event
+
+    def stats(self) -> SenderStats:
+        with self._lock:
+            followed = sum(not transfer.has_ended for transfer in list(self._followed.values()))
+            counted = self._sent, self._bytes, self._refused, dict(self._states), followed
+            return SenderStats(*counted, self._line.unanswered, self._lost)
+
+    def close(self) -> None:
+        """What was accepted goes on; open transactions are undone. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._line.leave(self._life, Leave())
+        self._put(None)
+
+    # ---- in the thread of the line ----
+
+    def _told(self, message: Message) -> None:
+        """What nobody has asked for."""
+        if isinstance(message, Moves):
+            for move in message.moves:
+                self._moved(move.id, move.state, move.cause)
+                transfer = self._followed.get(move.id)
+                if transfer is not None:
+                    transfer._moved(move)
+        elif isinstance(message, Undone):
+            cause = AbortCause(message.cause).name
+            self._put(TransferEvent(None, None, f"transaction {message.txn} was undone: {cause}"))
+
+    def _answered(self, transfer: Transfer, pending: Pending) -> None:
+        """The core has answered a Send."""
+        transfer._accepted(pending)
+        for id in transfer.ids:
+            self._followed[id] = transfer
+        if pending.error is not None:
+            self._refused += 1
+            self._put(TransferEvent(None, None, str(pending.error)))
+
+    def _moved(self, id: TransferId, state: TransferState | None, cause: str) -> None:
+        if state is not None:
+            self._states[state] += 1
+        if state not in _GOOD:
+            self._put(TransferEvent(id, state, cause))
+
+    def _put(self, event: TransferEvent | None) -> None:
+        while True:
+            try:
+                self._events.put_nowait(event)
+                return
+            except queue.Full:
+                self._events.get_nowait()
+                self._lost += 1
+
+    def _core_changed(self) -> None:
+        """What the core before it knew alone is unknown now; of what is logged, it is asked."""
+        for transaction in list(self._transactions.values()):
+            transaction._core_changed()
+        for id, transfer in list(self._followed.items()):
+            if not transfer.has_ended:
+                self._line.begin(Pending(self._life, Ask(id), on_done=transfer._asked))
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
+
+
+def _ns(seconds: float | None) -> int:
+    return 0 if seconds is None else max(1, round(seconds * 1e9))

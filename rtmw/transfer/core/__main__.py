@@ -1,0 +1,61 @@
+"""`python -m rtmw.transfer.core`: the process that `rtmw node` starts for `serve = ["transfer"]`.
+
+Its standard input is a pipe of the node: when that closes, the node is gone, and the core ends, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+import rtmw
+from rtmw.transfer.core.process import Process
+
+log = logging.getLogger("rtmw.transfer")
+
+
+def main() -> int:
+    """0: it was told to end. 1: it could not begin, or not go on; the last line on standard error says why."""
+    parser = argparse.ArgumentParser(prog="python -m rtmw.transfer.core", description=__doc__)
+    parser.add_argument("--domain", type=int, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--node", required=True)
+    asked = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        uvloop.run(serve(asked.domain, asked.data, asked.node))
+    except (rtmw.RtmwError, ValueError, OSError) as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+async def serve(domain: int, data: Path, node: str) -> None:
+    """Until SIGINT, SIGTERM, or the end of standard input."""
+    loop = asyncio.get_running_loop()
+    with rtmw.Domain(domain) as attached:
+        process = Process(attached, data, node)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, process.stopping.set)
+        loop.add_reader(sys.stdin.fileno(), _hear, process)
+        try:
+            await process.run()
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+            process.close()
+
+
+def _hear(process: Process) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        process.stopping.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""What happens to a core, and what its steps want done: input and output of `Service.step`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.events import Event
+from rtmw.transfer.frames import Frame
+from rtmw.transfer.records import Spooled
+
+__all__ = [
+    "Arrived",
+    "Asked",
+    "Do",
+    "Drop",
+    "Ended",
+    "Finish",
+    "Given",
+    "Happened",
+    "Key",
+    "Remove",
+    "Steps",
+    "Tell",
+    "Write",
+]
+
+Key: TypeAlias = tuple[Life, int]
+"""Of a body that is on its way: its sender, and the number of its Send."""
+
+
+# ---- what happens ----
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A frame of a program."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The process of these members has ended, or is taken for dead."""
+
+    lives: frozenset[Life]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What a step of one of the machines has told. `logged`: that with the log."""
+
+    notes: tuple[Moved | Aborted, ...]
+    logged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A batch of frames is done: what was gathered for senders is told."""
+
+
+Asked: TypeAlias = Arrived | Ended | Happened | Given
+
+
+# ---- what is to be done ----
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """A step of one of the two machines. The answer is that of the step; its errors are raised at the `yield`."""
+
+    event: Event
+    logged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A frame for a program. `logged`: when all is durable that was logged so far."""
+
+    frame: Frame
+    logged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The next bytes of a body, into a file of the spool. OSError is raised at the `yield`."""
+
+    key: Key
+    data: bytes
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The body is whole. The answer is a Spooled. `durable`: it is on the disk."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The body is not wanted any more. Idempotent."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """No transfer has this body."""
+
+    body: Spooled
+
+
+Steps: TypeAlias = Generator[Do | Tell | Write | Finish | Drop | Remove, Any, None]

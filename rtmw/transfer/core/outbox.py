@@ -1,0 +1,44 @@
+"""What a core says to its programs: in order, when it is durable, and without ever waiting for a program."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+
+import rtmw
+from rtmw.transfer.frames import Frame, pack_frame, queue_of
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """Of one process. A frame waits for the position up to which the log has to be durable, and for room in the queue
+    of a program that does not read; there are as many as the program has asked for, and one a transfer of its own."""
+
+    def __init__(self, domain: rtmw.Domain, slot: int) -> None:
+        self._publisher = rtmw.Publisher(
+            queue_of(slot), domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0
+        )
+        self._frames: deque[tuple[int, bytes]] = deque()
+
+    def put(self, frame: Frame, position: int) -> None:
+        """`position`: of the last record that has to be durable; 0: none."""
+        self._frames.append((position, pack_frame(frame)))
+
+    @property
+    def is_needed(self) -> bool:
+        """There is something in it for somebody."""
+        return bool(self._frames) and self._publisher.subscribers > 0
+
+    def send(self, durable: int) -> bool:
+        """What may go goes. False: the program's queue is full, so look again."""
+        frames = self._frames
+        while frames and frames[0][0] <= durable:
+            with suppress(rtmw.MessageTooLarge):
+                if not self._publisher.publish(frames[0][1]):
+                    return False
+            frames.popleft()
+        return True
+
+    def close(self) -> None:
+        self._publisher.close()

@@ -1,0 +1,283 @@
+"""The process of a core: the service with a bus, a log and a clock.
+
+One event loop, and no thread but those of the log. A batch of frames is taken, its steps run one after the other, and
+their records share a sync; what programs are told waits for it in their outboxes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import rtmw
+from rtmw.transfer.address import Life
+from rtmw.transfer.core.claim import claim
+from rtmw.transfer.core.effects import (
+    Arrived,
+    Asked,
+    Do,
+    Drop,
+    Ended,
+    Finish,
+    Given,
+    Happened,
+    Key,
+    Remove,
+    Steps,
+    Tell,
+    Write,
+)
+from rtmw.transfer.core.outbox import Outbox
+from rtmw.transfer.core.processes import Processes
+from rtmw.transfer.core.service import Machines, Service
+from rtmw.transfer.effects import Free
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.events import Now, Tick
+from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, unpack_frame
+from rtmw.transfer.limits import Limits
+from rtmw.transfer.messages import Core, Join
+from rtmw.transfer.records import Spooled
+from rtmw.transfer.spool import SpoolFile
+from rtmw.transfer.store import Store, Submitted
+from rtmw.transfer.volatile import Volatile
+
+__all__ = ["Process"]
+
+log = logging.getLogger("rtmw.transfer")
+
+BATCH: Final = 128
+"""Frames that are taken at a time."""
+DEPTH: Final = 4096
+"""Frames of programs that the core has not taken yet."""
+_TICK_S: Final = 0.1
+_AGAIN_S: Final = 0.01
+"""After this time a full queue is tried again."""
+
+
+def _now() -> Now:
+    return Now(time.monotonic_ns(), time.time_ns())
+
+
+class Process:
+    """A core, from `run` until `stop`. Errors: those of Store and Domain, and NotPermitted-like claims; see `run`."""
+
+    def __init__(self, domain: rtmw.Domain, data: Path, node: str, limits: Limits | None = None) -> None:
+        self._domain, self.stopping = domain, asyncio.Event()
+        self._claim = claim(domain.id)
+        chosen = limits or Limits()
+        self._store = Store(data, node=node, limits=chosen, now=_now)
+        self._start_ns = _now().wall_ns
+        self._volatile = Volatile(node, self._start_ns, chosen, _now)
+        self._service = Service(Machines(self._store.machine, self._volatile.machine), self._store.spool.path)
+        self._files: dict[Key, SpoolFile] = {}
+        self._durable = self._logged = 0
+        """Positions: all records up to the first are durable; the second is that of the last one."""
+        self._last: rtmw.Appended | None = None
+        self._dirty = asyncio.Event()
+        self._after: deque[tuple[int, Callable[[], object]]] = deque()
+        """What is done when a position is durable."""
+        self._outboxes: dict[int, Outbox] = {}
+        self._is_full = False
+        self._happened: deque[Asked] = deque()
+        self._processes = Processes(self._ended)
+        self.refused = 0
+        """Frames that were none."""
+
+    # ---- the loop ----
+
+    async def run(self) -> None:
+        """Until `stopping` is set. Raises LogFailed: the outcome of what programs wait for is unknown to them."""
+        queue = rtmw.Subscriber(
+            CORE_QUEUE, domain=self._domain, reliability=rtmw.Reliability.RELIABLE, depth=DEPTH, lease=None
+        )
+        with queue, rtmw.Publisher(CORE_TOPIC, domain=self._domain, history=1) as told:
+            tasks = [asyncio.create_task(work) for work in (self._read(queue), self._sync(), self._tick())]
+            tasks.append(asyncio.create_task(self._until_stopped()))
+            self._announce(told)
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_stopped(self) -> None:
+        await self.stopping.wait()
+
+    def _announce(self, told: rtmw.Publisher[bytes]) -> None:
+        me = Life.of_process()
+        assert me is not None, "this process runs"
+        told.publish(pack_frame(Frame(me, 0, 0, Core(self._start_ns, self._store.machine.state.node))))
+
+    async def _read(self, queue: rtmw.Subscriber[bytes]) -> None:
+        async for first in queue:
+            for sample in [first, *queue.take_many(BATCH)]:
+                self._take(sample)
+                sample.release()
+            self._end_batch()
+            await asyncio.sleep(0)
+
+    def _take(self, sample: rtmw.Sample[bytes]) -> None:
+        try:
+            frame = unpack_frame(sample.data)
+        except TransfersDamaged as error:
+            self.refused += 1
+            if self.refused == 1:
+                log.warning("process %d sent no frame: %s; more of it is counted only", sample.publisher >> 32, error)
+            return
+        if isinstance(frame.message, Join) and not self._admit(frame):
+            return
+        self._drive(Arrived(frame))
+
+    def _admit(self, frame: Frame) -> bool:
+        """A program joins: its process is watched, and has an outbox."""
+        if not self._processes.watch(frame.life):
+            return False
+        if frame.slot not in self._outboxes:
+            self._outboxes[frame.slot] = Outbox(self._domain, frame.slot)
+        return True
+
+    def _end_batch(self) -> None:
+        self._drive(Given())
+        if self._last is not None and self._last.position > self._durable:
+            self._dirty.set()
+        self._send()
+
+    def _send(self) -> None:
+        full = [not outbox.send(self._durable) for outbox in self._outboxes.values()]
+        if any(full) and not self._is_full:
+            self._is_full = True
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._send_again)
+
+    def _send_again(self) -> None:
+        self._is_full = False
+        self._send()
+
+    async def _sync(self) -> None:
+        """Wakes when something was logged, and tells programs when it is durable."""
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            last = self._last
+            if last is None:
+                continue
+            await last.resolve_async()
+            self._durable = max(self._durable, last.position)
+            while self._after and self._after[0][0] <= self._durable:
+                self._after.popleft()[1]()
+            self._send()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for logged in (True, False):
+                self._do(Do(Tick(), logged))
+            self._drop_outboxes()
+            self._end_batch()
+
+    def _drop_outboxes(self) -> None:
+        used = {member.slot for member in self._service.members.values()}
+        for slot in self._outboxes.keys() - used:
+            if not self._outboxes[slot].is_needed:
+                self._outboxes.pop(slot).close()
+
+    def _ended(self, lives: frozenset[Life]) -> None:
+        """A process is gone."""
+        pids = {(life.pid, life.start) for life in lives}
+        self._drive(Ended(frozenset(m for m in self._service.members if (m.pid, m.start) in pids)))
+        self._end_batch()
+
+    # ---- effects ----
+
+    def _drive(self, event: Asked) -> None:
+        """The step, and then those of what it has told: one after the other, and never one within another."""
+        self._happened.append(event)
+        if len(self._happened) > 1:
+            return
+        while self._happened:
+            self._run(self._service.step(self._happened[0]))
+            self._happened.popleft()
+
+    def _run(self, steps: Steps) -> None:
+        answer: Any = None
+        error: Exception | None = None
+        while True:
+            try:
+                effect = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration:
+                return
+            answer = error = None
+            try:
+                answer = self._do(effect)
+            except rtmw.LogFailed:
+                raise
+            except (rtmw.RtmwError, ValueError, OSError) as failure:
+                error = failure
+
+    def _do(self, effect: Do | Tell | Write | Finish | Drop | Remove) -> Any:
+        match effect:
+            case Tell(frame=frame, logged=logged):
+                outbox = self._outboxes.get(frame.slot)
+                if outbox is not None:
+                    outbox.put(frame, self._logged if logged else 0)
+            case Do(event=event, logged=logged):
+                done = (self._store if logged else self._volatile).submit(event)
+                return self._note(done, logged)
+            case Write(key=key, data=data, durable=durable):
+                self._write(key, data, durable)
+            case Finish(key=key):
+                return self._files.pop(key).finish()
+            case Drop(key=key):
+                file = self._files.pop(key, None)
+                if file is not None:
+                    file.abandon()
+            case Remove(body=body):
+                self._store.spool.remove(body.name)
+        return None
+
+    def _note(self, done: Submitted, logged: bool) -> Any:
+        """What a step of a machine has come to."""
+        if done.last is not None:
+            self._last, self._logged = done.last, done.last.position
+        for note in done.notes:
+            if isinstance(note, Free) and isinstance(note.body, Spooled):
+                self._later(logged, lambda body=note.body: self._store.spool.remove(body.name))  # type: ignore[misc]
+        told = tuple(note for note in done.notes if not isinstance(note, Free))
+        if told:
+            self._drive(Happened(told, logged))
+        if done.failure is not None:
+            raise done.failure
+        return done.answer
+
+    def _later(self, logged: bool, work: Callable[[], object]) -> None:
+        if logged and self._logged > self._durable:
+            self._after.append((self._logged, work))
+        else:
+            work()
+
+    def _write(self, key: Key, data: bytes, durable: bool) -> None:
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = self._store.spool.receive(self._store.spool_name(), durable)
+        file.write(data)
+
+    # ---- end ----
+
+    def close(self) -> None:
+        """Transfers stay; programs find the next core. LogFailed, if nobody was told of it yet."""
+        for file in self._files.values():
+            file.abandon()
+        self._processes.close()
+        for outbox in self._outboxes.values():
+            outbox.close()
+        with suppress(rtmw.ClosedError):
+            self._claim.close()
+        self._store.close()

@@ -1,0 +1,388 @@
+"""What programs ask of their core, without I/O: `step(event)` is a generator of effects.
+
+Two machines have the transfers: one with the log (class LOG, and all that is part of a transaction), and one without.
+A step asks them with `Do`, and tells programs with `Tell`, which goes out when what it says is durable.
+docs/transfer-queues.md has the protocol.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rtmw.errors import LogFull
+from rtmw.transfer import frames, messages
+from rtmw.transfer.address import Life
+from rtmw.transfer.core.bodies import Bodies, is_logged
+from rtmw.transfer.core.effects import Arrived, Asked, Do, Ended, Given, Happened, Remove, Steps, Tell
+from rtmw.transfer.core.shown import answer_to
+from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.errors import TransactionAborted, TransferRefused
+from rtmw.transfer.events import (
+    AbortTransaction,
+    BeginTransaction,
+    CommitTransaction,
+    DestroySavepoint,
+    Event,
+    ReceiverJoined,
+    ReceiverLeft,
+    RollBack,
+    SendTransfer,
+    SetSavepoint,
+    SettleTransfer,
+    TakeTransfer,
+)
+from rtmw.transfer.frames import Frame
+from rtmw.transfer.header import Delivery
+from rtmw.transfer.machine import Machine
+from rtmw.transfer.messages import Message, Move
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
+from rtmw.transfer.volatile import is_volatile
+
+__all__ = ["Machines", "Member", "Service"]
+
+MOST_MOVES: Final = 256
+"""In one frame."""
+_REFUSED, _UNDONE, _VALUE, _DISK = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A sender (role 0) or an inbox (role 1)."""
+
+    life: Life
+    slot: int
+    role: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """What the steps look at; only their `Do` changes it."""
+
+    logged: Machine
+    volatile: Machine
+
+    def of(self, item: int) -> Machine:
+        return self.volatile if is_volatile(item) else self.logged
+
+    def find(self, id: TransferId) -> Item | None:
+        """A transfer that has not ended."""
+        for machine in (self.logged, self.volatile):
+            for item in machine.state.items.values():
+                if item.record.id == id:
+                    return item
+        return None
+
+
+class Service:
+    """See the head of this file. `path`: of a body in the spool, as programs find it."""
+
+    def __init__(self, machines: Machines, path: Any) -> None:
+        self.machines, self._path = machines, path
+        self.members: dict[Life, Member] = {}
+        self._bodies = Bodies()
+        self._waiting: dict[str, deque[Frame]] = {}
+        """By service: the Takes that wait."""
+        self._owners: dict[int, Life] = {}
+        """Of open transactions."""
+        self._moves: dict[Life, list[Move]] = {}
+        self._moves_logged = False
+        self._turn = False
+
+    def step(self, event: Asked) -> Steps:
+        """Raises TransfersDamaged and LogFailed only."""
+        match event:
+            case Arrived(frame=frame):
+                return self._frame(frame)
+            case Ended(lives=lives):
+                return self._ended(lives)
+            case Happened(notes=notes, logged=logged):
+                return self._happened(notes, logged)
+            case Given():
+                return self._tell_moves()
+
+    # ---- frames ----
+
+    def _frame(self, frame: Frame) -> Steps:
+        """A program that has not joined is of a core before this one; it joins, and asks again."""
+        if frame.life not in self.members and not isinstance(frame.message, messages.Join):
+            return
+        try:
+            yield from self._answer(frame)
+        except TransactionAborted as error:
+            yield self._tell(frame, messages.Failed(_UNDONE, str(error)))
+        except TransferRefused as error:
+            yield self._tell(frame, messages.Failed(_REFUSED, str(error)))
+        except ValueError as error:
+            yield self._tell(frame, messages.Failed(_VALUE, str(error)))
+        except (LogFull, OSError) as error:
+            yield self._tell(frame, messages.Failed(_DISK, f"the disk of the core has no room, or has failed: {error}"))
+
+    def _tell(self, frame: Frame, message: Message, logged: bool = True) -> Tell:
+        return Tell(Frame(frame.life, frame.slot, frame.number, message), logged)
+
+    def _answer(self, frame: Frame) -> Steps:
+        match frame.message:
+            case messages.Join() as join:
+                yield from self._join(frame, join)
+            case messages.Leave():
+                yield from self._ended(frozenset({frame.life}))
+                yield self._tell(frame, messages.Done(0))
+            case messages.Send() as send:
+                self._bodies.begin((frame.life, frame.number), send)
+                yield from self._block(frame, send.data)
+            case messages.More(data=data):
+                yield from self._block(frame, data)
+            case messages.Take() as take:
+                yield from self._take(frame, take)
+            case messages.Untake(take=take):
+                yield from self._untake(frame, take)
+            case messages.Settle() as settle:
+                yield from self._settle(frame, settle)
+            case messages.Alter(id=id, state=state):
+                yield from self._alter(frame, id, TransferState(state))
+            case messages.Ask(id=id):
+                yield from self._ask(frame, id)
+            case messages.Show(what=what):
+                for shown in answer_to(what, self):
+                    yield self._tell(frame, shown)
+            case messages.Begin():
+                txn = yield Do(BeginTransaction(frame.life), True)
+                self._owners[txn] = frame.life
+                yield self._tell(frame, messages.Done(txn), False)
+            case _:
+                yield from self._of_transaction(frame)
+
+    def _join(self, frame: Frame, join: messages.Join) -> Steps:
+        if join.role and frame.life not in self.members:
+            for logged in (True, False):
+                yield Do(ReceiverJoined(join.name, frame.life), logged)
+            yield from self._take_back(frame.life, frozenset(join.held))
+        self.members[frame.life] = Member(frame.life, frame.slot, join.role, join.name)
+        yield self._tell(frame, messages.Done(0), False)
+
+    def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
+        """The core before this one had taken it for the inbox, and ended before it was handed over."""
+        for item in list(self.machines.logged.state.items.values()):
+            is_taken = item.taker == life and item.state is TransferState.DELIVERED and not item.txn
+            if is_taken and item.lsn not in held:
+                yield Do(SettleTransfer(item.lsn, TransferState.ACCEPTED, "its core ended meanwhile"), True)
+
+    def _ended(self, lives: frozenset[Life]) -> Steps:
+        for life in sorted(lives & self.members.keys()):
+            member = self.members.pop(life)
+            self._moves.pop(life, None)
+            self._owners = {txn: owner for txn, owner in self._owners.items() if owner != life}
+            waiting = self._waiting.get(member.name)
+            if waiting is not None:
+                self._waiting[member.name] = deque(frame for frame in waiting if frame.life != life)
+            yield from self._bodies.drop_all(life)
+            for logged in (True, False):
+                yield Do(ReceiverLeft(life), logged)
+
+    # ---- sending ----
+
+    def _block(self, frame: Frame, data: bytes) -> Steps:
+        key = frame.life, frame.number
+        chain = yield from self._bodies.take(key, data)
+        if chain is None:
+            return
+        send = chain.send
+        if chain.got < send.header.length:
+            yield self._tell(frame, messages.Got(chain.got), False)
+            return
+        if send.txn:
+            self._check_owner(frame, send.txn)
+        body = yield from self._bodies.finish(key)
+        yield from self._send(frame, send, body)
+
+    def _send(self, frame: Frame, send: messages.Send, body: bytes | Spooled) -> Steps:
+        logged = is_logged(send)
+        state = (self.machines.logged if logged else self.machines.volatile).state
+        request = Request(frame.life, 0 if send.txn else frame.number)
+        event = SendTransfer(send.header, body, self.members[frame.life].name, send.txn, None, request)
+        try:
+            ids = yield Do(event, logged)
+        finally:
+            if isinstance(body, Spooled) and body.name not in state.bodies:
+                yield Remove(body)
+        yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
+
+    # ---- transactions ----
+
+    def _check_owner(self, frame: Frame, txn: int) -> None:
+        owner = self._owners.get(txn)
+        if owner is None or (owner.pid, owner.start) != (frame.life.pid, frame.life.start):
+            raise TransactionAborted(
+                f"transaction {txn} is not open: it was committed or undone, or its core was started anew; begin "
+                "a new one"
+            )
+
+    def _of_transaction(self, frame: Frame) -> Steps:
+        value, event = 0, self._transaction_event(frame)
+        if isinstance(frame.message, messages.Commit):
+            is_done = Request(frame.life, frame.number) in self.machines.logged.state.requests
+        else:
+            is_done = False
+        txn: int = getattr(frame.message, "txn", NONE)
+        if not is_done:
+            self._check_owner(frame, txn)
+            value = yield Do(event, True)
+        if isinstance(event, CommitTransaction | AbortTransaction):
+            self._owners.pop(txn, None)
+        yield self._tell(frame, messages.Done(value or 0), isinstance(event, CommitTransaction))
+
+    def _transaction_event(self, frame: Frame) -> Event:
+        match frame.message:
+            case messages.Savepoint(txn=txn, name=name):
+                return SetSavepoint(txn, name or None)
+            case messages.RollBack(txn=txn, savepoint=savepoint):
+                return RollBack(txn, savepoint)
+            case messages.Release(txn=txn, savepoint=savepoint):
+                return DestroySavepoint(txn, savepoint)
+            case messages.Commit(txn=txn):
+                return CommitTransaction(txn, Request(frame.life, frame.number))
+            case messages.Abort(txn=txn):
+                return AbortTransaction(txn)
+            case _:
+                raise ValueError(f"{type(frame.message).__name__} is nothing that a program says to its core")
+
+    # ---- receiving ----
+
+    def _take(self, frame: Frame, take: messages.Take) -> Steps:
+        if take.txn:
+            self._check_owner(frame, take.txn)
+        count = yield from self._hand(frame, take)
+        if count or not take.waits:
+            yield self._tell(frame, messages.Done(count))
+        else:
+            self._waiting.setdefault(self.members[frame.life].name, deque()).append(frame)
+
+    def _untake(self, frame: Frame, take: int) -> Steps:
+        waiting = self._waiting.get(self.members[frame.life].name, deque())
+        for one in list(waiting):
+            if (one.life, one.number) == (frame.life, take):
+                waiting.remove(one)
+                yield self._tell(one, messages.Done(0))
+
+    def _hand(self, frame: Frame, take: messages.Take) -> Generator[Any, Any, int]:
+        """How many were handed over. What comes again comes alone: what follows must not share the fate of a letter
+        that ends its receiver."""
+        service, count = self.members[frame.life].name, 0
+        while count < take.most and (head := self._head(service, frame.life, take.txn)) is not None:
+            if count and head.deliveries:
+                break
+            logged = not is_volatile(head.lsn)
+            item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
+            if item is None:
+                continue
+            yield self._tell(frame, self._handed(item), logged)
+            if item.record.header.delivery is Delivery.SMALL_RAW:
+                yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
+            count += 1
+            if item.deliveries > 1:
+                break
+        return count
+
+    def _head(self, service: str, life: Life, txn: int) -> Item | None:
+        """The first transfer of both machines: priority decides, then they take turns. A transaction takes what is
+        logged, since only that can be undone."""
+        machines = (self.machines.logged,) if txn else (self.machines.logged, self.machines.volatile)
+        found: list[Item] = []
+        for machine in machines:
+            queue = machine.state.queues.get(service)
+            head = queue.first(life, machine.state.items) if queue is not None else None
+            if head is not None:
+                found.append(head)
+        if len(found) == 2 and found[0].place[0] == found[1].place[0]:
+            self._turn = not self._turn
+            return found[self._turn]
+        return min(found, key=lambda item: item.place[0]) if found else None
+
+    def _handed(self, item: Item) -> messages.Handed:
+        record, body = item.record, item.record.body
+        if isinstance(body, Spooled):
+            if body.size <= frames.LARGEST_BYTES:
+                body = self._path(body).read_bytes()
+            else:
+                body = Spooled(str(self._path(body)), body.size)
+        return messages.Handed(item.lsn, item.deliveries - 1, record.id, record.sender, record.header, body)
+
+    def _serve(self, service: str) -> Steps:
+        """Something has come for this service: who has waited longest is first."""
+        waiting = self._waiting.get(service)
+        for frame in list(waiting or ()):
+            assert isinstance(frame.message, messages.Take)
+            count = yield from self._hand(frame, frame.message)
+            if count and waiting is not None:
+                waiting.remove(frame)
+                yield self._tell(frame, messages.Done(count))
+
+    def _settle(self, frame: Frame, settle: messages.Settle) -> Steps:
+        """What is gone was settled before a crash that kept the answer: nobody else can have had it meanwhile."""
+        logged = not is_volatile(settle.item)
+        state = TransferState(settle.state)
+        if settle.item in self.machines.of(settle.item).state.items:
+            state = yield Do(SettleTransfer(settle.item, state, settle.cause, frame.life), logged)
+        yield self._tell(frame, messages.Done(state), logged)
+
+    # ---- looking, and what people do ----
+
+    def _alter(self, frame: Frame, id: TransferId, state: TransferState) -> Steps:
+        item = self.machines.find(id)
+        if item is None:
+            raise TransferRefused(f"there is no transfer {id}; it has ended, or never was")
+        logged = not is_volatile(item.lsn)
+        state = yield Do(SettleTransfer(item.lsn, state, "asked for"), logged)
+        yield self._tell(frame, messages.Done(state), logged)
+
+    def _ask(self, frame: Frame, id: TransferId) -> Steps:
+        item = self.machines.find(id)
+        move = Move(id, TransferState.UNKNOWN, "") if item is None else Move(id, item.state, item.cause)
+        yield self._tell(frame, messages.Moves((move,)))
+
+    # ---- what has happened ----
+
+    def _happened(self, notes: tuple[Moved | Aborted, ...], logged: bool) -> Steps:
+        touched: set[str] = set()
+        for note in notes:
+            if isinstance(note, Aborted):
+                yield from self._aborted(note)
+                continue
+            item = note.item
+            if item is None:
+                continue
+            if note.state is TransferState.ACCEPTED and not item.record.header.to.node:
+                touched.add(item.record.header.to.service)
+            self._gather(note, item, logged)
+        for service in touched:
+            yield from self._serve(service)
+
+    def _gather(self, note: Moved, item: Item, logged: bool) -> None:
+        """For its sender, if that lives. That it was accepted at first is the answer to its Send."""
+        request = item.record.request
+        is_first = note.state is TransferState.ACCEPTED and not item.record.txn and not item.deliveries
+        if request is None or is_first or request.producer not in self.members:
+            return
+        self._moves.setdefault(request.producer, []).append(Move(note.id, note.state, note.cause))
+        self._moves_logged |= logged
+
+    def _tell_moves(self) -> Steps:
+        moves, self._moves = self._moves, {}
+        logged, self._moves_logged = self._moves_logged, False
+        for life, all in moves.items():
+            member = self.members.get(life)
+            for at in range(0, len(all) if member else 0, MOST_MOVES):
+                message = messages.Moves(tuple(all[at : at + MOST_MOVES]))
+                assert member is not None, "the range is empty without one"
+                yield Tell(Frame(life, member.slot, 0, message), logged)
+
+    def _aborted(self, note: Aborted) -> Steps:
+        life = self._owners.get(note.txn)
+        member = self.members.get(life) if life is not None else None
+        if member is not None and note.cause is not AbortCause.ASKED:
+            yield Tell(Frame(member.life, member.slot, 0, messages.Undone(note.txn, note.cause)), True)

@@ -1,0 +1,141 @@
+"""What a core shows to people and tools: transfers under the paper's names, queues, counters; as JSON in pieces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.frames import BLOCK
+from rtmw.transfer.messages import Shown
+from rtmw.transfer.queues import Item, queue_name
+from rtmw.transfer.records import TransferId
+from rtmw.transfer.rows import queue_rows
+
+if TYPE_CHECKING:
+    from rtmw.transfer.core.service import Service
+
+__all__ = ["answer_to", "parse_id", "queue_items", "transfer_row"]
+
+TIMEOUT_S: Final = 10
+"""The paper's, of an item that is part of no transaction."""
+MOST: Final = 10_000
+"""Rows in one answer; `more` says how many there are beyond."""
+
+
+def answer_to(what: str, service: Service) -> Iterator[Shown]:
+    """Raises ValueError, TransferRefused."""
+    kind, _, rest = what.partition(" ")
+    if kind == "transfers":
+        yield from _pieces({"transfers": [*map(transfer_row, _items(service, MOST))], "more": _beyond(service)})
+    elif kind == "queues":
+        yield from _pieces({"queues": _queues(service), "items": queue_items(_items(service, MOST), service)})
+    elif kind == "info":
+        item = service.machines.find(parse_id(rest))
+        if item is None:
+            raise TransferRefused(f"there is no transfer {rest}; it has ended, or never was")
+        yield from _pieces(transfer_row(item))
+    else:
+        raise ValueError(f"a core does not show {what!r}; it shows transfers, queues, and info ID")
+
+
+def parse_id(written: str) -> TransferId:
+    """As `str` of an id writes it. Raises ValueError."""
+    node, *numbers = written.rsplit(":", 2)
+    try:
+        incarnation, sequence = (int(number, 16) for number in numbers)
+    except ValueError:
+        raise ValueError(f"{written!r} is no id of a transfer; `rtmw transfers` shows them") from None
+    return TransferId(node, incarnation, sequence)
+
+
+def _items(service: Service, most: int) -> list[Item]:
+    found: list[Item] = []
+    for machine in (service.machines.logged, service.machines.volatile):
+        for item in machine.state.items.values():
+            if len(found) == most:
+                return found
+            found.append(item)
+    return found
+
+
+def _beyond(service: Service) -> int:
+    machines = service.machines
+    return max(0, len(machines.logged.state.items) + len(machines.volatile.state.items) - MOST)
+
+
+def transfer_row(item: Item) -> dict[str, Any]:
+    record, header = item.record, item.record.header
+    return {
+        "id": str(record.id),
+        "to": str(header.to),
+        "from": record.sender,
+        "state": item.state.name,
+        "delivery": header.delivery.name,
+        "kind": header.kind.name,
+        "bytes": header.length,
+        "priority": header.priority,
+        "deliveries": item.deliveries,
+        "taker": item.taker.pid if item.taker else None,
+        "transaction": item.txn or None,
+        "expires_ns": record.deadline_ns or None,
+        "cause": item.cause,
+    }
+
+
+def _queues(service: Service) -> list[dict[str, Any]]:
+    """Of both machines, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for machine in (service.machines.logged, service.machines.volatile):
+        for row in queue_rows(machine):
+            known = found.setdefault(row.queue, {"queue": row.queue, "transfers": 0, "bytes": 0, "states": {}})
+            known["receivers"] = row.receivers
+            known["transfers"] += sum(row.states.values())
+            known["bytes"] += row.bytes
+            for state, number in row.states.items():
+                known["states"][state.name] = known["states"].get(state.name, 0) + number
+    return [found[name] for name in sorted(found)]
+
+
+def queue_items(items: Iterable[Item], service: Service) -> list[dict[str, Any]]:
+    """The paper's eleven fields. Items of a queue are linked in the order in which they are read, and in that in
+    which they were written; blocks are numbered within a body."""
+    queues: dict[str, list[Item]] = {}
+    for item in items:
+        queues.setdefault(queue_name(item), []).append(item)
+    rows: list[dict[str, Any]] = []
+    for queue in queues.values():
+        read, written = sorted(queue, key=lambda item: item.place), sorted(queue, key=lambda item: item.lsn)
+        next_read, next_written = _links(read), _links(written)
+        rows += [_queue_item(item, next_read[item.lsn], next_written[item.lsn], service) for item in read]
+    return rows
+
+
+def _links(items: list[Item]) -> dict[int, int]:
+    after = [item.lsn for item in items[1:]] + [0]
+    return dict(zip((item.lsn for item in items), after, strict=True))
+
+
+def _queue_item(item: Item, next_read: int, next_write: int, service: Service) -> dict[str, Any]:
+    life, blocks = item.taker or item.record.life, -(-item.record.header.length // BLOCK)
+    age = service.machines.logged.limits.age
+    return {
+        "index": item.lsn,
+        "udtype": item.record.header.kind.name,
+        "flag": item.state.name,
+        "pid": life.pid if life else 0,
+        "txId": item.txn,
+        "nNextRead": next_read,
+        "nNextWrite": next_write,
+        "timeout": age if item.txn else TIMEOUT_S,
+        "bufHead": 0,
+        "bufTail": blocks - 1,
+        "bufNum": blocks,
+    }
+
+
+def _pieces(document: object) -> Iterator[Shown]:
+    data = json.dumps(document).encode()
+    for at in range(0, len(data), BLOCK):
+        yield Shown(int(at + BLOCK >= len(data)), data[at : at + BLOCK])

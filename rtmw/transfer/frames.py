@@ -1,0 +1,242 @@
+"""What programs and their core say to each other on the bus (T5, T6), as bytes; docs/transfer-queues.md has each field.
+
+A frame is one message of the bus: a head that names the program, and one of the messages below. Programs send to the
+topic CORE_QUEUE; each process has one queue of its own for all its senders and inboxes (`queue_of`). A body that is
+larger than a block comes as a chain: a `Send` with its first block, and a `More` for each further one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.fields import Fields, packed_text
+from rtmw.transfer.header import Header, unpack_header
+from rtmw.transfer.messages import (
+    Abort,
+    Accepted,
+    Alter,
+    Ask,
+    Begin,
+    Commit,
+    Core,
+    Done,
+    Failed,
+    Got,
+    Handed,
+    Join,
+    Leave,
+    Message,
+    More,
+    Move,
+    Moves,
+    Release,
+    RollBack,
+    Savepoint,
+    Send,
+    Settle,
+    Show,
+    Shown,
+    Take,
+    Undone,
+    Untake,
+)
+from rtmw.transfer.records import Spooled, TransferId, TransferState
+
+__all__ = [
+    "BLOCK",
+    "CORE_QUEUE",
+    "CORE_TOPIC",
+    "LARGEST_BYTES",
+    "WINDOW",
+    "Frame",
+    "pack_frame",
+    "queue_of",
+    "unpack_frame",
+]
+
+VERSION: Final = 1
+CORE_TOPIC: Final = "rtmw/transfer/core"
+"""Where a core says that it is there; kept for late subscribers."""
+CORE_QUEUE: Final = "rtmw/transfer/out"
+"""The paper's QOUT: from programs to the core."""
+BLOCK: Final = 256 << 10
+"""Bytes of a body in one frame, at most."""
+WINDOW: Final = 8
+"""Blocks of a body that may be on their way without a `Got`."""
+LARGEST_BYTES: Final = 64 << 10
+"""A body up to this size is handed over as bytes, and a larger one as a file."""
+
+_HEAD: Final = Struct("<BBHIQIIQ")
+
+
+def queue_of(slot: int) -> str:
+    """The paper's QIN: the topic from the core to the process that has this slot of the domain."""
+    return f"rtmw/transfer/in/{slot}"
+
+
+class Frame(NamedTuple):
+    """A message and its head."""
+
+    life: Life
+    """The sender or inbox of the program; of a `Core`, the core."""
+    slot: int
+    """Of the program's process in the domain: which queue is its own."""
+    number: int
+    """Of the request; an answer has that of what it answers. 0: nobody has asked."""
+    message: Message
+
+
+# ---- bytes ----
+
+_KINDS: Final[dict[int, tuple[type[Message], str]]] = {
+    1: (Join, "1tN"),
+    2: (Leave, ""),
+    3: (Send, "8hd"),
+    4: (More, "d"),
+    5: (Begin, ""),
+    6: (Savepoint, "8t"),
+    7: (RollBack, "88"),
+    8: (Release, "88"),
+    9: (Commit, "8"),
+    10: (Abort, "8"),
+    11: (Take, "821"),
+    12: (Untake, "8"),
+    13: (Settle, "81t"),
+    14: (Alter, "i1"),
+    15: (Ask, "i"),
+    16: (Show, "t"),
+    64: (Done, "8"),
+    65: (Accepted, "I"),
+    66: (Failed, "1t"),
+    67: (Handed, "84ithb"),
+    68: (Moves, "M"),
+    69: (Undone, "81"),
+    70: (Got, "8"),
+    71: (Shown, "1d"),
+    96: (Core, "8t"),
+}
+"""What a message is as bytes, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
+size, an (i)d, a (b)ody, (d)ata and u64 (N)umbers up to the end, (I)ds and (M)oves behind a u16 with their number."""
+_CODES: Final = {message: (kind, fields) for kind, (message, fields) in _KINDS.items()}
+_NEVER_WAS: Final = 255
+
+
+def pack_frame(frame: Frame) -> bytes:
+    """Raises ValueError: a text is too long."""
+    life, message = frame.life, frame.message
+    kind, form = _CODES[type(message)]
+    head = _HEAD.pack(VERSION, kind, frame.slot, life.pid, life.start, life.generation, 0, frame.number)
+    return head + b"".join(
+        _PACK[code](getattr(message, name)) for code, name in zip(form, message.__slots__, strict=True)
+    )
+
+
+def unpack_frame(data: bytes | memoryview) -> Frame:
+    """Raises TransfersDamaged."""
+    fields = Fields(data, 0, "frame")
+    version, kind, slot, pid, start, generation, zero, number = fields.numbers(_HEAD)
+    if version != VERSION:
+        fields.wrong(f"version {version} of the format, where {VERSION} is known; programs and node need one rtmw")
+    if kind not in _KINDS or zero or not pid:
+        fields.wrong(f"a frame of kind {kind} of process {pid}, which cannot be")
+    message, form = _KINDS[kind]
+    try:
+        frame = Frame(Life(pid, start, generation), slot, number, message(*[_UNPACK[code](fields) for code in form]))
+    except ValueError as error:
+        fields.wrong(str(error))
+    fields.end()
+    return frame
+
+
+def _pack_number(size: int, number: int) -> bytes:
+    return number.to_bytes(size, "little")
+
+
+def _unpack_number(size: int, fields: Fields) -> int:
+    return fields.number(size)
+
+
+def _pack_id(id: TransferId) -> bytes:
+    return packed_text(id.node, "the node") + id.incarnation.to_bytes(8, "little") + id.sequence.to_bytes(8, "little")
+
+
+def _pack_header(header: Header) -> bytes:
+    data = header.pack()
+    return len(data).to_bytes(2, "little") + data
+
+
+def _pack_body(body: bytes | Spooled) -> bytes:
+    if isinstance(body, Spooled):
+        return b"\1" + body.size.to_bytes(8, "little") + packed_text(body.name, "the path of a body")
+    return b"\0" + body
+
+
+def _pack_moves(moves: tuple[Move, ...]) -> bytes:
+    return len(moves).to_bytes(2, "little") + b"".join(map(_pack_move, moves))
+
+
+def _pack_move(move: Move) -> bytes:
+    state = _NEVER_WAS if move.state is None else move.state
+    return _pack_id(move.id) + bytes([state]) + packed_text(move.cause, "the cause")
+
+
+def _unpack_numbers(fields: Fields) -> tuple[int, ...]:
+    numbers: list[int] = []
+    while fields.left():
+        numbers.append(fields.number(8))
+    return tuple(numbers)
+
+
+def _unpack_id(fields: Fields) -> TransferId:
+    return TransferId(fields.short_text(), fields.number(8), fields.number(8))
+
+
+def _unpack_header(fields: Fields) -> Header:
+    size = fields.number(2)
+    header, taken = unpack_header(fields.bytes(size))
+    if taken != size:
+        fields.wrong(f"a header of {taken} bytes in {size}")
+    return header
+
+
+def _unpack_body(fields: Fields) -> bytes | Spooled:
+    how = fields.number(1)
+    if how > 1:
+        fields.wrong(f"a body that lies in place {how}")
+    if not how:
+        return bytes(fields.bytes(fields.left()))
+    size = fields.number(8)
+    return Spooled(fields.short_text(), size)
+
+
+def _unpack_move(fields: Fields) -> Move:
+    id, state = _unpack_id(fields), fields.number(1)
+    return Move(id, None if state == _NEVER_WAS else TransferState(state), fields.short_text())
+
+
+_PACK: Final[dict[str, Callable[[Any], bytes]]] = {
+    **{str(size): partial(_pack_number, size) for size in (1, 2, 4, 8)},
+    "t": lambda text: packed_text(text, "a text"),
+    "h": _pack_header,
+    "i": _pack_id,
+    "b": _pack_body,
+    "d": bytes,
+    "I": lambda ids: len(ids).to_bytes(2, "little") + b"".join(map(_pack_id, ids)),
+    "M": _pack_moves,
+    "N": lambda numbers: b"".join(number.to_bytes(8, "little") for number in numbers),
+}
+_UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
+    **{str(size): partial(_unpack_number, size) for size in (1, 2, 4, 8)},
+    "t": Fields.short_text,
+    "h": _unpack_header,
+    "i": _unpack_id,
+    "b": _unpack_body,
+    "d": lambda fields: bytes(fields.bytes(fields.left())),
+    "I": lambda fields: tuple(_unpack_id(fields) for _ in range(fields.number(2))),
+    "N": _unpack_numbers,
+    "M": lambda fields: tuple(_unpack_move(fields) for _ in range(fields.number(2))),
+}

@@ -1,0 +1,250 @@
+"""The messages between programs and their core (T5, T6); `frames` has them as bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from rtmw.transfer.header import Header
+from rtmw.transfer.records import Spooled, TransferId, TransferState
+
+__all__ = [
+    "Abort",
+    "Accepted",
+    "Alter",
+    "Ask",
+    "Begin",
+    "Commit",
+    "Core",
+    "Done",
+    "Failed",
+    "Got",
+    "Handed",
+    "Join",
+    "Leave",
+    "Message",
+    "More",
+    "Move",
+    "Moves",
+    "Release",
+    "RollBack",
+    "Savepoint",
+    "Send",
+    "Settle",
+    "Show",
+    "Shown",
+    "Take",
+    "Undone",
+    "Untake",
+]
+
+
+class Move(NamedTuple):
+    """A transfer has another state; None: its transaction was undone, and it never was."""
+
+    id: TransferId
+    state: TransferState | None
+    cause: str
+
+
+# ---- from programs to the core ----
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A sender (role 0) of this name, or an inbox (role 1) of this service. Answer: Done.
+
+    `held`: what an inbox was handed by the core before, and has not settled. What else that core had taken for it
+    never came.
+    """
+
+    role: int
+    name: str
+    held: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """It is closed. Answer: Done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A transfer, and the first block of its body. Answer: Got for each block but the last, then Accepted.
+
+    `txn`: the transaction that it is part of; 0: none.
+    """
+
+    txn: int
+    header: Header
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """The next block of the body of the Send with the same number."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A transaction. Answer: Done with its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """Answer: Done with its LogLsn. An empty name: one that tells it from the others."""
+
+    txn: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    txn: int
+    savepoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    txn: int
+    savepoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    txn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    txn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Answer: Handed for each transfer, at most `most`, then Done with their number.
+
+    `waits`: 1: the answer waits for the first of them, or for Untake. `txn`: as of Send.
+    """
+
+    txn: int
+    most: int
+    waits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Untake:
+    """The Take of this number need not wait any longer. It is answered; this has no answer of its own."""
+
+    take: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """What was handed over becomes CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Done with its state."""
+
+    item: int
+    state: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """CANCELLED, or ACCEPTED (a dead letter is tried again): of any transfer. Answer: Done with its state."""
+
+    id: TransferId
+    state: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How is this transfer? Answer: Moves with its state, or UNKNOWN."""
+
+    id: TransferId
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What is there: `transfers`, `queues`, `stats`, or `info ID`. Answer: Shown, JSON in pieces."""
+
+    what: str
+
+
+# ---- from the core to programs ----
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The transfer is there: with Delivery.LOG on the disk. Several ids: one a receiver of `service/*`."""
+
+    ids: tuple[TransferId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing was done. `how`: 0 refused, 1 the transaction was undone, 2 a wrong value, 3 the disk."""
+
+    how: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A transfer for this inbox. `redelivered`: how often it was delivered before."""
+
+    item: int
+    redelivered: int
+    id: TransferId
+    sender: str
+    header: Header
+    body: bytes | Spooled
+    """Spooled: its name is the path of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Of transfers of this sender; number 0, or that of an Ask."""
+
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A transaction of this program was undone as a whole; `cause`: as in ABORT."""
+
+    txn: int
+    cause: int
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """So many bytes of the body have come."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    last: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A core is there; the head names its process. `start`: another number for each start."""
+
+    start: int
+    node: str
+
+
+Message: TypeAlias = (
+    Join | Leave | Send | More | Begin | Savepoint | RollBack | Release | Commit | Abort | Take | Untake | Settle
+    | Alter | Ask | Show | Done | Accepted | Failed | Handed | Moves | Undone | Got | Shown | Core
+)  # fmt: skip

@@ -1,0 +1,91 @@
+"""A core of a test's own: a real process, which can be killed, stopped and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import rtmw
+
+PATIENCE = 30.0
+NODE = "plant"
+KILLED = "tests.transfer.mortal_core"
+
+
+class CoreProcess:
+    """The process that a node starts for `serve = ["transfer"]`, without the node."""
+
+    def __init__(self, domain: int, data: Path) -> None:
+        self._domain, self.data = domain, data
+        self._process: subprocess.Popen[bytes] | None = None
+        self.said = b""
+
+    def start(self, module: str = "rtmw.transfer.core", *more: str) -> None:
+        """Ready when this returns: a sender has joined it."""
+        where = ["--domain", str(self._domain), "--data", str(self.data), "--node", NODE, *more]
+        path = os.pathsep.join(filter(None, [str(Path(rtmw.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *where],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def wait_until_ready(self) -> None:
+        """A program can join it."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with rtmw.Sender("ready", domain=self._domain):
+                    return
+            except rtmw.CoreNotRunning:
+                assert self.alive, self.end()
+                assert time.monotonic() < end, "the core does not come"
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.close_pipes()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def terminate(self) -> int:
+        """Its exit status."""
+        self.process.terminate()
+        status = self.process.wait(PATIENCE)
+        self.close_pipes()
+        return status
+
+    def close_pipes(self) -> None:
+        process = self.process
+        if process.stderr is not None and not process.stderr.closed:
+            self.said += process.stderr.read()
+            process.stderr.close()
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def end(self) -> str:
+        """In any case; what it has said on standard error."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(PATIENCE)
+            self.close_pipes()
+        return self.said.decode()
