@@ -40,14 +40,12 @@ MUTANTS: Final = {
         "        yield from state.apply(1 << 62, Clr(row.txn, row.last_lsn, row.undo_next, entry.next, what))",
     ),
     "a rollback destroys its savepoint": Mutant(
-        "machine", "row.find(to).log_lsn, self", "row.find(to).log_lsn - 1, self"
+        "machine", "else row.find(to).log_lsn\n", "else row.find(to).log_lsn - 1\n"
     ),
     "a rollback keeps later savepoints": Mutant(
         "state", "            row.destroy(record.undone)\n", "            pass\n"
     ),
-    "a rollback undoes all": Mutant(
-        "machine", "row, row.find(to).log_lsn, self", "row, 0 * row.find(to).log_lsn, self"
-    ),
+    "a rollback undoes all": Mutant("machine", "else row.find(to).log_lsn\n", "else 0 * row.find(to).log_lsn\n"),
     "duplicate names mean the oldest": Mutant(
         "table",
         "in self.savepoints():\n            if wanted",

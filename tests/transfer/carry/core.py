@@ -33,7 +33,7 @@ from rtmw.transfer.files.disk import Disk
 from rtmw.transfer.header import Content, Delivery, File, Header, pack_body, unpack_body
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
-from rtmw.transfer.store import Letter, Store
+from rtmw.transfer.store import Store, Taken
 
 SERVICE = "ingest"
 TERMS = SessionTerms(lease=1.0)
@@ -46,7 +46,7 @@ class StoreDesk:
         self.inbox = folder / "inbox"
         self.inbox.mkdir(parents=True, exist_ok=True)
         self.store = Store(folder / "store", node=node)
-        self.machine = self.store._machine
+        self.machine = self.store.machine
         self._spool = folder / "store" / "spool"
         self._ends: rtmw.Log[bytes] = rtmw.Log(folder / "ends", segment="1M")
         self._ended: dict[TransferId, End] = {}
@@ -130,10 +130,10 @@ class StoreDesk:
         header = Header(Address.parse(to), kind, len(body), delivery=Delivery.LOG)
         return self.store.send(header, body, txn=txn)[0]
 
-    def take(self) -> Letter | None:
+    def take(self) -> Taken | None:
         return self.store.take(SERVICE, self.life)
 
-    def consume(self, letter: Letter, state: TransferState = TransferState.CONSUMED) -> None:
+    def consume(self, letter: Taken, state: TransferState = TransferState.CONSUMED) -> None:
         self._keep(state.name, letter.id)
         self.store.settle(letter, state)
 
@@ -142,7 +142,7 @@ class StoreDesk:
         self._ends.close()
 
 
-def files_of(letter: Letter) -> list[str]:
+def files_of(letter: Taken) -> list[str]:
     content = unpack_body(letter.header.kind, letter.body)
     parts = content if isinstance(content, tuple) else (content,)
     return [part.source for part in parts if isinstance(part, File)]

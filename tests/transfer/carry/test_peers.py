@@ -12,7 +12,7 @@ from uuid import uuid4
 from rtmw.net.session import Carrier
 from rtmw.transfer.header import File, Header, unpack_body
 from rtmw.transfer.records import TransferId, TransferState
-from rtmw.transfer.store import Letter
+from rtmw.transfer.store import Taken
 from tests.net.session.relay import Relay
 from tests.transfer.carry.core import TERMS, Core, files_of
 
@@ -40,14 +40,14 @@ class Two:
         self.a.desk.send("ingest@b", content)  # type: ignore[arg-type]
         self.a.peer.outbound.ready()
 
-    async def letter(self) -> Letter:
+    async def letter(self) -> Taken:
         """The next one that core b has."""
         while (letter := await asyncio.to_thread(self.b.desk.take)) is None:
             self.b.desk.changed.clear()
             await self.b.desk.changed.wait()
         return letter
 
-    async def consume(self, letter: Letter, state: TransferState = TransferState.CONSUMED) -> None:
+    async def consume(self, letter: Taken, state: TransferState = TransferState.CONSUMED) -> None:
         self.b.desk.consume(letter, state)
         self.b.peer.inbound.moved(letter.id, state, "")
 
