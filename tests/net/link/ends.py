@@ -151,7 +151,7 @@ class Ends:
         if wire is not None:
             self.wires.append(wire)
         sockets = wire.ends if wire is not None else tcp_pair()
-        contexts = [None, None]
+        contexts: list[Context | None] = [None, None]
         if self.here.contexts and self.there.contexts:
             contexts = [self.here.contexts[0], self.there.contexts[1]]
         one, other = (Connection(end.fileno(), context) for end, context in zip(sockets, contexts, strict=True))

@@ -47,7 +47,7 @@ def test_a_line_reads_the_golden_files(ends: Ends) -> None:
     first = Connection(one.fileno())
     urgent.sendall((GOLDEN / "before").read_bytes())
     heard: list[bytes] = []
-    wait_until(lambda: heard.extend(first.heard() or []) or heard)
+    wait_until(lambda: heard.__iadd__(first.heard() or []))
     assert heard == [b"hello"]
     with rtmw.Subscriber("golden", domain=ends.here.domain, reliability=Reliability.RELIABLE) as subscriber:
         ends.here.line.carry(first, Connection(other.fileno()))

@@ -210,7 +210,7 @@ def sockets() -> Iterator[Sockets]:
 def said(connection: Connection) -> list[bytes]:
     """What comes next of a connection that no line has yet."""
     heard: list[bytes] = []
-    wait_until(lambda: heard.extend(connection.heard() or []) or heard)
+    wait_until(lambda: heard.__iadd__(connection.heard() or []))
     return heard
 
 
