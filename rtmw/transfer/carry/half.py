@@ -28,6 +28,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._last: dict[TransferId, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self.failed: BaseException | None = None
         """What nobody expected; the core has to end with it."""
 
@@ -37,14 +38,17 @@ class Turns:
 
     def add(self, id: TransferId, work: Work) -> None:
         self._last[id] = task = asyncio.get_running_loop().create_task(self._do(self._last.get(id), work))
-        task.add_done_callback(lambda done: self._done(id, done))
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._done(id, done, work))
 
     async def _do(self, before: asyncio.Task[None] | None, work: Work) -> None:
         if before is not None:
             await asyncio.wait([before])
         await work
 
-    def _done(self, id: TransferId, task: asyncio.Task[None]) -> None:
+    def _done(self, id: TransferId, task: asyncio.Task[None], work: Work) -> None:
+        work.close()  # it has not begun if the task was cancelled before
+        self._tasks.discard(task)
         if self._last.get(id) is task:
             del self._last[id]
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -52,7 +56,7 @@ class Turns:
             log.error("transfer %s: %r", id, error, exc_info=error)
 
     async def close(self) -> None:
-        tasks = list(self._last.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
