@@ -165,7 +165,8 @@ def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> 
         yield keys(row)
     if settings.allow.rules:
         yield Check("rules of peers", f"{len(settings.allow.rules)}, version {settings.allow.version}")
-    yield from checked(settings, path, ((status or {}).get("links") or {}).get("ports", {}))
+    links: dict[str, Any] = (status or {}).get("links") or {}
+    yield from checked(settings, path, links.get("ports", {}))
 
 
 def topics_table(settings: Settings) -> Table:
