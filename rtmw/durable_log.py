@@ -253,7 +253,7 @@ class Log(Closing, Generic[T]):
         """
         with self._lock:
             self._check_open()
-            records = LogRecords[T](self._folder, Asked(start, cursor, follow), self._decode)
+            records = LogRecords[T](self._folder, Asked(start, cursor, follow), self._decode, self)
             self._readers.add(records)
         return records
 
@@ -265,7 +265,7 @@ class Log(Closing, Generic[T]):
 
         with self._lock:
             self._check_open()
-            batches = LogBatches[T](self._folder, Asked(start, cursor, follow), self._decode)
+            batches = LogBatches[T](self._folder, Asked(start, cursor, follow), self._decode, self)
             self._readers.add(batches)
         return batches
 

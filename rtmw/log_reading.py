@@ -83,8 +83,10 @@ def _nanoseconds(moment: datetime) -> int:
 class Reading(Closing, ABC, Generic[R, T]):
     """Iterates over what a subclass makes of the records of a log with values of T: some R after another."""
 
-    def __init__(self, folder: Folder, asked: Asked, decode: Callable[[bytes], T]) -> None:
+    def __init__(self, folder: Folder, asked: Asked, decode: Callable[[bytes], T], log: object) -> None:
+        """`log`: lives as long as this does, since a log that is gone is closed, and ends its readers."""
         self._closed = True
+        self._log = log
         self._busy = Lock()
         self._in_a_row = 0
         self._awaits = False

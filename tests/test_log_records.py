@@ -189,3 +189,10 @@ def test_who_opens_the_log_to_read_does_not_keep_a_writer_out(tmp_path: Path, sp
     for _ in range(20):
         with rtmw.Log(folder) as log:
             log.append(b"x")
+
+
+def test_a_reader_keeps_its_log_that_nobody_else_holds(log: rtmw.Log[bytes]) -> None:
+    path = log.path
+    log.close()
+    assert keys(rtmw.Log(path).read()) == list(range(10))
+    assert sum(len(batch) for batch in rtmw.Log(path).read_batches()) == 10
