@@ -78,13 +78,11 @@ struct rtmw_region {
     struct within within;                    /* and what lies within queues, behind what is needed */
     uint32_t roomy_below[2][GRANULES_A_PAGE]; /* see blocks.c */
     uint64_t real_minus_mono, real_checked_ns;
-    uint64_t swept_ns, relieved_ns,
-        reclaimed_ns;    /* when this process last looked for the dead, for relief, for passed */
-    bool relieved;       /* then a topic that holds more gave way */
-    bool short_of_pages; /* what the last claim that found nothing lacked; else a descriptor */
-    int socket;          /* datagrams that say "look again" arrive here; -1 until asked for */
-    uint32_t sender;     /* and leave from here: descriptor + 1; 0 until needed */
-    uint32_t wakeups;    /* distinguishes one arming of a subscriber from the next */
+    uint64_t swept_ns, reclaimed_ns; /* when this process last looked for the dead, for passed */
+    bool short_of_pages;             /* what the last claim that found nothing lacked; else a descriptor */
+    int socket;                      /* datagrams that say "look again" arrive here; -1 until asked for */
+    uint32_t sender;                 /* and leave from here: descriptor + 1; 0 until needed */
+    uint32_t wakeups;                /* distinguishes one arming of a subscriber from the next */
 };
 
 struct rtmw_publisher {
@@ -103,6 +101,8 @@ struct rtmw_publisher {
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint64_t relieved_ns;    /* when it last looked for relief: a topic that holds more than its own */
+    bool relieved;           /* then one gave way. Says nothing of other topics, which may hold less than its own */
     uint32_t expel_scan;     /* subscriber slot at which its next look for the dead and the stalled begins */
     uint32_t woken;          /* 1: the next wait, or the one there is, ends with RTMW_INTERRUPTED */
 };

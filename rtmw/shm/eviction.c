@@ -368,9 +368,9 @@ bool is_pressed(rtmw_publisher *p, uint32_t band)
     struct rtmw_region *r = p->region;
     if (!pool_is_low(r, band)) return false;
     uint64_t now = monotonic_ns();
-    if (now - r->relieved_ns >= RELIEF_EVERY_NS) {
-        r->relieved_ns = now;
-        r->relieved = reclaim_hinted(r) > 0 || relieve(p, band);
+    if (now - p->relieved_ns >= RELIEF_EVERY_NS) {
+        p->relieved_ns = now;
+        p->relieved = reclaim_hinted(r) > 0 || relieve(p, band);
     }
-    return !r->relieved;
+    return !p->relieved;
 }
