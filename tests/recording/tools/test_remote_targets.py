@@ -88,11 +88,6 @@ def test_what_is_there_is_not_replaced_unasked(server: Server) -> None:
         pass
 
 
-def test_tables_that_last_are_not_made_there(server: Server, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recording", "ingest", uri, "--to", f"{ROOT}/table"]) != 0
-    assert "copy them afterwards" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("before", ["", "what was there"])
 def test_a_file_that_cannot_be_read_to_its_end_changes_nothing_there(server: Server, before: str) -> None:
     target = RemotePath(f"{ROOT}/memory")

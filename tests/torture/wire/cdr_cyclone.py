@@ -46,7 +46,7 @@ def _compare(kind: MessageType, cls: Any, chance: Random, counts: Counter[str]) 
         if ours is None or theirs is None:
             continue
         counts["values of both"] += 1
-        if repr(ours) != repr(theirs):
+        if repr(ours) != repr(theirs).replace("bytearray(b'')", "[]"):  # as cyclonedds gives some empty sequences
             raise Harm(f"{kind.description!r} {data!r} is {ours} to rtmw and {theirs} to cyclonedds")
 
 
