@@ -50,8 +50,8 @@ static void end(struct line *l, struct verdict why)
     if (!l->channel[URGENT]) return;
     bool tells = why.down == DOWN_VIOLATION || why.down == DOWN_DAMAGED || why.down == DOWN_SILENT || l->is_cut;
     if (tells && *why.words) say_bye(l, why.words, (uint16_t)why.down);
+    news_tell(l, NEWS_DOWN, (uint64_t)why.down, why.words, strlen(why.words)); /* they may lie in a channel */
     reset(l);
-    news_tell(l, NEWS_DOWN, (uint64_t)why.down, why.words, strlen(why.words));
 }
 
 static void watch(struct line *l, int channel)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -158,6 +161,16 @@ def test_a_damaged_frame_is_told_apart_from_a_violation(ends: Ends) -> None:
     stranger.urgent.sendall(data)
     assert ends.here.await_news("down")[1] == 4
     stranger.close()
+
+
+def test_why_a_connection_has_ended_is_told_before_its_memory_is_gone() -> None:
+    """In a program of its own, which gives the memory of a channel back to the kernel when it is freed."""
+    test = f"{__file__}::{test_a_damaged_frame_is_told_apart_from_a_violation.__name__}"
+    child = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr[-2000:] + child.stdout[-2000:]
 
 
 def test_frames_of_a_route_that_was_closed_are_passed_over(ends: Ends) -> None:
