@@ -67,6 +67,7 @@ static struct verdict begin(struct line *l, const struct frame *f, uint64_t now)
     if (b.trailer.sequence <= i->received[b.trailer.priority]) return violation("a message that came before");
     if (b.trailer.sequence - i->received[b.trailer.priority] > JUMP_MOST)
         return violation("a message with a number that cannot be");
+    if (!in_has_room(i, &b)) return violation("more messages of a route than it has room for");
     m->in = i;
     bool is_wanted = in_begin(i, &b) && settle_lifetime(l, i, &b);
     if (is_wanted && !m->is_under_way) in_accept(i, &b, f->body + sizeof b);

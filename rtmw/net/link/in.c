@@ -43,6 +43,14 @@ static bool is_on_bus(const struct in *i, const struct frame_begin *b)
     return false;
 }
 
+/* A message is begun while those before it have not used up the room. So all but the last one fit into the window; which one
+ * is the last is not known here, for bands overtake each other. */
+bool in_has_room(const struct in *i, const struct frame_begin *b)
+{
+    uint64_t cost = cost_of(b->size), largest = i->largest > cost ? i->largest : cost;
+    return i->waits + cost - largest < i->window;
+}
+
 bool in_begin(struct in *i, const struct frame_begin *b)
 {
     uint64_t now = now_monotonic_ns();
@@ -93,6 +101,7 @@ static void let_wait(struct in *i, struct waiting *w)
     if (i->first == w) fetch_add(&i->line->waiting, 1u);
     i->last = w;
     i->waits += cost_of(w->begin.size);
+    if (i->largest < cost_of(w->begin.size)) i->largest = cost_of(w->begin.size);
     count_up(&i->delayed, 1);
 }
 
@@ -137,6 +146,7 @@ void in_retry(struct in *i)
         if (!publish(i, &w->begin, place_of(w), now - w->came_ns)) return;
         i->first = w->next;
         if (!i->first) i->last = NULL;
+        if (!i->first) i->largest = 0;
         if (!i->first) fetch_add(&i->line->waiting, UINT32_MAX);
         i->waits -= cost_of(w->begin.size);
         in_drop(i, w);

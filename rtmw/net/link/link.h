@@ -116,7 +116,8 @@ struct in {
     uint64_t max_priority, max_size; /* ceilings, as the next; max_size 0: none */
     struct rate_limit rate;
     uint64_t received[BANDS], last_ns;
-    uint64_t waits; /* cost of what waits for room */
+    uint64_t waits;   /* cost of what waits for room */
+    uint64_t largest; /* the highest cost of one of these, since something waits */
     struct waiting *first, *last;
     bool must_ack;      /* room or numbers have changed since the last ACK */
     uint64_t since_ack; /* cost of what has come since */
@@ -139,6 +140,7 @@ bool in_open(struct in *); /* false: its number is not above all before */
 void in_close(struct in *);
 bool in_is_delivered(struct in *);
 void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* what its number leaves out */
+bool in_has_room(const struct in *, const struct frame_begin *);           /* false: no ACK has allowed it */
 bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */
 /* Publishes, or lets it wait: a message that lies in the inbox, and one that was put together and is the route's then. */
 void in_accept(struct in *, const struct frame_begin *, const uint8_t *bytes);

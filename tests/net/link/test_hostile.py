@@ -9,15 +9,15 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw import Reliability, RtmwError
-from rtmw.net.link.library import Connection, Line, TlsError
+from rtmw.net.link.library import Connection, Line, Route, TlsError
 from rtmw.net.link.tls import ssl_error
 from rtmw.net.security.tls_errors import in_words
 from tests.net.link.conftest import contexts
@@ -171,6 +171,35 @@ def test_why_a_connection_has_ended_is_told_before_its_memory_is_gone() -> None:
         env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert child.returncode == 0, child.stderr[-2000:] + child.stdout[-2000:]
+
+
+@contextmanager
+def full(ends: Ends, window: int) -> Generator[tuple[Stranger, Route]]:
+    """A stranger whose route IN leads to a RELIABLE subscriber that has one message, and takes no other."""
+    opened = ends.here.line.inbound(IN, "in", None, 2, 0, 8, 0, "rtmw bus 1", True, window)
+    stranger = Stranger(ends.here.line)
+    reliable = Reliability.RELIABLE
+    with rtmw.Subscriber("in", domain=ends.here.domain, reliability=reliable, depth=1, lease=PATIENCE):
+        yield stranger, opened
+        stranger.close()
+        opened.close()
+
+
+def test_a_peer_that_sends_beyond_its_room_does_not_fill_the_memory(ends: Ends) -> None:
+    with full(ends, 10_000) as (stranger, _), suppress(OSError):
+        for number in range(1, 1000):
+            stranger.bulk.sendall(begin(IN, number, bytes(1_000)))
+    assert ends.here.await_news("down")[1:] == (2, b"more messages of a route than it has room for")
+
+
+def test_the_last_message_within_the_room_may_be_large_and_come_first(ends: Ends) -> None:
+    with full(ends, 10_000) as (stranger, opened):
+        stranger.urgent.sendall(begin(IN, 1, b"", 0, 7) + begin(IN, 2, bytes(15_000), priority=7) + control(1, b"1"))
+        ends.here.await_news("control")
+        stranger.bulk.sendall(b"".join(begin(IN, number, bytes(1_000)) for number in range(1, 10)))
+        wait_until(lambda: opened.counters()["received"] + opened.counters()["delayed"] == 11)
+    assert ends.here.line.info()["resumes"] == 1
+    assert not [one for one in ends.here.look() if one[0] == "down" and one[1] == 2]
 
 
 def test_frames_of_a_route_that_was_closed_are_passed_over(ends: Ends) -> None:
