@@ -41,7 +41,7 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->is_closed = true;
     Py_DECREF(self);
     errno = failed;
-    return fail(state_of(type), "the node cannot attach", code);
+    return fail(state_of(type)->error, "the node cannot attach", code);
 }
 
 static PyObject *Engine_limit(PyObject *self, PyObject *given)
@@ -324,17 +324,6 @@ static PyType_Slot engine_slots[] = {{Py_tp_new, Engine_new},
                                      {Py_tp_methods, engine_methods},
                                      {0, NULL}};
 PyType_Spec Engine_spec = {"rtmw.net.dds._engine.Engine", sizeof(Engine), 0, Py_TPFLAGS_DEFAULT, engine_slots};
-
-static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-    if (!type || PyModule_AddType(module, (PyTypeObject *)type)) return Py_XDECREF(type), -1;
-    if (kept)
-        *kept = (PyTypeObject *)type;
-    else
-        Py_DECREF(type);
-    return 0;
-}
 
 static int module_exec(PyObject *module)
 {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../_glue.h"
 #include "engine.h"
 
 typedef struct {
@@ -30,13 +31,6 @@ extern PyType_Spec Engine_spec, Route_spec, DataEvent_spec;
 extern PyMethodDef shown_methods[];
 
 static inline State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
-
-/* errno is as the call left it that gave the code. */
-static inline PyObject *fail(State *state, const char *what, int code)
-{
-    char text[256];
-    return PyErr_Format(state->error, "%s: %s", what, rtmw_explain(code, errno, text, sizeof text));
-}
 
 /* NULL: an exception is set. */
 static inline struct engine *open_engine(PyObject *self)

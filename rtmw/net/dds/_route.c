@@ -52,7 +52,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     rtmw_subscriber_qos qos = {
         (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
-    if (code != RTMW_OK) return failed(route, out, fail(state, topic, code));
+    if (code != RTMW_OK) return failed(route, out, fail(state->error, topic, code));
     out->engine = core;
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
@@ -109,7 +109,7 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (!in) return Py_DECREF(route), PyErr_NoMemory();
     rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
-    if (code != RTMW_OK) return failed(route, in, fail(state, topic, code));
+    if (code != RTMW_OK) return failed(route, in, fail(state->error, topic, code));
     in->engine = core;
     in->topic = flow_topic(topic, type ? type->identity : 0);
     in->reader = reader;

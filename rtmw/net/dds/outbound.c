@@ -93,14 +93,6 @@ bool outbound_may_take(const struct outbound *o)
            o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 
-/* While it waits here, a message expires as it does on the bus: not by a wall clock that is set. 0: never. */
-static uint64_t on_monotonic(uint64_t expires_ns)
-{
-    if (!expires_ns) return 0;
-    uint64_t real = now_realtime_ns(), now = now_monotonic_ns();
-    return expires_ns > real ? now + (expires_ns - real) : 1;
-}
-
 void outbound_gather(struct outbound *o)
 {
     rtmw_message m;
@@ -118,7 +110,7 @@ void outbound_gather(struct outbound *o)
         carried_take(o, &m);
         uint64_t last_ns = load_relaxed(&o->engine->last_ns);
         if (last_ns && m.source_time_ns > last_ns) store_relaxed(&o->has_last, 1u);
-        m.expires_ns = on_monotonic(m.expires_ns);
+        m.expires_ns = now_on_monotonic(m.expires_ns);
         uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
         o->queue[m.priority].message[at] = m;
         o->taken++;

@@ -18,7 +18,7 @@ static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (code == RTMW_OK) return (PyObject *)self;
     self->region = NULL;
     self->is_closed = true;
-    fail(state_of(type), "the links cannot attach", code);
+    fail(state_of(type)->error, "the links cannot attach", code);
     return Py_DECREF(self), NULL;
 }
 
@@ -250,11 +250,10 @@ static PyObject *Line_info(PyObject *self, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     f = facts_of(l);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("{sKsKsLsKsKsKsKsKsKsKsK}", "rtt_ns", load_relaxed(&l->clock.rtt_ns), "rtt_least_ns",
+    return Py_BuildValue("{sKsKsLsKsKsKsKsKsKsK}", "rtt_ns", load_relaxed(&l->clock.rtt_ns), "rtt_least_ns",
                          load_relaxed(&l->clock.best_ns), "ahead_ns", load_relaxed(&l->clock.ahead_ns), "unsure_ns",
                          load_relaxed(&l->clock.unsure_ns), "sent", f.sent, "received", f.received, "queued", f.queued,
-                         "unacknowledged", f.unacknowledged, "pace", load_relaxed(&l->pace), "resumes", f.resumes,
-                         "controls", f.controls);
+                         "unacknowledged", f.unacknowledged, "resumes", f.resumes, "controls", f.controls);
 }
 
 static PyMethodDef line_methods[] = {{"carry", Line_carry, METH_VARARGS, NULL},
@@ -278,17 +277,6 @@ static PyType_Slot line_slots[] = {{Py_tp_new, Line_new},
 PyType_Spec Line_spec = {"rtmw.net.link._line.Line", sizeof(Line), 0, Py_TPFLAGS_DEFAULT, line_slots};
 
 /* ---- the module ---- */
-
-static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-    if (!type || PyModule_AddType(module, (PyTypeObject *)type)) return Py_XDECREF(type), -1;
-    if (kept)
-        *kept = (PyTypeObject *)type;
-    else
-        Py_DECREF(type);
-    return 0;
-}
 
 static int module_exec(PyObject *module)
 {

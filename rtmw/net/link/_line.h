@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../_glue.h"
 #include "link.h"
 
 typedef struct {
@@ -37,13 +38,6 @@ typedef struct {
 extern PyType_Spec Bus_spec, Line_spec, Route_spec, Context_spec, Connection_spec;
 
 static inline State *state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
-
-/* errno is as the call left it that gave the code. */
-static inline PyObject *fail(State *state, const char *what, int code)
-{
-    char text[256];
-    return PyErr_Format(state->error, "%s: %s", what, rtmw_explain(code, errno, text, sizeof text));
-}
 
 /* NULL: an exception is set. */
 static inline struct line *open_line(PyObject *self)

@@ -162,7 +162,7 @@ class Line:
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
-        """Send at most so many bytes a second over both connections (SO_MAX_PACING_RATE); 0: by feedback."""
+        """Send at most so many bytes a second over both connections (SO_MAX_PACING_RATE); 0: no limit."""
 
     def lease(self, silence_ns: int, /) -> None:
         """End connections on which nothing has come for so long; PING goes out four times in it. Until told: 5 s."""
@@ -170,7 +170,7 @@ class Line:
     def info(self) -> dict[str, int]:
         """rtt_ns and rtt_least_ns (0: not measured), ahead_ns and unsure_ns (how far the peer's clock is ahead, and
         what that may be wrong by), sent and received (bytes with frames), queued (bytes handed to the kernel that have
-        not left), unacknowledged (bytes), pace (bytes a second, 0: none), resumes, controls (waiting)."""
+        not left), unacknowledged (bytes), resumes, controls (waiting)."""
 
     def close(self) -> None:
         """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""

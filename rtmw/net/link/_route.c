@@ -71,7 +71,7 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     rtmw_subscriber_qos qos = {
         (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
-    if (code != RTMW_OK) return failed(route, fail(state, topic, code));
+    if (code != RTMW_OK) return failed(route, fail(state->error, topic, code));
     out->line = core;
     out->number = number;
     out->reliable = reliability == RTMW_RELIABLE;
@@ -122,7 +122,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (!in) return failed(route, PyErr_NoMemory());
     rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
-    if (code != RTMW_OK) return failed(route, fail(state, topic, code));
+    if (code != RTMW_OK) return failed(route, fail(state->error, topic, code));
     in->line = core;
     in->number = number;
     in->reliable = reliability == RTMW_RELIABLE;

@@ -46,7 +46,7 @@ static void close_if_open(int descriptor)
     if (descriptor >= 0) close(descriptor);
 }
 
-static void free_all(struct line *l)
+void line_free(struct line *l)
 {
     close_if_open(l->wake);
     close_if_open(l->event);
@@ -81,7 +81,7 @@ int line_start(struct line *l)
     int failed = l->wake < 0 || l->event < 0 || l->epoll < 0 ? errno : 0;
     if (!failed) failed = pthread_create(&l->sender, NULL, line_send, l);
     if (!failed && (failed = pthread_create(&l->receiver, NULL, line_receive, l))) stop_sender(l);
-    if (failed) free_all(l);
+    if (failed) line_free(l);
     return failed;
 }
 
@@ -92,8 +92,6 @@ void line_stop(struct line *l)
     pthread_join(l->receiver, NULL);
     for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
 }
-
-void line_free(struct line *l) { free_all(l); }
 
 /* ---- connections and controls ---- */
 

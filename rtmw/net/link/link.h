@@ -221,7 +221,7 @@ struct line {
     uint64_t control_number, controls_acknowledged, controls_room;
     uint32_t control_count;
     uint64_t lent, retry_ns, resumes;
-    uint64_t bytes_per_second, pace;
+    uint64_t bytes_per_second;
 
     pthread_mutex_t arriving;
     struct in *ins;

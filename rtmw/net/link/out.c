@@ -19,14 +19,6 @@ bool out_may_take(const struct out *o)
     return !o->closing && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 
-/* What waits here expires as on the bus: not by a wall clock that is set. 0: never. */
-static uint64_t on_monotonic(uint64_t expires_ns)
-{
-    if (!expires_ns) return 0;
-    uint64_t real = now_realtime_ns(), now = now_monotonic_ns();
-    return expires_ns > real ? now + (expires_ns - real) : 1;
-}
-
 /* What the bus could not keep for this route since it was looked last, is missing before this message. */
 static void count_missed(struct out *o, uint32_t band)
 {
@@ -40,7 +32,7 @@ static void count_missed(struct out *o, uint32_t band)
 static void add(struct out *o, rtmw_message *m)
 {
     uint32_t at = (o->queue[m->priority].first + o->queue[m->priority].count++) % LOOKAHEAD;
-    m->expires_ns = on_monotonic(m->expires_ns);
+    m->expires_ns = now_on_monotonic(m->expires_ns);
     o->queue[m->priority].message[at] = *m;
     o->taken++;
     o->taken_bytes += m->size;
