@@ -9,14 +9,15 @@ If the log has no room, the generator is closed: what was appended before is val
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import AbortCause, Record, Spooled, TransferId, TransferState
 
-__all__ = ["Aborted", "Append", "Effect", "Free", "Moved", "Steps"]
+__all__ = ["Aborted", "Append", "Effect", "Free", "Moved", "Steps", "drive"]
 
 T = TypeVar("T")
 
@@ -57,3 +58,21 @@ class Aborted:
 
 Effect: TypeAlias = Append | Free | Moved | Aborted
 Steps: TypeAlias = Generator[Effect, Sequence[int] | None, T]
+
+
+def drive(steps: Steps[T], append: Callable[[Append], Sequence[int]], notes: list[Free | Moved | Aborted]) -> T:
+    """The answer of a step. `append` gives the LSNs; what else the step wants done comes into `notes`, also before an
+    error of the step or of `append`."""
+    answer: Sequence[int] | None = None
+    with closing(steps):
+        while True:
+            try:
+                effect = steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = None
+            if isinstance(effect, Append):
+                answer = append(effect)
+            else:
+                notes.append(effect)

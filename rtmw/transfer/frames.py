@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.fields import Fields, packed_text
-from rtmw.transfer.header import Header, unpack_header
+from rtmw.transfer.header import pack_sized_header, unpack_sized_header
 from rtmw.transfer.messages import (
     Abort,
     Accepted,
@@ -164,11 +164,6 @@ def _pack_id(id: TransferId) -> bytes:
     return packed_text(id.node, "the node") + id.incarnation.to_bytes(8, "little") + id.sequence.to_bytes(8, "little")
 
 
-def _pack_header(header: Header) -> bytes:
-    data = header.pack()
-    return len(data).to_bytes(2, "little") + data
-
-
 def _pack_body(body: bytes | Spooled) -> bytes:
     if isinstance(body, Spooled):
         return b"\1" + body.size.to_bytes(8, "little") + packed_text(body.name, "the path of a body")
@@ -195,14 +190,6 @@ def _unpack_id(fields: Fields) -> TransferId:
     return TransferId(fields.short_text(), fields.number(8), fields.number(8))
 
 
-def _unpack_header(fields: Fields) -> Header:
-    size = fields.number(2)
-    header, taken = unpack_header(fields.bytes(size))
-    if taken != size:
-        fields.wrong(f"a header of {taken} bytes in {size}")
-    return header
-
-
 def _unpack_body(fields: Fields) -> bytes | Spooled:
     how = fields.number(1)
     if how > 1:
@@ -221,7 +208,7 @@ def _unpack_move(fields: Fields) -> Move:
 _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     **{str(size): partial(_pack_number, size) for size in (1, 2, 4, 8)},
     "t": lambda text: packed_text(text, "a text"),
-    "h": _pack_header,
+    "h": pack_sized_header,
     "i": _pack_id,
     "b": _pack_body,
     "d": bytes,
@@ -232,7 +219,7 @@ _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
 _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     **{str(size): partial(_unpack_number, size) for size in (1, 2, 4, 8)},
     "t": Fields.short_text,
-    "h": _unpack_header,
+    "h": unpack_sized_header,
     "i": _unpack_id,
     "b": _unpack_body,
     "d": lambda fields: bytes(fields.bytes(fields.left())),

@@ -15,7 +15,19 @@ from typing import Final, TypeAlias
 from rtmw.transfer.address import Address
 from rtmw.transfer.fields import Fields, check_range, packed_text
 
-__all__ = ["Content", "Delivery", "File", "Header", "Kind", "Level", "pack_body", "unpack_body", "unpack_header"]
+__all__ = [
+    "Content",
+    "Delivery",
+    "File",
+    "Header",
+    "Kind",
+    "Level",
+    "pack_body",
+    "pack_sized_header",
+    "unpack_body",
+    "unpack_header",
+    "unpack_sized_header",
+]
 
 VERSION: Final = 1
 MOST_PARTS: Final = 1024
@@ -129,6 +141,21 @@ def unpack_header(data: bytes | memoryview, position: int = 0) -> tuple[Header, 
         ), fields.taken()
     except ValueError as error:
         fields.wrong(str(error))
+
+
+def pack_sized_header(header: Header) -> bytes:
+    """The header with its size in 16 bits before it, as in frames. Raises ValueError."""
+    data = header.pack()
+    return len(data).to_bytes(2, "little") + data
+
+
+def unpack_sized_header(fields: Fields) -> Header:
+    """What `pack_sized_header` made. Raises TransfersDamaged."""
+    size = fields.number(2)
+    header, taken = unpack_header(fields.bytes(size))
+    if taken != size:
+        fields.wrong(f"a header of {taken} bytes in {size}")
+    return header
 
 
 def _address(written: str) -> Address:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -29,7 +29,7 @@ from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.checkpoint import checkpoint_of
-from rtmw.transfer.effects import Aborted, Append, Free, Moved, Steps
+from rtmw.transfer.effects import Aborted, Append, Free, Moved, Steps, drive
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -211,19 +211,7 @@ class Store(Closing):
 
     def _drive(self, steps: Steps[T], notes: list[Free | Moved | Aborted]) -> T:
         """Logs what a step decides; its records are on their way to the disk then. `notes`: what is to be done next."""
-        answer: list[int] | None = None
-        with closing(steps):
-            while True:
-                try:
-                    effect = steps.send(answer)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                answer = None
-                if isinstance(effect, Append):
-                    answer = self._append(effect)
-                else:
-                    notes.append(effect)
+        return drive(steps, self._append, notes)
 
     def _append(self, effect: Append) -> list[int]:
         data = [pack(record) for record in effect.records]

@@ -6,11 +6,10 @@ Its LSNs are numbers that no log reaches, so that a transfer's number says which
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from typing import Final
 
 from rtmw.errors import LogFull
-from rtmw.transfer.effects import Aborted, Append, Free, Moved
+from rtmw.transfer.effects import Aborted, Append, Free, Moved, drive
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.events import Event, Now
 from rtmw.transfer.limits import Limits
@@ -40,19 +39,13 @@ class Volatile:
     def submit(self, event: Event) -> Submitted:
         """As `Store.submit`; nothing waits for a disk."""
         notes: list[Free | Moved | Aborted] = []
-        answer: list[int] | None = None
         try:
-            with closing(self.machine.step(event, self._now())) as steps:
-                while True:
-                    effect = steps.send(answer)
-                    answer = None
-                    if isinstance(effect, Append):
-                        count = len(effect.records)
-                        answer = list(range(self._next, self._next + count))
-                        self._next += count
-                    else:
-                        notes.append(effect)
-        except StopIteration as end:
-            return Submitted(end.value, None, notes, None, False)
+            answer = drive(self.machine.step(event, self._now()), self._number, notes)
         except (TransactionAborted, LogFull) as error:
             return Submitted(None, error, notes, None, False)
+        return Submitted(answer, None, notes, None, False)
+
+    def _number(self, effect: Append) -> range:
+        begin = self._next
+        self._next += len(effect.records)
+        return range(begin, self._next)

@@ -10,13 +10,14 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from rtmw.errors import StreamError
 from rtmw.net.session import Stream
+from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId
 
-__all__ = ["RULE_BROKEN", "Outbox", "Steps", "Turns", "log", "run_stream"]
+__all__ = ["Outbox", "Steps", "Turns", "log", "run_stream"]
 
 log = logging.getLogger("rtmw.transfer")
 
-RULE_BROKEN: Final = 256
+_RULE_BROKEN: Final = 256
 """Code of a stream that was reset for frames that cannot be."""
 E = TypeVar("E")
 F = TypeVar("F")
@@ -109,8 +110,11 @@ class Outbox:
             await self._changed.wait()
 
 
-async def run_stream(stream: Stream, outbox: Outbox, heard: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
-    """Writes and reads until the stream is over. Errors of `heard` go through; StreamError does not."""
+async def run_stream(
+    stream: Stream, outbox: Outbox, heard: Callable[[bytes], Coroutine[Any, Any, None]], node: str
+) -> None:
+    """Writes and reads until the stream is over. A peer that breaks a rule, TransfersDamaged of `heard`, is told and
+    logged; other errors of `heard` go through. StreamError does not. `node`: the peer."""
 
     async def read() -> None:
         while data := await stream.read():
@@ -123,6 +127,9 @@ async def run_stream(stream: Stream, outbox: Outbox, heard: Callable[[bytes], Co
             task.result()
     except StreamError:
         pass
+    except TransfersDamaged as error:
+        log.warning("node %s breaks a rule of transfers: %s", node, error)
+        stream.reset(str(error), _RULE_BROKEN)
     finally:
         for task in tasks:
             task.cancel()

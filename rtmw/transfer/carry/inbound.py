@@ -12,9 +12,9 @@ from rtmw.errors import LogFull
 from rtmw.net.session import Stream
 from rtmw.transfer.carry.arrival import Arrival
 from rtmw.transfer.carry.desk import Desk
-from rtmw.transfer.carry.half import RULE_BROKEN, Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.half import Outbox, Steps, Turns, log, run_stream
 from rtmw.transfer.carry.journal import Journal
-from rtmw.transfer.errors import TransferRefused, TransfersDamaged
+from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.landing import Folder
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
@@ -65,10 +65,7 @@ class Inbound:
         self._outbox.clear()
         self._step(e.Opened())
         try:
-            await run_stream(stream, self._outbox, self._heard)
-        except TransfersDamaged as error:
-            log.warning("node %s breaks a rule of transfers: %s", self.node, error)
-            stream.reset(str(error), RULE_BROKEN)
+            await run_stream(stream, self._outbox, self._heard, self.node)
         finally:
             self._step(e.Lost())
             self._outbox.clear()

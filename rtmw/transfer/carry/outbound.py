@@ -10,9 +10,9 @@ from typing import Final
 from rtmw.net.session import Stream
 from rtmw.transfer.carry.content import Content
 from rtmw.transfer.carry.desk import Desk
-from rtmw.transfer.carry.half import RULE_BROKEN, Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.half import Outbox, Steps, Turns, run_stream
 from rtmw.transfer.carry.journal import Journal
-from rtmw.transfer.errors import TransferError, TransfersDamaged
+from rtmw.transfer.errors import TransferError
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
 from rtmw.transfer.wire import events as e
@@ -90,10 +90,7 @@ class Outbound:
         self._step(e.Opened())
         self._step(e.Room(_PIECES))
         try:
-            await run_stream(stream, self._outbox, self._heard)
-        except TransfersDamaged as error:
-            log.warning("node %s breaks a rule of transfers: %s", self.node, error)
-            stream.reset(str(error), RULE_BROKEN)
+            await run_stream(stream, self._outbox, self._heard, self.node)
         finally:
             self._step(e.Lost())
             self._outbox.clear()

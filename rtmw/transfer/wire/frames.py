@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
-from rtmw.transfer.header import MOST_PARTS, Header, Kind, unpack_header
+from rtmw.transfer.header import MOST_PARTS, Header, Kind, pack_sized_header, unpack_sized_header
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire.terms import HASH
 
@@ -177,7 +177,7 @@ def _content(frame: Frame) -> bytes:
         case Settled(id=id, state=state):
             return bytes([state]) + _pack_id(id)
         case Raw():
-            return packed_text(frame.sender, "the sender") + _pack_header(frame.header) + frame.body
+            return packed_text(frame.sender, "the sender") + pack_sized_header(frame.header) + frame.body
         case Go():
             return _GO.pack(frame.position, frame.limit) + frame.value
         case Ack():
@@ -195,18 +195,13 @@ def _pack_id(id: TransferId) -> bytes:
     return _ID.pack(id.incarnation, id.sequence) + packed_text(id.node, "the node")
 
 
-def _pack_header(header: Header) -> bytes:
-    data = header.pack()
-    return len(data).to_bytes(2, "little") + data
-
-
 def _pack_offer(offer: Offer) -> bytes:
     begin = _pack_id(offer.id) + offer.left_ns.to_bytes(8, "little")
     parts = b"".join(
         _PART.pack(part.kind, part.length) + packed_text(part.destination, "the destination") for part in offer.parts
     )
     number = len(offer.parts).to_bytes(2, "little")
-    return begin + packed_text(offer.sender, "the sender") + _pack_header(offer.header) + number + parts
+    return begin + packed_text(offer.sender, "the sender") + pack_sized_header(offer.header) + number + parts
 
 
 class Frames:
@@ -265,7 +260,7 @@ def _unpacked(fields: Fields, kind: type[Frame], ref: int) -> Frame:
     elif kind is Restart:
         frame = Restart(ref)
     elif kind is Raw:
-        sender, header = fields.short_text(), _unpack_header(fields)
+        sender, header = fields.short_text(), unpack_sized_header(fields)
         frame = Raw(sender, header, _raw(fields, header))
     else:
         frame = _unpacked_answer(fields, kind, ref)
@@ -309,16 +304,8 @@ def _unpack_id(fields: Fields) -> TransferId:
     return TransferId(fields.short_text(), incarnation, sequence)
 
 
-def _unpack_header(fields: Fields) -> Header:
-    size = fields.number(2)
-    header, taken = unpack_header(fields.bytes(size))
-    if taken != size:
-        fields.wrong(f"a header of {taken} bytes in {size}")
-    return header
-
-
 def _unpack_offer(fields: Fields, ref: int) -> Offer:
-    id, left, sender, header = _unpack_id(fields), fields.number(8), fields.short_text(), _unpack_header(fields)
+    id, left, sender, header = _unpack_id(fields), fields.number(8), fields.short_text(), unpack_sized_header(fields)
     number = fields.number(2)
     if not 0 < number <= MOST_PARTS or (number > 1 and header.kind is not Kind.COMPOSITE):
         fields.wrong(f"{number} parts of a {header.kind.name}")
