@@ -25,6 +25,7 @@ LAYERS = (
         "rtmw.units",
         "rtmw.patterns",
         "rtmw.addresses",
+        "rtmw.claims",
     ),
     ("rtmw.shm", "rtmw.types", "rtmw.log"),
     ("rtmw.columns", "rtmw.recording"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from rtmw.claims import claimed
 from rtmw.errors import RtmwError
 from rtmw.net.settings import Settings
 
@@ -14,13 +15,7 @@ class NodeError(RtmwError):
 
 def claim(settings: Settings) -> socket.socket:
     """A name that only one node of these two domains has, and that dies with its process."""
-    name = f"\0rtmw-node-{settings.domain}-{settings.wire_domain}"
-    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    try:
-        held.bind(name)
-    except OSError:
-        held.close()
-        raise NodeError(
-            f"a node for domain {settings.domain} and DDS domain {settings.wire_domain} runs already"
-        ) from None
+    held = claimed(f"rtmw-node-{settings.domain}-{settings.wire_domain}")
+    if held is None:
+        raise NodeError(f"a node for domain {settings.domain} and DDS domain {settings.wire_domain} runs already")
     return held

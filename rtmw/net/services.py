@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
 
 __all__ = ["Services"]
@@ -23,7 +24,7 @@ log = logging.getLogger("rtmw.node")
 
 MODULES: Final = {"transfer": "rtmw.transfer.core"}
 _FIRST_S, _MOST_S = 0.1, 5.0
-"""Between the end of a service and its next start: twice as long each time."""
+"""Between the end of a service and its next start (`Backoff`)."""
 _LONG_S: Final = 10.0
 """A service that has run for so long is started at once."""
 _END_S: Final = 5.0
@@ -57,15 +58,14 @@ class Services:
         return [vars(service).copy() for service in self._services]
 
     async def _keep(self, service: Service) -> None:
-        wait = _FIRST_S
+        backoff = Backoff(_FIRST_S, _MOST_S)
         while True:
             begun = time.monotonic()
             code = await self._run(service)
             if time.monotonic() - begun > _LONG_S:
-                wait = _FIRST_S
+                backoff.reset()
             log.warning("service %s ended (%d): %s; it starts again", service.name, code, service.why or "no reason")
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _MOST_S)
+            await asyncio.sleep(backoff.seconds())
 
     async def _run(self, service: Service) -> int:
         """One process, from start to end. Cancelled, it is told to end."""

@@ -1,4 +1,4 @@
-"""How long to wait before the next try to connect."""
+"""How long to wait before the next try."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ LONGEST: Final = 2.0
 class Backoff:
     """Of one place. Many that lose their peer at the same moment do not come back at the same moment."""
 
-    def __init__(self) -> None:
-        self._wait = SHORTEST
+    def __init__(self, shortest: float = SHORTEST, longest: float = LONGEST) -> None:
+        self._wait = self._shortest = shortest
+        self._longest = longest
 
     def seconds(self) -> float:
         """To wait before the next try, in seconds; the next one is about twice as long."""
         drawn = self._wait * random.uniform(0.5, 1.0)
-        self._wait = min(2 * self._wait, LONGEST)
+        self._wait = min(2 * self._wait, self._longest)
         return drawn
 
     def reset(self) -> None:
         """A try has succeeded."""
-        self._wait = SHORTEST
+        self._wait = self._shortest
