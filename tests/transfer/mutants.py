@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.util
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Final, NamedTuple
@@ -135,13 +135,18 @@ class Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_loader(fullname, Mutated(fullname, found.origin, self._mutant))
 
 
-def main(name: str) -> int:
-    sys.meta_path.insert(0, Finder(MUTANTS[name]))
+def live(seed: int) -> None:
     from tests.transfer.world import random_life
 
-    for seed in range(WORLDS):
+    random_life(random.Random(seed), STEPS).check_crashes()
+
+
+def hunt(name: str, mutant: Mutant, live: Callable[[int], None], worlds: int) -> int:
+    """`live` imports what it runs, so that it is the mutant."""
+    sys.meta_path.insert(0, Finder(mutant))
+    for seed in range(worlds):
         try:
-            random_life(random.Random(seed), STEPS).check_crashes()
+            live(seed)
         except Exception as error:
             print(f"mutant {name}: found in world {seed}: {type(error).__name__}: {str(error)[:200]}")
             return 1
@@ -149,4 +154,4 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(hunt(sys.argv[1], MUTANTS[sys.argv[1]], live, WORLDS))

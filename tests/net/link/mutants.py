@@ -17,6 +17,7 @@ from rtmw.net.link.outgoing import Outgoing, OutgoingRoutes
 from rtmw.net.link.side import Patterns, Refusal
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
 from rtmw.types import MessageType
+from tests.harm import first_harm
 from tests.net.link.chance import run
 
 Mutant = Callable[[], AbstractContextManager[object]]
@@ -115,10 +116,4 @@ MUTANTS: dict[str, Mutant] = {
 
 def harm(name: str, seeds: range) -> str | None:
     """What the first seed saw that saw anything, without this rule."""
-    with MUTANTS[name]():
-        for seed in seeds:
-            try:
-                run(seed)
-            except Exception as error:
-                return f"seed {seed}: {type(error).__name__} {error}"[:200]
-    return None
+    return first_harm(MUTANTS[name](), run, seeds)

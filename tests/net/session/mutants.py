@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 from rtmw.net.session import connection, hearing, telling
@@ -10,9 +11,10 @@ from rtmw.net.session.controls import Controls
 from rtmw.net.session.halves import Receiving, Sending
 from rtmw.net.session.state import State
 from rtmw.net.session.streams import Turns
+from tests.harm import first_harm
 from tests.net.session.wire import run
 
-Mutant = Callable[[], object]
+Mutant = Callable[[], AbstractContextManager[object]]
 
 
 def _no_rewind(self: Sending, received: int) -> None:
@@ -68,10 +70,4 @@ def _lost_turn(self: Turns, stream: object) -> None:
 
 def harm(name: str, seeds: range) -> str | None:
     """What the first seed saw that saw anything, without this rule."""
-    with MUTANTS[name]():  # type: ignore[attr-defined]
-        for seed in seeds:
-            try:
-                run(seed)
-            except Exception as error:
-                return f"seed {seed}: {type(error).__name__} {error}"[:200]
-    return None
+    return first_harm(MUTANTS[name](), run, seeds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from tests.transfer.mutants import Finder, Mutant
+from tests.transfer.mutants import Mutant, hunt
 
 WORLDS: Final = 400
 
@@ -86,18 +86,11 @@ MUTANTS: Final = {
 }  # fmt: skip
 
 
-def main(name: str) -> int:
-    sys.meta_path.insert(0, Finder(MUTANTS[name]))
+def live(seed: int) -> None:
     from tests.transfer.wire.world import run
 
-    for seed in range(WORLDS):
-        try:
-            run(seed)
-        except Exception as error:
-            print(f"mutant {name}: found in world {seed}: {type(error).__name__}: {str(error)[:200]}")
-            return 1
-    return 0
+    run(seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(hunt(sys.argv[1], MUTANTS[sys.argv[1]], live, WORLDS))
