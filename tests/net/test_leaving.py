@@ -28,6 +28,23 @@ def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host,
     assert not any(NOT_IN_TIME in host.said for host in hosts)
 
 
+def test_what_came_before_its_sender_left_is_on_the_bus_before_the_node_ends(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    for host in hosts:
+        host.start(*LONG)
+    load = Load(here, there)
+    wait_until(lambda: there.crossed("in", TOPIC)["delayed"] > 0, "nothing waits for room")
+    assert here.stop() == 0
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(there.stop)
+        wait_until(lambda: bool(load.take()) and done.done(), "the node does not end")
+    assert done.result() == 0
+    for host in hosts:
+        host.start(*LONG)
+    load.all_came_once()
+    assert not any(NOT_IN_TIME in host.said for host in hosts)
+
+
 def test_a_node_that_ends_does_not_wait_until_it_must_no_longer(hosts: tuple[Host, Host]) -> None:
     for host in hosts:
         host.start(*LONG)

@@ -6,7 +6,8 @@
     waits until all up to that is on its bus, ends
     the next one of the same region reads the topic ──► sends what it has kept
 
-Both are best effort, and said again until they are answered. Nodes that know nothing of it are not waited for.
+Both are best effort, and said again until they are answered. Nodes that know nothing of it are not waited for. Of one
+that has left, all that came has to be on the bus: DDS acknowledged it, so nobody else has it any more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.channel import Channel
 from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.dds.cyclone import types as idl
-from rtmw.net.dds.lanes import lane_of
+from rtmw.net.dds.lanes import Lane, lane_of
 from rtmw.net.dds.library import DataEvent
 from rtmw.net.dds.names import Names
 from rtmw.net.dds.routes import Incoming
@@ -57,7 +58,10 @@ class Keeper:
         self._data_event = DataEvent(self._asks.reader)
         loop.add_reader(self._data_event.fileno(), self._receive)
         self._missing: dict[tuple[int, str], list[Incoming]] = {}
-        """Of what is not known yet to have come: topics, participants that send them, and routes that receive them."""
+        """Of what is not known yet to have come: topics, participants that send them, and routes that receive them. The
+        participant is empty where those that sent have left before."""
+        self._sought = set[tuple[int, str]]()
+        """Those that were in _missing once."""
         self._is_ending, self._for_ns, self._asked = False, 0, 0.0
         self._said = ""
 
@@ -99,22 +103,38 @@ class Keeper:
     def leave(self, seconds: float) -> None:
         """Have others keep for so long what this node reads: from here on `step` is to be called until `is_over`."""
         self._for_ns, self._is_ending = int(seconds * 1e9), True
-        discovery, names = self._bridge.discovery, Names(self._bridge.settings.ros2)
-        for (name, _, lane), route in self._bridge.incoming.items() if seconds else ():
+        self._seek()
+
+    def _seek(self) -> None:
+        """Who sends to this node may have begun after it was told to end."""
+        found: dict[tuple[int, str], list[Incoming]] = {}
+        for (name, _, lane), route in self._bridge.incoming.items() if self._for_ns else ():
             if lane.reliability is Reliability.RELIABLE and not lane.is_plain:
-                for writer in discovery.writers.of(names.topic(name)):
-                    if lane_of(writer) == lane and discovery.program(writer).knows_leaving:
-                        self._missing.setdefault((route.number, writer.participant), []).append(route)
+                for participant in self._senders(name, lane):
+                    found.setdefault((route.number, participant), []).append(route)
+        self._missing |= {of: routes for of, routes in found.items() if of not in self._sought}
+        self._sought |= found.keys()
+
+    def _senders(self, topic: str, lane: Lane) -> set[str]:
+        """Participants that write the lane and know of this; one without a name where nobody writes it any more."""
+        discovery, names = self._bridge.discovery, Names(self._bridge.settings.ros2)
+        writers = [one for one in discovery.writers.of(names.topic(topic)) if lane_of(one) == lane]
+        return {one.participant for one in writers if discovery.program(one).knows_leaving} if writers else {""}
 
     def step(self) -> None:
         """Ask, and hear what was answered. Does not wait."""
         self._bridge.see_kept()
         alive = self._bridge.discovery.participants
-        self._missing = {of: routes for of, routes in self._missing.items() if of[1] in alive}
+        self._missing = {
+            of: routes
+            for of, routes in self._missing.items()
+            if of[1] in alive or not all(route.is_delivered() for route in routes)
+        }
         self._answers.read(self._on_kept)
         now = time.monotonic()
         if self._missing and now >= self._asked + _AGAIN_S:
             self._asked = now
+            self._seek()
             for topics in _batches({topic for topic, _ in self._missing}):
                 self._asks.write(Leaving(self._for_ns, topics))
 
