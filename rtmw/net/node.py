@@ -36,6 +36,7 @@ from rtmw.net.dds.library import type_hash_install
 from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors
 from rtmw.net.dds.roster import Rosters
+from rtmw.net.dds.undelivered import undelivered
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
 from rtmw.net.link.service import LinkService
@@ -214,7 +215,8 @@ class Node:
                 self._keeper.step()
             elapsed = time.monotonic() - begun
             if elapsed >= _END_S:
-                log.warning("ended with messages that are not delivered, after %.0f s", _END_S)
+                left = undelivered(self._bridge)
+                log.warning("ended with messages that are not delivered, after %g s: %s", _END_S, left)
                 return
             if elapsed >= _TAKE_S and self.settings.handover:
                 self._engine.leave()

@@ -88,6 +88,54 @@ def test_publishers_wait_for_a_node_elsewhere_as_long_as_their_own_node_allows_a
     assert load.subscriber.stats().missed == load.got[-1] + 1 - len(load.got) > 0
 
 
+def test_what_is_published_for_a_node_that_has_ended_outlives_the_end_of_the_other_node(
+    hosts: tuple[Host, Host],
+) -> None:
+    here, there = hosts
+    for host in hosts:
+        host.start(*LONG)
+    load = Load(here, there)
+    load.come(100)
+    load.end()
+    wait_until(lambda: load.take() == load.sent, "not all comes")
+    assert there.stop() == 0
+    wait_until(lambda: "RELIABLE topics wait for the next one" in here.said, "nothing is kept for it")
+    for _ in range(50):  # fewer than wait for a node
+        assert load.publisher.publish(b"%d" % load.sent)
+        load.sent += 1
+    assert here.stop() == 0
+    assert NOT_IN_TIME not in here.said
+    for host in hosts:
+        host.start(*LONG)
+    load.all_came_once()
+
+
+def test_a_node_that_ends_names_what_it_takes_with_it_and_waits_once_for_all_topics(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    reliable, took = Reliability.RELIABLE, list[float]()
+    for topics in (1, 20):
+        for host in hosts:
+            host.start()
+        names = [f"late/{number}" for number in range(topics)]
+        readers = [rtmw.Subscriber(name, domain=there.domain, reliability=reliable) for name in names]
+        writers = [rtmw.Publisher(name, domain=here.domain, reliability=reliable, max_blocking=0) for name in names]
+        for writer in writers:
+            assert writer.wait_for_subscribers(1, timeout=PATIENCE)
+        there.kill()
+        for writer in writers:
+            assert writer.publish(b"nobody acknowledges it")
+        for name in names:
+            wait_until(lambda name=name: here.crossed("out", name)["sent"] > 0, f"{name} is not sent")
+        begun = time.monotonic()
+        assert here.stop() == 0
+        took.append(time.monotonic() - begun)
+        for one in (*readers, *writers):
+            one.close()
+    told = [line for line in here.said.splitlines() if NOT_IN_TIME in line]
+    assert [line.count("what was sent last is not acknowledged by") for line in told] == [1, 20]
+    assert took[1] < 2 * took[0]
+
+
 def test_who_is_no_node_makes_nobody_wait(hosts: tuple[Host, Host]) -> None:
     for host in hosts:
         host.start(*LONG)

@@ -2,6 +2,7 @@
  *
  *   _engine.c   Engine, and the module       _route.c   Route: one topic in one direction
  *   _data_event.c     DataEvent                         _shown.c   what DDS shows of others: functions of the module
+ *   _counters.c       what routes have counted
  */
 #ifndef RTMW_NET_GLUE_H
 #define RTMW_NET_GLUE_H
@@ -46,6 +47,12 @@ void engine_let_go(PyObject *self);
 /* _route.c: methods of Engine that open one */
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords);
-PyObject *Engine_total(PyObject *self, PyObject *unused); /* of all of them */
+
+/* _counters.c: of one route by name, and the sum by which it is seen to move; that of all */
+PyObject *outbound_counters(struct outbound *);
+PyObject *inbound_counters(const struct inbound *);
+uint64_t outbound_total(struct outbound *);
+uint64_t inbound_total(const struct inbound *);
+PyObject *Engine_total(PyObject *self, PyObject *unused);
 
 #endif

@@ -176,6 +176,9 @@ class Route:
         """Outbound: has all left that was published, and been acknowledged, where it is RELIABLE? Inbound: does nothing
         wait for room on the bus?"""
 
+    def held(self) -> int:
+        """Outbound: messages that were taken from the bus and not sent. Inbound: samples that wait for room there."""
+
     def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
         """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
 

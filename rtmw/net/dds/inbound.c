@@ -345,12 +345,12 @@ void inbound_retry(struct inbound *i)
     unlock(&i->lock, LOCK_ROUTE);
 }
 
-bool inbound_is_delivered(struct inbound *i)
+uint64_t inbound_held(struct inbound *i)
 {
     lock(&i->lock, LOCK_ROUTE);
-    bool is = !i->backlog.count && !i->early.count;
+    uint64_t held = i->backlog.count + i->early.count;
     unlock(&i->lock, LOCK_ROUTE);
-    return is;
+    return held;
 }
 
 int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument)

@@ -86,7 +86,7 @@ struct inbound {
 int inbound_open(struct inbound *);
 void inbound_close(struct inbound *);
 void inbound_retry(struct inbound *);
-bool inbound_is_delivered(struct inbound *); /* nothing waits for room on the bus */
+uint64_t inbound_held(struct inbound *); /* samples that wait for room on the bus, or for a handover */
 void inbound_on_data(dds_entity_t reader, void *inbound);
 void inbound_move(struct inbound *); /* the route's lock is held, as for the next five */
 void inbound_tell_stuck(struct inbound *);

@@ -1,7 +1,7 @@
 /* A node that ends takes along nothing of RELIABLE topics that it reads: see leaving.py.
  *
  *   the node that ends               a node that sends to it
- *   "I leave, keep these topics" ──► outbound_keep: the route sends nothing more, and takes little more from the bus
+ *   "I leave, keep these topics" ──► outbound_keep: the route sends nothing more, and takes nothing more from the bus
  *   inbound_has: all of it came  ◄── the sequence of the last sample that the route sent
  *   ends; its successor reads    ──► outbound_keep with 0: the route goes on
  */

@@ -89,7 +89,7 @@ static bool leaves_all(const struct outbound *o) { return o->reliable && load_re
 
 bool outbound_may_take(const struct outbound *o)
 {
-    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD &&
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && !o->kept_until_ns && o->taken < 2 * LOOKAHEAD &&
            o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 

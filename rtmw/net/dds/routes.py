@@ -258,6 +258,10 @@ class Outgoing(_Ending):
         """All that was published here has left, and what is RELIABLE has been acknowledged."""
         return self._route is None or self._route.delivered()
 
+    def held(self) -> int:
+        """Messages that it has taken from the bus, and not sent."""
+        return self._route.held() if self._route is not None else 0
+
     def tell_missed(self) -> None:
         """Say in the log what the bus could not keep for this node since it was asked last."""
         missed = self.counters().get("missed", 0)
@@ -311,21 +315,11 @@ class Incoming(_Ending):
         """Of the writers that it hears, by their handles; empty: of one that repeats for plain programs."""
         self._total = -1
         self._route = engine.inbound(
-            topic=topic,
-            type=wire_type(kind),
-            reader=self._reader._ref,
-            octets=is_opaque(kind),
-            reliability=offered.reliability,
-            priority=offered.priority,
-            depth=offered.depth,
-            history=offered.history,
-            lane=lane.code,
-            wants_old=request.history > 0,
-            may_land=KNOWS_DATAGRAMS,
-            is_keyed=not self._entity.data_type.__idl__.keyless,
-            known=known,
-            on_bus=on_bus,
-        )
+            topic=topic, type=wire_type(kind), reader=self._reader._ref, octets=is_opaque(kind), lane=lane.code,
+            reliability=offered.reliability, priority=offered.priority, depth=offered.depth, history=offered.history,
+            wants_old=request.history > 0, may_land=KNOWS_DATAGRAMS,
+            is_keyed=not self._entity.data_type.__idl__.keyless, known=known, on_bus=on_bus,
+        )  # fmt: skip
 
     def _make_reader(self, request: Request) -> Any:
         qos = request.qos(user_data(self.lane, self.kind))
@@ -378,6 +372,10 @@ class Incoming(_Ending):
                 self._guids[handle] = "" if row[4] == FOR_PLAIN else row[0].hex()
         self._guids = {handle: guid for handle, guid in self._guids.items() if handle in handles}
         return {*self._guids.values()} - {""}
+
+    def held(self) -> int:
+        """Samples that wait for room on the bus."""
+        return self._route.held()
 
     def counters(self) -> dict[str, int]:
         return self._route.counters()

@@ -122,7 +122,9 @@ static void retry(struct engine *e, uint64_t now)
     if (load_relaxed(&e->stuck))
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
     for (struct outbound *o = e->outbounds; o; o = o->next) {
-        if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
+        if (o->kept_until_ns <= now) o->kept_until_ns = 0;
+        if (o->reliable && (o->taken || o->kept_until_ns))
+            rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
         o->retry_ns = may_send_ns(o, now);
     }
 }
@@ -167,7 +169,7 @@ void sender_limit(struct engine *e, struct rate_limit *limit, uint64_t bytes_per
 static bool is_holding(const struct engine *e)
 {
     for (const struct outbound *o = e->outbounds; o; o = o->next)
-        if (o->taken || o->held) return true;
+        if (o->taken || o->held || o->kept_until_ns) return true;
     return false;
 }
 

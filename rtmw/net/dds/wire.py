@@ -82,7 +82,8 @@ def configuration(settings: Settings, line: Line) -> str:
         f"<MaxAutoParticipantIndex>{_NODES_MOST - 1}</MaxAutoParticipantIndex>"
         f"{f'<Peers>{peers}</Peers>' if peers else ''}</Discovery>"
         '<Internal><SocketReceiveBufferSize min="default" max="16MB"/>'
-        "<Watermarks><WhcHigh>6MB</WhcHigh></Watermarks></Internal>"
+        "<Watermarks><WhcHigh>6MB</WhcHigh></Watermarks>"
+        "<WriterLingerDuration>0s</WriterLingerDuration></Internal>"
         "</Domain></CycloneDDS>"
     )
 
