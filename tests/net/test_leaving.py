@@ -28,6 +28,23 @@ def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host,
     assert not any(NOT_IN_TIME in host.said for host in hosts)
 
 
+def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_ended(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    for host in hosts:
+        host.start(*LONG)
+    load = Load(here, there)
+    load.come(1000)
+    for host in (there, here):  # the publisher goes on all the time, so the node here has messages in its queue
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(host.stop)
+            wait_until(lambda done=done: bool(load.take()) and done.done(), "a node does not end")
+        assert done.result() == 0
+    for host in hosts:
+        host.start(*LONG)
+    load.all_came_once()
+    assert not any(NOT_IN_TIME in host.said for host in hosts)
+
+
 def test_what_came_before_its_sender_left_is_on_the_bus_before_the_node_ends(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:

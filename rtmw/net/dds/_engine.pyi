@@ -192,9 +192,10 @@ class Route:
     def number(self) -> int:
         """What nodes call its topic and type among themselves; 0 once closed."""
 
-    def keep(self, until_ns: int, /) -> tuple[int, bool]:
-        """Outbound: send nothing until then (CLOCK_MONOTONIC), for who reads it begins anew; 0: go on. The sequence of
-        the last sample that was sent, and whether all who read it have acknowledged it."""
+    def keep(self, until_ns: int, /) -> tuple[int, bool] | None:
+        """Outbound: take nothing until then (CLOCK_MONOTONIC), for who reads it begins anew; 0: go on. The sequence of
+        the last sample that was sent, and whether all who read it have acknowledged it; None: what was taken before is
+        still being sent."""
 
     def has(self, participant: bytes, sequence: int, is_acknowledged: bool, /) -> bool:
         """Inbound: has all come of this DDS participant (GUID) up to the sample of that sequence, and is on the bus?

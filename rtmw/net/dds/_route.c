@@ -273,12 +273,13 @@ static PyObject *Route_keep(PyObject *object, PyObject *given)
     struct outbound *o = ((Route *)object)->outbound;
     unsigned long long until_ns = PyLong_AsUnsignedLongLong(given);
     uint64_t last = 0;
-    bool is_acknowledged = true;
+    bool is_sent = true, is_acknowledged = true;
     if (PyErr_Occurred()) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    if (o) last = outbound_keep(o, until_ns);
+    if (o) is_sent = outbound_keep(o, until_ns, &last);
     if (o) is_acknowledged = dds_wait_for_acks(o->writer, 0) == DDS_OK;
     Py_END_ALLOW_THREADS
+    if (!is_sent) Py_RETURN_NONE;
     return Py_BuildValue("(KO)", last, is_acknowledged ? Py_True : Py_False);
 }
 

@@ -1,23 +1,43 @@
 /* A node that ends takes along nothing of RELIABLE topics that it reads: see leaving.py.
  *
  *   the node that ends               a node that sends to it
- *   "I leave, keep these topics" ──► outbound_keep: the route sends nothing more, and takes nothing more from the bus
+ *   "I leave, keep these topics" ──► outbound_keep: the route takes nothing more from the bus, and sends what it has taken
  *   inbound_has: all of it came  ◄── the sequence of the last sample that the route sent
  *   ends; its successor reads    ──► outbound_keep with 0: the route goes on
+ *
+ * What the route has taken would be lost if this node ended, too, before the successor comes, so it is sent to the node that
+ * ends. That waits for the answer for a bounded time: a line on which DRAIN_NS is too short keeps the rest in the route.
  */
 #include "engine.h"
 
-uint64_t outbound_keep(struct outbound *o, uint64_t until_ns)
+enum { DRAIN_NS = 1000000000 }; /* less than a node that ends waits for answers (_END_S in node.py) */
+
+/* Is what a kept route has taken still to be sent? To nobody, DDS would send it for nothing. */
+static bool drains(const struct outbound *o, uint64_t now)
+{
+    return load_relaxed(&o->taken) && now < o->drain_until_ns && dds_get_matched_subscriptions(o->writer, NULL, 0) > 0;
+}
+
+uint64_t outbound_kept_ns(const struct outbound *o, uint64_t now)
+{
+    uint64_t until_ns = load_relaxed(&o->kept_until_ns);
+    return until_ns > now && !drains(o, now) ? until_ns : 0;
+}
+
+bool outbound_keep(struct outbound *o, uint64_t until_ns, uint64_t *last)
 {
     struct engine *e = o->engine;
     sender_lock(e);
-    o->kept_until_ns = until_ns;
+    uint64_t now = now_monotonic_ns();
+    if (until_ns && !o->kept_until_ns) o->drain_until_ns = now + DRAIN_NS;
+    store_relaxed(&o->kept_until_ns, until_ns);
     if (until_ns) dds_write_flush(o->writer);
     if (until_ns && e->unflushed == o) e->unflushed = NULL;
     if (!until_ns) sender_wake(e);
-    uint64_t last = o->last;
+    *last = o->last;
+    bool is_sent = !until_ns || !drains(o, now);
     unlock(&e->lock, LOCK_ENGINE);
-    return last;
+    return is_sent;
 }
 
 /* Of one node: has any sample come, and how far does what came reach? A route has a source for each of its writers. */

@@ -1,8 +1,8 @@
 """A node that ends asks the nodes that send to it to keep its RELIABLE topics for the one that follows.
 
     the node that ends                                  a node that sends to it
-    rtmw/leaving: keep these topics for so long ──►     sends nothing more of them; its bus keeps what is published
-    rtmw/kept: the last sequence that was sent  ◄──     of each topic
+    rtmw/leaving: keep these topics for so long ──►     takes nothing more of them: its bus keeps what is published;
+    rtmw/kept: the last sequence that was sent  ◄──     and sends what it had taken of each topic
     waits until all up to that is on its bus, ends
     the next one of the same region reads the topic ──► sends what it has kept
 
@@ -86,16 +86,17 @@ class Keeper:
     def _keep(
         self, participant: str, region: str, seconds: float, numbers: Iterable[int]
     ) -> Iterator[tuple[int, int, bool]]:
-        """Of topics by their numbers: the sequence of the last sample, and whether it is acknowledged. A node that ends
-        itself sends what it has, and answers then: what it has not taken is left to the next one anyway."""
-        until_ns = 0 if self._is_ending else time.monotonic_ns() + int(seconds * 1e9)
+        """Of topics by their numbers: the sequence of the last sample, and whether it is acknowledged. Not of those of
+        which messages that were taken are still being sent. A node that ends itself, and leaves nothing to a next one,
+        answers when all is delivered."""
+        until_ns = time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
         of_nodes = (route for route in self._bridge.outgoing if not route.is_plain)
         routes = {route.number: route for route in of_nodes if route.offer.reliability is Reliability.RELIABLE}
         for number in numbers:
             route = routes.get(number)
             if route is None:
                 yield (number, 0, True)
-            elif not self._is_ending or route.is_kept or route.is_delivered():
+            elif until_ns or not self._is_ending or route.is_delivered():
                 kept = route.keep(participant, region, until_ns)
                 if kept is not None:
                     yield (number, *kept)

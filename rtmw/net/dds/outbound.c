@@ -85,11 +85,15 @@ void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_n
     rtmw_subscriber_wake(o->subscriber);
 }
 
-static bool leaves_all(const struct outbound *o) { return o->reliable && load_relaxed(&o->engine->leaves_all); }
+/* What it has not taken is for another time, or for the next node. */
+static bool leaves_all(const struct outbound *o)
+{
+    return o->reliable && (load_relaxed(&o->engine->leaves_all) || load_relaxed(&o->kept_until_ns));
+}
 
 bool outbound_may_take(const struct outbound *o)
 {
-    return !load_relaxed(&o->has_last) && !leaves_all(o) && !o->kept_until_ns && o->taken < 2 * LOOKAHEAD &&
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD &&
            o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
 }
 

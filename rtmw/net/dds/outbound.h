@@ -50,8 +50,9 @@ struct outbound {
     uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
     uint64_t missed;        /* those of them that the bus could not keep for this route */
     uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet */
-    uint64_t kept_until_ns; /* until then nothing is sent: who reads it begins anew. Under the engine's lock */
-    bool resumes;           /* it is the first of its lane in this node: it goes on where another node ended */
+    uint64_t kept_until_ns; /* until then nothing is taken: who reads it begins anew. Written under the engine's lock */
+    uint64_t drain_until_ns; /* what a kept route has taken is sent until then. Under the engine's lock */
+    bool resumes;            /* it is the first of its lane in this node: it goes on where another node ended */
 };
 
 /* outbound.c. Open, stop, close, park: any thread without a lock; they wait for the sender, which may be in a burst. Adjust and
@@ -83,8 +84,10 @@ void packing_end(struct outbound *);
  * yet, ask again */
 bool outbound_hand_over(struct outbound *, dds_entity_t writer, int64_t patience_ns);
 
-/* leaving.c. A thread without a lock; waits for the end of a burst. 0: it goes on. Returns the sequence of its last sample. To
- * say the same again is harmless. */
-uint64_t outbound_keep(struct outbound *, uint64_t until_ns);
+/* leaving.c. Keep: a thread without a lock; waits for the end of a burst. 0: it goes on. `last`: the sequence of its last sample.
+ * false: what it had taken is being sent, ask again. To say the same again is harmless. Kept_ns: the engine's lock is held; until
+ * when a kept route sends nothing, 0: it may send. */
+bool outbound_keep(struct outbound *, uint64_t until_ns, uint64_t *last);
+uint64_t outbound_kept_ns(const struct outbound *, uint64_t now);
 
 #endif

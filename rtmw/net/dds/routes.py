@@ -115,12 +115,13 @@ class Outgoing(_Ending):
 
     @property
     def is_kept(self) -> bool:
-        """It sends nothing, for a node that reads it has ended, and may be back."""
+        """It takes nothing, for a node that reads it has ended, and may be back."""
         return bool(self._kept)
 
     def keep(self, participant: str, region: str, until_ns: int) -> tuple[int, bool] | None:
-        """Send nothing until the node that follows the participant reads it, which has the same region, or until that
-        time. The sequence of the last sample, and whether it is acknowledged; None: it does not read this."""
+        """Take nothing until the node that follows the participant reads it, which has the same region, or until that
+        time. The sequence of the last sample, and whether it is acknowledged; None: it does not read this, or not all
+        that was taken is sent yet."""
         if self._route is None:
             return None
         if self._kept.get(region, ("", 0))[0] != participant:

@@ -109,7 +109,7 @@ static uint64_t later(uint64_t one, uint64_t other) { return one > other ? one :
 static uint64_t may_send_ns(struct outbound *o, uint64_t now)
 {
     bool leaves = load_relaxed(&o->engine->leaves_all); /* what it has taken is little, and would be lost */
-    uint64_t at = later(o->full_until_ns, o->kept_until_ns);
+    uint64_t at = later(o->full_until_ns, outbound_kept_ns(o, now));
     if (o->reliable && !leaves && flow_is_paused(o, now)) at = later(at, now + RETRY_NS);
     at = later(at, rate_limit_free_ns(&o->limit, now));
     at = later(at, peer_rates_free_ns(&o->engine->peer_rates, load_relaxed(&o->limited), now));
@@ -122,7 +122,7 @@ static void retry(struct engine *e, uint64_t now)
     if (load_relaxed(&e->stuck))
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
     for (struct outbound *o = e->outbounds; o; o = o->next) {
-        if (o->kept_until_ns <= now) o->kept_until_ns = 0;
+        if (o->kept_until_ns <= now) store_relaxed(&o->kept_until_ns, 0);
         if (o->reliable && (o->taken || o->kept_until_ns))
             rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
         o->retry_ns = may_send_ns(o, now);
