@@ -321,6 +321,7 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
         if (code == DDS_TIMEOUT) {
             count_up(&o->blocked, 1);
             o->full_until_ns = now_monotonic_ns() + RETRY_NS;
+            o->retry_ns = o->full_until_ns; /* the sender sleeps until then, and no longer */
             break;
         }
         bytes += count_sent(o, band, count, code);
