@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.second_tries import LISTED, reason
+
 ROOT = Path(__file__).parents[1]
 PLUGINS = """
 from tests import required
+from tests.second_tries import Listed
 from tests.stalls import Stalls
 
 def pytest_configure(config):
     config.pluginmanager.register(required)
-    config.pluginmanager.register(Stalls(), "stalls")
+    config.pluginmanager.register(Stalls((Listed("its time is measured", ("test_it.py::test_listed*",)),)), "stalls")
 """
 STALL = """
 import signal, time
@@ -31,7 +37,21 @@ def test_fails_while_the_machine_stands(pytestconfig):
 """
 
 
-def run(folder: Path, source: str, **environment: str) -> str:
+LISTED_TESTS = """
+import pathlib
+
+def test_listed_passes_at_its_second_try():
+    tried = pathlib.Path("tried")
+    if not tried.exists():
+        tried.touch()
+        assert False
+
+def test_listed_fails():
+    assert False
+"""
+
+
+def run(folder: Path, source: str, *arguments: str, **environment: str) -> str:
     """The closing lines of pytest for this test file."""
     (folder / "conftest.py").write_text(PLUGINS)
     (folder / "test_it.py").write_text(textwrap.dedent(source))
@@ -45,9 +65,10 @@ def run(folder: Path, source: str, **environment: str) -> str:
         "no:cacheprovider",
         "--rootdir",
         str(folder),
+        *arguments,
         str(folder),
     ]
-    unset = dict.fromkeys(("PYTEST_ADDOPTS", "RTMW_REQUIRE", "RTMW_SECOND_TRY"), "")
+    unset = dict.fromkeys(("PYTEST_ADDOPTS", "RTMW_REQUIRE"), "")
     env = {**os.environ, **unset, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60).stdout
 
@@ -77,4 +98,33 @@ def test_a_test_that_fails_on_a_machine_that_runs_is_not_tried_again(tmp_path: P
 
 
 def test_a_test_that_fails_while_the_machine_stands_still_is_tried_twice_more_and_counted(tmp_path: Path) -> None:
-    assert "1 failed, 2 rerun in" in run(tmp_path, STALL)
+    told = run(tmp_path, STALL)
+    assert "1 failed, 2 rerun in" in told
+    assert "0 of listed tests, 2 because the machine stood still" in told
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_listed_test_is_tried_twice_more_and_shown_with_its_reason(workers: str, tmp_path: Path) -> None:
+    told = run(tmp_path, LISTED_TESTS, "-n", workers)
+    assert "1 failed, 1 passed, 3 rerun in" in told
+    assert "1 × test_it.py::test_listed_passes_at_its_second_try: its time is measured" in told
+    assert "2 × test_it.py::test_listed_fails: its time is measured" in told
+    assert "3 of listed tests, 0 because" in told
+
+
+@cache
+def all_tests() -> list[str]:
+    """The node ids of the tests of this repository, without parameters."""
+    sources = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    named = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
+    return [f"{path}::{name}" for path, source in sources.items() for name in named.findall(source)]
+
+
+@pytest.mark.parametrize("pattern", [pattern for each in LISTED for pattern in each.patterns])
+def test_each_pattern_in_the_list_of_second_tries_matches_a_test(pattern: str) -> None:
+    assert any(fnmatchcase(test, pattern) for test in all_tests())
+
+
+def test_what_depends_on_no_time_is_not_in_the_list() -> None:
+    for test in ("tests/shm/test_admission.py", "tests/types/test_codec.py", "tests/net/session/test_wire.py"):
+        assert reason(f"{test}::test_any") is None

@@ -1,0 +1,122 @@
+"""The tests that may be tried again on a machine that runs, each with its reason.
+
+A test belongs here if what it claims includes a time of this machine, of its network stack or of a foreign program:
+a machine under load can fail it although rtmw is right. Any other test that fails now and then has a fault, or rtmw
+has: find it and mend it. Until the cause is found, the test may stand here by its full name, and its reason says so.
+The closing lines show each second try with its reason. `tests/test_proofs.py` refuses a pattern that no test matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Tests whose node ids match one of these patterns, in which `*` stands for any text, `/` too."""
+
+    reason: str
+    patterns: tuple[str, ...]
+
+
+LISTED = (
+    Listed(
+        "programs of others find each other over DDS, and send again what was lost, at intervals of their own",
+        ("tests/net/foreign/*", "tests/torture/test_dds_rtps.py::*"),
+    ),
+    Listed(
+        "two nodes find each other over DDS, or give each other up, at intervals of the DDS library",
+        ("tests/net/test_*", "tests/cli/test_graph.py::*", "tests/observe/test_graph.py::*"),
+    ),
+    Listed(
+        "nodes in namespaces, or behind a cable that cuts and slows, have to keep a lease, a rate or a time",
+        (
+            "tests/net/link/test_bands.py::*",
+            "tests/net/link/test_cuts.py::*",
+            "tests/net/link/test_nodes.py::*",
+            "tests/net/link/test_security.py::*",
+            "tests/cli/test_log_bus.py::*",
+            "tests/torture/test_wire_engine.py::*",
+        ),
+    ),
+    Listed(
+        "the sessions' real sockets are given up after a silence, or use a share of the processor that is measured",
+        ("tests/net/session/test_carrier.py::*", "tests/net/session/test_dialling.py::*"),
+    ),
+    Listed(
+        "processes are killed or stopped at a moment, and others have to notice within a lease or a time",
+        ("tests/system/*", "tests/cli/test_ending.py::*", "tests/transfer/test_killed_store.py::*"),
+    ),
+    Listed(
+        "a deadline, an interval, a lease or a lifetime of milliseconds has to be kept, and none of the next missed",
+        (
+            "tests/test_qos_interval_deadline.py::*",
+            "tests/test_qos_lease.py::*",
+            "tests/test_qos_lifetime.py::*",
+            "tests/test_latency.py::*",
+            "tests/test_waitset.py::*",
+        ),
+    ),
+    Listed(
+        "a replay keeps the times of its recording",
+        (
+            "tests/replay/test_player.py::*",
+            "tests/replay/test_replay.py::*",
+            "tests/replay/test_vigil.py::*",
+            "tests/cli/test_replay.py::*",
+        ),
+    ),
+    Listed(
+        "a recorder has to keep up with publishers that do not wait for it",
+        (
+            "tests/record/test_collector.py::*",
+            "tests/record/test_files.py::*",
+            "tests/record/test_missing.py::*",
+            "tests/record/test_recorder.py::*",
+            "tests/cli/test_record.py::*",
+            "tests/recording/test_live.py::*",
+        ),
+    ),
+    Listed(
+        "the demonstration plays several programs at their real rates, and none may be late",
+        (
+            "tests/demo/test_durable.py::*",
+            "tests/demo/test_host.py::*",
+            "tests/demo/test_offline.py::*",
+            "tests/test_examples.py::*",
+            "tests/test_examples_c.py::*",
+            "tests/test_readme.py::*",
+        ),
+    ),
+    Listed(
+        "Spark's streams and their JVM start, poll and end in times of their own",
+        (
+            "tests/spark/test_cluster.py::*",
+            "tests/spark/test_daemon.py::*",
+            "tests/spark/test_demo.py::*",
+            "tests/spark/test_driver.py::*",
+            "tests/spark/test_follow.py::*",
+            "tests/spark/test_pace.py::*",
+            "tests/spark/test_stream.py::*",
+        ),
+    ),
+    Listed(
+        "a sample of a torture: how far it comes in its seconds depends on the machine",
+        (
+            "tests/torture/test_fuzz.py::*",
+            "tests/torture/test_instructions.py::*",
+            "tests/torture/test_pressure.py::*",
+            "tests/torture/test_soak.py::*",
+        ),
+    ),
+    Listed(
+        "a bench is run, and judges times that it has measured",
+        ("tests/bench/test_bench.py::*", "tests/bench/test_log_questions.py::*"),
+    ),
+)
+
+
+def reason(test: str, listed: tuple[Listed, ...] = LISTED) -> str | None:
+    """Why the test with this node id may be tried again on a machine that runs; None: it may not."""
+    return next((each.reason for each in listed if any(fnmatchcase(test, it) for it in each.patterns)), None)
