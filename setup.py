@@ -147,7 +147,7 @@ def extension(name: str, *shared: str) -> Extension:
     )
 
 
-ENGINES = ("locks", "now", "rate_limit", "trailer")
+ENGINES = ("locks", "lookahead", "now", "rate_limit", "trailer")
 """C of the node's engine that lines share."""
 
 setup(

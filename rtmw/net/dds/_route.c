@@ -188,7 +188,7 @@ static PyObject *Route_held(PyObject *object, PyObject *unused)
 {
     struct outbound *o = ((Route *)object)->outbound;
     struct inbound *i = ((Route *)object)->inbound;
-    uint64_t held = o ? load_relaxed(&o->taken) : 0;
+    uint64_t held = o ? load_relaxed(&o->lookahead.taken) : 0;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
     if (i) held = inbound_held(i);

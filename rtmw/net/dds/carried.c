@@ -148,7 +148,7 @@ void carried_reached(struct outbound *o)
     count_missed(o);
     if (load_relaxed(&c->sequence) != o->sent + o->ahead) carried_sent(o);
     for (uint32_t band = 0; band < BANDS; band++) {
-        if (o->queue[band].count || !(load_relaxed(&c->bands) & (1u << band))) continue;
+        if (lookahead_count(&o->lookahead, band) || !(load_relaxed(&c->bands) & (1u << band))) continue;
         uint32_t number = rtmw_subscriber_number(o->subscriber, (uint8_t)band);
         if ((int32_t)(number - load_relaxed(&c->number[band])) > 0) store_relaxed(&c->number[band], number);
     }

@@ -15,7 +15,8 @@ enum { DRAIN_NS = 1000000000 }; /* less than a node that ends waits for answers 
 /* Is what a kept route has taken still to be sent? To nobody, DDS would send it for nothing. */
 static bool drains(const struct outbound *o, uint64_t now)
 {
-    return load_relaxed(&o->taken) && now < o->drain_until_ns && dds_get_matched_subscriptions(o->writer, NULL, 0) > 0;
+    return load_relaxed(&o->lookahead.taken) && now < o->drain_until_ns &&
+           dds_get_matched_subscriptions(o->writer, NULL, 0) > 0;
 }
 
 uint64_t outbound_kept_ns(const struct outbound *o, uint64_t now)

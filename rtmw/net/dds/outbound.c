@@ -23,13 +23,6 @@ enum {
     TIMELY_MOST = 1024,      /* and at most so many messages */
 };
 
-static bool is_full(const struct outbound *o)
-{
-    for (uint32_t band = 0; band < BANDS; band++)
-        if (o->queue[band].count == LOOKAHEAD) return true;
-    return false;
-}
-
 /* What has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
 
@@ -93,8 +86,7 @@ static bool leaves_all(const struct outbound *o)
 
 bool outbound_may_take(const struct outbound *o)
 {
-    return !load_relaxed(&o->has_last) && !leaves_all(o) && o->taken < 2 * LOOKAHEAD &&
-           o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && lookahead_has_room(&o->lookahead);
 }
 
 void outbound_gather(struct outbound *o)
@@ -107,38 +99,29 @@ void outbound_gather(struct outbound *o)
         if (code == RTMW_EMPTY) carried_reached(o);
         if (code != RTMW_OK) return;
         if (is_from_afar(&m)) {
-            if (!o->queue[m.priority].count) carried_pass(o, &m);
+            if (!lookahead_count(&o->lookahead, m.priority)) carried_pass(o, &m);
             rtmw_release(o->engine->region, m.descriptor);
             continue;
         }
         carried_take(o, &m);
         uint64_t last_ns = load_relaxed(&o->engine->last_ns);
         if (last_ns && m.source_time_ns > last_ns) store_relaxed(&o->has_last, 1u);
-        m.expires_ns = now_on_monotonic(m.expires_ns);
-        uint32_t at = (o->queue[m.priority].first + o->queue[m.priority].count++) % LOOKAHEAD;
-        o->queue[m.priority].message[at] = m;
-        o->taken++;
-        o->taken_bytes += m.size;
+        lookahead_add(&o->lookahead, &m);
         weigh(o, m.size);
     }
 }
 
+/* `now`, here and below: CLOCK_MONOTONIC. */
 static rtmw_message *message_at(struct outbound *o, uint32_t band, uint32_t number)
 {
-    return &o->queue[band].message[(o->queue[band].first + number) % LOOKAHEAD];
+    return lookahead_at(&o->lookahead, band, number);
 }
-
-/* `now`, here and below: CLOCK_MONOTONIC, as the expires_ns of messages in the route's queue. */
-static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
 
 static void drop_first(struct outbound *o, uint32_t band)
 {
     const rtmw_message *m = message_at(o, band, 0);
     if (m->descriptor != LENT) rtmw_release(o->engine->region, m->descriptor);
-    o->queue[band].first = (o->queue[band].first + 1) % LOOKAHEAD;
-    o->queue[band].count--;
-    o->taken--;
-    o->taken_bytes -= m->size;
+    lookahead_pass(&o->lookahead, band);
 }
 
 static size_t before_payload(const struct outbound *o) { return o->framing == FRAMING_OCTETS ? OCTETS_HEADER : 0; }
@@ -262,7 +245,8 @@ static uint32_t together(struct outbound *o, uint32_t band, uint32_t most, uint6
     uint32_t count = 1;
     uint64_t bytes = message_at(o, band, 0)->size;
     if (most > PACK_MOST) most = PACK_MOST;
-    if (most > o->queue[band].count) most = o->queue[band].count;
+    uint32_t waiting = lookahead_count(&o->lookahead, band);
+    if (most > waiting) most = waiting;
     if (most_bytes > PACK_BYTES) most_bytes = PACK_BYTES;
     for (; count < most; count++) {
         const rtmw_message *m = message_at(o, band, count);
@@ -309,7 +293,7 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
     uint64_t bytes = 0, now = now_monotonic_ns();
     dds_return_t code;
     most_bytes = rate_limit_burst(&o->limit, most_bytes);
-    for (uint32_t n = 0; n < most && bytes < most_bytes && o->queue[band].count;) {
+    for (uint32_t n = 0; n < most && bytes < most_bytes && lookahead_count(&o->lookahead, band);) {
         if (is_expired(message_at(o, band, 0), now)) {
             count_up(&o->expired, 1);
             carried_pass(o, message_at(o, band, 0));
@@ -333,9 +317,9 @@ uint64_t outbound_send(struct outbound *o, uint32_t band, uint32_t most, uint64_
 
 bool outbound_is_delivered(struct outbound *o)
 {
-    if (load_relaxed(&o->taken)) return false;
+    if (load_relaxed(&o->lookahead.taken)) return false;
     if (!load_relaxed(&o->has_last) && !leaves_all(o) && rtmw_wait(o->subscriber, 0, 0) == RTMW_OK) return false;
-    if (load_relaxed(&o->taken)) return false;
+    if (load_relaxed(&o->lookahead.taken)) return false;
     return dds_wait_for_acks(o->writer, 0) == DDS_OK;
 }
 
@@ -359,7 +343,7 @@ void outbound_forget(struct outbound *o)
     if (!o->park_ns && rtmw_take(o->subscriber, &m) == RTMW_OK) /* a lapse that it has not come to is counted so */
         rtmw_release(o->engine->region, m.descriptor);
     for (uint32_t band = 0; band < BANDS; band++)
-        while (o->queue[band].count) drop_first(o, band);
+        while (lookahead_count(&o->lookahead, band)) drop_first(o, band);
 }
 
 void outbound_stop(struct outbound *o)

@@ -3,14 +3,11 @@
 #define RTMW_NET_OUTBOUND_H
 
 #include "dds.h"
+#include "lookahead.h"
 #include "rate_limit.h"
 #include "route.h"
 
-enum {
-    LOOKAHEAD = 32,            /* messages of a route and band that the engine takes in advance */
-    LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
-    DEPTH_LEAST = 2,           /* messages that may wait on the bus, however large */
-};
+enum { DEPTH_LEAST = 2 }; /* messages that may wait on the bus, however large */
 
 struct outbound {
     struct engine *engine;
@@ -32,19 +29,14 @@ struct outbound {
     uint32_t may_date;            /* 1: and lifetimes with a date (trailer.h) */
     uint64_t full_until_ns;       /* DDS has no room: not before. The sender's */
     uint64_t retry_ns;            /* not before, for whatever cause; 0: at once. Reckoned anew before each burst */
-    uint32_t taken;               /* messages in all queues */
-    uint64_t taken_bytes;
-    uint32_t history;         /* messages from before it came that it asks the bus for */
-    uint16_t key;             /* of its subscriber, when that is parked */
-    uint64_t park_ns;         /* not 0: that is parked for so long when the route closes */
-    uint32_t depth, adjusted; /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
+    uint32_t history;             /* messages from before it came that it asks the bus for */
+    uint16_t key;                 /* of its subscriber, when that is parked */
+    uint64_t park_ns;             /* not 0: that is parked for so long when the route closes */
+    uint32_t depth, adjusted;     /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
     uint64_t min_interval_ns;
     uint32_t depth_now; /* it has, for messages of `weight` bytes. The sender only, as the weight */
     uint64_t weight;
-    struct {
-        uint32_t first, count;
-        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
-    } queue[BANDS];
+    struct lookahead lookahead;
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
     struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
     uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */

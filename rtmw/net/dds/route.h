@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "../../shm/rtmw.h"
+#include "lookahead.h"
 #include "trailer.h"
 
 struct engine;
@@ -14,7 +15,6 @@ struct outbound;
 struct source;
 
 enum {
-    BANDS = 8,
     BATCH = 32,            /* samples taken from a reader in one call */
     CARRIED = 4096,        /* lanes of which is known how far they were carried, over restarts */
     LENT_LEAST = 16 << 10, /* bytes of a message that is lent, or lands: a smaller one is copied as fast */

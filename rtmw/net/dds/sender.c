@@ -72,9 +72,9 @@ static void flush(struct engine *e)
 static bool send_from_band(struct engine *e, uint32_t band)
 {
     for (struct outbound *o = e->outbounds; o; o = o->next) {
-        if (!o->queue[band].count || o->retry_ns || o->held) continue;
+        if (!lookahead_count(&o->lookahead, band) || o->retry_ns || o->held) continue;
         if (e->unflushed != o || e->unflushed_band != band) flush(e);
-        uint32_t before = o->taken;
+        uint32_t before = o->lookahead.taken;
         e->unflushed = o;
         e->unflushed_band = band;
         pacing_mark(e, band);
@@ -85,7 +85,7 @@ static bool send_from_band(struct engine *e, uint32_t band)
         rate_limit_charge(&e->limit, sent, now);
         peer_rates_charge(&e->peer_rates, limited, sent, now);
         if (may < BURST_BYTES) flush(e); /* or it is not seen how much waits */
-        if (o->taken != before) return true;
+        if (o->lookahead.taken != before) return true;
     }
     return false;
 }
@@ -123,7 +123,7 @@ static void retry(struct engine *e, uint64_t now)
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
     for (struct outbound *o = e->outbounds; o; o = o->next) {
         if (o->kept_until_ns <= now) store_relaxed(&o->kept_until_ns, 0);
-        if (o->reliable && (o->taken || o->kept_until_ns))
+        if (o->reliable && (o->lookahead.taken || o->kept_until_ns))
             rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
         o->retry_ns = may_send_ns(o, now);
     }
@@ -169,7 +169,7 @@ void sender_limit(struct engine *e, struct rate_limit *limit, uint64_t bytes_per
 static bool is_holding(const struct engine *e)
 {
     for (const struct outbound *o = e->outbounds; o; o = o->next)
-        if (o->taken || o->held || o->kept_until_ns) return true;
+        if (o->lookahead.taken || o->held || o->kept_until_ns) return true;
     return false;
 }
 

@@ -173,11 +173,6 @@ static bool begin(struct line *l, uint32_t band, uint64_t now)
     return false;
 }
 
-static bool is_expired(const struct kept *k, uint64_t now)
-{
-    return k->message.expires_ns && k->message.expires_ns <= now;
-}
-
 /* One frame of the highest band of this channel that has something. */
 static bool put_message(struct line *l, int channel, uint64_t now)
 {
@@ -186,7 +181,7 @@ static bool put_message(struct line *l, int channel, uint64_t now)
         const struct under_way *u = &l->under_way[band];
         if (channel_of(band) != channel) continue;
         if (!u->kept && !((l->filled >> band & 1) && begin(l, band, now))) continue;
-        if (!u->out || is_expired(u->kept, now))
+        if (!u->out || is_expired(&u->kept->message, now))
             put_drop(l, c, band, u->out ? FRAME_EXPIRED : FRAME_CLOSED);
         else
             put_chunk(l, c, band, now);

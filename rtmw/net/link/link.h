@@ -23,17 +23,17 @@
 #include "../../shm/atomics.h"
 #include "../../shm/rtmw.h"
 #include "../dds/locks.h"
+#include "../dds/lookahead.h"
 #include "../dds/now.h"
 #include "../dds/rate_limit.h"
 #include "channel.h"
 #include "kept.h"
 
+_Static_assert(FRAME_BANDS == BANDS, "a band a priority");
+
 enum { BULK, URGENT, CHANNELS };
 enum {
-    BANDS = FRAME_BANDS,
-    URGENT_FROM = 4, /* the lowest band of the urgent channel */
-    LOOKAHEAD = 32,  /* messages of a route and band that are taken from the bus in advance */
-    LOOKAHEAD_BYTES = 1 << 20,
+    URGENT_FROM = 4,       /* the lowest band of the urgent channel */
     LENT_LEAST = 16 << 10, /* bytes of a message that stays in the pool until acknowledged: a smaller one is copied */
     CONTROL_MOST = 16000,  /* bytes of a control */
     CONTROLS_SENT = 256,   /* controls that the peer has not taken */
@@ -57,12 +57,8 @@ struct out {
     uint64_t room, in_flight; /* cost; room: 0 until the peer has opened the route */
     bool is_open;             /* the peer has said an ACK since the connections came */
     bool is_waited_for;       /* the sender sleeps until the bus has something for it */
-    uint32_t taken;           /* messages in all queues */
-    uint64_t taken_bytes, missed;
-    struct {
-        uint32_t first, count;
-        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
-    } queue[BANDS];
+    uint64_t missed;          /* of the bus, as far as its subscriber has counted */
+    struct lookahead lookahead;
     struct {
         uint64_t number, lost; /* of the last message that was begun; lost since then, on the bus */
         uint64_t acknowledged;

@@ -7,17 +7,7 @@
  */
 #include "link.h"
 
-static bool is_full(const struct out *o)
-{
-    for (uint32_t band = 0; band < BANDS; band++)
-        if (o->queue[band].count == LOOKAHEAD) return true;
-    return false;
-}
-
-bool out_may_take(const struct out *o)
-{
-    return !o->closing && o->taken < 2 * LOOKAHEAD && o->taken_bytes < LOOKAHEAD_BYTES && !is_full(o);
-}
+bool out_may_take(const struct out *o) { return !o->closing && lookahead_has_room(&o->lookahead); }
 
 /* What the bus could not keep for this route since it was looked last, is missing before this message. */
 static void count_missed(struct out *o, uint32_t band)
@@ -29,16 +19,6 @@ static void count_missed(struct out *o, uint32_t band)
     o->missed = bus.missed;
 }
 
-static void add(struct out *o, rtmw_message *m)
-{
-    uint32_t at = (o->queue[m->priority].first + o->queue[m->priority].count++) % LOOKAHEAD;
-    m->expires_ns = now_on_monotonic(m->expires_ns);
-    o->queue[m->priority].message[at] = *m;
-    o->taken++;
-    o->taken_bytes += m->size;
-    count_missed(o, m->priority);
-}
-
 void out_gather(struct out *o)
 {
     rtmw_message m;
@@ -46,29 +26,21 @@ void out_gather(struct out *o)
         int code = rtmw_take(o->subscriber, &m);
         if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) return;
-        if (m.publisher & RTMW_REMOTE) /* what came from another host is not sent on: its host has links of its own */
+        if (m.publisher & RTMW_REMOTE) { /* what came from another host is not sent on: its host has links of its own */
             rtmw_release(o->line->region, m.descriptor);
-        else
-            add(o, &m);
+            continue;
+        }
+        lookahead_add(&o->lookahead, &m);
+        count_missed(o, m.priority);
     }
 }
 
-static bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
-
-static rtmw_message *first_of(struct out *o, uint32_t band) { return &o->queue[band].message[o->queue[band].first]; }
-
-static void pass_first(struct out *o, uint32_t band)
-{
-    o->taken_bytes -= first_of(o, band)->size;
-    o->taken--;
-    o->queue[band].first = (o->queue[band].first + 1) % LOOKAHEAD;
-    o->queue[band].count--;
-}
+static rtmw_message *first_of(struct out *o, uint32_t band) { return lookahead_at(&o->lookahead, band, 0); }
 
 static void drop_first(struct out *o, uint32_t band)
 {
     rtmw_release(o->line->region, first_of(o, band)->descriptor);
-    pass_first(o, band);
+    lookahead_pass(&o->lookahead, band);
 }
 
 static void keep_last(struct out *o, uint32_t band, struct kept *k)
@@ -90,7 +62,7 @@ static struct kept *number_first(struct out *o, uint32_t band)
     k->number = o->band[band].number += o->band[band].lost + 1;
     o->band[band].lost = 0;
     o->in_flight += cost_of(m->size);
-    pass_first(o, band);
+    lookahead_pass(&o->lookahead, band);
     keep_last(o, band, k);
     return k;
 }
@@ -106,11 +78,11 @@ struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
 {
     if (o->closing || !o->is_open || rate_limit_free_ns(&o->limit, now)) return NULL;
     if (o->band[band].again) return o->band[band].again;
-    while (o->queue[band].count && is_expired(first_of(o, band), now)) {
+    while (lookahead_count(&o->lookahead, band) && is_expired(first_of(o, band), now)) {
         count_up(&o->expired, 1);
         drop_first(o, band);
     }
-    return o->queue[band].count && has_room(o) ? number_first(o, band) : NULL;
+    return lookahead_count(&o->lookahead, band) && has_room(o) ? number_first(o, band) : NULL;
 }
 
 void out_begun(struct out *o, uint32_t band, struct kept *k, uint64_t now)
@@ -193,7 +165,7 @@ void out_limit(struct out *o, uint64_t bytes_per_second)
 static void forget(struct out *o)
 {
     for (uint32_t band = 0; band < BANDS; band++) {
-        while (o->queue[band].count) drop_first(o, band);
+        while (lookahead_count(&o->lookahead, band)) drop_first(o, band);
         while (o->band[band].first) drop_kept(o, band);
     }
 }
@@ -239,7 +211,8 @@ bool out_is_delivered(struct out *o)
 {
     bool is = true;
     line_lock(o->line);
-    for (uint32_t band = 0; band < BANDS; band++) is = is && !o->queue[band].count && !o->band[band].first;
+    for (uint32_t band = 0; band < BANDS; band++)
+        is = is && !lookahead_count(&o->lookahead, band) && !o->band[band].first;
     unlock(&o->line->lock, LOCK_ENGINE);
     return is && rtmw_wait(o->subscriber, 0, 0) != RTMW_OK;
 }

@@ -5,7 +5,7 @@ static uint32_t bands_of(const struct out *o)
 {
     uint32_t bands = 0;
     for (uint32_t band = 0; band < BANDS; band++)
-        if (o->queue[band].count || o->band[band].again) bands |= 1u << band;
+        if (lookahead_count(&o->lookahead, band) || o->band[band].again) bands |= 1u << band;
     return bands;
 }
 
@@ -15,7 +15,8 @@ static void gather(struct line *l)
     for (struct out *o = l->outs; o; o = o->next) {
         out_gather(o);
         l->filled |= bands_of(o);
-        if (o->reliable && o->taken) rtmw_subscriber_alive(o->subscriber); /* the lease of the line says who is */
+        if (o->reliable && o->lookahead.taken)
+            rtmw_subscriber_alive(o->subscriber); /* the lease of the line says who is */
     }
 }
 
@@ -41,9 +42,10 @@ uint64_t line_next_try(const struct line *l, uint64_t now)
 {
     uint64_t at = UINT64_MAX;
     for (const struct out *o = l->outs; o; o = o->next) {
-        uint64_t next = o->taken ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
+        uint64_t next =
+            o->lookahead.taken ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
         uint64_t free_ns = rate_limit_free_ns(&o->limit, now);
-        if (o->taken && free_ns && free_ns < next) next = free_ns;
+        if (o->lookahead.taken && free_ns && free_ns < next) next = free_ns;
         if (next < at) at = next;
     }
     return at;

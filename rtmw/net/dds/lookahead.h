@@ -1,0 +1,49 @@
+/* Look-ahead: messages that a route has taken from the bus and not sent yet, in a ring for each priority.
+ *
+ *   bus ─ lookahead_add ─► ring of its priority ─ lookahead_at ─► sent or expired ─ lookahead_pass ─► released by the route
+ *
+ * Routes over DDS (outbound.h) and over links (../link/link.h) have one. All functions: under the lock of the routes.
+ */
+#ifndef RTMW_NET_LOOKAHEAD_H
+#define RTMW_NET_LOOKAHEAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../shm/atomics.h"
+#include "../../shm/rtmw.h"
+
+enum {
+    BANDS = 8,
+    LOOKAHEAD = 32,            /* messages of a route and band that are taken in advance */
+    LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
+};
+
+struct lookahead {
+    uint32_t taken; /* messages in all rings. Any thread reads it, with load_relaxed */
+    uint64_t bytes; /* of these */
+    struct {
+        uint32_t first, count;
+        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
+    } ring[BANDS];
+};
+
+/* May another message be taken, whatever its band will be? */
+bool lookahead_has_room(const struct lookahead *);
+/* Takes over the hold on a message of the bus, and sets its expires_ns to CLOCK_MONOTONIC. There is room. */
+void lookahead_add(struct lookahead *, rtmw_message *);
+/* The first message of the band is not here any more; who holds it is the caller's affair. There is one. */
+void lookahead_pass(struct lookahead *, uint32_t band);
+
+static inline uint32_t lookahead_count(const struct lookahead *l, uint32_t band) { return l->ring[band].count; }
+
+/* `number`: from 0 on, below the count of the band. */
+static inline rtmw_message *lookahead_at(struct lookahead *l, uint32_t band, uint32_t number)
+{
+    return &l->ring[band].message[(l->ring[band].first + number) % LOOKAHEAD];
+}
+
+/* `now`: CLOCK_MONOTONIC, as the expires_ns of messages in a look-ahead. */
+static inline bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
+
+#endif
