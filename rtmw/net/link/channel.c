@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../../shm/atomics.h"
 #include "../../shm/crc32c.h"
 #include "../dds/locks.h"
 #include "kept.h"
@@ -125,7 +126,7 @@ enum channel_state channel_read(struct channel *c)
         state = read_plain(c, c->in + c->end, INBOX_BYTES - c->end, &got);
     }
     c->end += got;
-    c->read += got;
+    count_up(&c->read, got);
     return state;
 }
 

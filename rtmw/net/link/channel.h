@@ -39,8 +39,10 @@ struct channel {
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
-    uint64_t heard_ns, pinged_ns, read, written; /* CLOCK_MONOTONIC; bytes. Of who reads, of who writes */
-    size_t first, end;                           /* of the inbox, what was not read yet */
+    uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
+    uint64_t read;                /* bytes. Who reads writes it; any thread reads it, with load_relaxed */
+    uint64_t written;             /* bytes. Under the lock of the line */
+    size_t first, end;            /* of the inbox, what was not read yet */
     struct tls_fault
         fault; /* this and the next: why handshake or reading has failed. A write that fails is not told: the
                                reader finds out, and may find a BYE before */
