@@ -29,7 +29,7 @@
 #include "channel.h"
 #include "kept.h"
 
-_Static_assert(FRAME_BANDS == BANDS, "a band a priority");
+_Static_assert((int)FRAME_BANDS == (int)BANDS, "a band a priority");
 
 enum { BULK, URGENT, CHANNELS };
 enum {
