@@ -13,16 +13,18 @@ from typing import Final
 
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.queues import Item, Queue, queue_name
-from rtmw.transfer.record_bytes import pack, pack_life, unpack, unpack_life
+from rtmw.transfer.record_bytes import pack, pack_life, pack_request, unpack, unpack_life, unpack_request
 from rtmw.transfer.records import (
+    ENDED,
     LARGEST_PART,
     Checkpoint,
     Enqueue,
+    TransferId,
     TransferState,
     Undone,
 )
 from rtmw.transfer.seen import HighWater
-from rtmw.transfer.state import State
+from rtmw.transfer.state import Ending, State
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
 
 __all__ = ["checkpoint_of", "pack_state", "unpack_state"]
@@ -31,6 +33,7 @@ _HEAD: Final = Struct("<QQQQ")
 _COUNT: Final = Struct("<BQ")
 _MARK: Final = Struct("<QqI")
 _GAP: Final = Struct("<QQ")
+_END: Final = Struct("<QQB")
 _ITEM: Final = Struct("<QQQIBBH")
 _ROW: Final = Struct("<QQQBBHIII")
 _UNDOABLE: Final = Struct("<QQQQ")
@@ -49,6 +52,7 @@ def pack_state(state: State) -> bytes:
     parts += _packed_counts(state)
     parts += _packed_seen(state)
     parts += _packed_requests(state)
+    parts += _packed_ends(state)
     parts.append(len(state.items).to_bytes(4, "little"))
     parts += map(_packed_item, state.items.values())
     parts.append(len(state.table).to_bytes(4, "little"))
@@ -75,6 +79,13 @@ def _packed_requests(state: State) -> Iterator[bytes]:
     for producer, mark in state.requests.marks.items():
         yield pack_life(producer) + mark.high.to_bytes(8, "little") + len(mark.gaps).to_bytes(4, "little")
         yield from (_GAP.pack(*gap) for gap in mark.gaps)
+
+
+def _packed_ends(state: State) -> Iterator[bytes]:
+    yield len(state.ends).to_bytes(4, "little")
+    for id, end in state.ends.items():
+        how = _END.pack(id.incarnation, id.sequence, end.state)
+        yield packed_text(id.node, "node") + how + pack_request(end.request) + packed_text(end.cause, "the cause")
 
 
 def _packed_item(item: Item) -> bytes:
@@ -107,6 +118,7 @@ def unpack_state(data: bytes, lsn: int) -> State:
             state.counts[TransferState(how)] = number
         _read_seen(fields, state)
         _read_requests(fields, state)
+        _read_ends(fields, state)
         for _ in range(fields.number(4)):
             _read_item(fields, state, lsn)
         for _ in range(fields.number(4)):
@@ -142,6 +154,17 @@ def _read_requests(fields: Fields, state: State) -> None:
         state.requests.marks[producer] = _read_mark(fields, high, number)
 
 
+def _read_ends(fields: Fields, state: State) -> None:
+    for _ in range(fields.number(4)):
+        node = fields.short_text()
+        incarnation, sequence, how = fields.numbers(_END)
+        id, end = TransferId(node, incarnation, sequence), TransferState(how)
+        request = unpack_request(fields)
+        if id in state.ends or end not in ENDED or request is None:
+            fields.wrong(f"transfer {id} has ended as {end.name}, which cannot be")
+        state.ends[id] = Ending(end, fields.short_text(), request)
+
+
 def _read_item(fields: Fields, state: State, before: int) -> None:
     lsn, txn, visible, deliveries, how, *zeros = fields.numbers(_ITEM)
     taker, cause = unpack_life(fields), fields.short_text()
@@ -149,8 +172,7 @@ def _read_item(fields: Fields, state: State, before: int) -> None:
     if not isinstance(record, Enqueue) or any(zeros) or lsn >= before or lsn in state.items:
         fields.wrong(f"transfer {lsn}, which cannot be")
     item = Item(lsn, record, TransferState(how), txn, taker, deliveries, cause, visible)
-    state.items[lsn] = item
-    state.hold(record.body)
+    state.keep(item)
     if item.state is TransferState.ACCEPTED:
         state.queues.setdefault(queue_name(item), Queue()).put(item)
 

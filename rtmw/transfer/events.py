@@ -58,7 +58,7 @@ class SendTransfer:
     id: TransferId | None = None
     """Of a transfer from another node; None: it begins here, and gets one."""
     request: Request | None = None
-    """What was asked for already is not done again: the answer is what of it has not ended. Not in a transaction."""
+    """What was asked for already is not done again: the answer is what it came to. Not in a transaction."""
 
 
 @dataclass(frozen=True, slots=True)

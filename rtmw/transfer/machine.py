@@ -210,8 +210,7 @@ class Machine:
         if event.id is not None and event.id in self.state.seen:
             return []
         if event.request is not None and event.request.number and event.request in self.state.requests:
-            items: Iterable[Item] = self.state.items.values()
-            return [item.record.id for item in items if item.record.request == event.request]
+            return self._asked_before(event.request)
         header = event.header
         if event.txn and header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
@@ -234,6 +233,12 @@ class Machine:
             for lsn in lsns:
                 heapq.heappush(self._deadlines, (deadline, lsn))
         return ids
+
+    def _asked_before(self, request: Request) -> list[TransferId]:
+        """What was enqueued for it: what has not ended, and the last of those that have."""
+        items: Iterable[Item] = self.state.items.values()
+        going = [item.record.id for item in items if item.record.request == request]
+        return going + [id for id, end in self.state.ends.items() if end.request == request]
 
     def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
         """One by one: each has to name the one before it. The transaction makes them visible together."""

@@ -33,7 +33,7 @@ from rtmw.transfer.records import (
     Undone,
 )
 
-__all__ = ["pack", "pack_life", "unpack", "unpack_life"]
+__all__ = ["pack", "pack_life", "pack_request", "unpack", "unpack_life", "unpack_request"]
 
 VERSION: Final = 1
 _ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT, _FORGET = range(1, 13)
@@ -63,7 +63,7 @@ def _packed(record: Record) -> tuple[int, bytes]:
         case Clr():
             return _CLR, _UNDONE.pack(record.undone, record.undo_next, record.what, 0, 0, 0)
         case Commit(effects=effects):
-            return _COMMIT, effects.to_bytes(4, "little") + _pack_request(record.request)
+            return _COMMIT, effects.to_bytes(4, "little") + pack_request(record.request)
         case Abort(cause=cause):
             return _ABORT, bytes([cause])
         case End():
@@ -117,7 +117,7 @@ def _unpacked(fields: Fields, kind: int, head: tuple[int, int, int]) -> Record:
         case 4:
             return _unpack_clr(fields, txn, prev)
         case 5:
-            return Commit(txn, prev, fields.number(4), _unpack_request(fields))
+            return Commit(txn, prev, fields.number(4), unpack_request(fields))
         case 6:
             return Abort(txn, prev, AbortCause(fields.number(1)))
         case 7:
@@ -153,11 +153,11 @@ def unpack_life(fields: Fields) -> Life | None:
     return Life(pid, start, generation) if pid else None
 
 
-def _pack_request(request: Request | None) -> bytes:
+def pack_request(request: Request | None) -> bytes:
     return pack_life(None) + _eight(0) if request is None else pack_life(request.producer) + _eight(request.number)
 
 
-def _unpack_request(fields: Fields) -> Request | None:
+def unpack_request(fields: Fields) -> Request | None:
     producer, number = unpack_life(fields), fields.number(8)
     if producer is None and number:
         fields.wrong(f"request {number} of nobody")
@@ -182,7 +182,7 @@ def _pack_enqueue(record: Enqueue) -> bytes:
             _eight(record.deadline_ns),
             record.copy.to_bytes(4, "little"),
             pack_life(record.life),
-            _pack_request(record.request),
+            pack_request(record.request),
             packed_text(id.node, "the node"),
             packed_text(record.sender, "the sender"),
             len(header).to_bytes(2, "little"),
@@ -195,7 +195,7 @@ def _pack_enqueue(record: Enqueue) -> bytes:
 def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
     incarnation, sequence = fields.numbers(_ID)
     deadline, copy, life = fields.number(8), fields.number(4), unpack_life(fields)
-    request = _unpack_request(fields)
+    request = unpack_request(fields)
     id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
     size = fields.number(2)
     begin = fields.bytes(size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from rtmw.transfer.effects import Aborted, Effect, Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
@@ -26,17 +26,19 @@ from rtmw.transfer.records import (
     Forget,
     Record,
     Release,
+    Request,
     Savepoint,
     Spooled,
     Start,
     Take,
+    TransferId,
     TransferState,
     Undone,
 )
 from rtmw.transfer.seen import Requests, Seen
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction
 
-__all__ = ["NEXT", "State"]
+__all__ = ["NEXT", "Ending", "State"]
 
 _LOGGED = frozenset(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
 NEXT = {
@@ -48,6 +50,17 @@ NEXT = {
     TransferState.DEAD: frozenset({TransferState.ACCEPTED, TransferState.CANCELLED}),
 }
 """Which states may follow which, where no transaction has to do with it."""
+MOST_ENDS: Final = 4096
+"""Transfers of programs of this host whose end is remembered; then the oldest is forgotten."""
+
+
+class Ending(NamedTuple):
+    """How a transfer has ended."""
+
+    state: TransferState
+    cause: str
+    request: Request
+    """That has asked for it."""
 
 
 class State:
@@ -55,6 +68,8 @@ class State:
 
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
+        self.numbers: dict[TransferId, int] = {}
+        """LSNs by id; of several copies with one id, that of the last one."""
         self.queues: dict[str, Queue] = {}
         self.bodies: Counter[str] = Counter()
         """Files of the spool, and how many transfers have each: the copies for `service/*` share one."""
@@ -72,6 +87,8 @@ class State:
         """Of the last transfer that began here in this life."""
         self.counts: Counter[TransferState] = Counter()
         """Transfers that have ended, by how."""
+        self.ends: dict[TransferId, Ending] = {}
+        """Of the last ones: the core may end before it has told their senders, who ask the next core."""
 
     def apply(self, lsn: int, record: Record) -> list[Effect]:
         """What the record has changed for others. Raises TransfersDamaged."""
@@ -161,8 +178,11 @@ class State:
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
         """It goes. None: it is undone."""
         del self.items[item.lsn]
+        if self.numbers[item.record.id] == item.lsn:
+            del self.numbers[item.record.id]
         if state is not None:
             self.counts[state] += 1
+            self._remember(item, state)
         yield _moved(item, state)
         body = item.record.body
         if isinstance(body, Spooled):
@@ -171,6 +191,12 @@ class State:
                 return
             del self.bodies[body.name]
         yield Free(item.lsn, body)
+
+    def _remember(self, item: Item, state: TransferState) -> None:
+        if item.record.request is not None:
+            self.ends[item.record.id] = Ending(state, item.cause, item.record.request)
+            if len(self.ends) > MOST_ENDS:
+                del self.ends[next(iter(self.ends))]
 
     def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
         if record.copy == 0:
@@ -181,8 +207,8 @@ class State:
             self.requests.add(record.request)
         if (record.id.node, record.id.incarnation) == (self.node, self.incarnation):
             self.sequence = max(self.sequence, record.id.sequence & 0xFFFF_FFFF)
-        item = self.items[lsn] = Item(lsn, record, TransferState.HELD, record.txn)
-        self.hold(record.body)
+        item = Item(lsn, record, TransferState.HELD, record.txn)
+        self.keep(item)
         if row is None:
             yield self._show(lsn, item)
             return
@@ -190,10 +216,17 @@ class State:
         row.items += 1
         row.bytes += record.header.length
 
-    def hold(self, body: bytes | Spooled) -> None:
-        """Another transfer has it."""
-        if isinstance(body, Spooled):
-            self.bodies[body.name] += 1
+    def keep(self, item: Item) -> None:
+        """A transfer that has not ended."""
+        self.items[item.lsn] = item
+        self.numbers[item.record.id] = item.lsn
+        if isinstance(item.record.body, Spooled):
+            self.bodies[item.record.body.name] += 1
+
+    def find(self, id: TransferId) -> Item | None:
+        """A transfer that has not ended."""
+        lsn = self.numbers.get(id)
+        return None if lsn is None else self.items[lsn]
 
     def _take(self, lsn: int, record: Take, row: Transaction | None) -> Iterator[Effect]:
         item = self.items.get(record.item)

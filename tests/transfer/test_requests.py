@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransferError
-from rtmw.transfer.events import BeginTransaction, CommitTransaction, ReceiverLeft, SendTransfer, TakeTransfer
-from rtmw.transfer.records import Forget, Request
+from rtmw.transfer.events import (
+    BeginTransaction,
+    CommitTransaction,
+    ReceiverLeft,
+    SendTransfer,
+    SettleTransfer,
+    TakeTransfer,
+)
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import Forget, Request, TransferId, TransferState
 from rtmw.transfer.seen import MOST_GAPS, Requests
+from rtmw.transfer.state import MOST_ENDS, Ending
 from tests.transfer.memory import ME, Core, header, recovered
 
 YOU = Life(4712, 1000, 3)
@@ -38,16 +49,38 @@ def test_it_is_known_after_a_crash_and_from_a_checkpoint(core: Core) -> None:
 
 
 def test_a_send_that_was_taken_and_has_ended_meanwhile_is_not_done_again(core: Core) -> None:
-    sent(core, 1)
+    first = sent(core, 1)
     txn = core.step(BeginTransaction())
     assert isinstance(txn, int)
     core.step(TakeTransfer("ingest", ME, txn))
     core.step(CommitTransaction(txn, Request(ME, 7)))
-    assert sent(core, 1) == []
+    assert sent(core, 1) == first
     assert not core.machine.state.items
     core.step(CommitTransaction(txn, Request(ME, 7)))  # it was committed, and says so again
     with pytest.raises((TransferError, ValueError)):
         core.step(CommitTransaction(txn, Request(ME, 8)))
+
+
+def test_how_a_transfer_has_ended_is_known_after_a_crash_and_from_a_checkpoint(core: Core) -> None:
+    (id,) = cast("list[TransferId]", sent(core, 1))
+    item = core.step(TakeTransfer("ingest", ME))
+    assert isinstance(item, Item)
+    core.step(SettleTransfer(item.lsn, TransferState.REFUSED, "not for us"))
+    ending = {id: Ending(TransferState.REFUSED, "not for us", Request(YOU, 1))}
+    assert recovered(core.log, 16).ends == ending
+    core.log.checkpoint(core.machine.state)
+    assert recovered(core.log.trimmed(), 16).ends == ending
+
+
+def test_of_too_many_ends_the_oldest_is_forgotten(core: Core) -> None:
+    for number in range(1, MOST_ENDS + 3):
+        sent(core, number)
+        item = core.step(TakeTransfer("ingest", ME))
+        assert isinstance(item, Item)
+        core.step(SettleTransfer(item.lsn, TransferState.CONSUMED))
+    assert len(core.machine.state.ends) == MOST_ENDS
+    assert sent(core, 2) == []
+    assert len(cast("list[TransferId]", sent(core, 3))) == 1
 
 
 def test_a_producer_that_has_ended_is_forgotten_once(core: Core) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rtmw.qos import check_seconds
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.errors import TransferError, TransferRefused
-from rtmw.transfer.header import Header, Level
+from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, Alter, Move, Moves
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
@@ -132,10 +132,15 @@ class Transfer:
         why = f": {self._cause}" if self._cause else ""
         if state is TransferState.UNKNOWN:
             raise TransferError(
-                f"transfer {self.id}: nobody knows whether it was {level.name}, because its core was started anew; "
-                "with Delivery.LOG it would be known"
+                f"transfer {self.id}: nobody knows whether it was {level.name}, because its core was started anew"
+                f"{self._advice}"
             )
         raise TransferRefused(f"transfer {self.id} is {state.name}, and will not be {level.name}{why}")
+
+    @property
+    def _advice(self) -> str:
+        is_logged = self._header.delivery is Delivery.LOG
+        return "" if is_logged else "; with Delivery.LOG it would be known"
 
     def on_progress(self, callback: Callable[[Progress], object]) -> None:
         """Called at once, and whenever it has come further; in a thread of rtmw, so it must not block."""
@@ -195,6 +200,8 @@ class Transfer:
 
     def _moved(self, move: Move) -> None:
         state = move.state
+        if state is TransferState.UNKNOWN and self._states.get(move.id) in ENDED:
+            return  # the core that has told its end is gone
         if state is None:
             self._failure = TransferRefused(f"transfer {move.id} was part of a transaction that was undone")
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from rtmw.errors import LogFull
 from rtmw.transfer import frames, messages
@@ -18,6 +18,7 @@ from rtmw.transfer.address import Life
 from rtmw.transfer.core.bodies import Bodies, is_logged
 from rtmw.transfer.core.effects import Arrived, Asked, Do, Ended, Given, Happened, Remove, Steps, Tell
 from rtmw.transfer.core.shown import answer_to
+from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.effects import Aborted, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
@@ -44,8 +45,6 @@ from rtmw.transfer.volatile import is_volatile
 
 __all__ = ["Machines", "Member", "Service"]
 
-MOST_MOVES: Final = 256
-"""In one frame."""
 _REFUSED, _UNDONE, _VALUE, _DISK = range(4)
 
 
@@ -71,11 +70,15 @@ class Machines:
 
     def find(self, id: TransferId) -> Item | None:
         """A transfer that has not ended."""
-        for machine in (self.logged, self.volatile):
-            for item in machine.state.items.values():
-                if item.record.id == id:
-                    return item
-        return None
+        return self.logged.state.find(id) or self.volatile.state.find(id)
+
+    def move(self, id: TransferId) -> Move:
+        """How a transfer is, or how it has ended; UNKNOWN: nobody remembers."""
+        item = self.find(id)
+        if item is not None:
+            return Move(id, item.state, item.cause)
+        end = self.logged.state.ends.get(id) or self.volatile.state.ends.get(id)
+        return Move(id, TransferState.UNKNOWN, "") if end is None else Move(id, end.state, end.cause)
 
 
 class Service:
@@ -89,8 +92,7 @@ class Service:
         """By service: the Takes that wait."""
         self._owners: dict[int, Life] = {}
         """Of open transactions."""
-        self._moves: dict[Life, list[Move]] = {}
-        self._moves_logged = False
+        self._telling = Telling(self.members)
         self._turn = False
 
     def step(self, event: Asked) -> Steps:
@@ -103,7 +105,7 @@ class Service:
             case Happened(notes=notes, logged=logged):
                 return self._happened(notes, logged)
             case Given():
-                return self._tell_moves()
+                return self._telling.tell()
 
     # ---- frames ----
 
@@ -175,7 +177,7 @@ class Service:
     def _ended(self, lives: frozenset[Life]) -> Steps:
         for life in sorted(lives & self.members.keys()):
             member = self.members.pop(life)
-            self._moves.pop(life, None)
+            self._telling.forget(life)
             self._owners = {txn: owner for txn, owner in self._owners.items() if owner != life}
             waiting = self._waiting.get(member.name)
             if waiting is not None:
@@ -211,6 +213,9 @@ class Service:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
         yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
+        ended = [self.machines.move(id) for id in ids if self.machines.find(id) is None]
+        if ended:  # it was asked for before, of another core
+            yield Tell(Frame(frame.life, frame.slot, 0, messages.Moves(tuple(ended))), logged)
 
     # ---- transactions ----
 
@@ -341,9 +346,9 @@ class Service:
         yield self._tell(frame, messages.Done(state), logged)
 
     def _ask(self, frame: Frame, id: TransferId) -> Steps:
-        item = self.machines.find(id)
-        move = Move(id, TransferState.UNKNOWN, "") if item is None else Move(id, item.state, item.cause)
-        yield self._tell(frame, messages.Moves((move,)))
+        """What was gathered is told first: it is older than the answer."""
+        yield from self._telling.tell()
+        yield self._tell(frame, messages.Moves((self.machines.move(id),)))
 
     # ---- what has happened ----
 
@@ -358,28 +363,9 @@ class Service:
                 continue
             if note.state is TransferState.ACCEPTED and not item.record.header.to.node:
                 touched.add(item.record.header.to.service)
-            self._gather(note, item, logged)
+            self._telling.gather(note, item, logged)
         for service in touched:
             yield from self._serve(service)
-
-    def _gather(self, note: Moved, item: Item, logged: bool) -> None:
-        """For its sender, if that lives. That it was accepted at first is the answer to its Send."""
-        request = item.record.request
-        is_first = note.state is TransferState.ACCEPTED and not item.record.txn and not item.deliveries
-        if request is None or is_first or request.producer not in self.members:
-            return
-        self._moves.setdefault(request.producer, []).append(Move(note.id, note.state, note.cause))
-        self._moves_logged |= logged
-
-    def _tell_moves(self) -> Steps:
-        moves, self._moves = self._moves, {}
-        logged, self._moves_logged = self._moves_logged, False
-        for life, all in moves.items():
-            member = self.members.get(life)
-            for at in range(0, len(all) if member else 0, MOST_MOVES):
-                message = messages.Moves(tuple(all[at : at + MOST_MOVES]))
-                assert member is not None, "the range is empty without one"
-                yield Tell(Frame(life, member.slot, 0, message), logged)
 
     def _aborted(self, note: Aborted) -> Steps:
         life = self._owners.get(note.txn)

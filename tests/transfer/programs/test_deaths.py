@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -55,10 +57,9 @@ def work(core: CoreProcess, count: int) -> tuple[list[str], Counter[str]]:
     return sent, consumed
 
 
-@pytest.mark.parametrize("batches", range(2, BATCHES, 3))
-def test_t8_log_the_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
-    core: CoreProcess, batches: int
-) -> None:
+@contextmanager
+def killed_behind(core: CoreProcess, batches: int) -> Generator[None]:
+    """Another core, which dies as soon as so many batches of its records are durable; and the one that follows it."""
     core.kill()
     core.start("tests.transfer.mortal_core", "--batches", str(batches))
 
@@ -69,8 +70,16 @@ def test_t8_log_the_core_is_killed_behind_a_record_and_each_letter_is_consumed_o
 
     following = threading.Thread(target=follow)
     following.start()
-    sent, consumed = work(core, 8)
+    yield
     following.join()
+
+
+@pytest.mark.parametrize("batches", range(2, BATCHES, 3))
+def test_t8_log_the_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
+    core: CoreProcess, batches: int
+) -> None:
+    with killed_behind(core, batches):
+        sent, consumed = work(core, 8)
     assert set(consumed) == set(sent)
     assert set(consumed.values()) == {1}
 
@@ -183,6 +192,21 @@ def test_a_letter_that_was_handed_over_before_the_core_died_is_consumed_with_the
     core.start()
     letter.consume()
     assert sent.wait(Level.CONSUMED, PATIENCE)
+    assert inbox.take(0) is None
+
+
+@pytest.mark.parametrize("batches", [2, 3, 4])
+def test_t3_a_core_that_dies_behind_a_record_has_told_nobody_and_the_next_one_tells(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, batches: int
+) -> None:
+    """The records are START, ENQUEUE, TAKE and CONSUMED: what it says of each of them goes out later."""
+    with killed_behind(core, batches):
+        sent = sender.send("ingest", b"x", delivery=Delivery.LOG)
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        letter.consume()
+        assert sent.wait(Level.CONSUMED, PATIENCE)
+    assert sent.state is TransferState.CONSUMED
     assert inbox.take(0) is None
 
 

@@ -1,0 +1,58 @@
+"""What senders are told of their transfers: gathered over a batch of frames, so that many moves are one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.core.effects import Steps, Tell
+from rtmw.transfer.effects import Moved
+from rtmw.transfer.frames import Frame
+from rtmw.transfer.messages import Move, Moves
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import TransferState
+
+__all__ = ["Telling"]
+
+MOST_MOVES: Final = 256
+"""In one frame."""
+
+
+class Seated(Protocol):
+    """A member, as far as it can be told something."""
+
+    @property
+    def slot(self) -> int: ...
+
+
+class Telling:
+    """Of all senders. `members`: those that are there now."""
+
+    def __init__(self, members: Mapping[Life, Seated]) -> None:
+        self._members = members
+        self._moves: dict[Life, list[Move]] = {}
+        self._logged = False
+        """One of them has to be durable."""
+
+    def gather(self, note: Moved, item: Item, logged: bool) -> None:
+        """For its sender, if that lives. That it was accepted at first is the answer to its Send."""
+        request = item.record.request
+        is_first = note.state is TransferState.ACCEPTED and not item.record.txn and not item.deliveries
+        if request is None or is_first or request.producer not in self._members:
+            return
+        self._moves.setdefault(request.producer, []).append(Move(note.id, note.state, note.cause))
+        self._logged |= logged
+
+    def forget(self, life: Life) -> None:
+        """It has left."""
+        self._moves.pop(life, None)
+
+    def tell(self) -> Steps:
+        """All that was gathered."""
+        moves, self._moves = self._moves, {}
+        logged, self._logged = self._logged, False
+        for life, all in moves.items():
+            slot = self._members[life].slot
+            for at in range(0, len(all), MOST_MOVES):
+                yield Tell(Frame(life, slot, 0, Moves(tuple(all[at : at + MOST_MOVES]))), logged)
