@@ -97,7 +97,6 @@ def rate(count: int, ask: Callable[[], Any]) -> tuple[float, str, list[float]]:
 
 
 def two_processors(role: Role) -> dict[str, tuple[float, str]]:
-    """The best of a few turns, behind one that warms up."""
     count, spark = role.options["count"], session(2)
     path, parquet = recorded(FOLDER, count), as_parquet(FOLDER, count)
     asks = {
@@ -106,11 +105,16 @@ def two_processors(role: Role) -> dict[str, tuple[float, str]]:
         READY: lambda: ready(spark, count),
         PARQUET: lambda: spark.read.parquet(str(parquet)),
     }
+    return fastest(count, asks, {RTMW: PARQUET, FORMAT: PARQUET})
+
+
+def fastest(count: int, asks: dict[str, Callable[[], Any]], equal: dict[str, str]) -> dict[str, tuple[float, str]]:
+    """The best of a few turns, behind one that warms up. `equal`: whose sums have to be whose."""
     best: dict[str, tuple[float, str]] = {}
     for turn in range(TURNS + 1):
         found = {name: rate(count, ask) for name, ask in asks.items()}
-        for name in (RTMW, FORMAT):
-            check(found[name][2], found[PARQUET][2])
+        for one, other in equal.items():
+            check(found[one][2], found[other][2])
         if turn:
             best = {name: max(best.get(name, (0.0, "")), (speed, note)) for name, (speed, note, _) in found.items()}
     return best
