@@ -29,7 +29,7 @@ COLOURS = {
     "pynng": "#5d4037",
     SPIN: "#616161",
 }
-STYLE = {
+STYLE: Any = {
     "figure.facecolor": "#fbfbf8",
     "axes.facecolor": "#fbfbf8",
     "axes.spines.top": False,

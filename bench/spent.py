@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import psutil
@@ -31,7 +31,7 @@ def _of(process: psutil.Process) -> dict[str, float]:
 
 
 def _by_thread(process: psutil.Process) -> dict[str, float]:
-    found: Counter[str] = Counter()
+    found = defaultdict[str, float](float)
     for thread in process.threads():
         try:
             name = Path(f"/proc/{process.pid}/task/{thread.id}/comm").read_text().strip()

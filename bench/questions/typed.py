@@ -94,7 +94,7 @@ def plain_copy(value: Any) -> Any:
 def plain_list(items: list[Any]) -> tuple[list[Any], Any]:
     """A list of plain values and its annotation; structs of one list become one dataclass."""
     if not hasattr(items[0], "__dataclass_fields__"):
-        return items, list[type(items[0])]  # type: ignore[misc] (made at run time)
+        return items, list[type(items[0])]  # type: ignore[misc] # made at run time
     first = plain_copy(items[0])
     kind = type(first)
-    return [kind(*vars(item).values()) for item in items], list[kind]  # type: ignore[valid-type] (made at run time)
+    return [kind(*vars(item).values()) for item in items], list[kind]  # type: ignore[valid-type] # made at run time
