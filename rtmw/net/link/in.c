@@ -48,7 +48,8 @@ static bool is_on_bus(const struct in *i, const struct frame_begin *b)
 bool in_has_room(const struct in *i, const struct frame_begin *b)
 {
     uint64_t cost = cost_of(b->size), largest = i->largest > cost ? i->largest : cost;
-    return i->waits + cost - largest < i->window;
+    uint64_t sum = i->waits + cost; /* less than `largest`, once that has left before others that wait */
+    return sum <= largest || sum - largest < i->window;
 }
 
 bool in_begin(struct in *i, const struct frame_begin *b)
