@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 from rtmw.cli.common import CommandError
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
+from rtmw.net import signals
 from rtmw.net.settings import GIVEN, Settings, make_settings
 from rtmw.net.unit import systemd_unit
 
@@ -71,6 +71,7 @@ def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
 
 
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
+    signals.hold()  # before any library has a thread
     import uvloop
 
     from rtmw.net.dds.network import NetworkChanged
@@ -88,9 +89,8 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
 
 
 def _begin_anew() -> NoReturn:
-    """As the same process, with what it was started with. Nothing stays of what DDS has opened. A SIGHUP has nothing to
-    say meanwhile: the settings are read anyway."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # also after exec, until the node listens to it
+    """As the same process, with what it was started with. Nothing stays of what DDS has opened. Signals wait meanwhile
+    (signals.py)."""
     for descriptor in os.listdir("/proc/self/fd"):
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, exposition
 from prometheus_client.registry import Collector
 
 from rtmw.errors import RtmwError
+from rtmw.net import signals
 
 _CLIENTS_MOST = 16
 """At a time. One more, and the oldest is cut off."""
@@ -46,6 +47,10 @@ class _Server(ThreadingMixIn, WSGIServer):
                 _cut_off(self._clients.pop(next(iter(self._clients))))
             self._clients[id(request)] = request
         super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        signals.hold()
+        super().process_request_thread(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.addresses import metrics_url
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net import clocks
+from rtmw.net import clocks, signals
 from rtmw.net.claim import NodeError, claim
 from rtmw.net.dds import interfaces, wire
 from rtmw.net.dds.beacon import Beacons
@@ -76,9 +76,6 @@ CHANGEABLE = {
 """Settings that SIGHUP takes in."""
 
 
-_ENDING = {signal.SIGINT, signal.SIGTERM}
-
-
 class Node:
     """A node, from `run()` until SIGINT, SIGTERM or `stop()`."""
 
@@ -105,13 +102,14 @@ class Node:
     async def run(self) -> None:
         """Raises NodeError, SettingsError, NetworkChanged, and what attaching to the domain raises.
 
-        With NetworkChanged, SIGINT and SIGTERM are blocked: what comes from then on waits for the node that follows.
+        With NetworkChanged, SIGINT, SIGTERM and SIGHUP are blocked: what comes from then on waits for the node that
+        follows, also through exec.
         """
         self._stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in _ENDING:
+        for number in signals.ENDING:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        signals.let_in()
         try:
             with (
                 claim(self.settings),
@@ -123,7 +121,7 @@ class Node:
                     async with self._services:
                         await self._serve(domain, loop)
         except NetworkChanged:
-            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+            signals.hold()
             await asyncio.sleep(_SEEN_S)  # the loop hears of a signal that came before
             if not self._stopping.is_set():
                 raise
@@ -358,7 +356,8 @@ class Node:
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
 
     def _take_peers(self, new: Settings) -> None:
-        """Begin anew with other peers, if each of them can be found."""
+        """Begin anew with other peers, if each of them can be found. A thread of its own."""
+        signals.hold()
         line = choose(new)
         try:
             addresses(new.peers, line.is_ipv6 if line else are_ipv6(new.peers))

@@ -10,6 +10,7 @@ import threading
 
 from rtmw.addresses import IPV6, bracketed, parts
 from rtmw.errors import RtmwError
+from rtmw.net import signals
 
 
 def are_ipv6(peers: tuple[str, ...]) -> bool:
@@ -50,6 +51,7 @@ class Search:
         self._thread.start()
 
     def _look(self, peers: tuple[str, ...], is_ipv6: bool) -> None:
+        signals.hold()
         try:
             self.found = addresses(peers, is_ipv6)
         except RtmwError as error:
