@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import time
 from collections import deque
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from rtmw.net.clocks import disagreement, measured
-from rtmw.net.dds.beacon import Peer
+from rtmw.net.dds import beacon
+from rtmw.net.dds.beacon import Beacons, Peer
 from rtmw.net.dds.cyclone import DomainParticipant
 from rtmw.net.dds.discovery import Discovery, Program
 from rtmw.net.refusals import Refusals
 from tests.child import Spawn
-from tests.net.hosts import Host, wait_until
+from tests.net.hosts import PATIENCE, Host, wait_until
 
 MS = 1_000_000
 
@@ -67,6 +72,65 @@ def test_of_nodes_that_cannot_be_told_apart_by_name_none_has_a_clock(participant
     assert measured([there], discovery) == []
     discovery.participants[other] = replace(name, pid=name.pid + 1)
     assert measured([there], discovery) == [(bytes(16), 7 * MS, 0)]
+
+
+HELD_S = 0.005
+ROUNDS = 20
+
+
+def test_a_node_that_is_held_up_while_it_reads_beacons_measures_no_way_below_0(
+    participant: DomainParticipant, dds_domain: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held() -> int:
+        """The time; whoever reads it when a beacon comes gets no further for a moment."""
+        now = time.time_ns()
+        if sys._getframe(1).f_code is Beacons._receive.__code__:
+            time.sleep(HELD_S)
+        return now
+
+    monkeypatch.setattr(beacon, "time", SimpleNamespace(time_ns=held, monotonic=time.monotonic))
+    refusals, other = Refusals(), DomainParticipant(dds_domain)
+
+    async def talk() -> list[Peer]:
+        loop = asyncio.get_running_loop()
+        both = [Beacons(one, number, loop, refusals) for number, one in enumerate((participant, other))]
+        until = time.monotonic() + PATIENCE
+        while not all(len(peer.measured) > ROUNDS for one in both for peer in one.peers.values() or [peer_of_none()]):
+            assert time.monotonic() < until, f"no measurements; refused: {refusals.counts}"
+            for one in both:
+                one.send()
+                await asyncio.sleep(0.01)
+        for one in both:
+            one.close()
+        return [peer for one in both for peer in one.peers.values()]
+
+    peers = asyncio.run(talk())
+    assert not refusals.counts
+    for found in peers:
+        assert all(way >= 0 and abs(ahead) <= way // 2 + 1 for way, ahead in found.measured)
+
+
+def peer_of_none() -> Peer:
+    return Peer(0, "nobody", 0, 0, 0.0, None, 0)
+
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("away_ns", "there_ns", "way_ns"),
+    [
+        (S, S - 5, 5),
+        (S, S + S // 2000, S // 1000 + S // 2_000_000),  # as far below 0 as clocks drift: as long as they may
+        (S, S + S // 500, None),  # a clock was set
+        (100, 20_000, None),
+        (-S, 1000 * S, None),  # however long it says that it was there
+    ],
+)
+def test_a_way_below_0_is_taken_as_long_as_clocks_may_drift_meanwhile_or_refused(
+    away_ns: int, there_ns: int, way_ns: int | None
+) -> None:
+    assert beacon._way(away_ns, there_ns) == way_ns
 
 
 SHIFTED = """

@@ -3,6 +3,11 @@
 As in NTP (RFC 5905, section 8): with my sending time t1, its receiving time t2, its sending time t3 and my receiving
 time t4, its clock is ((t2 - t1) + (t3 - t4)) / 2 ahead of mine, and the way there and back took (t4 - t1) - (t3 - t2).
 The measurement with the shortest way of the last minute counts.
+
+A way below 0 is possible without a fault: between t2 and t3, about a second, two clocks run at different rates, and by
+then they may have moved further apart than a short line takes. So a way that is not further below 0 than rates may
+differ is taken to be that long (the RFC clamps it, too). One that is further below means that a clock was set, and is
+refused.
 """
 
 import asyncio
@@ -27,6 +32,10 @@ _TOPIC = "rtmw/node"
 _NAMED_MOST = 16
 _DRIFT_NS = 10_000_000
 """What two clocks that nobody sets may differ by between two measurements of a minute."""
+_RATES = 1000
+"""One part in so many is what rates of two clocks may differ by: adjtime(3) and NTP slew each by 500 ppm at most."""
+_THERE_MOST_NS = 10_000_000_000
+"""Time between two beacons of a node for which that counts: there is one a second."""
 _KEPT = 60
 _LONGEST = 64 << 10
 """Bytes of a beacon."""
@@ -139,7 +148,8 @@ class Beacons:
         self._data_event.close()
 
     def _receive(self) -> None:
-        now_ns, ages_ns = time.time_ns(), self._data_event.take()
+        ages_ns = self._data_event.take()
+        now_ns = time.time_ns()  # after the ages: late, a time makes the way longer; early, it would make it shorter
         arrived_ns = [now_ns - age for age in ages_ns]  # of the newest that the reader keeps
         self._channel.read(
             lambda writer, beacon, after: self._on_beacon(writer, beacon, arrived_ns[-1 - after]), len(arrived_ns)
@@ -165,13 +175,21 @@ class Beacons:
         for echo in beacon.echoes:
             if echo.node == self.node:
                 peer.hears = max(peer.hears, self._sent.get(echo.sent_ns, 0.0))
-                way = (received_ns - echo.sent_ns) - (beacon.sent_ns - echo.received_ns)
+                way = _way(received_ns - echo.sent_ns, beacon.sent_ns - echo.received_ns)
                 ahead = ((echo.received_ns - echo.sent_ns) + (beacon.sent_ns - received_ns)) // 2
-                if way < 0:  # a clock was set in between, or somebody made it up
-                    raise Refused(f"a beacon of {beacon.host} was there and back in {way} ns")
+                if way is None:  # a clock was set in between, or somebody made it up
+                    raise Refused(f"a beacon of {beacon.host} was back before it was sent: a clock was set, or it lies")
                 if peer.measured and _contradict(min(peer.measured), (way, ahead)):
                     peer.measured.clear()  # one of the two clocks was set
                 peer.measured.append((way, ahead))
+
+
+def _way(away_ns: int, there_ns: int) -> int | None:
+    """How long a beacon was under way, of the time that it was away, if by the other clock it was there for so long.
+    None: that cannot be."""
+    may_differ = min(abs(there_ns), _THERE_MOST_NS) // _RATES
+    way = away_ns - there_ns
+    return way if way >= 0 else may_differ if way >= -may_differ else None
 
 
 def _contradict(one: tuple[int, int], other: tuple[int, int]) -> bool:
