@@ -19,6 +19,7 @@ LAYERS = (
         "rtmw.qos",
         "rtmw.profiles",
         "rtmw.closing",
+        "rtmw.disk",
         "rtmw.latency",
         "rtmw.realtime",
         "rtmw.strict_json",

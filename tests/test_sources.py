@@ -19,6 +19,8 @@ LONGEST = 400
 MACHINE_PATH = re.compile(r"/(?:root|work|home|Users)/\w")
 PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"](?:Python\.h|(?:[^">]*/)?_\w+\.h)[>"]', re.MULTILINE)
 """Python.h, and the headers of glue, which include it."""
+DURABLE = re.compile(r"\bos\.(?:fsync|fdatasync|sync|rename|renames|replace|f?truncate)\b|(?<!disk)\.rename\(")
+"""Calls for which tests put a disk with faults in place."""
 ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
 
 
@@ -44,6 +46,12 @@ def test_a_c_file_includes_the_python_api_exactly_if_its_name_begins_with_an_und
 
 def test_every_atomic_operation_goes_through_one_header() -> None:
     assert files_with(ATOMIC, C_FAMILY) == {"rtmw/shm/atomics.h"}
+
+
+def test_what_is_written_durably_goes_through_one_module() -> None:
+    found = {path for path in files_with(DURABLE, {".py"}) if path.startswith("rtmw/")}
+    lock_alone = "rtmw/spark/folders.py"  # renames the lock of a folder for the time of a program
+    assert found == {"rtmw/disk.py", lock_alone}
 
 
 @pytest.mark.parametrize("path", sources(CODE), ids=name)

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rtmw.closing import Closing
+from rtmw.disk import DISK, Disk
 from rtmw.errors import LogError, LogLocked
 from rtmw.log import _log as core
 from rtmw.log.holder import LOCK, Holder
@@ -112,13 +113,13 @@ class Folder(Closing):
             os.close(descriptor)
 
 
-def open_folder(path: Path, description: bytes | None, *, segment: int) -> Folder:
+def open_folder(path: Path, description: bytes | None, *, segment: int, disk: Disk = DISK) -> Folder:
     """The log of this folder. `description`: of the type; if there is no log, one of that type is made. None: none is.
 
     FileNotFoundError, LogError (it is no log), LogDamaged, LogFull, LogFailed. `segment`: bytes of a segment at most.
     """
     if description is not None:
-        _make_folder(path)
+        disk.make_folders(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -137,19 +138,6 @@ def open_folder(path: Path, description: bytes | None, *, segment: int) -> Folde
     except BaseException:
         os.close(descriptor)
         raise
-
-
-def _make_folder(path: Path) -> None:
-    """And those above it; each name is synced in the folder that has it."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        with suppress(FileExistsError):
-            folder.mkdir()
-        above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(above)
-        finally:
-            os.close(above)
 
 
 def _create(path: str, descriptor: int, description: bytes, segment: int) -> tuple[bytes, bytes]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from rtmw.disk import DISK, Disk
 from rtmw.recording.checksum import crc32
 
 __all__ = ["End", "Output"]
@@ -26,45 +27,30 @@ class End(NamedTuple):
 class Output:
     """A new file: `FileExistsError` when there is one of that name."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], disk: Disk = DISK) -> None:
+        self.path, self._disk = Path(path), disk
         self.end = End(0, 0)
         """Set back, it makes undone what was appended since."""
         self._is_named = False
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._file = disk.create(str(self.path), None, os.O_WRONLY | os.O_EXCL)
 
     def append(self, *parts: Part) -> None:
         """All of it, or, with any exception, nothing: the end has not moved then, and is where the next group goes."""
-        views = [memoryview(part) for part in parts if len(part)]
         try:
-            self._write(views)
+            self._disk.write_all(self._file, parts, self.end.position)
         except BaseException:  # Ctrl-C, too
             self._cut()
             raise
-        finally:
-            for view in views:
-                view.release()
         position, crc = self.end
         for part in parts:
             position, crc = position + len(part), crc32(part, crc)
         self.end = End(position, crc)
 
-    def _write(self, left: list[memoryview]) -> None:
-        position = self.end.position
-        while left:
-            written = os.pwritev(self._file, left, position)
-            position += written
-            while left and written >= len(left[0]):
-                written -= len(left[0])
-                left.pop(0).release()
-            if written:
-                left[0] = left[0][written:]
-
     def _cut(self) -> None:
         """Takes away what lies behind the end."""
         with suppress(OSError):  # a disk that is gone: what came before is in the file, and readers find its end
             if os.fstat(self._file).st_size > self.end.position:
-                os.ftruncate(self._file, self.end.position)
+                self._disk.cut(self._file, self.end.position)
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns, and so is the name of the file."""
@@ -75,13 +61,9 @@ class Output:
             raise OSError(error.errno, what, str(self.path)) from None
 
     def _sync(self) -> None:
-        os.fdatasync(self._file)
+        self._disk.sync_data(self._file)
         if not self._is_named:
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            self._disk.sync_folder(self.path.parent)
             self._is_named = True
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.closing import Closing
+from rtmw.disk import DISK, Disk
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import Spooled
 
@@ -25,39 +26,25 @@ SYNC_BYTES: Final = 8 << 20
 class Spool(Closing):
     """A folder of files. It is made, durably, if it is not there."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, disk: Disk = DISK) -> None:
+        self._folder, self.disk = folder, disk
+        disk.make_folders(folder)
+        disk.sync_folder(folder.parent)  # where it was there: whoever made it may have died before its name was durable
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(above)
-        finally:
-            os.close(above)
 
     def write(self, name: str, body: bytes) -> Spooled:
         """Durable when this returns. OSError: the disk is full or has failed; nothing remains."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(name, flags, 0o600, dir_fd=self._descriptor)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-            os.fsync(self._descriptor)
-        except BaseException:
-            self.remove(name)
-            raise
+        self.disk.write_new(name, self._descriptor, body, 0o600)
         return Spooled(name, len(body))
 
     def receive(self, name: str, durable: bool) -> SpoolFile:
         """A new file for a body that comes in pieces. `durable`: it is on the disk when it is finished. OSError."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        return SpoolFile(self, os.open(name, flags, 0o600, dir_fd=self._descriptor), name, durable)
+        descriptor = self.disk.create(name, self._descriptor, os.O_WRONLY | os.O_EXCL, 0o600)
+        return SpoolFile(self, descriptor, name, durable)
 
     def sync(self) -> None:
         """The names of files that were finished are durable, too."""
-        os.fsync(self._descriptor)
+        self.disk.sync(self._descriptor)
 
     def path(self, body: Spooled) -> Path:
         return self._folder / body.name
@@ -76,7 +63,7 @@ class Spool(Closing):
 
     def remove(self, name: str) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self._descriptor)
+            self.disk.remove(name, self._descriptor)
 
     def keep(self, needed: Iterable[Spooled]) -> int:
         """Removes all other files; gives how many. Raises TransfersDamaged: one is missing, or has another size."""
@@ -106,18 +93,16 @@ class SpoolFile:
 
     def write(self, data: bytes | memoryview) -> None:
         """OSError: the disk is full, or has failed; the file has to be abandoned then."""
-        view = memoryview(data)
-        while view:
-            written = os.write(self._descriptor, view)
-            view, self.size = view[written:], self.size + written
+        self._spool.disk.write_all(self._descriptor, (data,), self.size)
+        self.size += len(data)
         if self._durable and self.size - self._synced >= SYNC_BYTES:
-            os.fdatasync(self._descriptor)  # so that the last sync has little to wait for
+            self._spool.disk.sync_data(self._descriptor)  # so that the last sync has little to wait for
             self._synced = self.size
 
     def finish(self) -> Spooled:
         """All has come, and is on the disk, if it has to be."""
         if self._durable:
-            os.fsync(self._descriptor)
+            self._spool.disk.sync(self._descriptor)
             self._spool.sync()
         self._close()
         return Spooled(self.name, self.size)

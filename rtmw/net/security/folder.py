@@ -21,9 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from rtmw.disk import DISK, Disk
 from rtmw.net.security.certificates import Certificate, Key
 from rtmw.net.security.errors import KeysError
-from rtmw.recording.tools.whole import written_whole
 
 NODE: Final = "node.pem"
 AUTHORITIES: Final = "ca.pem"
@@ -88,15 +88,10 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
         raise KeysError(f"{path} belongs to another user (uid {found.st_uid}): chown {os.geteuid()} {path}")
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes, disk: Disk = DISK) -> None:
     """As a whole, with mode 0600, on the disk when this returns; in place of what was there. Raises KeysError."""
     try:
-        with written_whole(path, replace=True) as temporary:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
+        disk.replace(path, data, 0o600)
     except OSError as error:
         raise KeysError(f"{path}: cannot be written: {error.strerror or error}") from error
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,11 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rtmw.disk import DISK, Disk
 from rtmw.errors import RecordingError
 from rtmw.recording.catalog.rows import DAY
 from rtmw.recording.claim import Claim
 from rtmw.recording.tools.parquet import NULL_PARTITION, ROW_GROUP
-from rtmw.recording.tools.whole import sync_folder, written_whole
+from rtmw.recording.tools.whole import written_whole
 
 if TYPE_CHECKING:
     from datetime import date
@@ -61,10 +61,10 @@ class _Commit:
 class ParquetTopic:
     """A table of a topic. Raises RecordingError for a folder of another kind, and while another program adds to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk = DISK) -> None:
         if folder.exists() and any(folder.iterdir()) and not (folder / _LISTS).is_dir():
             raise RecordingError(f"{folder} is no table of Parquet files that rtmw has made: name another folder")
-        self.folder = folder
+        self.folder, self._disk = folder, disk
         self._claim = Claim(folder / _LISTS, RecordingError(f"{folder}: another program adds to this table"))
         self._marks, self._columns, self._next, last = set[str](), dict[str, pa.DataType](), 0, _Commit([], [], "")
         for path in sorted((folder / _LISTS).glob("*.json")):
@@ -97,29 +97,26 @@ class ParquetTopic:
 
     def _write(self, day: date | None, rows: pa.Table) -> str:
         folder = self.folder / f"{DAY}={day or NULL_PARTITION}"
-        folder.mkdir(exist_ok=True)
+        self._disk.make_folders(folder)
         name = f"{folder.name}/part-{self._next:010}.parquet"
         hidden = self.folder / _hidden(name)
         pq.write_table(rows, hidden, compression="zstd", row_group_size=ROW_GROUP)
-        with hidden.open("rb") as file:
-            os.fsync(file.fileno())
-        sync_folder(folder)
+        self._disk.sync_file(hidden)
+        self._disk.sync_folder(folder)
         return name
 
     def _list(self, commit: _Commit) -> None:
         """The moment of the commit: the list gets its name."""
         path = self.folder / _LISTS / f"{self._next:010}.json"
-        with written_whole(path) as hidden, hidden.open("w") as file:
-            json.dump(asdict(commit), file)
-            file.flush()
-            os.fsync(file.fileno())
+        with written_whole(path, disk=self._disk) as hidden:
+            hidden.write_text(json.dumps(asdict(commit)))
 
     def _publish(self, files: list[str]) -> None:
         for name in files:
             if not (self.folder / name).exists():
-                (self.folder / _hidden(name)).rename(self.folder / name)
+                self._disk.rename(str(self.folder / _hidden(name)), None, str(self.folder / name), None)
         for folder in {(self.folder / name).parent for name in files}:
-            sync_folder(folder)
+            self._disk.sync_folder(folder)
 
     def close(self) -> None:
         self._claim.close()

@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rtmw.disk import DISK, Disk
 from rtmw.recording.places import RemotePath, send
 
 
 @contextmanager
-def written_whole(path: Path, *, replace: bool = False) -> Generator[Path]:
+def written_whole(path: Path, *, replace: bool = False, disk: Disk = DISK) -> Generator[Path]:
     """The name to write under meanwhile, a file or a folder beside `path`; nothing is left of it after an error.
 
+    A file is on the disk before it has its name. Of a folder the name alone is made durable.
     Raises FileExistsError where `path` exists, before and after, unless it is to be replaced.
     """
     if isinstance(path, RemotePath):
@@ -32,8 +34,10 @@ def written_whole(path: Path, *, replace: bool = False) -> Generator[Path]:
         yield temporary
         if not replace:
             _refuse(path)
-        temporary.rename(path)
-        sync_folder(path.parent)
+        if temporary.is_file():
+            disk.sync_file(temporary)
+        disk.rename(str(temporary), None, str(path), None)
+        disk.sync_folder(path.parent)
     finally:
         _remove(temporary)
 
@@ -63,12 +67,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """So that the name survives a loss of power, too."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

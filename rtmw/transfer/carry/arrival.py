@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rtmw.closing import Closing
+from rtmw.disk import DISK, Disk
 from rtmw.transfer.files.landing import Folder, Landing
 from rtmw.transfer.header import File, Kind, pack_body
 from rtmw.transfer.records import LARGEST_INLINE, TransferId
@@ -21,7 +22,6 @@ from rtmw.transfer.wire.terms import Chain, Mark
 __all__ = ["Arrival", "file_name"]
 
 _BODY: Final = -1
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Extent(NamedTuple):
@@ -44,8 +44,8 @@ class Arrival(Closing):
     Raises TransferRefused: a destination leads out of the folder. OSError: the disk is full, or has failed.
     """
 
-    def __init__(self, offer: Offer, bodies: Path, folder: Folder | None) -> None:
-        self.offer, self._path = offer, bodies / file_name(offer.id)
+    def __init__(self, offer: Offer, bodies: Path, folder: Folder | None, disk: Disk = DISK) -> None:
+        self.offer, self._path, self._disk = offer, bodies / file_name(offer.id), disk
         self._landing: Landing | None = None
         destinations = [part.destination for part in offer.parts if part.kind is Kind.FILE]
         if destinations:
@@ -57,7 +57,7 @@ class Arrival(Closing):
         self._extents: list[_Extent] = []
         self.size = self._lay_out()
         """Of the body."""
-        self._file = os.open(self._path, _FLAGS, 0o600)
+        self._file = disk.create(str(self._path), None, os.O_RDWR, 0o600)
 
     def _lay_out(self) -> int:
         paths = iter(self._landing.paths() if self._landing else ())
@@ -95,7 +95,7 @@ class Arrival(Closing):
             part = memoryview(data)[first - position :][:length]
             at = extent.offset + first - extent.start
             if extent.sink == _BODY:
-                os.pwrite(self._file, part, at)
+                self._disk.write_all(self._file, (part,), at)
             else:
                 assert self._landing is not None
                 self._landing.write(extent.sink, at, part)
@@ -122,25 +122,21 @@ class Arrival(Closing):
 
     def sync(self) -> None:
         """All that was written is durable when this returns."""
-        os.fsync(self._file)
+        self._disk.sync(self._file)
         if self._landing is not None:
             self._landing.sync()
 
     def complete(self) -> None:
         """All bytes have come: the body is whole, and all is durable. Nothing is visible yet."""
         for offset, data in self._fixed:
-            os.pwrite(self._file, data, offset)
-        os.ftruncate(self._file, self.size)
+            self._disk.write_all(self._file, (data,), offset)
+        self._disk.cut(self._file, self.size)
         for extent in self._extents:
             if extent.sink != _BODY and not extent.length:
                 assert self._landing is not None
                 self._landing.write(extent.sink, 0, b"")
         self.sync()
-        above = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(above)
-        finally:
-            os.close(above)
+        self._disk.sync_folder(self._path.parent)
 
     def publish(self) -> bytes | Path:
         """The files are visible. Gives the body, or its file. Idempotent."""

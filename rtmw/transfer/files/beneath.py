@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
+from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.disk import Disk
 
 __all__ = ["STAGING", "open_folder", "split", "system_resolves"]
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.closing import Closing
+from rtmw.disk import DISK, Disk
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.beneath import STAGING, open_folder, split
-from rtmw.transfer.files.disk import Disk
 
 __all__ = ["Folder", "Landing"]
 
@@ -31,8 +31,8 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 class Folder(Closing):
     """The folder of an inbox, open. Raises TransferRefused: it is not there, or no folder."""
 
-    def __init__(self, path: str | os.PathLike[str], disk: Disk | None = None) -> None:
-        self.path, self.disk, self.descriptor = Path(path), disk or Disk(), -1
+    def __init__(self, path: str | os.PathLike[str], disk: Disk = DISK) -> None:
+        self.path, self.disk, self.descriptor = Path(path), disk, -1
         try:
             self.descriptor = os.open(self.path, _FOLDER)
         except OSError as error:
@@ -98,7 +98,7 @@ class Landing(Closing):
     def write(self, index: int, position: int, data: bytes | memoryview) -> None:
         """Bytes of a file; files come one after the other. An empty file is made by writing nothing."""
         self._turn_to(index)
-        self._disk.write(self._file, data, position)
+        self._disk.write_all(self._file, (data,), position)
 
     def read(self, index: int, position: int, size: int) -> bytes:
         """What was written, to compare it with what was said of it; less, if less is there."""

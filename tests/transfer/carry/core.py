@@ -18,9 +18,11 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from uuid import uuid4
 
 import rtmw
+from rtmw.disk import Disk
 from rtmw.errors import SessionError
 from rtmw.net.session import Carrier
 from rtmw.net.session import Terms as SessionTerms
@@ -29,7 +31,6 @@ from rtmw.transfer.carry.desk import End
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.peer import Peer, sweep
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.disk import Disk
 from rtmw.transfer.header import Content, Delivery, File, Header, pack_body, unpack_body
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
@@ -175,10 +176,15 @@ class Core:
         self.desk.close()
 
 
+listens = Event()
+"""The receiver's: from then on its system calls count."""
+
+
 async def receive(folder: Path, port: int) -> None:
     core = Core(folder, "b", "a")
     async with Carrier(uuid4(), terms=TERMS) as carrier:
         print(await carrier.listen("127.0.0.1", port), flush=True)
+        listens.set()
         listening = asyncio.ensure_future(core.listen(carrier))
         while not listening.done():
             letter = await asyncio.to_thread(core.desk.take)
@@ -239,7 +245,8 @@ def kill_self_at(what: str, number: int) -> None:
 
 def _counted(call: Callable[..., object], count: Callable[[], None]) -> Callable[..., object]:
     def counted(*arguments: object, **more: object) -> object:
-        count()
+        if listens.is_set():
+            count()
         return call(*arguments, **more)
 
     return counted

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files import beneath
 from rtmw.transfer.files.beneath import open_folder, split
-from rtmw.transfer.files.disk import Disk
 
 WAYS = {"openat2": True, "walk": False}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.disk import Disk
 from rtmw.transfer.files.landing import Folder, Landing
-from tests.transfer.files.disks import Counting, Killed, full
+from tests.disks import Counting, Killed, full
 
 FILE = {"in/run,1.mcap": b"a file of some bytes"}
 COMPOSITE = {"a.bin": b"first", "b/c/d.bin": b"second", "b/empty": b""}
