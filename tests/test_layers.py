@@ -27,6 +27,7 @@ LAYERS = (
         "rtmw.patterns",
         "rtmw.addresses",
         "rtmw.claims",
+        "rtmw.locks",
     ),
     ("rtmw.shm", "rtmw.types", "rtmw.log"),
     ("rtmw.columns", "rtmw.recording"),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import sys
 import time
-import weakref
 from contextlib import suppress
 
 from rtmw.closing import Closing
 from rtmw.errors import LogError, LogLocked
+from rtmw.locks import FileLock, NoLocks, is_locked
 
 __all__ = ["Holder", "holder_of"]
 
@@ -30,8 +28,6 @@ _NAMING_S = 5.0
 _NAME_SIZE = 120
 _UNNAMED = "another process"
 _LOOK_S = 0.002
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-_holders: weakref.WeakSet[Holder] = weakref.WeakSet()
 
 
 class Holder(Closing):
@@ -41,47 +37,38 @@ class Holder(Closing):
     """
 
     def __init__(self, log: str, folder: int, to_write: bool = True, *, lock: str = LOCK, told: str = _WRITES) -> None:
-        self._descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder)
-        self._owner, self._is_ours = os.getpid(), False
+        self._lock = FileLock(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder))
         try:
-            _lock(log, self._descriptor, to_write, told)
-            self._is_ours = True
+            _take(log, self._lock, to_write, told)
         except BaseException:
-            self.close()
+            self._lock.close()
             raise
-        _holders.add(self)
-        _write_name(self._descriptor, "" if to_write else _RECOVERING)
+        _write_name(self._lock.descriptor, "" if to_write else _RECOVERING)
 
     def is_named(self, folder: int, lock: str) -> bool:
         """Whether its file still has this name: it is not, if the file was removed between its opening and the lock."""
         with suppress(FileNotFoundError):
-            return os.path.samestat(os.stat(lock, dir_fd=folder), os.fstat(self._descriptor))
+            return os.path.samestat(os.stat(lock, dir_fd=folder), os.fstat(self._lock.descriptor))
         return False
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
-            return
-        if self._is_ours and self._owner == os.getpid():
-            _remove_name(descriptor)
-        os.close(descriptor)
+        if self._lock.is_ours:
+            _remove_name(self._lock.descriptor)
+        self._lock.close()
 
 
-def _lock(log: str, descriptor: int, to_write: bool, told: str) -> None:
+def _take(log: str, lock: FileLock, to_write: bool, told: str) -> None:
     seen, since = "", time.monotonic()
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            name = _read_name(descriptor)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
+            if lock.take():
+                return
+        except NoLocks as error:
             raise LogError(
                 f"{log}: this file system has no locks ({error.strerror}), so two writers could not be kept apart; put "
                 "the log on another one"
             ) from error
+        name = _read_name(lock.descriptor)
         if name != seen:  # another holder than at the last look, or one that has written its name since
             seen, since = name, time.monotonic()
         patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S if name else _NAMING_S
@@ -97,12 +84,9 @@ def holder_of(folder: int, lock: str = LOCK) -> str | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read_name(descriptor) or _UNNAMED
+        return (_read_name(descriptor) or _UNNAMED) if is_locked(descriptor) else None
     finally:
         os.close(descriptor)
-    return None
 
 
 def _write_name(descriptor: int, doing: str) -> None:
@@ -123,12 +107,3 @@ def _read_name(descriptor: int) -> str:
     with suppress(OSError):
         return os.pread(descriptor, 2 * _NAME_SIZE, 0).decode(errors="replace").strip()
     return ""
-
-
-def _let_go() -> None:
-    """In a child of fork(): its copy of the descriptor would keep the lock when the parent has ended."""
-    for holder in list(_holders):
-        holder.close()
-
-
-os.register_at_fork(after_in_child=_let_go)

@@ -8,7 +8,6 @@ nameless leftovers, which `leftovers` finds by the pid in their names.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 from contextlib import suppress
@@ -16,6 +15,7 @@ from contextlib import suppress
 import posix_ipc
 
 from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
+from rtmw.locks import is_locked
 from rtmw.shm import _core
 from rtmw.units import size_of
 
@@ -168,12 +168,11 @@ def _creator_lives(new: str) -> bool:
         return True
     try:
         with open(f"{SHM}/{new}", "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return is_locked(file.fileno())
     except FileNotFoundError:
         return False
-    except OSError:  # locked, or not to be known
+    except OSError:  # not to be known
         return True
-    return False
 
 
 def _is_being_made(beside: str) -> bool:

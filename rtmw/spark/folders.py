@@ -5,13 +5,14 @@ The owner holds a lock of the kernel on a file in its folder, which ends with th
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
+
+from rtmw.locks import FileLock
 
 _LOCK, _NEW = "owner", "new owner"
 
@@ -21,14 +22,14 @@ def own_folder(prefix: str) -> Generator[Path]:
     """A new folder that only this user may enter, removed at the end. Those of the prefix without an owner go first."""
     _sweep(prefix)
     folder = Path(mkdtemp(prefix=prefix))
-    lock = os.open(folder / _NEW, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = FileLock(os.open(folder / _NEW, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    lock.take()
     (folder / _NEW).rename(folder / _LOCK)  # under this name only when it is locked: others look for it
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        lock.close()
 
 
 def _sweep(prefix: str) -> None:
@@ -40,9 +41,6 @@ def _sweep(prefix: str) -> None:
 
 def _remove_unowned(folder: Path) -> None:
     """A folder without its file is just being made, or removed by its owner: it is left alone (FileNotFoundError)."""
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(lock)
+    with FileLock(os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)) as lock:
+        if lock.take():
+            shutil.rmtree(folder, ignore_errors=True)

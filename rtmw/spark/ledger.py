@@ -8,7 +8,6 @@ that Spark computes the same rows in the same order again, as it does from recor
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from rtmw.closing import Closing
 from rtmw.errors import RtmwError
+from rtmw.locks import FileLock
 
 WORD = 8
 
@@ -48,14 +48,13 @@ class Ledger(Closing):
         folder = self._job / str(batch)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / str(part)
-        self._file = self._path.open("a+b")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise RtmwError(f"task {part} of {job} is being published by another attempt on this host") from None
-        self._file.truncate(WORD)
-        self._map = mmap.mmap(self._file.fileno(), WORD)
+        self._lock = FileLock(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if not self._lock.take():
+            self._lock.close()
+            raise RtmwError(f"task {part} of {job} is being published by another attempt on this host")
+        with self._path.open("a+b") as file:
+            file.truncate(WORD)
+            self._map = mmap.mmap(file.fileno(), WORD)
         self.count = memoryview(self._map).cast("q")
         """Of one number, kept by whoever publishes: rows on the bus."""
 
@@ -75,4 +74,4 @@ class Ledger(Closing):
     def close(self) -> None:
         self.count.release()
         self._map.close()
-        self._file.close()
+        self._lock.close()
