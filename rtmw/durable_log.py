@@ -6,13 +6,16 @@ import builtins
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, LogFailed, TypeMismatch
+from rtmw.errors import ClosedError, LogFailed
 from rtmw.log import (
+    HELD,
+    STARTED,
+    SYNCED,
     Folder,
     Holder,
     Label,
@@ -24,11 +27,21 @@ from rtmw.log import (
     pack_labels,
 )
 from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
-from rtmw.log_options import DEDUPE, LogOptions, Retention, check_dedupe, check_segment, log_path, numbers_of
+from rtmw.log_options import (
+    DEDUPE,
+    LogOptions,
+    Retention,
+    agreed_type,
+    check_dedupe,
+    check_segment,
+    log_path,
+    not_bytes,
+    numbers_of,
+)
 from rtmw.log_reading import Asked, Cursor, Reading, Start
 from rtmw.log_records import LogRecord, LogRecords
 from rtmw.qos import check_seconds
-from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
+from rtmw.types import AnyType, MessageType, resolve, shown_name
 
 __all__ = ["Appended", "Durability", "Log", "LogRecord", "LogRecords", "LogStats", "PersistQueue", "Start"]
 
@@ -92,36 +105,25 @@ class Log(Closing, Generic[T]):
         self.path = log_path(path)
         wanted = None if isinstance(type, AnyType) else resolve(type)
         self._segment = check_segment(segment)
-        self._sync = sync
+        self._how = SYNCED if sync else STARTED
         self._window = check_dedupe(dedupe)
         self._retention = numbers_of(retention)
         description = wanted.description if wanted is not None and create else None
         self._folder: Folder = open_folder(self.path, description, segment=self._segment)
         try:
-            self.type: MessageType = self._check_type(wanted)
+            self.type: MessageType = agreed_type(self.path, self._folder.description, wanted)
         except BaseException:
             self._folder.close()
             raise
-        self._encode, self._decode = self.type.encode, self.type.decode or _same
+        self._encode = self.type.encode
+        self._decode: Callable[[bytes], Any] = self.type.decode or bytes
         self._lock = threading.RLock()
         _logs.add(self)
         self._holder: Holder | None = None
         self._writer: Writer | None = None
-        self._closed = False
-        self._told = False
+        self._closed = self._told = False
         self._loops: list[Flushes] = []
         self._readers: weakref.WeakSet[Reading[Any, T]] = weakref.WeakSet()
-
-    def _check_type(self, wanted: MessageType | None) -> MessageType:
-        found = from_description(self._folder.description)
-        if wanted is None:
-            return found
-        if wanted.identity != found.identity:
-            raise TypeMismatch(
-                f"{self.path}: the log is one of {shown_name(found.name)}, and {shown_name(wanted.name)} was asked "
-                "for; open it with the type that it was made with, or with rtmw.ANY"
-            )
-        return wanted
 
     # ---- append ----
 
@@ -141,9 +143,9 @@ class Log(Closing, Generic[T]):
         data: Any = value if self._encode is None else self._encode(value)
         writer = self._writer or self._begin_to_write()
         try:
-            position, end = writer.append(data, labels, self._sync, timeout)
+            position, end = writer.append(data, labels, self._how, timeout)
         except TypeError:
-            raise self._no_bytes(value) from None
+            raise not_bytes(self.path, value) from None
         except LogFailed:
             self._told = True
             raise
@@ -158,9 +160,9 @@ class Log(Closing, Generic[T]):
         data: Any = value if self._encode is None else self._encode(value)
         writer = self._writer or self._begin_to_write()
         try:
-            position, end = await self._flushes(writer).append(data, labels, self._sync)
+            position, end = await self._flushes(writer).append(data, labels, self._how)
         except TypeError:
-            raise self._no_bytes(value) from None
+            raise not_bytes(self.path, value) from None
         except LogFailed:
             self._told = True
             raise
@@ -189,18 +191,23 @@ class Log(Closing, Generic[T]):
         data: list[Any] = [value if encode is None else encode(value) for value in values]
         writer = self._writer or self._begin_to_write()
         try:
-            places = writer.append_many(data, self._sync)
+            places = writer.append_many(data, self._how)
         except TypeError:
-            raise self._no_bytes(values) from None
+            raise not_bytes(self.path, values) from None
         except LogFailed:
             self._told = True
             raise
         return [Appended(self, position, end) for position, end in places]
 
-    def _no_bytes(self, value: object) -> TypeMismatch:
-        return TypeMismatch(
-            f"{self.path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or name a type"
-        )
+    def _hold(self) -> None:
+        """Of a log without `sync`: appends begin no sync any more. They go to the disk with the next record that is
+        resolved, by `_start`, or after a tenth of a second: records of which the last one is awaited take one sync."""
+        self._how = HELD
+
+    def _start(self) -> None:
+        """What was appended goes to the disk now. Does not block."""
+        if self._writer is not None:
+            self._writer.start()
 
     def _begin_to_write(self) -> Writer:
         """Takes the lock, and recovers. LogLocked, LogDamaged, LogFailed."""
@@ -383,10 +390,6 @@ class Log(Closing, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<rtmw.Log {str(self.path)!r} {shown_name(self.type.name)}{', closed' if self._closed else ''}>"
-
-
-def _same(data: bytes) -> Any:
-    return data
 
 
 def _free_locks() -> None:

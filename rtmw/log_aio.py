@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from rtmw.errors import LimitReached
-from rtmw.log import BATCH_S, HeldCursor, Watch, Writer
+from rtmw.log import BATCH_S, HELD, STARTED, SYNCED, HeldCursor, Watch, Writer
 
 __all__ = ["Commits", "Flushes", "until_readable"]
 
@@ -50,16 +50,18 @@ class Flushes:
         os.close(self._descriptor)
         return True
 
-    async def append(self, data: Any, labels: bytes | None, wait: bool) -> tuple[int, int]:
-        """Position and end of the record, which is on the disk if `wait`. Cancelled: it may be, or not."""
+    async def append(self, data: Any, labels: bytes | None, how: int) -> tuple[int, int]:
+        """Position and end of the record; `how`: as of Writer.append. Cancelled: it may be on the disk, or not."""
         while True:
             try:
-                position, end = self._writer.append(data, labels, False, 0.0)
+                position, end = self._writer.append(data, labels, HELD, 0.0)
                 break
             except TimeoutError:
                 await self._until_room()
-        if wait:
+        if how == SYNCED:
             await self.until(end)
+        elif how == STARTED:
+            self._writer.start()
         return position, end
 
     async def _until_room(self) -> None:
@@ -75,6 +77,7 @@ class Flushes:
         """All below this position is on the disk. LogFailed: it may be, or not."""
         if self._writer.durable >= end:
             return
+        self._writer.start()
         future: asyncio.Future[None] = self._loop.create_future()
         if self._durable and self._durable[-1][0] > end:  # the answer of a record that was appended before
             bisect.insort(self._durable, (end, future), key=itemgetter(0))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
+from rtmw.errors import TypeMismatch
 from rtmw.log import KEEP_ALL, NO_LIMIT, SEGMENT_LEAST
+from rtmw.types import MessageType, from_description, shown_name
 from rtmw.units import seconds_of, size_of
 
 __all__ = ["LogOptions", "Retention"]
@@ -101,3 +103,23 @@ def check_dedupe(dedupe: int) -> int:
     if isinstance(dedupe, bool) or not 1 <= dedupe <= MOST_IDS:
         raise ValueError(f"dedupe={dedupe!r} is not possible; it is a number of ids from 1 to {MOST_IDS}")
     return dedupe
+
+
+def agreed_type(path: Path, description: bytes, wanted: MessageType | None) -> MessageType:
+    """The type of a log, as its folder describes it. `wanted`: what was asked for; None: any. Raises TypeMismatch."""
+    found = from_description(description)
+    if wanted is None:
+        return found
+    if wanted.identity != found.identity:
+        raise TypeMismatch(
+            f"{path}: the log is one of {shown_name(found.name)}, and {shown_name(wanted.name)} was asked for; open it "
+            "with the type that it was made with, or with rtmw.ANY"
+        )
+    return wanted
+
+
+def not_bytes(path: Path, value: object) -> TypeMismatch:
+    """What an append raises that was given something else."""
+    return TypeMismatch(
+        f"{path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or name a type"
+    )

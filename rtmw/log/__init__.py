@@ -3,7 +3,7 @@
     log = open_folder(Path("orders"), b"description of the type", create=True, segment=64 << 20)
     with log.hold():
         writer = log.writer(64 << 20, 1000)               # recovers, and has threads of its own
-        first, end = writer.append(b"one", None, True, None)   # on the disk now
+        first, end = writer.append(b"one", None, SYNCED, None)   # on the disk now
     reader = log.reader(first)                            # here, or in any other process
     reader.next(log.bounds()[1])
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from rtmw.log._log import (
     FORMAT,
+    HELD,
     NO_LIMIT,
     RUN_DATA,
     RUN_IDS,
@@ -21,6 +22,8 @@ from rtmw.log._log import (
     SEGMENT_DATA,
     SEGMENT_FIRST,
     SEGMENT_LEAST,
+    STARTED,
+    SYNCED,
     Reader,
     Record,
     Writer,
@@ -38,6 +41,7 @@ from rtmw.log.watch import Watch
 __all__ = [
     "BATCH_S",
     "FORMAT",
+    "HELD",
     "KEEP_ALL",
     "NO_LIMIT",
     "RUN_DATA",
@@ -46,6 +50,8 @@ __all__ = [
     "SEGMENT_DATA",
     "SEGMENT_FIRST",
     "SEGMENT_LEAST",
+    "STARTED",
+    "SYNCED",
     "Checked",
     "Folder",
     "HeldCursor",

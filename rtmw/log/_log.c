@@ -213,6 +213,9 @@ static int module_exec(PyObject *module)
                    {"SEGMENT_FIRST", SEGMENT_FIRST},
                    {"SEGMENT_LEAST", SEGMENT_LEAST},
                    {"SEGMENT_DATA", SEGMENT_DATA},
+                   {"HELD", HELD},
+                   {"STARTED", STARTED},
+                   {"SYNCED", SYNCED},
                    {"RUN_KEYS", RUN_KEYS},
                    {"RUN_IDS", RUN_IDS},
                    {"RUN_DATA", RUN_DATA}};

@@ -9,6 +9,7 @@ DAMAGED: int
 FAILED: int
 FORMAT: int
 FULL: int
+HELD: int
 ID_TAKEN: int
 NO_LIMIT: int
 NO_LOG: int
@@ -20,6 +21,8 @@ RUN_KEYS: int
 SEGMENT_DATA: int
 SEGMENT_FIRST: int
 SEGMENT_LEAST: int
+STARTED: int
+SYNCED: int
 TIMEOUT: int
 TOO_LARGE: int
 TRIMMED: int
@@ -94,12 +97,13 @@ class Writer:
     @property
     def failed(self) -> bool: ...
     def append(
-        self, data: Buffer, labels: Buffer | None, wait: bool, timeout: float | None, time_ns: int = 0, /
+        self, data: Buffer, labels: Buffer | None, how: int, timeout: float | None, time_ns: int = 0, /
     ) -> tuple[int, int]:
         """Its position, and the one behind it; of the record with its id, if there is one.
-        `time_ns`: what its time is; 0: now."""
+        `how`: HELD begins no sync: it goes to the disk with what somebody waits for, or with `start`, or after a tenth
+        of a second; STARTED: it is on its way; SYNCED: it is there. `time_ns`: what its time is; 0: now."""
 
-    def append_many(self, data: list[Buffer], wait: bool, /) -> list[tuple[int, int]]:
+    def append_many(self, data: list[Buffer], how: int, /) -> list[tuple[int, int]]:
         """All of them, or none."""
 
     def trim(self, before: int, /) -> int:
@@ -109,6 +113,9 @@ class Writer:
         """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""
 
     def remove_bell(self, descriptor: int, /) -> None: ...
+    def start(self) -> None:
+        """What was appended goes to the disk now. Does not block, and does nothing where the writer is closed."""
+
     def wait(self, end: int, timeout: float | None, /) -> None: ...
     def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]:
         """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares

@@ -82,7 +82,7 @@ static bool is_usable(Writer *self)
 struct call {
     const struct record_parts *parts;
     size_t count;
-    bool waits; /* until they are durable */
+    int how; /* HELD, STARTED or SYNCED */
     uint64_t deadline;
     bool is_taken; /* the result: if not, nothing was appended */
     uint64_t first, end;
@@ -100,7 +100,8 @@ static int append(Writer *self, struct call *call)
                    ? LOG_OK
                    : writer_append(&self->core, call->parts, call->count, call->deadline, &call->first, &call->end);
         call->is_taken = code == LOG_OK;
-        if (call->is_taken && call->waits) code = writer_wait(&self->core, call->end, call->deadline);
+        if (call->is_taken && call->how == STARTED) writer_start(&self->core);
+        if (call->is_taken && call->how == SYNCED) code = writer_wait(&self->core, call->end, call->deadline);
         Py_END_ALLOW_THREADS
     } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
     return code;
@@ -135,14 +136,14 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
     Py_buffer data = {0}, labels = {0};
     uint64_t deadline;
     if (count != 4 && count != 5)
-        return PyErr_SetString(PyExc_TypeError, "append takes data, labels, wait, timeout and perhaps a time"), NULL;
-    int wait = PyObject_IsTrue(args[2]);
+        return PyErr_SetString(PyExc_TypeError, "append takes data, labels, how, timeout and perhaps a time"), NULL;
+    int how = (int)PyLong_AsLong(args[2]);
     uint64_t time_ns = count == 5 ? PyLong_AsUnsignedLongLong(args[4]) : 0;
-    if (wait < 0 || PyErr_Occurred() || !deadline_of(args[3], &deadline) || !is_usable(self)) return NULL;
+    if (PyErr_Occurred() || !deadline_of(args[3], &deadline) || !is_usable(self)) return NULL;
     if (PyObject_GetBuffer(args[0], &data, PyBUF_SIMPLE)) return NULL;
     if (args[1] != Py_None && PyObject_GetBuffer(args[1], &labels, PyBUF_SIMPLE)) return PyBuffer_Release(&data), NULL;
     struct record_parts parts = {labels.buf, data.buf, (size_t)labels.len, (size_t)data.len, time_ns};
-    struct call call = {.parts = &parts, .count = 1, .waits = wait, .deadline = deadline};
+    struct call call = {.parts = &parts, .count = 1, .how = how, .deadline = deadline};
     int code = append(self, &call);
     PyBuffer_Release(&data);
     if (labels.obj) PyBuffer_Release(&labels);
@@ -173,8 +174,8 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
 {
     Writer *self = (Writer *)object;
     PyObject *list, *positions = NULL;
-    int wait;
-    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &wait) || !is_usable(self)) return NULL;
+    int how;
+    if (!PyArg_ParseTuple(args, "O!i", &PyList_Type, &list, &how) || !is_usable(self)) return NULL;
     size_t count = (size_t)PyList_GET_SIZE(list), held = 0;
     Py_buffer *buffers = PyMem_Calloc(count + 1, sizeof *buffers);
     struct record_parts *parts = PyMem_Calloc(count + 1, sizeof *parts);
@@ -185,7 +186,7 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
         if (!has_all) break;
         parts[held] = (struct record_parts){.data = buffers[held].buf, .data_size = (size_t)buffers[held].len};
     }
-    struct call call = {.parts = parts, .count = held, .waits = wait, .deadline = WRITER_FOREVER};
+    struct call call = {.parts = parts, .count = held, .how = how, .deadline = WRITER_FOREVER};
     int code = has_all && held ? append(self, &call) : LOG_OK;
     if (code && call.is_taken) unanswered(self, code, call.first, call.end);
     if (code && !call.is_taken) refused(self, code);
@@ -194,6 +195,15 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
     PyMem_Free(buffers);
     PyMem_Free(parts);
     return positions;
+}
+
+/* What was taken goes to the disk now; of no effect where the writer is closed, or that of a parent. */
+static PyObject *Writer_start(PyObject *object, PyObject *unused)
+{
+    Writer *self = (Writer *)object;
+    (void)unused;
+    if (!self->closed && self->owner == getpid()) writer_start(&self->core);
+    Py_RETURN_NONE;
 }
 
 static PyObject *Writer_wait(PyObject *object, PyObject *args)
@@ -304,6 +314,7 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
+                                       {"start", Writer_start, METH_NOARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
                                        {"trim", Writer_trim, METH_O, NULL},
                                        {"add_bell", Writer_add_bell, METH_O, NULL},

@@ -127,6 +127,39 @@ static int sleep_on(struct writer *w, uint32_t *word, uint32_t seen, uint64_t de
     return how == EINTR ? LOG_INTERRUPTED : LOG_OK;
 }
 
+/* Lock held. True: the caller has to wake the flusher, with the lock or without. */
+static bool wakes_flusher(struct writer *w)
+{
+    if (!w->flusher_sleeps) return false;
+    w->flusher_sleeps = false;
+    store_release(&w->work, w->work + 1); /* pairs with futex_sleep of the flusher, which looks at it again */
+    return true;
+}
+
+/* Lock held. What is in the batch goes to the disk. True: the caller has to wake the flusher. */
+static bool starts(struct writer *w)
+{
+    if (w->is_due || !w->batches[w->filling].used) return false;
+    w->is_due = true;
+    return wakes_flusher(w);
+}
+
+/* Lock held. A record was put into the batch, or found no room there. A flusher that sleeps without a mark to write looks
+ * at nothing by itself: the first record makes it look after `idle_ns`. True: the caller has to wake it. */
+static bool has_put(struct writer *w, int code, bool was_empty)
+{
+    if (code == WAIT) return starts(w);
+    return code == LOG_OK && was_empty && w->flusher_sleeps && !w->mark_is_due && wakes_flusher(w);
+}
+
+void writer_start(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool wakes = starts(w);
+    pthread_mutex_unlock(&w->lock);
+    if (wakes) futex_wake(&w->work);
+}
+
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end)
 {
@@ -135,6 +168,7 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
     request.has_id = count == 1 && id_entry_of(parts, w->folder.uuid, &request.id);
     for (;;) {
         pthread_mutex_lock(&w->lock);
+        bool was_empty = !w->batches[w->filling].used;
         int code = find_id(w, &request, first, end);
         if (code == LOG_OK) {
             *first = w->next;
@@ -142,11 +176,7 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
             *end = w->next;
         }
         uint32_t seen = load_relaxed(&w->room);
-        bool wakes = code == LOG_OK && w->flusher_sleeps;
-        if (wakes) {
-            w->flusher_sleeps = false;
-            store_release(&w->work, w->work + 1);
-        }
+        bool wakes = has_put(w, code, was_empty);
         if (code == WAIT) w->room_waiters++;
         if (code == LOG_FULL) w->counters.refused += count;
         pthread_mutex_unlock(&w->lock);
@@ -169,7 +199,9 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
         struct writer_batch *batch = &w->batches[is_filling ? w->filling : !w->filling];
         uint32_t seen = batch->turn;
         bool is_durable = load_acquire(&w->durable) >= end, has_failed = load_acquire(&w->failed);
+        bool wakes = is_filling && starts(w);
         pthread_mutex_unlock(&w->lock);
+        if (wakes) futex_wake(&w->work);
         if (is_durable) return LOG_OK;
         if (has_failed) return LOG_FAILED;
         int code = sleep_on(w, &batch->turn, seen, deadline);

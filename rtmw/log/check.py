@@ -194,7 +194,7 @@ def salvage(path: Path, target: Path, progress: Progress) -> Salvaged:
             writer, end = new.writer(max(64 << 20, largest), 1), 0
             try:
                 for _, time_ns, labels, data in _each(folder, checked, progress):
-                    _, end = writer.append(data, labels or None, False, None, time_ns)
+                    _, end = writer.append(data, labels or None, core.STARTED, None, time_ns)
                 writer.wait(end, None)
             finally:
                 writer.close()

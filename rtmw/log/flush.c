@@ -129,13 +129,17 @@ static int write_idle_mark(struct writer *w, uint32_t flags, struct log_fault *f
     return error ? fail_with(w, fault, "write of the mark", error) : LOG_OK;
 }
 
-/* Lock held, and held again at the end. false: time passed and nothing came. */
+/* Lock held. */
+static bool has_work(const struct writer *w) { return w->is_due && w->batches[w->filling].used; }
+
+/* Lock held, and held again at the end. false: time passed and nobody asked for anything. */
 static bool sleep_for_work(struct writer *w)
 {
     uint32_t seen = w->work;
+    bool looks_again = w->mark_is_due || w->batches[w->filling].used;
     w->flusher_sleeps = true;
     pthread_mutex_unlock(&w->lock);
-    int how = futex_sleep(&w->work, seen, w->mark_is_due ? w->idle_ns : UINT64_C(1) << 62);
+    int how = futex_sleep(&w->work, seen, looks_again ? w->idle_ns : UINT64_C(1) << 62);
     pthread_mutex_lock(&w->lock);
     w->flusher_sleeps = false;
     return how != ETIMEDOUT;
@@ -144,8 +148,10 @@ static bool sleep_for_work(struct writer *w)
 /* Lock held. The batch that was filled; NULL: the end. */
 static struct writer_batch *next_batch(struct writer *w, struct log_fault *fault, int *code)
 {
-    while (!w->batches[w->filling].used && !load_acquire(&w->stopping) && !load_acquire(&w->failed)) {
-        if (sleep_for_work(w) || w->batches[w->filling].used) continue;
+    while (!has_work(w) && !load_acquire(&w->stopping) && !load_acquire(&w->failed)) {
+        if (sleep_for_work(w)) continue;
+        w->is_due = w->batches[w->filling].used; /* nobody has waited for it for so long */
+        if (w->is_due) continue;
         pthread_mutex_unlock(&w->lock);
         *code = write_idle_mark(w, 0, fault);
         pthread_mutex_lock(&w->lock);
@@ -155,6 +161,7 @@ static struct writer_batch *next_batch(struct writer *w, struct log_fault *fault
     struct writer_batch *batch = &w->batches[w->filling];
     if (!batch->used || load_acquire(&w->failed)) return NULL;
     w->filling = !w->filling;
+    w->is_due = false;
     writer_wake_room(w);
     return batch;
 }

@@ -68,6 +68,7 @@ static int begin_compaction(struct writer *w, struct log_fault *fault)
     struct compaction_limits limits = {.per_key = w->retention.per_key};
     struct retention retention = w->retention;
     w->compaction_is_due = false;
+    w->compacts = true;
     int code = keep_ids(w, w->last_base, fault);
     if (code || (w->ids.count && w->ids_upto < w->last_base)) return code; /* no room for the snapshot: later */
     pthread_mutex_unlock(&w->lock);
@@ -129,5 +130,6 @@ int upkeep(struct writer *w, struct log_fault *fault)
     if (w->snapshot_is_due) return take_snapshot(w, fault);
     if (w->indexed < w->last_base) return make_index(w), LOG_OK;
     int code = compact(w, fault);
+    w->compacts = w->compaction.phase;
     return code == LOG_FAILED ? code : LOG_OK;
 }

@@ -4,10 +4,12 @@
  *   flusher   ─ swaps, writes, marks, syncs once ─► `durable`   one, the other is filled. There is no delay to tune: a batch
  *   maker     ─ the next segment, ahead ─► `spare`              holds what came while the one before it was synced
  *
- * An appender puts its records into the batch, at the position `next`, and sleeps on `turn` of that batch. The flusher
- * wakes all of them with one call. Positions are given out without gaps; in which segment a record will lie is decided when
- * it is appended, so that a record that was accepted never meets a full disk: `boundary` is the position up to which
- * there is room, in the last segment or in the spare that has been set aside for the roll at `roll_at`.
+ * An appender puts its records into the batch, at the position `next`. That begins no sync: the batch goes to the disk when
+ * somebody waits for one of its records, when it is asked for (writer_start), when it is full, and at the latest after
+ * `idle_ns`. Who waits sleeps on `turn` of the batch, and the flusher wakes all of them with one call. Positions are given
+ * out without gaps; in which segment a record will lie is decided when it is appended, so that a record that was accepted
+ * never meets a full disk: `boundary` is the position up to which there is room, in the last segment or in the spare that
+ * has been set aside for the roll at `roll_at`.
  *
  * A call of the system that fails ends the writer for good: no write and no sync is tried again, since nobody can know
  * what of it reached the disk (for PostgreSQL this was found in 2018: https://wiki.postgresql.org/wiki/Fsync_Errors).
@@ -52,7 +54,7 @@ struct writer_counters {
 struct writer {
     struct log_folder folder;
     uint64_t most;        /* bytes of a segment's file at most */
-    uint64_t idle_ns;     /* with nothing to do for so long the flusher writes a mark */
+    uint64_t idle_ns;     /* with nothing to do for so long the flusher writes a mark, or what nobody waits for */
     pthread_mutex_t lock; /* nothing else is taken under it, and no call of the system made but futex_wake */
     pthread_t flusher, maker;
 
@@ -66,7 +68,8 @@ struct writer {
     struct segment spare;
     uint64_t spare_needs; /* bytes of records that have to fit into the next segment */
     uint64_t newest_size; /* of the last segment, or of the one it rolls to */
-    bool flusher_sleeps;
+    bool is_due;          /* the batch being filled goes to the disk as soon as the flusher comes to it */
+    bool flusher_sleeps;  /* and nobody has woken it yet */
     uint32_t room_waiters;
     struct writer_counters counters;
     struct ids ids;       /* of records that were taken, durable or not */
@@ -81,13 +84,14 @@ struct writer {
     uint64_t held;          /* bytes that the retention would remove but for cursors */
     uint64_t last_base;     /* where the last segment begins */
     uint64_t indexed;       /* sealed segments below this position have an index, as far as it could be made */
-    bool compaction_is_due; /* for the maker, who alone has the next two */
+    bool compaction_is_due; /* for the maker */
+    bool compacts;          /* the maker is at it, and alone has the next two */
     struct compaction compaction;
     uint64_t rest_ns;       /* it waits so long before the next step: half of the time is left to others */
     struct log_fault fault; /* of the call that failed; written once, before `failed` */
 
     /* Words that threads sleep on; changed under the lock. */
-    uint32_t work;   /* the flusher: records came, or `stopping` */
+    uint32_t work;   /* the flusher: a batch is due, or `stopping` */
     uint32_t room;   /* appenders: a batch was swapped, a spare made, or nothing will be any more */
     uint32_t chores; /* the maker */
 
@@ -122,11 +126,17 @@ void writer_free(struct writer *w); /* closed, and nobody is inside */
 /* append.c: any thread. `deadline`: of the monotonic clock of the seam. */
 
 /* Takes records, all of one batch, all or none of which will be durable. `*first`, `*end`: their positions. It waits for room
- * only. Records of a batch of several have no ids. A record with an id that is in the dedupe window is not taken again: the positions are those of the record
- * that has it, which need not be durable yet; LOG_ID_TAKEN, with its positions: its content is another one. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED, LOG_NO_MEMORY: nothing was taken. */
+ * only, and begins no sync. Records of a batch of several have no ids. A record with an id that is in the dedupe window is
+ * not taken again: the positions are those of the record that has it, which need not be durable yet; LOG_ID_TAKEN, with its
+ * positions: its content is another one. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED,
+ * LOG_NO_MEMORY: nothing was taken. */
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end);
-/* Waits until all below `end` is durable. LOG_FAILED: it may be, or not. LOG_TIMEOUT, LOG_INTERRUPTED: not yet. */
+/* What was taken goes to the disk now, and not when somebody waits for it. Does not block; of no effect where it is on its way
+ * already, or the writer ends. */
+void writer_start(struct writer *w);
+/* Waits until all below `end` is durable, and sees to it that it is on its way. LOG_FAILED: it may be, or not. LOG_TIMEOUT,
+ * LOG_INTERRUPTED: not yet. */
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);
 /* The log begins with the segment in which `before` lies, durably; `*start`: where that is. Whoever reads before it is told.
  * LOG_FAILED: it does, or not. LOG_CLOSED, LOG_INTERRUPTED. */
