@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -20,6 +20,11 @@ class Line(Protocol):
 def is_seen() -> bool:
     """Whether standard error is a terminal."""
     return sys.stderr.isatty()
+
+
+def in_percent(shown: Line, what: str) -> Callable[[int, int], None]:
+    """Shows how much is done, of so much: "checked 43 %"."""
+    return lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError
-from rtmw.cli.line import line
+from rtmw.cli.line import in_percent, line
 from rtmw.cli.log_info import LogInfo, info_of, is_log, show_info
 from rtmw.cli.log_replay import start_of
 from rtmw.cli.show import Cell, Table, counted, show, show_json, size
@@ -33,7 +33,7 @@ def working(what: str) -> Generator[Progress]:
     """Errors of the system in one sentence; on a terminal, how far it is."""
     with line() as shown:
         try:
-            yield lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
+            yield in_percent(shown, what)
         except BrokenPipeError:
             raise
         except (OSError, ValueError) as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.line import line
+from rtmw.cli.line import in_percent, line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
@@ -191,7 +191,7 @@ def working(what: str) -> Generator[tuple[Find, Progress]]:
     """Errors of the system in one sentence; on a terminal, how far it is."""
     with line() as shown:
         try:
-            yield find_recordings, lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
+            yield find_recordings, in_percent(shown, what)
         except BrokenPipeError:
             raise
         except OSError as error:

@@ -23,6 +23,7 @@ from rtmw.recording.report.figures import loaded
 from rtmw.recording.report.gather import KINDS, Gathered
 from rtmw.recording.report.page import Page
 from rtmw.recording.report.plot import HUES, Line, Plot
+from rtmw.spark.watched import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rtmw.recording.report.facts import Measure, Measured
     from rtmw.recording.report.grid import Grid
     from rtmw.recording.report.measure import Measuring
+    from rtmw.recording.tools.copying import Progress
 
 MOST_ROWS: Final = 48
 _SQL: Final = {"u1": "smallint", "i8": "bigint"}
@@ -43,18 +45,21 @@ _GATHERED: Final = ", ".join(
 def measure_in(begin: Callable[[], SparkSession]) -> Measure:
     """What measures the topics of recordings in a session, which `begin` gives."""
 
-    def measured(contents: Contents, grid: Grid) -> Measured:
-        return _measured(begin(), contents, contents.measuring(grid))
+    def measured(contents: Contents, grid: Grid, progress: Progress) -> Measured:
+        return _measured(begin(), contents, contents.measuring(grid), progress)
 
     return measured
 
 
-def _measured(session: SparkSession, contents: Contents, measuring: Measuring) -> Measured:
+def _measured(session: SparkSession, contents: Contents, measuring: Measuring, progress: Progress) -> Measured:
     tasks = [*_tasks(contents)]
     if not tasks:
         return (), ()
     rows = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(Gathering(tasks), _GATHERED)
-    found = rows.groupBy("topic").applyInArrow(_figures_by(measuring), "topic string, told string").collect()
+    figures = rows.groupBy("topic").applyInArrow(_figures_by(measuring), "topic string, told string")
+    all = len(tasks) + int(session.conf.get("spark.sql.shuffle.partitions") or 0)
+    with watched(session.sparkContext, all, progress):
+        found = figures.collect()
     topics = sorted((row.topic, row.told) for row in found if row.topic is not None)
     return tuple(loaded(told) for _, told in topics), tuple(sorted(row.told for row in found if row.topic is None))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -82,3 +84,15 @@ def test_a_report_needs_neither_spark_nor_arrow_nor_matplotlib(tmp_path: Path) -
     )
     done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_on_a_terminal_it_says_how_far_it_is(tmp_path: Path) -> None:
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "rtmw", "report", str(night(tmp_path / "a.mcap")), "-o", str(tmp_path / "a.html")]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=its, text=True, timeout=60, check=True)
+    os.close(its)
+    shown = os.read(ours, 1 << 16).decode().split("\r\x1b[K")
+    os.close(ours)
+    assert shown[1] == "looked into 0 %"
+    assert shown[-2:] == ["counted 100 %", ""]
+    assert done.stdout.startswith(f"{tmp_path / 'a.html'}: warn\n")

@@ -15,6 +15,7 @@ from rtmw.recording.report.grid import grid_of
 from rtmw.recording.report.page import Page
 from rtmw.recording.report.sections import OF_MESSAGES, SECTIONS, subtitle
 from rtmw.recording.report.verdict import Check, verdict
+from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.whole import written_whole
 
 More = Callable[[Page, Facts], None]
@@ -24,7 +25,12 @@ _NAMED: Final = 20
 
 
 def facts_of(
-    contents: Contents, *, every: float | None = None, deadline: float | None = None, measure: Measure = measured_here
+    contents: Contents,
+    *,
+    every: float | None = None,
+    deadline: float | None = None,
+    measure: Measure = measured_here,
+    progress: Progress = no_progress,
 ) -> Facts:
     """All that is known of recordings. `every`: seconds of an interval of the plots, None: about a hundred in all.
     `deadline`: seconds after a message until the next one. `measure`: who reads the messages.
@@ -32,19 +38,19 @@ def facts_of(
     Errors: ValueError for intervals that are too short, OSError, and those of `measure`.
     """
     grid = grid_of(contents.since_ns, contents.until_ns, every, deadline)
-    topics, damage = measure(contents, grid)
+    topics, damage = measure(contents, grid, progress)
     return Facts(contents, grid, topics, damage)
 
 
-def look_into(source: Source, output: str | Path) -> Contents:
-    """What the indexes of recordings say; looks first whether the page has a place.
+def look_into(source: Source, output: str | Path, progress: Progress = no_progress) -> Contents:
+    """What the indexes of recordings say; looks first whether the page has a place. `progress` is told of files.
 
     Errors: FileNotFoundError, RecordingError where nothing can be read.
     """
     path = place(output)
     if not is_remote(path) and not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
-    return contents_of(find_recordings(source))
+    return contents_of(find_recordings(source), progress)
 
 
 def write(facts: Facts, output: str | Path, took: float, more: Sequence[More] = ()) -> tuple[Check, ...]:

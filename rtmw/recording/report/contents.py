@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.errors import RecordingError
 from rtmw.recording.recording import Recording
 from rtmw.recording.report.measure import Measuring
+from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.info import RecordingInfo, RunInfo, info, recorder_of, run_of
 
 if TYPE_CHECKING:
@@ -83,10 +84,11 @@ class Contents:
         return Measuring(grid, self.known, self.bases)
 
 
-def contents_of(paths: Sequence[Path]) -> Contents:
+def contents_of(paths: Sequence[Path], progress: Progress = no_progress) -> Contents:
     """Raises OSError, and RecordingError if none of the files can be read."""
     files, unreadable, errors = list[File](), list[str](), list[Exception]()
-    for path in paths:
+    for number, path in enumerate(paths):
+        progress(number, len(paths))
         try:
             with Recording(path) as recording:
                 told = recorder_of(recording)

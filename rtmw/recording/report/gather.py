@@ -10,6 +10,7 @@ import numpy as np
 
 from rtmw.errors import RecordingError
 from rtmw.recording.batch import CARRIED
+from rtmw.recording.report.packed import Packed, PackedRows, packed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Gathered:
 
     damage: list[str] = field(default_factory=list[str])
     """A sentence for each chunk that could not be read."""
-    _pieces: dict[str, list[dict[str, Column]]] = field(default_factory=dict[str, "list[dict[str, Column]]"])
+    _pieces: dict[str, list[dict[str, Packed]]] = field(default_factory=dict[str, "list[dict[str, Packed]]"])
 
     def add(self, recording: Recording, chunks: Iterable[tuple[Chunk, int]], base: int) -> None:
         """Chunks, each with the number of its first message; `base`: messages of the files before. Raises OSError."""
@@ -55,13 +56,12 @@ class Gathered:
                 self.damage.append(str(error))
                 continue
             for topic, rows in by_topic(recording, batch, base + first):
-                self._pieces.setdefault(topic, []).append(rows)
+                self._pieces.setdefault(topic, []).append({name: packed(rows[name]) for name in KINDS})
 
     def topics(self) -> Iterator[tuple[str, Rows]]:
         """Each topic with its columns, by name; what was gathered of it is given away."""
         for topic in sorted(self._pieces):
-            pieces = self._pieces.pop(topic)
-            yield topic, {name: np.concatenate([piece.pop(name) for piece in pieces]) for name in KINDS}
+            yield topic, PackedRows(self._pieces.pop(topic), KINDS)
 
 
 def numbered(recording: Recording) -> Iterator[tuple[Chunk, int]]:

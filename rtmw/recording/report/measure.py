@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rtmw.recording.report.grid import Grid
 
     Numbers = NDArray[np.int64]
+    _Number = TypeVar("_Number", bound=np.integer[Any])
 
 MOST_EVENTS: Final = 20
 """Silences and jumps that are kept of a topic."""
@@ -28,6 +29,8 @@ UNUSUAL: Final = 10
 """Of a regular topic, a silence of so many such gaps is told; of another one, at the end, half as many longest gaps."""
 SHORTEST_NS: Final = 1_000_000_000
 """A silence that is shorter is not told, unless a deadline says so."""
+BLOCK: Final = 1 << 20
+"""Messages that are counted at a time."""
 SLACK_NS: Final = 1_000_000_000
 """A message may have been published so long before the first one was recorded, and by a clock that is ahead."""
 
@@ -43,81 +46,121 @@ class Measuring:
     """The number of the first message of each file: sequences follow each other within a file."""
 
     def figures(self, topic: str, rows: Rows) -> TopicFigures:
-        """Of a topic with at least one message; its rows may come in any order."""
+        """Of a topic with at least one message; its rows may come in any order.
+
+        Columns are as long as the topic has messages, so that few are held at a time.
+        """
         rows = in_order(rows)
-        published = published_of(rows)
-        is_published = bool(2 * np.count_nonzero(self._inside(published)) >= len(published))
-        at = published if is_published else rows["log"]
-        times = np.sort(at[at != UNSET_NS])
-        gaps, (count, jumps) = np.diff(times), self._jumps(rows)
-        first, last = (int(times[0]), int(times[-1])) if len(times) else (0, 0)
-        silences = self._silences(topic, times, gaps)
+        at, clock = self._moments(rows)
+        count, jumps = self._jumps(rows)
         latency, latencies = self._latency(rows)
+        counts, sizes = self._by_interval(at), self._by_interval(at, rows["size"])
+        times = at if at.max() < UNSET_NS else at[at != UNSET_NS]
+        times.sort()
+        gaps = np.diff(times)
+        usual = np.sort(gaps)
+        silences = self._silences(topic, times, gaps, usual)
         return TopicFigures(
             topic=topic,
             messages=len(at),
             bytes=int(rows["size"].sum()),
-            clock="published" if is_published else "recorded",
-            first_ns=first,
-            last_ns=last,
-            gaps=spread(gaps),
-            jitter_p99=quantile(np.sort(np.abs(gaps - quantile(np.sort(gaps), 0.5))), 0.99) if len(gaps) else 0,
+            clock=clock,
+            first_ns=int(times[0]) if len(times) else 0,
+            last_ns=int(times[-1]) if len(times) else 0,
+            gaps=spread(usual),
+            jitter_p99=jitter(usual, 0.99),
             latency=latency,
             lifetimes=lifetimes(rows),
             lost=count,
             jumps=jumps,
-            counts=self._by_interval(at, np.ones_like(at)),
-            sizes=self._by_interval(at, rows["size"]),
+            counts=counts,
+            sizes=sizes,
             latencies=latencies,
             silences=tuple(silences[:MOST_EVENTS]),
             silence_count=len(silences),
             deadline=self._deadline(topic, times, gaps),
         )
 
+    def _moments(self, rows: Rows) -> tuple[Numbers, str]:
+        """When messages were published; of a topic most of which was published at other times, when they were recorded.
+        A column of its own.
+        """
+        published = rows["publish"].copy()
+        unset = published == UNSET_NS
+        if unset.any():
+            published[unset] = rows["log"][unset]
+        is_published = 2 * np.count_nonzero(self._inside(published)) >= len(published)
+        return (published, "published") if is_published else (rows["log"].copy(), "recorded")
+
     def _inside(self, times: Numbers) -> NDArray[np.bool_]:
         return (times >= self.grid.since_ns - SLACK_NS) & (times <= self.grid.until_ns + SLACK_NS)
 
     def _interval(self, times: Numbers) -> Numbers:
         """Numbers of the intervals of times that are inside."""
-        found: Numbers = np.clip(times // self.grid.every_ns - self.grid.first, 0, self.grid.count - 1)
-        return found
+        found = times // self.grid.every_ns
+        found -= self.grid.first
+        return np.clip(found, 0, self.grid.count - 1, out=found)
 
-    def _by_interval(self, times: Numbers, values: Numbers) -> tuple[int, ...]:
-        """Sums of each interval; what lies outside of the recording is in none."""
-        inside = self._inside(times)
+    def _by_interval(self, times: Numbers, values: Numbers | None = None) -> tuple[int, ...]:
+        """Sums of each interval, or numbers of messages; what lies outside of the recording is in none."""
         sums = np.zeros(self.grid.count, np.int64)
-        np.add.at(sums, self._interval(times[inside]), values[inside])
+        for begin in range(0, len(times), BLOCK):
+            block = times[begin : begin + BLOCK]
+            inside = self._inside(block)
+            added = 1 if values is None else values[begin : begin + BLOCK][inside]
+            np.add.at(sums, self._interval(block[inside]), added)
         return tuple(sums.tolist())
 
     def _latency(self, rows: Rows) -> tuple[Spread | None, tuple[Instant, ...]]:
         """Messages from before the recorder began were kept for it: they took no time. Where every publish time is the
         recording time, nobody has measured.
         """
-        published = rows["publish"]
-        whole = (rows["log"] != UNSET_NS) & self._inside(published)
-        at, took = published[whole], (rows["log"] - published)[whole]
-        if not np.count_nonzero(took):
+        at, took = self._taken(rows)
+        if not took.any():
             return None, ()
         number = self._interval(at)
-        order = np.lexsort((took, number))
-        intervals, starts, counts = np.unique(number[order], return_index=True, return_counts=True)
-        ordered = took[order]
-        picked = [ordered[starts + ranks(counts, share)].tolist() for share in (0.5, 0.99, 1.0)]
-        return spread(took), tuple(map(Instant, intervals.tolist(), *picked))
+        if (number[1:] < number[:-1]).any():
+            order = np.argsort(number, kind="stable")
+            number, took = number[order], took[order]
+        starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
+        counts = np.diff(starts, append=len(number))
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            took[start : start + count].sort()
+        picked = [took[starts + ranks(counts, share)].tolist() for share in (0.5, 0.99, 1.0)]
+        took.sort()
+        return spread(took), tuple(map(Instant, number[starts].tolist(), *picked))
+
+    def _taken(self, rows: Rows) -> tuple[Numbers, Numbers]:
+        """When messages were published while the recorder ran, and how long they took to it."""
+        at, log = rows["publish"], rows["log"]
+        whole = (log != UNSET_NS) & self._inside(at)
+        return chosen(at, whole), chosen(log - at, whole)
 
     def _jumps(self, rows: Rows) -> tuple[int, tuple[Jump, ...]]:
         """Sequences are dense within a priority; one that goes back is of a topic that began again."""
         numbered = rows["band"] != UNNUMBERED
-        place, band = rows["place"][numbered], rows["band"][numbered].astype(np.int64)
-        file = np.searchsorted(np.asarray(self.bases), place, side="right")
-        key = file << 8 | band
-        order = np.argsort(key, kind="stable")
-        same = key[order][1:] == key[order][:-1]
-        lost = np.diff(rows["sequence"][numbered][order]) - 1
-        lost[~same | (lost < 0)] = 0
-        found, at = np.flatnonzero(lost), rows["log"][numbered][order][1:]
+        run, sequence = chosen(self._runs(rows), numbered), chosen(rows["sequence"], numbered)
+        order = None
+        if (run[1:] < run[:-1]).any():
+            order = np.argsort(run, kind="stable")
+            run, sequence = run[order], sequence[order]
+        lost = np.diff(sequence)
+        lost -= 1
+        lost[(run[1:] != run[:-1]) | (lost < 0)] = 0
+        found = np.flatnonzero(lost)
         largest = found[np.argsort(-lost[found], kind="stable")][:MOST_EVENTS]
-        return int(lost.sum()), tuple(Jump(int(at[row]), int(lost[row])) for row in largest)
+        behind = largest + 1 if order is None else order[largest + 1]
+        at = chosen(rows["log"], numbered)[behind]
+        return int(lost.sum()), tuple(map(Jump, at.tolist(), lost[largest].tolist()))
+
+    def _runs(self, rows: Rows) -> NDArray[np.int32]:
+        """A number for each file and priority, whose sequences follow each other."""
+        if len(self.bases) == 1:
+            return rows["band"].astype(np.int32)
+        run = np.searchsorted(np.asarray(self.bases), rows["place"], side="right")
+        run <<= 8
+        run |= rows["band"]
+        return run.astype(np.int32)
 
     def _open_ends(self, topic: str, times: Numbers) -> list[Silence]:
         """Behind the last message, and of known topics before the first."""
@@ -128,20 +171,20 @@ class Measuring:
             ends.append(Silence(self.grid.since_ns, int(times[0]), "begin"))
         return ends
 
-    def _silences(self, topic: str, times: Numbers, gaps: Numbers) -> list[Silence]:
-        between, at_end = self._limits(gaps)
+    def _silences(self, topic: str, times: Numbers, gaps: Numbers, usual: Numbers) -> list[Silence]:
+        """`usual`: the gaps, ordered."""
+        between, at_end = self._limits(usual)
         found = [one for one in self._open_ends(topic, times) if at_end and one.end_ns - one.begin_ns > at_end]
         for row in np.flatnonzero(gaps > between) if between else ():
             found.append(Silence(int(times[row]), int(times[row + 1]), "between"))
         return sorted(found, key=lambda one: (one.begin_ns - one.end_ns, one.begin_ns))
 
-    def _limits(self, gaps: Numbers) -> tuple[int, int]:
+    def _limits(self, ordered: Numbers) -> tuple[int, int]:
         """How long a silence is worth telling between two messages, and at an end; 0: however long, it is not."""
         if self.grid.deadline_ns is not None:
             return self.grid.deadline_ns, self.grid.deadline_ns
-        if len(gaps) + 1 < FEWEST:
+        if len(ordered) + 1 < FEWEST:
             return 0, 0
-        ordered = np.sort(gaps)
         median, usual = quantile(ordered, 0.5), quantile(ordered, 0.9)
         if usual <= REGULAR * median:
             limit = max(UNUSUAL * usual, SHORTEST_NS)
@@ -167,9 +210,9 @@ def in_order(rows: Rows) -> Rows:
     return {name: column[order] for name, column in rows.items()}
 
 
-def published_of(rows: Rows) -> Numbers:
-    """When messages were published; where nobody says it, when they were recorded."""
-    return np.where(rows["publish"] == UNSET_NS, rows["log"], rows["publish"])
+def chosen(column: NDArray[_Number], rows: NDArray[np.bool_]) -> NDArray[_Number]:
+    """The column itself where all rows are: a copy would be as large."""
+    return column if rows.all() else column[rows]
 
 
 def lifetimes(rows: Rows) -> Lifetimes | None:
@@ -190,9 +233,18 @@ def quantile(ordered: Numbers, share: float) -> int:
     return int(ordered[ranks(np.asarray([len(ordered)]), share)[0]])
 
 
-def spread(values: Numbers) -> Spread | None:
-    if not len(values):
+def spread(ordered: Numbers) -> Spread | None:
+    """Of ordered values."""
+    if not len(ordered):
         return None
-    ordered = np.sort(values)
     p50, p90, p99, p999 = (quantile(ordered, share) for share in (0.5, 0.9, 0.99, 0.999))
     return Spread(len(ordered), int(ordered[0]), p50, p90, p99, p999, int(ordered[-1]))
+
+
+def jitter(ordered: Numbers, share: float) -> int:
+    """How far ordered values are from their median; 0: there is none."""
+    if not len(ordered):
+        return 0
+    away = ordered - quantile(ordered, 0.5)
+    np.abs(away, out=away).sort()
+    return quantile(away, share)
