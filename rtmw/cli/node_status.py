@@ -63,6 +63,8 @@ def info(arguments: argparse.Namespace) -> int:
         show(links_table(found["links"]))
         for words in links_words(found["links"]):
             print(words)
+    if found.get("undelivered"):
+        show(crossing_table("Not delivered by nodes that have ended", found["undelivered"]))
     if found["refusals"]:
         counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
         print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")

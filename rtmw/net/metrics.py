@@ -62,6 +62,12 @@ def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
     for cause, number in status["refusals"].items():
         refused.add_metric([cause], number)
     yield refused
+    left = CounterMetricFamily(
+        "rtmw_node_undelivered", "Messages that nodes took with them as they ended", labels=_TOPIC
+    )
+    for row in status["undelivered"]:
+        left.add_metric([row["topic"], row["direction"]], row["messages"])
+    yield left
     yield from _of_keys(status.get("keys"))
     yield from of_links(status.get("links"))
     yield from _of_peers(status["peers"])

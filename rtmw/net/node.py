@@ -7,7 +7,6 @@ happens to a message happens in the engine (engine.h); this is the part that dec
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -33,20 +32,22 @@ from rtmw.net.dds.engine import opened
 from rtmw.net.dds.flow import FlowControl
 from rtmw.net.dds.leaving import Keeper
 from rtmw.net.dds.library import type_hash_install
-from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
-from rtmw.net.dds.predecessor import Farewells, dead_predecessors
+from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
+from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
 from rtmw.net.dds.roster import Rosters
-from rtmw.net.dds.undelivered import undelivered
+from rtmw.net.dds.undelivered import Undelivered, added, read_rows, rows_of
+from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
+from rtmw.net.joining import Joining
 from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
-from rtmw.net.peers import Search, addresses, are_ipv6
+from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.rows import document, plain
 from rtmw.net.services import Services
 from rtmw.net.settings import STATUS_TOPIC, Settings
-from rtmw.net.status import Status, make_waiting
+from rtmw.net.status import Status
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
 from rtmw.shm import region_of
@@ -58,10 +59,7 @@ log = logging.getLogger("rtmw.node")
 
 _STEP_S = 0.1
 _STATUS_S = 1.0
-_END_S = 3.0
 _SEEN_S = 0.02
-_TAKE_S = 1.0
-"""Of that, for taking what was published before the end: then the rest is left to the next node."""
 CHANGEABLE = {
     "peers",
     "topics_out",
@@ -92,6 +90,10 @@ class Node:
         """Which address is gone."""
         self._anew: str | None = None
         """Why the node is to begin anew, though its network is what it was. Written by the thread of _take_peers."""
+        self._topics: dict[str, LocalTopic] = {}
+        """Those of the bus, as it was seen last."""
+        self._left: list[Undelivered] = []
+        """What nodes that ended before took with them; at last, this one too."""
         self._warned: dict[int, str] = {}
         """Nodes whose clock was said to be wrong, and of which host each is."""
 
@@ -145,16 +147,17 @@ class Node:
 
     async def _serve(self, domain: Domain, loop: asyncio.AbstractEventLoop) -> None:
         difference = type_hash_install()
-        self._farewells = Farewells(dead_predecessors(domain, self.settings))
+        documents = last_documents(domain, self.settings)
+        self._farewells = Farewells(dead_predecessors(documents))
+        self._left = read_rows(documents[-1].get("undelivered")) if documents else []
         self._links = LinkService(domain, self.settings, self._engine.link)
         host, pid = socket.gethostname(), os.getpid()
         described = describe_node(host, pid, self.settings.domain, origin(domain), self._links.announced())
         network = Network(self.settings)
-        line = await self._find_line(domain)
-        if line is None:
-            return
-        peers = await self._find_peers(domain, line)
-        if peers is None:
+        joining = Joining(domain, self._since, lambda: self.settings, self._ends_within, rows_of(self._left))
+        line = await joining.line()
+        peers = None if line is None else await joining.peers(line, self._begins_anew)
+        if line is None or peers is None:
             return
         self._named = peers
         try:
@@ -183,6 +186,7 @@ class Node:
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
         with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
+            ending = Ending(self._engine, self._bridge, self._keeper, self._links)
             is_cut_off = False
             try:
                 await self._steps(domain, status, network)
@@ -192,7 +196,9 @@ class Node:
             finally:
                 if not is_cut_off:  # else nobody can be handed anything, and the node is back at once
                     notify("STOPPING=1")
-                    await self._hand_over()
+                    await ending.hand_over(self.settings.handover, self._refusals)
+                self._left = added(self._left, ending.left())
+                self._say(status)
                 network.close()
                 self._links.close(int(self.settings.handover * 1e9))
                 self._janitor.close()
@@ -202,70 +208,13 @@ class Node:
                 del kept, participant
                 log.info("stopped")
 
-    async def _hand_over(self) -> None:
-        """What was published before the end is still delivered, if it can be within _END_S; of RELIABLE topics, if it
-        can be within _TAKE_S, and the rest is left to the next node. What others sent of these comes to its end."""
-        begun = time.monotonic()
-        self._engine.finish()  # a publisher that goes on would keep it for ever
-        self._keeper.leave(self.settings.handover)
-        while not (self._bridge.is_delivered() and self._keeper.is_over and self._links.is_delivered()):
-            with self._refusals.barrier("step"):
-                self._keeper.step()
-            elapsed = time.monotonic() - begun
-            if elapsed >= _END_S:
-                left = undelivered(self._bridge)
-                log.warning("ended with messages that are not delivered, after %g s: %s", _END_S, left)
-                return
-            if elapsed >= _TAKE_S and self.settings.handover:
-                self._engine.leave()
-            await asyncio.sleep(0.01)
-
-    async def _find_line(self, domain: Domain) -> Line | None:
-        """Wait until there is an interface to use. None: the node is to end."""
-        line = choose(self.settings)
-        if line is not None:
-            return line
-        log.warning("%s", why_none(self.settings))
-        with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
-            while line is None and not await self._ends_within(_STEP_S):
-                self._see_settings()
-                self._tell_why(status, why_none(self.settings))
-                line = choose(self.settings)
-        return line
-
-    async def _find_peers(self, domain: Domain, line: Line) -> tuple[str, ...] | None:
-        """The addresses of the peers; None: the node is to end. Just after the network has changed, names may not be
-        known for a while; a node that begins for the first time is told at once. Raises RtmwError."""
-        if not self._begins_anew:
-            return addresses(self.settings.peers, line.is_ipv6)
-        why = "the peers are looked up"
-        with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
-            while True:
-                search, is_over = Search(self.settings.peers, line.is_ipv6), False
-                while not is_over:
-                    self._see_settings()
-                    self._tell_why(status, why)
-                    is_over = await self._ends_within(_STEP_S) or search.is_over
-                if search.found is not None or self._is_to_end():
-                    return search.found
-                if why != (why := f"{search.why}; the node goes on when it is found"):
-                    log.warning("%s", why)
-
-    def _is_to_end(self) -> bool:
-        assert self._stopping is not None
-        return self._stopping.is_set()
-
     async def _ends_within(self, seconds: float) -> bool:
+        """Is the node told to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
         assert self._stopping is not None
+        self._see_settings()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
-        return self._is_to_end()
-
-    def _tell_why(self, status: Publisher[bytes], why: str) -> None:
-        """Why nothing crosses yet, for everybody who asks."""
-        status.publish(json.dumps(make_waiting(self.settings, why, self._since)).encode())
-        notify("READY=1")
-        notify("WATCHDOG=1")
+        return self._stopping.is_set()
 
     def _see_network(self, network: Network) -> None:
         """Of addresses that are gone it is said once; where there are others, the node begins anew."""
@@ -308,8 +257,8 @@ class Node:
                     self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
                     self._tell_roster(domain)
                     self._farewells.tell(self._bridge.discovery.participants, again=True)
-                with barrier("status"):
-                    status.publish(document(self._tell(bus.topics)))
+                self._topics = bus.topics
+                self._say(status)
                 notify("WATCHDOG=1" if is_ready else "READY=1")
                 is_ready = True
             try:
@@ -366,9 +315,14 @@ class Node:
         else:
             self._anew = f"peers are now {', '.join(new.peers) or 'found by multicast'}"
 
-    def _tell(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
+    def _say(self, status: Publisher[bytes]) -> None:
+        with self._refusals.barrier("status"):
+            status.publish(document(self._tell()))
+
+    def _tell(self) -> dict[str, Any]:
         """How the node is, for everybody who asks; long lists are Rows."""
-        told = self._status.make(topics)
+        told = self._status.make(self._topics)
+        told["undelivered"] = rows_of(self._left)
         told["told_ns"] = time.monotonic_ns()
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only

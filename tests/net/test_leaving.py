@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.leaving import Leaving
+from rtmw.net.dds.undelivered import added, read_rows, rows_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in
 from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking
+from tests.openmetrics import labelled, scraped
 
 NOT_IN_TIME = "messages that are not delivered"
 """What a node says that could not wait any longer."""
@@ -151,6 +155,42 @@ def test_a_node_that_ends_names_what_it_takes_with_it_and_waits_once_for_all_top
     told = [line for line in here.said.splitlines() if NOT_IN_TIME in line]
     assert [line.count("what was sent last is not acknowledged by") for line in told] == [1, 20]
     assert took[1] < 2 * took[0]
+
+
+def test_what_a_node_took_with_it_is_shown_by_the_nodes_that_follow(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    here.start("--max-rate", "1K", "--handover", "0")  # of which it sends a few before it ends
+    there.start()
+    reliable = Reliability.RELIABLE
+    subscriber = rtmw.Subscriber("slow", domain=there.domain, reliability=reliable, depth=100)
+    publisher = rtmw.Publisher("slow", domain=here.domain, reliability=reliable, max_blocking=0)
+    assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+    assert publisher.publish_many([bytes(1000)] * 20) == 20
+    wait_until(lambda: bool(subscriber.take_many(100)), "nothing is sent")
+    assert here.stop() == 0
+    told = re.search(r"slow: (\d+) taken from the bus and not sent", here.said)
+    assert told, here.said
+    left = int(told[1])
+    row = {"topic": "slow", "direction": "out", "messages": left}
+    for _ in range(2):
+        here.start("--metrics-port", "0")
+        (shown,) = here.info()["undelivered"]
+        assert row.items() <= shown.items()
+        of_topic = labelled(topic="slow", direction="out")
+        metrics = scraped(f"http://127.0.0.1:{here.info()['metrics_port']}/metrics")
+        assert metrics["rtmw_node_undelivered_total", of_topic] == left > 0
+        assert here.stop() == 0
+
+
+def test_what_any_program_says_that_nodes_took_with_them_is_read_with_care() -> None:
+    row: dict[str, Any] = {"topic": "t", "direction": "out", "messages": 2, "unacknowledged_by": ["far"]}
+    bad: list[Any] = [None, 7, {}, {**row, "messages": -1}, {**row, "messages": "2"}, {**row, "direction": "up"}]
+    bad += [{**row, "unacknowledged_by": 1}, {**row, "topic": None}]
+    found = read_rows([*bad, row, *bad])
+    assert rows_of(found) == [{**row, "unacknowledged_by": ("far",)}]
+    assert read_rows(bad) == read_rows(None) == read_rows("rows") == []
+    assert [one.messages for one in added(found, found)] == [4]
+    assert len(added((), read_rows([{**row, "topic": str(n)} for n in range(5000)]))) == 1000
 
 
 def test_who_is_no_node_makes_nobody_wait(hosts: tuple[Host, Host]) -> None:

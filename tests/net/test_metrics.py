@@ -83,7 +83,7 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
     metrics = Metrics(NOWHERE, ADDRESS, 0)
     try:
         metrics.tell({
-            "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1,
+            "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1, "undelivered": [],
             "participants": 2, "peers": [], "out": rows, "in": [], "refusals": {"rtmw/roster": 4},
             "ended": {"out": [{"topic": "t", "sent": 3, "bytes": 1, "expired": 1}], "in": []},
         })  # fmt: skip

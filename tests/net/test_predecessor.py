@@ -9,7 +9,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.discovery import Program
-from rtmw.net.dds.predecessor import Farewells, dead_predecessors, farewell, place_of
+from rtmw.net.dds.predecessor import Farewells, dead_predecessors, farewell, last_documents, place_of
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from tests.net.hosts import PATIENCE, Host, wait_until
 
@@ -57,7 +57,7 @@ def test_a_node_that_lives_is_nobodys_predecessor(hosts: tuple[Host, Host]) -> N
     settings = Settings(domain=host.number, dds_domain=host.dds_domain)
     host.start()
     guid = bytes.fromhex(host.info()["guid"])
-    assert dead_predecessors(host.domain, settings) == []
+    assert dead_predecessors(last_documents(host.domain, settings)) == []
     host.kill()
     with rtmw.Publisher(STATUS_TOPIC, history=1, domain=host.domain) as stranger:
         for text in (
@@ -67,8 +67,8 @@ def test_a_node_that_lives_is_nobodys_predecessor(hosts: tuple[Host, Host]) -> N
             b'{"domain": %d, "dds_domain": %d, "guid": "ab"}' % (host.number, host.dds_domain),
         ):
             stranger.publish(text)
-    assert dead_predecessors(host.domain, settings) == [guid]
-    assert dead_predecessors(host.domain, Settings(domain=host.number, dds_domain=other.number)) == []
+    assert dead_predecessors(last_documents(host.domain, settings)) == [guid]
+    assert last_documents(host.domain, Settings(domain=host.number, dds_domain=other.number)) == []
 
 
 @pytest.mark.parametrize(("family", "loopback"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])

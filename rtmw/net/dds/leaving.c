@@ -10,7 +10,7 @@
  */
 #include "engine.h"
 
-enum { DRAIN_NS = 1000000000 }; /* less than a node that ends waits for answers (_END_S in node.py) */
+enum { DRAIN_NS = 1000000000 }; /* less than a node that ends waits for answers (END_S in ending.py) */
 
 /* Is what a kept route has taken still to be sent? To nobody, DDS would send it for nothing. */
 static bool drains(const struct outbound *o, uint64_t now)

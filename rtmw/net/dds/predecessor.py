@@ -11,9 +11,10 @@ import json
 import socket
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 from rtmw import shm
 from rtmw.domain import Domain
@@ -37,18 +38,28 @@ _IS_GONE = bytes([0, 0, 0, 3])
 """Disposed and unregistered."""
 
 
-def dead_predecessors(domain: Domain, settings: Settings) -> list[bytes]:
-    """The DDS participants (guids) of dead nodes of the same two domains, as far as the bus knows them."""
+def last_documents(domain: Domain, settings: Settings) -> list[dict[str, Any]]:
+    """What nodes of the same two domains said that have ended, as far as the bus knows it; the newest one is the last.
+    Any program may have written it."""
     domain.region.sweep()
     alive = {domain.region.identity(row.identity) for row in shm.publishers(domain.region)}
-    found: list[bytes] = []
+    found: list[dict[str, Any]] = []
     with Subscriber(STATUS_TOPIC, history=_LOOKED_AT, domain=domain) as subscriber:
         for sample in subscriber.take_many(_LOOKED_AT):
             if sample.publisher not in alive:
                 with suppress(ValueError, KeyError, TypeError):  # any program may publish there, and an older node
                     status = json.loads(bytes(sample.data))
                     if (status["domain"], status["dds_domain"]) == (settings.domain, settings.wire_domain):
-                        found.append(_guid(status["guid"]))
+                        found.append(status)
+    return found
+
+
+def dead_predecessors(documents: Iterable[dict[str, Any]]) -> list[bytes]:
+    """The DDS participants (guids) of those that wrote these documents."""
+    found: list[bytes] = []
+    for one in documents:
+        with suppress(ValueError, KeyError, TypeError):
+            found.append(_guid(one["guid"]))
     return [*dict.fromkeys(found)]
 
 

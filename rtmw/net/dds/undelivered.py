@@ -1,38 +1,96 @@
-"""What a node takes with it that ends now: for the log, when it could wait no longer."""
+"""What a node takes with it that ends and can wait no longer: for its log, and for what it and later nodes show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
 
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.routes import Outgoing
 
-_TOPICS_MOST: Final = 20
-"""Topics that are told."""
+_TOLD_MOST: Final = 20
+"""Topics that the log tells."""
+_KEPT_MOST: Final = 1000
+"""Topics that are shown."""
 
 
-def undelivered(bridge: Bridge) -> str:
-    """By topic, how many messages; of what was sent, who has not acknowledged it."""
-    every = [*_outgoing(bridge), *_incoming(bridge)]
-    more = [f"and {len(every) - _TOPICS_MOST} topics more"] if len(every) > _TOPICS_MOST else []
-    return "; ".join([*every[:_TOPICS_MOST], *more])
+@dataclass(frozen=True)
+class Undelivered:
+    """Of one topic in one direction."""
+
+    topic: str
+    direction: str
+    """`out` or `in`."""
+    messages: int
+    """`out`: taken from the bus and not sent. `in`: samples that came and found no room on the bus. What was sent and
+    not acknowledged is not counted: DDS does not tell how many those are."""
+    unacknowledged_by: tuple[str, ...] = ()
+    """Who has not acknowledged what was sent last."""
+
+    def __str__(self) -> str:
+        if self.direction == "in":
+            return f"{self.topic}: {self.messages} that came find no room on the bus"
+        parts = [f"{self.messages} taken from the bus and not sent"] if self.messages else []
+        who = ", ".join(self.unacknowledged_by)
+        parts += [f"what was sent last is not acknowledged by {who}"] if who else []
+        return f"{self.topic}: {', '.join(parts) or 'not all is taken from the bus'}"
 
 
-def _outgoing(bridge: Bridge) -> Iterator[str]:
+def undelivered(bridge: Bridge) -> list[Undelivered]:
+    """What the node has now and has not handed over."""
+    return [*_outgoing(bridge), *_incoming(bridge)]
+
+
+def words(found: list[Undelivered]) -> str:
+    """For the log."""
+    more = [f"and {len(found) - _TOLD_MOST} topics more"] if len(found) > _TOLD_MOST else []
+    return "; ".join([*map(str, found[:_TOLD_MOST]), *more])
+
+
+def added(before: Iterable[Undelivered], now: Iterable[Undelivered]) -> list[Undelivered]:
+    """With the messages of nodes that ended before; the last _KEPT_MOST topics of both directions."""
+    found: dict[tuple[str, str], Undelivered] = {}
+    for one in (*before, *now):
+        of = (one.topic, one.direction)
+        was = found.pop(of, None)
+        messages = one.messages + (was.messages if was else 0)
+        found[of] = Undelivered(one.topic, one.direction, messages, one.unacknowledged_by)
+    return [*found.values()][-_KEPT_MOST:]
+
+
+def rows_of(found: Iterable[Undelivered]) -> list[dict[str, Any]]:
+    """As the document of a node has them."""
+    return [asdict(one) for one in found]
+
+
+def read_rows(rows: Any) -> list[Undelivered]:
+    """What `rows_of` gave, from a document that any program may have written: what is none is left out."""
+    listed = cast("list[Any]", rows) if isinstance(rows, list | tuple) else []
+    return [one for one in map(_read, listed[:_KEPT_MOST]) if one is not None]
+
+
+def _read(row: Any) -> Undelivered | None:
+    try:
+        topic, way, messages = row["topic"], row["direction"], row["messages"]
+        who = tuple(map(str, row["unacknowledged_by"]))
+    except (KeyError, TypeError, IndexError):
+        return None
+    may_be = isinstance(topic, str) and way in ("out", "in") and type(messages) is int and messages >= 0
+    return Undelivered(topic, way, messages, who) if may_be else None
+
+
+def _outgoing(bridge: Bridge) -> Iterator[Undelivered]:
     for route in bridge.outgoing:
         if not route.is_delivered():
-            held, readers = route.held(), _readers(bridge, route)
-            parts = [f"{held} taken from the bus and not sent"] if held else []
-            parts += [f"what was sent last is not acknowledged by {readers}"] if readers else []
-            yield f"{route.topic}: {', '.join(parts) or 'not all is taken from the bus'}"
+            yield Undelivered(route.topic, "out", route.held(), _readers(bridge, route))
 
 
-def _incoming(bridge: Bridge) -> Iterator[str]:
+def _incoming(bridge: Bridge) -> Iterator[Undelivered]:
     for route in bridge.incoming:
         if held := route.held():
-            yield f"{route.topic}: {held} that came find no room on the bus"
+            yield Undelivered(route.topic, "in", held)
 
 
-def _readers(bridge: Bridge, route: Outgoing) -> str:
-    return ", ".join(sorted({str(bridge.discovery.program(reader)) for reader in route.readers}))
+def _readers(bridge: Bridge, route: Outgoing) -> tuple[str, ...]:
+    return tuple(sorted({str(bridge.discovery.program(reader)) for reader in route.readers}))

@@ -1,0 +1,55 @@
+"""How a node ends: it hands over what it has, within bounds, and names what it could not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from rtmw.net.dds.bridge import Bridge
+from rtmw.net.dds.leaving import Keeper
+from rtmw.net.dds.library import Engine
+from rtmw.net.dds.undelivered import Undelivered, undelivered, words
+from rtmw.net.link.service import LinkService
+from rtmw.net.refusals import Refusals
+
+log = logging.getLogger("rtmw.node")
+
+END_S: Final = 3.0
+TAKE_S: Final = 1.0
+"""Of that, for taking what was published before the end: then the rest is left to the next node."""
+_LOOK_S: Final = 0.01
+
+
+class Ending:
+    """Of a node that takes no more steps."""
+
+    def __init__(self, engine: Engine, bridge: Bridge, keeper: Keeper, links: LinkService) -> None:
+        self._engine, self._bridge, self._keeper, self._links = engine, bridge, keeper, links
+
+    async def hand_over(self, handover: float, refusals: Refusals) -> None:
+        """What was published before the end is still delivered, if it can be within END_S; of RELIABLE topics, if it
+        can be within TAKE_S, and the rest is left to the next node. What others sent of these comes to its end."""
+        begun = time.monotonic()
+        self._engine.finish()  # a publisher that goes on would keep it for ever
+        self._keeper.leave(handover)
+        while not self._is_delivered():
+            with refusals.barrier("step"):
+                self._keeper.step()
+            elapsed = time.monotonic() - begun
+            if elapsed >= END_S:
+                return
+            if elapsed >= TAKE_S and handover:
+                self._engine.leave()
+            await asyncio.sleep(_LOOK_S)
+
+    def _is_delivered(self) -> bool:
+        return self._bridge.is_delivered() and self._keeper.is_over and self._links.is_delivered()
+
+    def left(self) -> list[Undelivered]:
+        """What the node takes with it; said in the log."""
+        found = undelivered(self._bridge)
+        if found:
+            log.warning("ended with messages that are not delivered: %s", words(found))
+        return found
