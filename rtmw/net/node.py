@@ -247,7 +247,7 @@ class Node:
                 self._status.see(self._bridge.step(bus.topics, changed))
                 self._farewells.tell(self._bridge.discovery.participants, again=False)
             with barrier("link"):
-                self._links.step(bus.topics, changed)
+                self._links.step(bus.topics, changed, self._bridge.discovery)
             if time.monotonic() - told >= _STATUS_S:
                 told = time.monotonic()
                 self._see_region(domain.id)
@@ -298,7 +298,10 @@ class Node:
         taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE and name != "peers"}
         self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
+            announced = self._links.announced()
             self._links.obey(self.settings, identity)
+            if self._links.announced() != announced:  # others know by it what does not cross over DDS
+                self._anew = "this node's links, or its name there, are others"
             self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changed else [])]

@@ -81,6 +81,7 @@ class Status:
             self._shortest = shortest_lifetime_ns(topics, bridge)
         self._see_routes()
         self._see_links()
+        self._changed |= self._links.explained()
         self._see_apart(topics)
         self._see_elsewhere()
         self._see_ended()

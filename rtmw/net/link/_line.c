@@ -60,14 +60,14 @@ PyType_Spec Bus_spec = {"rtmw.net.link._line.Bus", sizeof(Bus), 0, Py_TPFLAGS_DE
 
 static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"bus", "lend_most", "site", "hops", "key", NULL};
+    static char *names[] = {"bus", "lend_most", "site", "hops", "key", "held_most", NULL};
     State *state = state_of(type);
     PyObject *bus;
-    unsigned long long lend_most = 0, site = 0;
+    unsigned long long lend_most = 0, site = 0, held_most = 0;
     unsigned char hops = 1;
     unsigned short key = 0xFFFF;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|KKbH", names, state->bus_type, &bus, &lend_most, &site, &hops,
-                                     &key))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|KKbHK", names, state->bus_type, &bus, &lend_most, &site, &hops,
+                                     &key, &held_most))
         return NULL;
     if (((Bus *)bus)->is_closed) return PyErr_Format(state->error, "the bus of the links is closed");
     if (!hops) return PyErr_Format(PyExc_ValueError, "hops is 0: what may go over no link is not sent by one");
@@ -76,8 +76,12 @@ static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     self->is_closed = true;
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
-    *self->core =
-        (struct line){.region = ((Bus *)bus)->region, .site = site, .lend_most = lend_most, .hops = hops, .key = key};
+    *self->core = (struct line){.region = ((Bus *)bus)->region,
+                                .site = site,
+                                .lend_most = lend_most,
+                                .hops = hops,
+                                .key = key,
+                                .held_most = held_most};
     errno = line_start(self->core);
     if (errno) {
         free(self->core);
@@ -177,7 +181,7 @@ static PyObject *Line_fileno(PyObject *self, PyObject *unused)
     return PyLong_FromLong(core ? core->event : -1);
 }
 
-static const char *const kinds[] = {"up", "control", "down", "refused"};
+static const char *const kinds[] = {"up", "control", "down", "refused", "withheld"};
 
 static PyObject *Line_events(PyObject *self, PyObject *unused)
 {
@@ -222,7 +226,7 @@ static PyObject *Line_lease(PyObject *self, PyObject *given)
 }
 
 struct facts {
-    uint64_t sent, received, queued, unacknowledged, controls, resumes;
+    uint64_t sent, received, queued, unacknowledged, held, controls, resumes;
 };
 
 static struct facts facts_of(struct line *l)
@@ -238,6 +242,9 @@ static struct facts facts_of(struct line *l)
     }
     for (const struct out *o = l->outs; o; o = o->next) f.unacknowledged += o->in_flight;
     unlock(&l->lock, LOCK_ENGINE);
+    lock(&l->arriving, LOCK_ROUTE);
+    f.held = l->held;
+    unlock(&l->arriving, LOCK_ROUTE);
     return f;
 }
 
@@ -250,10 +257,11 @@ static PyObject *Line_info(PyObject *self, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     f = facts_of(l);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("{sKsKsLsKsKsKsKsKsKsK}", "rtt_ns", load_relaxed(&l->clock.rtt_ns), "rtt_least_ns",
+    return Py_BuildValue("{sKsKsLsKsKsKsKsKsKsKsK}", "rtt_ns", load_relaxed(&l->clock.rtt_ns), "rtt_least_ns",
                          load_relaxed(&l->clock.best_ns), "ahead_ns", load_relaxed(&l->clock.ahead_ns), "unsure_ns",
                          load_relaxed(&l->clock.unsure_ns), "sent", f.sent, "received", f.received, "queued", f.queued,
-                         "unacknowledged", f.unacknowledged, "resumes", f.resumes, "controls", f.controls);
+                         "unacknowledged", f.unacknowledged, "held", f.held, "resumes", f.resumes, "controls",
+                         f.controls);
 }
 
 static PyMethodDef line_methods[] = {{"carry", Line_carry, METH_VARARGS, NULL},

@@ -76,11 +76,15 @@ class Line:
     Two threads, one that sends and one that receives, from `carry` to `close`.
     """
 
-    def __new__(cls, bus: Bus, lend_most: int = 0, site: int = 0, hops: int = 1, key: int = 0xFFFF) -> Line:
+    def __new__(
+        cls, bus: Bus, lend_most: int = 0, site: int = 0, hops: int = 1, key: int = 0xFFFF, held_most: int = 0
+    ) -> Line:
         """`key`: of subscribers that are parked, another one for each peer that carries the same topics.
         `site`, `hops`: what messages of this node say of where they are from, and over how many links they may go.
         `lend_most`: bytes of messages that may stay in the pool until the peer has acknowledged them, at a time;
-        what is more is copied. 0: every message is copied."""
+        what is more is copied. 0: every message is copied. `held_most`: bytes of messages of all routes that may wait
+        here for room on the bus: as they do, the peer is given less room. Four times as much is held at the utmost,
+        and what is more is dropped, counted (no_memory) and told. 0: no limit but the windows of the routes."""
 
     def carry(self, urgent: Connection, bulk: Connection) -> None:
         """These two carry from now on, in place of those before; both sides must mean the same two (the hello says so).
@@ -112,6 +116,7 @@ class Line:
                                  3: silent for too long; 4: damaged (CRC or TLS)
         ("refused", route, why)  inbound: the first message beyond a ceiling; why: b"priority", b"size" or b"rate".
                                  Later ones are counted only (Route.counters)
+        ("withheld", route, why) outbound: the first message that is not sent for a ceiling: b"priority" or b"size"
         """
 
     def outbound(
@@ -170,7 +175,8 @@ class Line:
     def info(self) -> dict[str, int]:
         """rtt_ns and rtt_least_ns (0: not measured), ahead_ns and unsure_ns (how far the peer's clock is ahead, and
         what that may be wrong by), sent and received (bytes with frames), queued (bytes handed to the kernel that have
-        not left), unacknowledged (bytes), resumes, controls (waiting)."""
+        not left), unacknowledged (bytes), held (bytes that have come and are not on the bus yet), resumes, controls
+        (waiting)."""
 
     def close(self) -> None:
         """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""
@@ -181,7 +187,8 @@ class Route:
     def counters(self) -> dict[str, int]:
         """What it has carried and dropped, by cause; {} once closed.
 
-        outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent. inbound: received,
+        outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent, and what a ceiling
+        kept from being sent: priority, size. inbound: received,
         bytes, lost, expired, no_memory, delayed, uncopied, old (kept messages that are not wanted, or are here
         already), and what exceeds a ceiling: priority, size, rate.
         """
@@ -189,8 +196,12 @@ class Route:
     def total(self) -> int:
         """The sum of its counters, modulo 2^64."""
 
-    def limit(self, bytes_per_second: int, /) -> None:
-        """Outbound: send at most so many bytes a second of it; 0: no limit."""
+    def limit(self, bytes_per_second: int, max_priority: int = 7, max_size: int = 0, /) -> None:
+        """The ceilings from now on. Outbound: send at most so many bytes a second of it, and none of what is above the
+        others that is taken from the bus from now on. Inbound: as those of `inbound`. 0 for bytes: no limit."""
+
+    def finish(self) -> None:
+        """Outbound: take nothing more from the bus. `delivered` is true once all that was taken is acknowledged."""
 
     def adjust(self, depth: int, min_interval_ns: int, /) -> None:
         """Outbound: other limits for what is taken from the bus."""

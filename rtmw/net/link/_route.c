@@ -76,6 +76,7 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->number = number;
     out->reliable = reliability == RTMW_RELIABLE;
     out->resends = reliability != RTMW_TIMELY;
+    out->ceilings.max_priority = BANDS - 1;
     if (out->reliable) rtmw_subscriber_resume(out->subscriber, core->key);
     bool is_new;
     Py_BEGIN_ALLOW_THREADS
@@ -129,8 +130,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->origin = identity_of_origin(origin);
     in->window = window;
     in->wants_old = (uint32_t)wants_old;
-    in->max_priority = max_priority;
-    in->max_size = max_size;
+    in->ceilings = (struct ceilings){max_priority, max_size, max_rate};
     rate_limit_set(&in->rate, max_rate);
     take_on_bus(in, on_bus);
     if (in_open(in)) return (PyObject *)route;
@@ -156,10 +156,11 @@ static PyObject *out_counters(struct out *o)
 {
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(o->subscriber, &bus);
-    return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "sent", load_relaxed(&o->sent), "bytes", load_relaxed(&o->bytes),
                          "expired", load_relaxed(&o->expired) + bus.expired, "thinned", bus.thinned, "missed",
                          bus.missed, "lapses", bus.lapses, "blocked", load_relaxed(&o->blocked), "resent",
-                         load_relaxed(&o->resent));
+                         load_relaxed(&o->resent), "priority", load_relaxed(&o->withheld[REFUSED_PRIORITY]), "size",
+                         load_relaxed(&o->withheld[REFUSED_SIZE]));
 }
 
 static PyObject *in_counters(const struct in *i)
@@ -189,13 +190,26 @@ static PyObject *Route_total(PyObject *object, PyObject *unused)
     return counters ? PyLong_FromUnsignedLongLong(total) : NULL;
 }
 
-static PyObject *Route_limit(PyObject *object, PyObject *given)
+static PyObject *Route_limit(PyObject *object, PyObject *args)
+{
+    const Route *self = (Route *)object;
+    unsigned int max_priority = BANDS - 1;
+    unsigned long long max_rate, max_size = 0;
+    if (!PyArg_ParseTuple(args, "K|IK", &max_rate, &max_priority, &max_size)) return NULL;
+    struct ceilings ceilings = {max_priority, max_size, max_rate};
+    Py_BEGIN_ALLOW_THREADS
+    if (self->out) out_limit(self->out, ceilings);
+    if (self->in) in_limit(self->in, ceilings);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_finish(PyObject *object, PyObject *unused)
 {
     struct out *o = ((Route *)object)->out;
-    unsigned long long limit = PyLong_AsUnsignedLongLong(given);
-    if (PyErr_Occurred()) return NULL;
+    (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    if (o) out_limit(o, limit);
+    if (o) out_finish(o);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -260,7 +274,8 @@ static void Route_dealloc(PyObject *object)
 
 static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
                                       {"total", Route_total, METH_NOARGS, NULL},
-                                      {"limit", Route_limit, METH_O, NULL},
+                                      {"limit", Route_limit, METH_VARARGS, NULL},
+                                      {"finish", Route_finish, METH_NOARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},

@@ -57,11 +57,20 @@ class Control:
         try:
             message = read(data)
             if message is not None:
-                _HEARD[type(message)](self, message)
+                _HEARD[type(message)](self, message, len(data))
         except Violation as error:
             self._is_over = True
             return [*self._side.taken(), do.Over(error.code, str(error))]
         return self._side.taken()
+
+    def explain(self, topic: str) -> None:
+        """There is something to say of the topic: it will be among the `explained`."""
+        self._side.explained.add(topic)
+
+    def explained(self) -> set[str]:
+        """Topics of which it may be another reason than when this was asked last why they do not cross."""
+        found, self._side.explained = self._side.explained, set()
+        return found
 
     def left(self, route: int, sent: int) -> list[do.Effect]:
         """What LeaveOut or DropOut asked for is done: the route is closed. `sent`: how many messages went by it."""
@@ -73,15 +82,15 @@ class Control:
         self.incoming.drained(route)
         return self._side.taken()
 
-    def _hear_late(self, message: Hello | Join | Joined | Bye) -> None:
+    def _hear_late(self, message: Hello | Join | Joined | Bye, _size: int) -> None:
         raise Violation(f"{type(message).__name__.lower()} in the middle of a line")
 
 
-_HEARD: Final[dict[type, Callable[[Control, Any], None]]] = {
+_HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     **dict.fromkeys((Hello, Join, Joined, Bye), Control._hear_late),
-    Interest: lambda control, message: control.outgoing.hear_interest(message),
-    Open: lambda control, message: control.incoming.hear_open(message),
-    Close: lambda control, message: control.incoming.hear_close(message),
-    Answer: lambda control, message: control.outgoing.hear_answer(message),
-    Denied: lambda control, message: control.incoming.hear_denied(message),
+    Interest: lambda control, message, size: control.outgoing.hear_interest(message, size),
+    Open: lambda control, message, size: control.incoming.hear_open(message, size),
+    Close: lambda control, message, _: control.incoming.hear_close(message),
+    Answer: lambda control, message, _: control.outgoing.hear_answer(message),
+    Denied: lambda control, message, _: control.incoming.hear_denied(message),
 }

@@ -65,6 +65,13 @@ class OpenIn(NamedTuple):
     """Its ceilings hold for what comes."""
 
 
+class AdjustIn(NamedTuple):
+    """Other ceilings hold for what comes from now on, whatever the peer makes of it."""
+
+    route: int
+    verdict: Verdict
+
+
 class DrainIn(NamedTuple):
     """The peer has sent so many messages by it, and sends no more. Call `Control.drained` when all have come to their
     end here, and after the lease at the latest."""
@@ -86,4 +93,4 @@ class Over(NamedTuple):
     words: str
 
 
-Effect = Say | OpenOut | AdjustOut | LeaveOut | StayOut | DropOut | OpenIn | DrainIn | CloseIn | Over
+Effect = Say | OpenOut | AdjustOut | LeaveOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Over

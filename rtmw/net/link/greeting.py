@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.link.messages import PARTS, Hello, Join, Joined, Message
+from rtmw.net.link.register import PeerKey
 from rtmw.net.link.talk import Talk
 from rtmw.net.security.identity import Peer
 from rtmw.net.session.errors import Code, Violation
@@ -40,6 +41,10 @@ class Greeted:
     address: str
     is_dialler: bool
     """This node has dialled."""
+
+    @property
+    def key(self) -> PeerKey:
+        return self.name, self.hello.node
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,13 @@ async def dial(links: Links, host: str, port: int) -> Greeted:
             if len({(one.hello.node, one.hello.incarnation, one.name) for one in greeted}) > 1:
                 raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
             who = greeted[0]
-            if links.is_up(who.hello.node):
+            if links.is_up(who.key):
                 return who
-            line = links.register.begin(who.hello.node)
+            line = links.register.begin(who.key)
             try:
                 await _join(links, who, talks, line)
             finally:
-                links.register.over(who.hello.node)
+                links.register.over(who.key)
             return who
     except Violation as error:
         for talk in talks:

@@ -7,13 +7,17 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
+enum {
+    PARTS_MOST = 16, /* what is left to the peer, in so many parts */
+    HELD_TIMES = 4,  /* so many times what the peer is given room for is held at most */
+};
+
 /* ---- what may come ---- */
 
 static bool refuse(struct in *i, enum refusal why)
 {
-    static const char *const words[] = {"priority", "size", "rate"};
     count_up(&i->refused[why], 1);
-    if (!i->told[why]) news_tell(i->line, NEWS_REFUSED, i->number, words[why], strlen(words[why]));
+    if (!i->told[why]) news_tell(i->line, NEWS_REFUSED, i->number, word_of(why), strlen(word_of(why)));
     i->told[why] = true;
     return false;
 }
@@ -56,8 +60,8 @@ bool in_begin(struct in *i, const struct frame_begin *b)
 {
     uint64_t now = now_monotonic_ns();
     in_count_lost(i, b, now);
-    if (b->trailer.priority > i->max_priority) return refuse(i, REFUSED_PRIORITY);
-    if (i->max_size && b->size > i->max_size) return refuse(i, REFUSED_SIZE);
+    if (!keeps_priority(&i->ceilings, b->trailer.priority)) return refuse(i, REFUSED_PRIORITY);
+    if (!keeps_size(&i->ceilings, b->size)) return refuse(i, REFUSED_SIZE);
     if (is_too_fast(i, b->size, now)) return refuse(i, REFUSED_RATE);
     if (b->trailer.version != TRAILER_OLD || (load_relaxed(&i->wants_old) && !is_on_bus(i, b))) return true;
     count_up(&i->old, 1);
@@ -111,10 +115,26 @@ static void note_received(struct in *i, const struct frame_begin *b)
     i->received[b->trailer.priority] = b->trailer.sequence;
 }
 
+/* A peer that keeps to the room that it is told comes so far only with very many topics that are all full, for the room shrinks
+ * as what is held grows. The first message always has room. */
+static bool may_hold(const struct in *i, const struct frame_begin *b)
+{
+    const struct line *l = i->line;
+    return !l->held_most || !l->held || l->held + cost_of(b->size) <= HELD_TIMES * l->held_most;
+}
+
+/* Subscribers of a RELIABLE topic are told. */
+static void give_up(struct in *i)
+{
+    count_up(&i->no_memory, 1);
+    if (i->reliable) rtmw_publisher_lost(i->publisher, 1, now_monotonic_ns());
+}
+
 static struct place place_of(struct waiting *w) { return (struct place){w->bytes, w->loan.data ? &w->loan : NULL}; }
 
 void in_drop(struct in *i, struct waiting *w)
 {
+    i->line->held -= cost_of(w->begin.size);
     if (w->loan.data) rtmw_loan_drop(i->publisher, &w->loan);
     free(w);
 }
@@ -133,9 +153,10 @@ void in_accept(struct in *i, const struct frame_begin *b, const uint8_t *bytes)
 {
     note_received(i, b);
     if (!i->first && publish(i, b, (struct place){bytes, NULL}, 0)) return;
-    struct waiting *w = malloc(sizeof *w + b->size);
-    if (!w) return count_up(&i->no_memory, 1);
+    struct waiting *w = may_hold(i, b) ? malloc(sizeof *w + b->size) : NULL;
+    if (!w) return give_up(i);
     *w = (struct waiting){.begin = *b, .came_ns = now_monotonic_ns()};
+    i->line->held += cost_of(b->size);
     if (b->size) memcpy(w->bytes, bytes, b->size);
     let_wait(i, w);
 }
@@ -159,23 +180,46 @@ void in_retry(struct in *i)
 struct waiting *in_place(struct in *i, const struct frame_begin *b)
 {
     rtmw_loan loan = {0};
-    int code = rtmw_loan_take(i->publisher, b->size, &loan);
+    int code = may_hold(i, b) ? rtmw_loan_take(i->publisher, b->size, &loan) : RTMW_TOO_LARGE;
     if (code != RTMW_OK) loan.data = NULL;
     struct waiting *w = code == RTMW_TOO_LARGE ? NULL : malloc(sizeof *w + (loan.data ? 0 : b->size));
     if (!w && loan.data) rtmw_loan_drop(i->publisher, &loan);
-    if (!w) return count_up(&i->no_memory, 1), NULL;
+    if (!w) return give_up(i), NULL;
     *w = (struct waiting){.begin = *b, .came_ns = now_monotonic_ns(), .loan = loan};
+    i->line->held += cost_of(b->size);
     return w;
+}
+
+/* All routes share what is left to the peer, for all may come to wait at once. One of which nothing waits can always send: it
+ * holds nothing. */
+static uint64_t room_of(const struct in *i)
+{
+    const struct line *l = i->line;
+    uint64_t room = i->window > i->waits ? i->window - i->waits : 0;
+    uint64_t left = l->held_most > l->held ? l->held_most - l->held : 0;
+    uint64_t part = left / (l->in_count < PARTS_MOST ? l->in_count : PARTS_MOST);
+    if (!i->first && !part) part = 1;
+    return !l->held_most || room < part ? room : part;
 }
 
 struct frame_ack in_ack(struct in *i)
 {
-    struct frame_ack ack = {.room = i->window > i->waits ? i->window - i->waits : 0};
+    struct frame_ack ack = {.room = room_of(i)};
     memcpy(ack.number, i->received, sizeof ack.number);
     return ack;
 }
 
 /* ---- from opening to closing ---- */
+
+/* What is over the ceilings from now on is told again. */
+void in_limit(struct in *i, struct ceilings ceilings)
+{
+    lock(&i->line->arriving, LOCK_ROUTE);
+    i->ceilings = ceilings;
+    rate_limit_set(&i->rate, ceilings.max_rate);
+    memset(i->told, 0, sizeof i->told);
+    unlock(&i->line->arriving, LOCK_ROUTE);
+}
 
 bool in_open(struct in *i)
 {
@@ -186,6 +230,7 @@ bool in_open(struct in *i)
         i->next = l->ins;
         l->ins = i;
         l->highest_in = i->number;
+        l->in_count++;
         i->must_ack = true;
         store_relaxed(&l->acks_at_ns, 1);
     }
@@ -200,7 +245,10 @@ void in_close(struct in *i)
     lock(&l->arriving, LOCK_ROUTE);
     struct in **link = &l->ins;
     while (*link && *link != i) link = &(*link)->next;
-    if (*link) *link = i->next;
+    if (*link) {
+        *link = i->next;
+        l->in_count--;
+    }
     for (uint32_t band = 0; band < BANDS; band++)
         if (l->incoming[band].in == i) incoming_forget(&l->incoming[band]);
     if (i->first) fetch_add(&l->waiting, UINT32_MAX);

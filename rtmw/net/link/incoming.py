@@ -10,7 +10,7 @@ from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, asked_of, wanted_of
 from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Open, Wanted
-from rtmw.net.link.side import TOPICS_MOST, Refusal, Side
+from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
 from rtmw.types import MessageType, carried_type
@@ -65,6 +65,7 @@ class IncomingRoutes:
             if wanted:
                 self._told[topic] = wanted
             self._denied.pop(topic, None)
+            self._side.explained.add(topic)
             self._side.say(Interest(topic, wanted))
         for number in self.routes.keys(topic):
             if refusal is not None:
@@ -73,14 +74,16 @@ class IncomingRoutes:
             else:
                 self._change(number, self.routes.at(number), verdict)
 
-    def hear_open(self, asked: Open) -> None:
-        """Raises Violation for a number that was used before."""
+    def hear_open(self, asked: Open, size: int) -> None:
+        """`size`: bytes of its control. Raises Violation for a number that was used before."""
         if asked.route <= self.last:
             raise Violation(f"route {asked.route} is opened after route {self.last}")
         self.last = asked.route
         refusal, verdict = self._judge(asked.topic)
         if refusal is None and len(self.routes) + len(self._waiting) >= TOPICS_MOST:
             refusal = Refusal("crowd", f"a peer may have {TOPICS_MOST} routes")
+        if refusal is None and not self._side.memory.take(asked.route, size):
+            refusal = Refusal("crowd", f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes")
         found = refusal or _kind(asked)
         if isinstance(found, Refusal):
             self._refuse(asked.route, asked.topic, found, verdict)
@@ -98,7 +101,8 @@ class IncomingRoutes:
                 raise Violation(f"route {asked.route} is opened beside others of the same publishers")
             self._waiting[lane] = asked
         else:
-            self._denied.pop(asked.topic, None)
+            if self._denied.pop(asked.topic, None):
+                self._side.explained.add(asked.topic)
             self.routes.put(asked.topic, asked.route, Incoming(asked, lane, kind, verdict, wanted.history > 0))
             self._side.act(do.OpenIn(asked.route, asked, kind, wanted, verdict))
             self._side.say(Answer(asked.route, "", ""))
@@ -106,13 +110,17 @@ class IncomingRoutes:
     def hear_denied(self, denied: Denied) -> None:
         """What the peer does not give; of topics that were not asked for it means nothing."""
         if denied.topic in self._told:
+            self._side.explained.add(denied.topic)
             self._denied[denied.topic] = Refusal(denied.cause, f"the rules of the peer: {denied.why}")
 
     def hear_close(self, close: Close) -> None:
         """Raises Violation for a route that was never opened. One that is closed here already needs nothing."""
         if close.route > self.last:
             raise Violation(f"route {close.route} is closed, and was not opened")
-        self._waiting = {lane: one for lane, one in self._waiting.items() if one.route != close.route}
+        waiting = next((lane for lane, one in self._waiting.items() if one.route == close.route), None)
+        if waiting is not None:
+            del self._waiting[waiting]
+            self._side.memory.drop(close.route)
         if self.routes.has_key(close.route):
             self._side.act(do.DrainIn(close.route, close.sent))
 
@@ -130,23 +138,26 @@ class IncomingRoutes:
         return None, verdict
 
     def _refuse(self, number: int, topic: str, refusal: Refusal, verdict: Verdict) -> None:
+        self._side.memory.drop(number)
         if not verdict.allowed:  # counted
             self._side.rights.verdict(self._side.peer, "publish", topic)
         self._side.say(Answer(number, *refusal))
 
     def _change(self, number: int, route: Incoming, verdict: Verdict) -> None:
-        """What the engine takes when it opens a route, it takes from the next one."""
+        """New ceilings hold at once. That kept messages are wanted, the engine takes from the next route."""
+        if verdict.ceilings != route.verdict.ceilings:
+            self._side.act(do.AdjustIn(number, verdict))
+        route.verdict = verdict
         asked = asked_of(self._told.get(route.open.topic, ()), route.kind.identity)
-        why = "the rules allow it with other ceilings" if verdict.ceilings != route.verdict.ceilings else ""
-        if asked is not None and asked.history and route.open.history and not route.wants_old:
-            why = why or "somebody wants kept messages, too"
-        if why and not route.is_changing:
+        wants_more = asked is not None and asked.history and route.open.history and not route.wants_old
+        if wants_more and not route.is_changing:
             route.is_changing = True
-            self._side.say(Answer(number, CHANGED, why))
+            self._side.say(Answer(number, CHANGED, "somebody wants kept messages, too"))
 
     def _close(self, number: int) -> None:
         route = self.routes.at(number)
         self.routes.pop(number)
+        self._side.memory.drop(number)
         self._side.act(do.CloseIn(number))
         waiting = self._waiting.pop(route.lane, None)
         if waiting is None:

@@ -43,6 +43,24 @@ enum {
     ACK_DELAY_NS = 1000000,
 };
 
+/* ---- ceilings ---- */
+
+enum refusal { REFUSED_PRIORITY, REFUSED_SIZE, REFUSED_RATE, REFUSALS };
+
+/* What the rules allow of a topic: priority, bytes of a message and bytes a second; 0 in the last two: no limit. */
+struct ceilings {
+    uint64_t max_priority, max_size, max_rate;
+};
+
+static inline const char *word_of(enum refusal why)
+{
+    static const char *const words[] = {"priority", "size", "rate"};
+    return words[why];
+}
+
+static inline bool keeps_priority(const struct ceilings *c, uint64_t priority) { return priority <= c->max_priority; }
+static inline bool keeps_size(const struct ceilings *c, uint64_t size) { return !c->max_size || size <= c->max_size; }
+
 /* ---- outbound ---- */
 
 struct out {
@@ -52,6 +70,9 @@ struct out {
     rtmw_subscriber *subscriber;
     bool reliable, resends; /* resends: RELIABLE and ADAPTIVE; what is lost in a cut is sent again */
     uint32_t closing;       /* 1: nothing is taken and sent any more */
+    bool is_finishing;      /* nothing is taken any more */
+    bool told[REFUSALS];
+    struct ceilings ceilings; /* but for the rate, which is the next's */
     uint64_t park_ns;
     struct rate_limit limit;
     uint64_t room, in_flight; /* cost; room: 0 until the peer has opened the route */
@@ -65,14 +86,15 @@ struct out {
         struct kept *first, *last; /* those that were not acknowledged */
         struct kept *again;        /* the first of them that is to be sent on these connections; NULL: none */
     } band[BANDS];
-    uint64_t sent, bytes, expired, blocked, resent, refused;
+    uint64_t sent, bytes, expired, blocked, resent, withheld[REFUSALS];
 };
 
 /* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
-bool out_open(struct out *);                             /* false: its number is not above all before */
-void out_stop(struct out *);                             /* idempotent */
-void out_limit(struct out *, uint64_t bytes_per_second); /* 0: none */
-void out_close(struct out *);                            /* stops it, too; it is the caller's then */
+bool out_open(struct out *);                   /* false: its number is not above all before */
+void out_stop(struct out *);                   /* idempotent */
+void out_limit(struct out *, struct ceilings); /* from the next message on that is taken from the bus */
+void out_finish(struct out *);                 /* takes nothing more: what was taken goes on to be sent */
+void out_close(struct out *);                  /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
 void out_gather(struct out *);
 /* The message of this band that is to be begun next, with its number; NULL: none. */
@@ -84,8 +106,6 @@ void out_cut(struct out *); /* the connections have ended */
 bool out_is_delivered(struct out *);
 
 /* ---- inbound ---- */
-
-enum refusal { REFUSED_PRIORITY, REFUSED_SIZE, REFUSED_RATE, REFUSALS };
 
 /* A message that has come whole and finds no room on the bus. */
 struct waiting {
@@ -109,8 +129,8 @@ struct in {
     struct {
         uint64_t publisher, newest_ns;
     } on_bus[ON_BUS]; /* what earlier routes brought and the bus keeps, by publisher; 0: the rest is free */
-    uint64_t max_priority, max_size; /* ceilings, as the next; max_size 0: none */
-    struct rate_limit rate;
+    struct ceilings ceilings;
+    struct rate_limit rate; /* of these */
     uint64_t received[BANDS], last_ns;
     uint64_t waits;   /* cost of what waits for room */
     uint64_t largest; /* the highest cost of one of these, since something waits */
@@ -133,6 +153,7 @@ struct incoming {
 
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
+void in_limit(struct in *, struct ceilings);
 void in_close(struct in *);
 bool in_is_delivered(struct in *);
 void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* what its number leaves out */
@@ -155,7 +176,7 @@ struct control {
     uint8_t bytes[];
 };
 
-enum news_kind { NEWS_UP, NEWS_CONTROL, NEWS_DOWN, NEWS_REFUSED };
+enum news_kind { NEWS_UP, NEWS_CONTROL, NEWS_DOWN, NEWS_REFUSED, NEWS_WITHHELD };
 struct news {
     struct news *next;
     enum news_kind kind;
@@ -225,8 +246,11 @@ struct line {
     struct incoming incoming[BANDS];
     uint64_t controls_received;
     uint32_t must_ack_controls; /* atomically */
-    uint32_t waiting;           /* inbound routes with something that waits for room */
-    uint64_t acks_at_ns;        /* when ACKs are to be said; 0: nothing is to be acknowledged. Atomically */
+    uint32_t in_count;
+    uint32_t waiting; /* inbound routes with something that waits for room */
+    uint64_t held,
+        held_most; /* cost of messages that are not on the bus yet; 0: no limit. Most that the peer is given room for */
+    uint64_t acks_at_ns; /* when ACKs are to be said; 0: nothing is to be acknowledged. Atomically */
 
     pthread_mutex_t news;
     struct news *first_news, *last_news;

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,18 +15,22 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.library import Connection, Line, Route
 from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import Hello, Open
+from rtmw.net.link.mouth import UNSAID_MOST, Mouth
+from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Verdict
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
+from rtmw.units import size
 
 log = logging.getLogger("rtmw.node")
 
-CONTROLS_MOST: Final = 1024
-"""Controls that are given to a line and have not left yet; more wait here."""
 DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "old", "priority", "size", "rate")
 """What ends a message of an inbound route, beside `received`."""
+SAID_MOST: Final = 1000
+"""Topics of which it is remembered what the log has said."""
 BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
 
@@ -39,8 +42,8 @@ class Out:
     lane: Lane
     type_name: str
     route: Route
-    max_rate: int
-    """Of the rules: bytes a second; 0: no limit."""
+    verdict: Verdict
+    """Its ceilings hold for what is sent."""
     kept: tuple[int, int]
     """Depth and minimum interval."""
     leave_by: float = 0.0
@@ -86,11 +89,12 @@ class Linked:
 
     def __init__(
         self, number: int, line: Line, peer: Hello, name: str, rights: Rights, settings: Settings,
-        window: int, ended: Mapping[str, Ended], on_bus: Callable[[str], dict[int, int]],
+        window: int, ended: Mapping[str, Ended], on_bus: Callable[[str], dict[int, int]], region: str,
     ) -> None:  # fmt: skip
         """`number`: of the line. `window`: bytes of a route that may be on their way. `ended`: where counters go of
-        routes that are closed, by direction. `on_bus`: what the bus keeps of a topic (neighbours.on_bus)."""
-        self._on_bus = on_bus
+        routes that are closed, by direction. `on_bus`: what the bus keeps of a topic (neighbours.on_bus). `region`: by
+        which publishers of the peer are told apart."""
+        self._on_bus, self._region = on_bus, region
         self.number, self.line, self.peer, self.name = number, line, peer, name
         self.control = Control(name, rights, settings)
         self.out: dict[int, Out] = {}
@@ -103,9 +107,11 @@ class Linked:
         """Why the line must end; None: it may go on."""
         self.cipher = ""
         self._settings, self._window, self._ended = settings, window, ended
-        self._unsaid: deque[bytes] = deque()
-        self._refused: set[tuple[str, bytes]] = set()
-        """Topics and ceilings of which the log has said that something exceeds them."""
+        self._mouth = Mouth(line)
+        self._unseen: set[str] = set()
+        """Topics of this host that have changed, and of which a peer that takes controls slowly is told later."""
+        self._exceeded: dict[tuple[str, str, bytes], None] = {}
+        """Directions, topics and ceilings of which the log has said that something exceeds them."""
 
     def __str__(self) -> str:
         return self.name or f"the node of domain {self.peer.domain} on {printable(self.peer.host)}"
@@ -129,8 +135,10 @@ class Linked:
                 log.info("the link with %s is up", self)
             elif kind == "down":
                 self._down(number, data.decode(errors="replace"))
-            elif kind == "refused":
-                self._exceeded(number, data)
+            elif kind == "refused" and number in self.into:
+                self._exceeds("in", self.into[number].topic, data)
+            elif kind == "withheld" and number in self.out:
+                self._exceeds("out", self.out[number].topic, data)
 
     def _down(self, code: int, words: str) -> None:
         self.is_up, self.down_since, self.why_down = False, time.monotonic(), words
@@ -138,22 +146,38 @@ class Linked:
         if code == BROKEN:
             self.over = f"it broke a rule of the wire: {words}"
 
-    def _exceeded(self, number: int, ceiling: bytes) -> None:
-        into = self.into.get(number)
-        if into is not None and (into.open.topic, ceiling) not in self._refused:
-            self._refused.add((into.open.topic, ceiling))
-            log.warning(
-                "%s sends more of %s than the rules allow (%s); what exceeds it is dropped and counted",
-                self, printable(into.open.topic), ceiling.decode(),
-            )  # fmt: skip
+    def _exceeds(self, way: str, topic: str, ceiling: bytes) -> None:
+        if (way, topic, ceiling) in self._exceeded:
+            return
+        self._exceeded[way, topic, ceiling] = None
+        while len(self._exceeded) > SAID_MOST:
+            del self._exceeded[next(iter(self._exceeded))]
+        self.control.explain(topic)
+        words = "%s sends more of %s than the rules allow (%s); what exceeds it is dropped and counted"
+        if way == "out":
+            words = "%s may not have all of %s by the rules (%s); what exceeds it is not sent to it, and is counted"
+        log.warning(words, self, printable(topic), ceiling.decode())
+
+    def withheld(self, topic: str) -> Iterator[Refusal]:
+        """Why some messages of a topic that crosses are kept from the peer."""
+        for out in self.out.values():
+            most = {b"priority": f"priority {out.verdict.max_priority}", b"size": size(out.verdict.max_size)}
+            for ceiling, words in most.items():
+                if out.topic == topic and ("out", topic, ceiling) in self._exceeded:
+                    why = f"messages above {words} are kept from it by {out.verdict.place}"
+                    yield Refusal(ceiling.decode(), why)
 
     def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
         """What the bus of this host shows now; `changed`: since it was last told, at the beginning all."""
-        self._do(self.control.see(topics, changed))
+        self._unseen.update(changed)
+        while self._unseen and self.over is None and not self._mouth.is_behind:
+            self._act(self.control.see(topics, [self._unseen.pop()]))
+        self._say()
 
     def obey(self, settings: Settings) -> None:
         """Rules or settings are others."""
         self._settings = settings
+        self._exceeded.clear()
         self.line.limit(settings.link.max_rate)
         self._do(self.control.obey(settings))
         for out in self.out.values():
@@ -195,19 +219,21 @@ class Linked:
     # ---- effects ----
 
     def _do(self, effects: list[do.Effect]) -> None:
+        self._act(effects)
+        self._say()
+
+    def _act(self, effects: list[do.Effect]) -> None:
         for effect in effects:
             if self.over is None:
                 _DO[type(effect)](self, effect)
-        self._say()
-
-    def _do_say(self, effect: do.Say) -> None:
-        self._unsaid.append(effect.data)
 
     def _say(self) -> None:
-        room = CONTROLS_MOST - self.line.info()["controls"] if self._unsaid else 0
-        while self._unsaid and room > 0:
-            self.line.say(self._unsaid.popleft())
-            room -= 1
+        self._mouth.say()
+        if self._mouth.is_full and self.over is None:
+            self.over = f"it takes no controls, and more than {UNSAID_MOST >> 20} MiB of them wait for it"
+
+    def _do_say(self, effect: do.Say) -> None:
+        self._mouth.add(effect.data)
 
     def _do_open_out(self, effect: do.OpenOut) -> None:
         lane, offer = effect.lane, effect.offer
@@ -217,20 +243,21 @@ class Linked:
             effect.route, lane.topic, wire_type(offer.kind), lane.reliability, kept[0], offer.history, kept[1],
             int(self._settings.link.lease * 1e9) if is_reliable else 0,
         )  # fmt: skip
-        out = self.out[effect.route] = Out(lane, offer.kind.name, route, effect.verdict.max_rate, kept)
+        out = self.out[effect.route] = Out(lane, offer.kind.name, route, effect.verdict, kept)
         self._limit(out)
 
     def _limit(self, out: Out) -> None:
-        """The lower of what the settings and the rules say."""
-        rates = (self._settings.rate_of(out.lane.topic), out.max_rate)
-        out.route.limit(min((rate for rate in rates if rate), default=0))
+        """Of the rate the lower of what the settings and the rules say."""
+        verdict = out.verdict
+        rates = (self._settings.rate_of(out.lane.topic), verdict.max_rate)
+        out.route.limit(min((rate for rate in rates if rate), default=0), verdict.max_priority, verdict.max_size)
 
     def _do_adjust_out(self, effect: do.AdjustOut) -> None:
         out, kept = self.out[effect.route], (effect.offer.depth, effect.asked.min_interval_ns)
         if kept != out.kept:
             out.kept = kept
             out.route.adjust(*kept)
-        out.max_rate = effect.verdict.max_rate
+        out.verdict = effect.verdict
         self._limit(out)
 
     def _do_leave_out(self, effect: do.LeaveOut) -> None:
@@ -263,10 +290,14 @@ class Linked:
         asked, verdict = effect.open, effect.verdict
         route = self.line.inbound(
             effect.route, asked.topic, wire_type(effect.kind), asked.reliability, asked.priority, asked.depth,
-            asked.history, self.peer.region, effect.asked.history > 0, self._window, *verdict.ceilings,
+            asked.history, self._region, effect.asked.history > 0, self._window, *verdict.ceilings,
             self._on_bus(asked.topic) if asked.history else {},
         )  # fmt: skip
         self.into[effect.route] = In(asked, effect.kind.name, route)
+
+    def _do_adjust_in(self, effect: do.AdjustIn) -> None:
+        verdict = effect.verdict
+        self.into[effect.route].route.limit(verdict.max_rate, verdict.max_priority, verdict.max_size)
 
     def _do_drain_in(self, effect: do.DrainIn) -> None:
         into = self.into[effect.route]
@@ -292,6 +323,7 @@ _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
     do.StayOut: Linked._do_stay_out,
     do.DropOut: Linked._do_drop_out,
     do.OpenIn: Linked._do_open_in,
+    do.AdjustIn: Linked._do_adjust_in,
     do.DrainIn: Linked._do_drain_in,
     do.CloseIn: Linked._do_close_in,
     do.Over: Linked._do_over,

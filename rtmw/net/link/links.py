@@ -9,24 +9,26 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 from uuid import UUID
+from zlib import crc32
 
 from rtmw.addresses import place_to_listen, place_to_reach
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
-from rtmw.net.dds.discovery import printable
+from rtmw.net.dds.discovery import Program, printable
 from rtmw.net.dds.ended import Ended
 from rtmw.net.link.greeting import Greeted, LinkGuest, Pair, Twins, dial
 from rtmw.net.link.library import Bus, Context, Line
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.messages import VERSION, Hello
-from rtmw.net.link.register import PEERS_MOST, Register
+from rtmw.net.link.regions import Regions
+from rtmw.net.link.register import PeerKey, Register
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
@@ -44,6 +46,8 @@ WINDOW: Final = 4 << 20
 """Bytes of a route that may be on their way: what a line of 1 Gbit/s has under way in 32 ms."""
 POOL_PART: Final = 16
 """Neither that, nor what a line may lend, is more than such a part of the pool."""
+HELD_PART: Final = 4
+"""Nor is what a peer is given room for on all routes together more than this part, should all of it have to wait."""
 LOOK_S: Final = 0.1
 
 
@@ -71,9 +75,10 @@ class Links:
         self.refused: Counter[str] = Counter()
         """Connections that came to no link, by cause."""
         self._ended, self._keep_from_dds = ended, keep_from_dds
-        self._met: dict[str, str] = {}
-        """Names of peers by their regions: those that had a link since this node runs."""
-        self.sessions: dict[UUID, Session] = {}
+        self._regions = Regions(origin(domain))
+        self.sessions: dict[PeerKey, Session] = {}
+        self.explained: set[str] = set()
+        """Topics of links that are over, until `LinkService.explained` takes them."""
         self.why: dict[str, str] = {}
         """By a place of `connect`: why there is no link with it."""
         hello = Hello(
@@ -145,8 +150,8 @@ class Links:
             named = who.name or "a peer without a certificate"
             raise Violation(f"no rule is for {named}: its name must fit `peer` of an [[allow]]", Code.REFUSED)
 
-    def is_up(self, node: UUID) -> bool:
-        session = self.sessions.get(node)
+    def is_up(self, peer: PeerKey) -> bool:
+        session = self.sessions.get(peer)
         return session is not None and session.linked.is_up
 
     def refuse(self, address: str, cause: str, error: Exception) -> None:
@@ -165,7 +170,7 @@ class Links:
     def carry(self, pair: Pair) -> None:
         """Both nodes mean these connections, and this line."""
         who, joined = pair.who, pair.joined
-        session = self.sessions.get(who.hello.node)
+        session = self.sessions.get(who.key)
         if session is not None and session.linked.number != joined.line:
             self._end(session, "another line has begun with the peer")
             session = None
@@ -176,22 +181,29 @@ class Links:
         self._said.pop(who.address, None)
 
     def _begin(self, who: Greeted, number: int) -> Session:
-        most = self._domain.pool // POOL_PART
-        line = Line(self._bus, most, 0, 1, who.hello.node.int & 0x7FFF)
+        most, held_most = self._domain.pool // POOL_PART, self._domain.pool // HELD_PART
+        line = Line(self._bus, most, 0, 1, _park_key(who), held_most)
+        called = self._regions.meet(who.hello.region, who.name, who.hello.node)
         linked = Linked(
             number, line, who.hello, who.name, self.rights, self._settings, min(WINDOW, most), self._ended,
-            partial(on_bus, self._domain),
+            partial(on_bus, self._domain), called,
         )  # fmt: skip
-        self._met[who.hello.region] = who.name
+        if called != who.hello.region:
+            log.warning("%s says that its domain is one that another node has: what it publishes is told apart", linked)
         self._tell_dds()  # before any route is opened
-        session = self.sessions[who.hello.node] = Session(linked, who)
+        session = self.sessions[who.key] = Session(linked, who)
         self._loop.add_reader(line.fileno(), self._happened, session)
         linked.see(self._topics, [*self._topics])
         return session
 
     def _tell_dds(self) -> None:
-        self._met = {region: name for region, name in self._met.items() if self.rights.table.knows(name)}
-        self._keep_from_dds([*self._met][-PEERS_MOST:])
+        self._regions.forget(lambda name: not self.rights.table.knows(name))
+        self._keep_from_dds(self._regions.linked())
+
+    def meet_over_dds(self, programs: Iterable[Program]) -> None:
+        """DDS participants, as they are now: a region of one that is no peer of a link is not that peer's."""
+        if self._regions.hear(programs):
+            self._tell_dds()
 
     def _happened(self, session: Session) -> None:
         linked = session.linked
@@ -200,12 +212,13 @@ class Links:
             self._end(session, linked.over)
 
     def _end(self, session: Session, words: str, park_ns: int = 0) -> None:
-        linked, node = session.linked, session.who.hello.node
-        if self.sessions.get(node) is not session:
+        linked, key = session.linked, session.who.key
+        if self.sessions.get(key) is not session:
             return
         self._loop.remove_reader(linked.line.fileno())
-        del self.sessions[node]
-        self.register.forget(node, linked.number)
+        del self.sessions[key]
+        self.register.forget(key, linked.number)
+        self.explained |= {*linked.control.outgoing.topics(), *linked.control.incoming.topics()}
         linked.close(words, park_ns)
         log.warning("the link with %s is over: %s", linked, printable(words))
 
@@ -247,13 +260,13 @@ class Links:
                 self.why.pop(place, None)
                 self._said.pop(place, None)
                 backoff.reset()
-                await self._while_linked(who.hello.node)
+                await self._while_linked(who.key)
             await asyncio.sleep(backoff.seconds())
 
-    async def _while_linked(self, node: UUID) -> None:
+    async def _while_linked(self, peer: PeerKey) -> None:
         """Until there is no connection with it. A line that has just been given its own is not up yet."""
         begun = time.monotonic()
-        while node in self.sessions and (self.is_up(node) or time.monotonic() - begun < 1.0):
+        while peer in self.sessions and (self.is_up(peer) or time.monotonic() - begun < 1.0):
             await asyncio.sleep(LOOK_S)
 
     # ---- when the settings change, and at the end ----
@@ -288,3 +301,8 @@ class Links:
         for session in [*self.sessions.values()]:
             self._end(session, "the node ends", park_ns)
         self._bus.close()
+
+
+def _park_key(who: Greeted) -> int:
+    """What RELIABLE topics are kept under for the next line with the peer. By its name, so that no other takes them."""
+    return crc32(who.name.encode()) & 0x7FFF if who.name else who.hello.node.int & 0x7FFF

@@ -5,9 +5,11 @@
  * What was lost on the bus before a message takes numbers, too: the peer counts the step. What expires before it is begun
  * takes none.
  */
+#include <string.h>
+
 #include "link.h"
 
-bool out_may_take(const struct out *o) { return !o->closing && lookahead_has_room(&o->lookahead); }
+bool out_may_take(const struct out *o) { return !o->closing && !o->is_finishing && lookahead_has_room(&o->lookahead); }
 
 /* What the bus could not keep for this route since it was looked last, is missing before this message. */
 static void count_missed(struct out *o, uint32_t band)
@@ -19,6 +21,19 @@ static void count_missed(struct out *o, uint32_t band)
     o->missed = bus.missed;
 }
 
+/* The peer may not have it: it leaves no gap in the numbers. */
+static bool is_withheld(struct out *o, const rtmw_message *m)
+{
+    enum refusal why = !keeps_priority(&o->ceilings, m->priority) ? REFUSED_PRIORITY
+                       : !keeps_size(&o->ceilings, m->size)       ? REFUSED_SIZE
+                                                                  : REFUSALS;
+    if (why == REFUSALS) return false;
+    count_up(&o->withheld[why], 1);
+    if (!o->told[why]) news_tell(o->line, NEWS_WITHHELD, o->number, word_of(why), strlen(word_of(why)));
+    o->told[why] = true;
+    return true;
+}
+
 void out_gather(struct out *o)
 {
     rtmw_message m;
@@ -26,7 +41,8 @@ void out_gather(struct out *o)
         int code = rtmw_take(o->subscriber, &m);
         if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) return;
-        if (m.publisher & RTMW_REMOTE) { /* what came from another host is not sent on: its host has links of its own */
+        /* what came from another host is not sent on: its host has links of its own */
+        if (m.publisher & RTMW_REMOTE || is_withheld(o, &m)) {
             rtmw_release(o->line->region, m.descriptor);
             continue;
         }
@@ -154,10 +170,20 @@ bool out_open(struct out *o)
     return is_new;
 }
 
-void out_limit(struct out *o, uint64_t bytes_per_second)
+void out_limit(struct out *o, struct ceilings ceilings)
 {
     line_lock(o->line);
-    rate_limit_set(&o->limit, bytes_per_second);
+    o->ceilings = ceilings;
+    memset(o->told, 0, sizeof o->told);
+    rate_limit_set(&o->limit, ceilings.max_rate);
+    line_wake_sender(o->line);
+    unlock(&o->line->lock, LOCK_ENGINE);
+}
+
+void out_finish(struct out *o)
+{
+    line_lock(o->line);
+    o->is_finishing = true;
     line_wake_sender(o->line);
     unlock(&o->line->lock, LOCK_ENGINE);
 }
@@ -209,10 +235,10 @@ void out_close(struct out *o)
 
 bool out_is_delivered(struct out *o)
 {
-    bool is = true;
     line_lock(o->line);
+    bool is = true, is_finishing = o->is_finishing;
     for (uint32_t band = 0; band < BANDS; band++)
         is = is && !lookahead_count(&o->lookahead, band) && !o->band[band].first;
     unlock(&o->line->lock, LOCK_ENGINE);
-    return is && rtmw_wait(o->subscriber, 0, 0) != RTMW_OK;
+    return is && (is_finishing || rtmw_wait(o->subscriber, 0, 0) != RTMW_OK);
 }

@@ -9,7 +9,7 @@ from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, Offer, asked_of, lanes_of
 from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Open, Wanted
-from rtmw.net.link.side import TOPICS_MOST, Refusal, Side
+from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
 
@@ -55,18 +55,22 @@ class OutgoingRoutes:
             return Refusal(verdict.cause, f"the rules here: {verdict.why}")
         return next(iter(self._refused.of(topic)), None)
 
-    def hear_interest(self, interest: Interest) -> None:
-        """The peer wants something else of a topic."""
-        topic = interest.topic
-        if topic not in self._wanted and len(self._wanted) >= TOPICS_MOST:
+    def hear_interest(self, interest: Interest, size: int) -> None:
+        """The peer wants something else of a topic. `size`: bytes of its control."""
+        topic, wanted = interest.topic, interest.wanted
+        if wanted and topic not in self._wanted and len(self._wanted) >= TOPICS_MOST:
             self._side.say(Denied(topic, "crowd", f"a peer may want {TOPICS_MOST} topics"))
             return
         self._wanted.pop(topic, None)
-        if interest.wanted:
-            self._wanted[topic] = interest.wanted
+        self._side.memory.drop(topic)
+        if wanted and self._side.memory.take(topic, size):
+            self._wanted[topic] = wanted
+        elif wanted:
+            self._side.say(Denied(topic, "crowd", f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes"))
         for lane in self._refused.keys(topic):
             self._refused.pop(lane)
         self._denied.pop(topic, None)
+        self._side.explained.add(topic)
         self.see(topic)
 
     def hear_answer(self, answer: Answer) -> None:
@@ -84,6 +88,7 @@ class OutgoingRoutes:
         else:
             refusal = Refusal(answer.cause, f"the peer refuses it: {answer.why}")
             self._refused.put(route.lane.topic, route.lane, refusal)
+            self._side.explained.add(route.lane.topic)
             self._drop(answer.route, route)
 
     def see(self, topic: str) -> None:
@@ -115,10 +120,12 @@ class OutgoingRoutes:
         """A denial of what the peer wants is counted, and told to the peer, when it is new."""
         verdict = self._side.rights.may(self._side.peer, "subscribe", topic)
         if verdict.allowed:
-            self._denied.pop(topic, None)
+            if self._denied.pop(topic, None):
+                self._side.explained.add(topic)
         elif topic in self._wanted and topic not in self._denied:
             self._side.rights.verdict(self._side.peer, "subscribe", topic)
             self._denied[topic] = verdict
+            self._side.explained.add(topic)
             self._side.say(Denied(topic, verdict.cause, verdict.why))
         return verdict
 

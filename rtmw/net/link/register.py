@@ -16,6 +16,12 @@ from rtmw.net.link.messages import VERSION, Hello, Join, Joined
 from rtmw.net.session.errors import Code, Violation
 
 PEERS_MOST: Final = 1000
+OF_A_NAME: Final = 64
+"""Nodes that one certificate may bring at a time."""
+
+PeerKey = tuple[str, UUID]
+"""Who a peer is: the name in its certificate (empty: it has none), and the UUID that it says. A UUID alone is nobody's:
+whoever has a certificate may say that of another node."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +30,6 @@ class Held:
 
     number: int
     peer: Hello
-    name: str
-    """Of the peer's certificate."""
 
 
 class Register:
@@ -34,8 +38,8 @@ class Register:
     def __init__(self, mine: Hello, random: Callable[[], int]) -> None:
         """`random`: a number from 1 to 2^63 - 1."""
         self.mine, self._random = mine, random
-        self.held: dict[UUID, Held] = {}
-        self._greeted: dict[UUID, int] = {}
+        self.held: dict[PeerKey, Held] = {}
+        self._greeted: dict[PeerKey, int] = {}
         """Peers that this node is dialling, and how often."""
 
     def check(self, peer: Hello, name: str) -> None:
@@ -48,22 +52,22 @@ class Register:
                 "version of rtmw at both",
                 Code.VERSION,
             )
-        held = self.held.get(peer.node)
+        held = self.held.get((name, peer.node))
         if held is not None and peer.incarnation < held.peer.incarnation:
             raise Violation("a later life of the node is here already", Code.SUPERSEDED)
-        if held is not None and held.name != name:
-            raise Violation(f"the node is here already, as {held.name or 'one without a name'}", Code.REFUSED)
         if held is None and len(self.held) >= PEERS_MOST:
             raise Violation(f"{PEERS_MOST} nodes are here already", Code.REFUSED)
+        if held is None and name and sum(other == name for other, _ in self.held) >= OF_A_NAME:
+            raise Violation(f"{OF_A_NAME} nodes with the name {name} are here already", Code.REFUSED)
 
-    def begin(self, peer: UUID) -> int:
+    def begin(self, peer: PeerKey) -> int:
         """This node dials the peer, which has said hello. The line that both may hold; 0: none. Raises Violation when
         the two have connections already that this node has dialled. To be ended with `over`."""
         self._greeted[peer] = self._greeted.get(peer, 0) + 1
         held = self.held.get(peer)
         return held.number if held else 0
 
-    def over(self, peer: UUID) -> None:
+    def over(self, peer: PeerKey) -> None:
         """What `begin` began has come to its end, whatever became of it."""
         self._greeted[peer] -= 1
         if not self._greeted[peer]:
@@ -72,24 +76,25 @@ class Register:
     def join(self, peer: Hello, name: str, join: Join) -> Joined:
         """The peer has dialled, and both its connections are here. Raises Violation."""
         self.check(peer, name)
-        if peer.node in self._greeted and self.mine.node.bytes < peer.node.bytes:
+        key = (name, peer.node)
+        if key in self._greeted and self.mine.node.bytes < peer.node.bytes:
             raise Violation("both nodes have dialled; the connections of the other one are used", Code.REPLACED)
-        held = self.held.get(peer.node)
+        held = self.held.get(key)
         if held is not None and held.number == join.line and held.peer.incarnation == peer.incarnation:
             return Joined(held.number, True)
-        self.held[peer.node] = Held(self._random(), peer, name)
-        return Joined(self.held[peer.node].number, False)
+        self.held[key] = Held(self._random(), peer)
+        return Joined(self.held[key].number, False)
 
     def joined(self, peer: Hello, name: str, joined: Joined) -> None:
         """The peer has answered. Raises Violation if it goes on with what is not held here."""
         self.check(peer, name)
-        held = self.held.get(peer.node)
+        held = self.held.get((name, peer.node))
         if not joined.is_held:
-            self.held[peer.node] = Held(joined.line, peer, name)
+            self.held[(name, peer.node)] = Held(joined.line, peer)
         elif held is None or held.number != joined.line or held.peer.incarnation != peer.incarnation:
             raise Violation("the peer goes on with a line that has ended here", Code.FORGOTTEN)
 
-    def forget(self, peer: UUID, number: int) -> None:
+    def forget(self, peer: PeerKey, number: int) -> None:
         """A line is over, unless another one has taken its place."""
         held = self.held.get(peer)
         if held is not None and held.number == number:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from rtmw.domain import Domain
-from rtmw.net.dds.discovery import Program, printable
+from rtmw.net.dds.discovery import Discovery, Program, printable
 from rtmw.net.dds.ended import Ended
+from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.settings import Settings
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
 
 RowKey = tuple[str, str, int]
-"""Of a row of the node's document: the direction, the peer's UUID, and the route."""
+"""Of a row of the node's document: the direction, the peer, and the route."""
 
 
 class LinkService:
@@ -30,11 +31,14 @@ class LinkService:
         self._ended = {"out": Ended(), "in": Ended()}
         self._links: Links | None = None
         self._totals: dict[RowKey, int] = {}
+        self._discovered = -1
+        """Changes of DDS, as of when the links were told of them."""
         self._identity = self.prepare(settings)
         self._begin()
 
     def _begin(self) -> None:
         if self._links is None and self._settings.link.is_used:
+            self._discovered = -1
             from rtmw.net.link.links import (
                 Links,  # needs OpenSSL and `cryptography`, which a node without links does not
             )
@@ -68,10 +72,14 @@ class LinkService:
         """
         return self._links is not None and program.link is not None and self._settings.allow.knows(program.link_name)
 
-    def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
+    def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str], discovery: Discovery) -> None:
         """Ten times a second. `topics`: as the bus of this host shows them, and which have changed."""
-        if self._links is not None:
-            self._links.step(topics, changed)
+        if self._links is None:
+            return
+        if self._discovered != discovery.changes:
+            self._discovered = discovery.changes
+            self._links.meet_over_dds(discovery.participants.values())
+        self._links.step(topics, changed)
 
     def prepare(self, settings: Settings) -> Identity | None:
         """The keys that other settings need, before they are taken in. Raises KeysError."""
@@ -107,7 +115,7 @@ class LinkService:
         """Those rows of `out` and `in` of which something has changed since they were asked for last."""
         for way, session in self._ways():
             for number, one in session.linked.routes(way):
-                key = (way, session.who.hello.node.hex, number)
+                key = (way, _key_of(session), number)
                 total = one.route.total()
                 if self._totals.get(key) != total:
                     self._totals[key] = total
@@ -118,9 +126,7 @@ class LinkService:
     def open_rows(self) -> set[RowKey]:
         """The keys of all rows, changed or not."""
         found = {
-            (way, session.who.hello.node.hex, number)
-            for way, session in self._ways()
-            for number, _ in session.linked.routes(way)
+            (way, _key_of(session), number) for way, session in self._ways() for number, _ in session.linked.routes(way)
         }
         self._totals = {of: total for of, total in self._totals.items() if of in found}
         return found
@@ -143,6 +149,13 @@ class LinkService:
             "denials": self._links.rights.denials(),
         }
 
+    def explained(self) -> set[str]:
+        """Topics of which `apart` may be another than when this was asked last."""
+        if self._links is None:
+            return set()
+        found, self._links.explained = self._links.explained, set()
+        return found.union(*(session.linked.control.explained() for session in self._links.sessions.values()))
+
     def apart(self, topic: str) -> list[dict[str, Any]]:
         """Why a topic does not cross over links, as rows of `apart`."""
         found = list[dict[str, Any]]()
@@ -150,10 +163,19 @@ class LinkService:
             for way, routes in (("out", session.linked.control.outgoing), ("in", session.linked.control.incoming)):
                 refusal = routes.why_not(topic)
                 if refusal is not None:
-                    reason = f"{session.linked}: {printable(refusal.why)}"
-                    row = {"topic": topic, "direction": way, "cause": refusal.cause, "reason": reason, "endpoint": ""}
-                    found.append(row)
+                    found.append(_apart(session, way, topic, refusal))
+            found += [_apart(session, "out", topic, one) for one in session.linked.withheld(topic)]
         return found
+
+
+def _apart(session: Session, way: str, topic: str, refusal: Refusal) -> dict[str, Any]:
+    reason = f"{session.linked}: {printable(refusal.why)}"
+    return {"topic": topic, "direction": way, "cause": refusal.cause, "reason": reason, "endpoint": ""}
+
+
+def _key_of(session: Session) -> str:
+    name, node = session.who.key
+    return f"{name} {node.hex}"
 
 
 def _row(session: Session) -> dict[str, Any]:

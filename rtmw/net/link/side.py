@@ -12,6 +12,8 @@ from rtmw.net.security.rights import Rights
 
 TOPICS_MOST: Final = 20_000
 """Topics that a peer may want, and routes that it may open; what is more is refused."""
+REMEMBERED_MOST: Final = 32 << 20
+"""Bytes of controls that a peer may have this side remember: what it wants, and the routes that it opens."""
 NOBODY: Final = LocalTopic((), ())
 """A topic that no program here uses."""
 
@@ -31,6 +33,26 @@ class Refusal(NamedTuple):
     why: str
 
 
+class Memory:
+    """Bytes of controls that are remembered for a peer."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str | int, int] = {}
+        self._total = 0
+
+    def take(self, of: str | int, size: int) -> bool:
+        """A topic that is wanted, or a route, in place of what was remembered of it. False: there is no room."""
+        self.drop(of)
+        if self._total + size > REMEMBERED_MOST:
+            return False
+        self._sizes[of] = size
+        self._total += size
+        return True
+
+    def drop(self, of: str | int) -> None:
+        self._total -= self._sizes.pop(of, 0)
+
+
 class Side:
     """This end of one link."""
 
@@ -38,6 +60,9 @@ class Side:
         """`peer`: the name that its certificate has."""
         self.peer, self.rights, self.patterns = peer, rights, patterns
         self.topics: Mapping[str, LocalTopic] = {}
+        self.memory = Memory()
+        self.explained: set[str] = set()
+        """Topics of which it may be another reason than before why they do not cross. Who looks empties it."""
         self._effects: list[do.Effect] = []
 
     def topic(self, name: str) -> LocalTopic:

@@ -94,6 +94,11 @@ def _opens_twice(self: OutgoingRoutes, route: Outgoing) -> None:
     del self._numbers[route.lane]
 
 
+def _keeps_its_ceilings(self: IncomingRoutes, number: int, route: Incoming, verdict: Verdict) -> None:
+    _change(self, number, route, route.verdict)
+
+
+_change = IncomingRoutes._change
 _hear_interest, _open = OutgoingRoutes.hear_interest, OutgoingRoutes._open
 _hear_close, _asked_of = IncomingRoutes.hear_close, matching.asked_of
 MUTANTS: dict[str, Mutant] = {
@@ -109,6 +114,7 @@ MUTANTS: dict[str, Mutant] = {
     "a route ends": lambda: patch.object(IncomingRoutes, "hear_close", _never_closes),
     "a route is drained before it is closed": lambda: patch.object(IncomingRoutes, "hear_close", _closes_at_once),
     "a route waits for the one before it": lambda: patch.object(IncomingRoutes, "_open", _waits_for_nobody),
+    "open routes take new ceilings": lambda: patch.object(IncomingRoutes, "_change", _keeps_its_ceilings),
     "a lane has one route": lambda: patch.object(OutgoingRoutes, "_open", _opens_twice),
 }
 """Name of the rule, and what takes it out."""

@@ -163,21 +163,32 @@ def test_a_peer_may_not_want_more_topics_than_there_is_room_for(monkeypatch: pyt
     assert answers[3] == [Denied("t3", "crowd", "a peer may want 3 topics")]
 
 
-def test_a_route_is_opened_again_with_new_ceilings() -> None:
+def test_new_ceilings_hold_at_once_for_a_route_that_is_open_whatever_the_peer_does() -> None:
     rights = allowing(publish=("*",))
     control = Control(PEER, rights, All())
     control.see({"a": LocalTopic((), (SUBSCRIBER,))}, {"a"})
     control.heard(an_open(1))
     rights.swap(RuleTable((Rule(("*",), {"publish": ("*",)}, max_size=100),)))
-    (answer,) = said(control.obey(All()))
+    (adjusted,) = control.obey(All())
+    assert isinstance(adjusted, do.AdjustIn)
+    assert (adjusted.route, adjusted.verdict.ceilings) == (1, (7, 100, 0))
+    assert control.obey(All()) == []
+
+
+def test_a_route_is_opened_again_when_somebody_wants_kept_messages_too() -> None:
+    control = Control(PEER, allowing(publish=("*",)), All())
+    control.see({"a": LocalTopic((), (SUBSCRIBER,))}, {"a"})
+    control.heard(an_open(1, history=3))
+    more = LocalTopic((), (SUBSCRIBER, replace(SUBSCRIBER, history=2)))
+    _, answer = said(control.see({"a": more}, {"a"}))
     assert isinstance(answer, Answer)
     assert (answer.route, answer.cause) == (1, CHANGED)
-    assert control.obey(All()) == []
+    assert said(control.see({"a": more}, {"a"})) == []
     control.heard(pack(Close(1, 0)))
-    control.heard(an_open(2))
+    control.heard(an_open(2, history=3))
     _, opened, _ = control.drained(1)
     assert isinstance(opened, do.OpenIn)
-    assert opened.verdict.ceilings == (7, 100, 0)
+    assert opened.asked.history == 2
 
 
 def test_many_types_of_one_topic_are_wanted_as_any() -> None:

@@ -153,3 +153,54 @@ def test_a_file_that_is_broken_changes_nothing(linked: LinkedPair) -> None:
         assert linked.hub.info()["rules"] == before
         assert out.publish(b"x")
         assert taker.receive(timeout=PATIENCE).value == b"x"
+
+
+def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_gap(linked: LinkedPair) -> None:
+    rule = '[[allow]]\npeer = "rtmw://plant/hub"\nsubscribe = ["*"]\nmax_priority = 4\nmax_size = {}\n'
+    linked.with_keys()
+    linked.rules["press"] = rule.format(1000)
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
+        wait_until(lambda: crosses(linked, "a"), "the route")
+        assert out.publish(b"urgent", priority=5)
+        assert out.publish(bytes(1001))
+        assert out.publish(b"x", priority=4)
+        assert taker.receive(timeout=PATIENCE).value == b"x"
+        wait_until(lambda: linked.crossed("press", "out", "a")["size"] == 1, "what was too large is counted")
+        counted = linked.crossed("press", "out", "a")
+        assert (counted["priority"], counted["sent"]) == (1, 1)
+        assert taker.stats().missed == 0
+
+        def reasons() -> set[str]:
+            apart = linked.press.info()["apart"]
+            return {row["reason"] for row in apart if row["topic"] == "a" and row["cause"] in ("priority", "size")}
+
+        wait_until(lambda: len(reasons()) == 2, "info names them")
+        place = f"{linked.folder / 'press.toml'}, line 5"
+        assert reasons() == {
+            f"rtmw://plant/hub: messages above priority 4 are kept from it by {place}",
+            f"rtmw://plant/hub: messages above 1000 B are kept from it by {place}",
+        }
+        assert "may not have all of a by the rules (size)" in linked.press.said
+        linked.reload("press", rule.format(10))
+        assert out.publish(b"longer than 10")
+        assert out.publish(b"y")
+        assert taker.receive(timeout=PATIENCE).value == b"y"
+        assert taker.stats().missed == 0
+
+
+def test_ceilings_that_a_reload_lowers_hold_at_once_whatever_the_peer_sends(linked: LinkedPair) -> None:
+    linked.with_keys()
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
+        wait_until(lambda: crosses(linked, "a"), "the route")
+        assert out.publish(bytes(1001))
+        assert len(taker.receive(timeout=PATIENCE).value) == 1001
+        linked.reload("hub", '[[allow]]\npeer = "*"\npublish = ["*"]\nmax_size = 1000\nmax_priority = 3\n')
+        assert out.publish(bytes(1001))
+        assert out.publish(b"urgent", priority=4)
+        assert out.publish(b"x")
+        assert taker.receive(timeout=PATIENCE).value == b"x"
+        wait_until(lambda: linked.crossed("hub", "in", "a")["size"] == 1, "the counter")
+        assert linked.crossed("hub", "in", "a")["priority"] == 1
+        assert linked.crossed("hub", "in", "a")["received"] == 2, "by the same route"

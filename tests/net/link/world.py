@@ -133,6 +133,8 @@ class World:
                 assert route not in node.into
                 node.into[route] = effect
                 self.grants[other].append(route)
+            case do.AdjustIn(route, verdict):
+                node.into[route] = node.into[route]._replace(verdict=verdict)
             case do.DrainIn(route, sent):
                 node.draining[route] = sent
             case do.CloseIn(route):
@@ -223,6 +225,8 @@ class World:
                     "open against the rules"
                 )
                 assert node.settings.enters(one.open.topic)
+                now = node.rights.may(NAMES[1 - node.index], "publish", one.open.topic)
+                assert one.verdict.ceilings == now.ceilings, "other ceilings than the rules have now"
 
     def publish(self, node: Node, lane: Lane) -> Message:
         self.number += 1

@@ -1,0 +1,73 @@
+"""A peer that has a certificate, and says of itself what is not so: a node's links, as a program of their own.
+
+    python -m tests.net.link.liar DOMAIN KEYS PORT CLAIMS
+
+CLAIMS: fields of the hello in JSON. It prints `up` when it has a link for the first time, and ends when its input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID, uuid5
+
+import rtmw
+from rtmw.net.dds.ended import Ended
+from rtmw.net.link.links import Links
+from rtmw.net.neighbours import Neighbours, origin
+from rtmw.net.security.identity import Identity
+from rtmw.net.settings import make_settings
+from tests.net.link.nodes import ALL
+
+STEP_S = 0.02
+SPACE = UUID(int=17)
+
+
+class Liar:
+    """In another process, until `close`."""
+
+    def __init__(self, domain: rtmw.Domain, keys: Path, port: int, **claims: object) -> None:
+        words = [str(domain.id), str(keys), str(port), json.dumps(claims, default=str)]
+        command = [sys.executable, "-m", __name__, *words]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def wait_up(self) -> None:
+        assert self._child.stdout
+        assert self._child.stdout.readline() == "up\n"
+
+    def close(self) -> None:
+        assert self._child.stdin
+        assert self._child.stdout
+        self._child.stdin.close()
+        self._child.wait()
+        self._child.stdout.close()
+
+
+async def run(domain: rtmw.Domain, keys: Path, port: int, claims: dict[str, str]) -> None:
+    file = keys / "liar.toml"
+    file.write_text(f'[link]\nkeys = "{keys}"\nconnect = ["127.0.0.1:{port}"]\n{ALL}')
+    settings, ended = make_settings(file, {}), {"out": Ended(), "in": Ended()}
+    links = Links(uuid5(SPACE, origin(domain)), domain, settings, Identity.load(keys), ended, lambda _: None)
+    said = {name: UUID(value) if name == "node" else value for name, value in claims.items()}
+    links.register.mine = replace(links.register.mine, **said)  # type: ignore[arg-type]
+    links.open()
+    bus, is_new = Neighbours(domain), True
+    over = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    while not over.done():
+        changed = bus.look()
+        links.step(bus.topics, changed)
+        if is_new and any(session.linked.is_up for session in links.sessions.values()):
+            print("up", flush=True)
+            is_new = False
+        await asyncio.sleep(STEP_S)
+    links.close()
+
+
+if __name__ == "__main__":
+    number, folder, port, claims = sys.argv[1:]
+    with rtmw.Domain(int(number)) as domain:
+        asyncio.run(run(domain, Path(folder), int(port), json.loads(claims)))

@@ -1,0 +1,241 @@
+"""What a peer may make this end hold for it is bounded, for the peer as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from rtmw.net.dds.ended import Ended
+from rtmw.net.link import mouth, side
+from rtmw.net.link.control import Control
+from rtmw.net.link.library import Line, Route
+from rtmw.net.link.linked import Linked
+from rtmw.net.link.matching import wanted_of
+from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Open, pack, read
+from rtmw.net.link.mouth import CONTROLS_MOST
+from rtmw.net.neighbours import LocalTopic, Subscribing, origin
+from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.net.settings import Settings
+from rtmw.types import ANY, resolve
+from tests.net.link.ends import PATIENCE, Ends, wait_until
+from tests.net.link.format import begin
+from tests.net.link.test_control import PEER, PUBLISHER, SUBSCRIBER, All, allowing, an_open, said
+from tests.net.link.test_hostile import Stranger
+
+RELIABLE = Reliability.RELIABLE
+HELD, WINDOW = 200_000, 1 << 20
+
+
+# ---- messages ----
+
+
+@pytest.fixture
+def bounded(ends: Ends) -> Ends:
+    """The line there holds so much of what finds no room on its bus."""
+    there = ends.there
+    there.line.close()
+    there.line = Line(there.bus, there.lend_most, 0, 1, 1, HELD)
+    return ends
+
+
+class Stuck:
+    """RELIABLE topics whose subscribers take nothing, and whose publishers do not wait."""
+
+    def __init__(self, ends: Ends, stack: ExitStack, count: int) -> None:
+        self.routes = [ends.route(f"stuck/{n}", window=WINDOW) for n in range(count)]
+        self._readers: list[rtmw.Subscriber[bytes]] = []
+        self._writers: list[rtmw.Publisher[bytes]] = []
+        for n in range(count):
+            reader = rtmw.Subscriber(
+                f"stuck/{n}", domain=ends.there.domain, reliability=RELIABLE, depth=4, lease=PATIENCE
+            )
+            self._readers.append(stack.enter_context(reader))
+            writer = rtmw.Publisher(
+                f"stuck/{n}", domain=ends.here.domain, reliability=RELIABLE, max_blocking=0, depth=2000
+            )
+            self._writers.append(stack.enter_context(writer))
+        self.sent = Counter[int]()
+
+    def fill(self, size: int) -> None:
+        for number, writer in enumerate(self._writers):
+            while writer.publish(bytes(size)):
+                self.sent[number] += 1
+
+    def drain(self) -> Counter[int]:
+        """What comes when the subscribers take."""
+        got = Counter[int]()
+
+        def all_came() -> bool:
+            for number, reader in enumerate(self._readers):
+                got[number] += len(reader.take_many(1000))
+            return got == self.sent
+
+        wait_until(all_came)
+        return got
+
+
+def test_many_full_topics_hold_no_more_than_a_few_and_lose_nothing(bounded: Ends) -> None:
+    """The room of each shrinks as what is held grows, and another topic flows all the time."""
+    with ExitStack() as stack:
+        stuck = Stuck(bounded, stack, 12)
+        bounded.route("flows")
+        reader = stack.enter_context(rtmw.Subscriber("flows", domain=bounded.there.domain, reliability=RELIABLE))
+        writer = stack.enter_context(
+            rtmw.Publisher("flows", domain=bounded.here.domain, reliability=RELIABLE, max_blocking=PATIENCE)
+        )
+        bounded.join()
+        bounded.up()
+        for _ in range(30):
+            stuck.fill(1000)
+            assert writer.publish(b"x")
+            assert bytes(reader.receive(timeout=PATIENCE).data) == b"x"
+        held = bounded.there.line.info()["held"]
+        assert HELD / 2 < held < 2 * HELD, "12 windows of 1 MiB each would be sixty times as much"
+        stuck.drain()
+        assert bounded.there.line.info()["held"] == 0
+        assert sum(inbound.counters()["no_memory"] for _, inbound in stuck.routes) == 0
+
+
+def test_a_peer_that_keeps_to_no_room_makes_this_end_hold_four_times_as_much_at_the_utmost(bounded: Ends) -> None:
+    """It sends a window on each of its routes, as it was never told it could."""
+    there, count = bounded.there, 20
+    with ExitStack() as stack:
+        routes = list[Route]()
+        for number in range(1, count + 1):
+            topic = f"in/{number}"
+            stack.enter_context(
+                rtmw.Subscriber(topic, domain=there.domain, reliability=RELIABLE, depth=1, lease=PATIENCE)
+            )
+            routes.append(there.line.inbound(number, topic, None, 2, 0, 8, 0, "rtmw bus 1", True, WINDOW))
+        stranger = Stranger(there.line)
+        stack.callback(stranger.close)
+        for number in range(1, count + 1):
+            for message in range(1, 30):
+                stranger.bulk.sendall(begin(number, message, bytes(15_000)))
+        wait_until(lambda: sum(_came(route) for route in routes) == count * 29)
+        assert there.line.info()["held"] <= 4 * HELD
+        assert sum(route.counters()["no_memory"] for route in routes) > 0
+        for route in routes:
+            route.close()
+    assert there.line.info()["held"] == 0
+
+
+def _came(route: Route) -> int:
+    counted = route.counters()
+    return counted["received"] + counted["no_memory"] + counted["delayed"]
+
+
+# ---- controls ----
+
+
+EVERYTHING = RuleTable((Rule(("*",), {"publish": ("*",), "subscribe": ("*",)}),))
+NOTHING_KEPT: MappingProxyType[str, Ended] = MappingProxyType({"out": Ended(), "in": Ended()})
+
+
+@pytest.fixture
+def linked(ends: Ends) -> Iterator[Linked]:
+    """The peer of `ends.there`, as a node has it."""
+    hello = Hello(UUID(int=1), 1, 1, 1, "there", 1, ends.there.domain.id, origin(ends.there.domain), 0, 1)
+    made = Linked(
+        1, ends.here.line, hello, "", Rights(EVERYTHING), Settings(), WINDOW, NOTHING_KEPT, lambda _: {}, hello.region
+    )
+    yield made
+    made.close("the test is over")
+
+
+def waiting(linked: Linked) -> int:
+    return len(linked._mouth._waiting)
+
+
+def test_topics_that_come_and_go_while_a_link_is_cut_are_told_when_it_is_back(linked: Linked, ends: Ends) -> None:
+    """As they are then: what was between is not remembered."""
+    wants, nothing = LocalTopic((), (SUBSCRIBER,)), LocalTopic((), ())
+    names = [f"t{number}" for number in range(3000)]
+    for round_ in range(5):
+        linked.see(dict.fromkeys(names, wants if round_ % 2 == 0 else nothing), names)
+    assert waiting(linked) <= CONTROLS_MOST
+    ends.join()
+    heard = dict[str, bool]()
+
+    def all_heard() -> bool:
+        linked.see(dict.fromkeys(names, wants), [])
+        linked.happened()
+        linked.step()
+        for kind, _, data in ends.there.line.events():
+            message = read(data) if kind == "control" else None
+            if isinstance(message, Interest):
+                heard[message.topic] = bool(message.wanted)
+        return heard == dict.fromkeys(names, True)
+
+    wait_until(all_heard)
+
+
+def test_a_peer_that_asks_and_hears_no_answer_loses_its_line(
+    linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mouth, "UNSAID_MOST", 100_000)
+    monkeypatch.setattr("rtmw.net.link.linked.UNSAID_MOST", 100_000)
+    ends.join()
+    ends.up()
+    asked = 0
+
+    def is_over() -> bool:
+        """It takes no events, and so no controls; but it goes on to say some."""
+        nonlocal asked
+        while ends.there.line.info()["controls"] < 1000:
+            asked += 1
+            ends.there.line.say(an_open(asked, "nobody/wants/it"))
+        linked.happened()
+        linked.step()
+        return linked.over is not None
+
+    wait_until(is_over)
+    assert linked.over is not None
+    assert linked.over.startswith("it takes no controls")
+    assert linked._mouth._size < 150_000
+
+
+def test_all_that_a_peer_wants_and_opens_has_a_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side, "REMEMBERED_MOST", 4000)
+    control = Control(PEER, allowing(publish=("*",), subscribe=("*",)), All())
+    names = [f"t{number}" for number in range(40)]
+    control.see({name: LocalTopic((PUBLISHER,), (SUBSCRIBER,)) for name in names}, names)
+    wanted = wanted_of([SUBSCRIBER])
+    answers = [said(control.heard(pack(Interest(name, wanted)))) for name in names]
+    taken = [name for name, answer in zip(names, answers, strict=True) if isinstance(answer[0], Open)]
+    assert 5 < len(taken) < len(names)
+    (refused,) = answers[-1]
+    assert isinstance(refused, Denied)
+    assert refused.cause == "crowd"
+    (answer,) = said(control.heard(an_open(1, "t0")))
+    assert isinstance(answer, Answer)
+    assert answer.cause == "crowd"
+    for name in taken:  # what is wanted no more makes room
+        control.heard(pack(Interest(name, ())))
+    assert said(control.heard(an_open(2, "t0"))) == [Answer(2, "", "")]
+    control.heard(pack(Close(2, 0)))
+    control.drained(2)
+    assert said(control.heard(an_open(3, "t0")))[-1] == Answer(3, "", "")
+
+
+def test_routes_that_come_and_go_leave_nothing_behind() -> None:
+    control = Control(PEER, allowing(publish=("*",), subscribe=("*",)), All())
+    control.see({"a": LocalTopic((), (Subscribing(ANY, RELIABLE, 8, 0, 0, 0),))}, ["a"])
+    for number in range(1, 400, 2):
+        control.heard(an_open(number, "a"))
+        control.heard(pack(Close(number, 0)))
+        control.heard(an_open(number + 1, "a", description=resolve(bytes).description))
+        control.heard(pack(Close(number + 1, 0)))
+        control.drained(number)
+        control.heard(pack(Interest("b", wanted_of([SUBSCRIBER]))))
+        control.heard(pack(Interest("b", ())))
+    assert control._side.memory._sizes == {}
+    assert control._side.memory._total == 0
