@@ -35,6 +35,7 @@ from rtmw.cli import (
     top,
     topic,
     trace,
+    transfers_arguments,
 )
 from rtmw.cli.filters import Filter
 from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds, size
@@ -62,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")
     _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
     _add_node(commands)
+    transfers_arguments.add_commands(commands, _add)
     _add_recordings(commands)
     _add_upkeep(commands)
     return parser

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rtmw import observe
-from rtmw.cli.common import CommandError, look_at
+from rtmw.cli.common import CommandError, attach, look_at
 from rtmw.cli.node_status import find_status
 from rtmw.cli.picture import picture
 from rtmw.cli.show import counted, show_json
-from rtmw.errors import LimitReached
+from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
 
@@ -25,7 +26,7 @@ NODE_TOPIC = "rtmw/node"
 def graph(arguments: argparse.Namespace) -> int:
     """Print the graph, or write its picture to a file."""
     with look_at(arguments.domain) as domain:
-        views = observe.topics(domain)
+        views, core = observe.topics(domain), observe.transfers(domain)
     node = any(view.name == NODE_TOPIC and view.publishers for view in views)
     try:
         status = find_status(arguments.domain) if node else None
@@ -34,7 +35,8 @@ def graph(arguments: argparse.Namespace) -> int:
             f"Other hosts are not shown, for what the node says needs a place in the domain: {error}", file=sys.stderr
         )
         status = None
-    found = observe.graph(views) if status is None else across(views, status)
+    transfers = transfer_edges(_members(arguments.domain), views) if core is not None else []
+    found = observe.graph(views, transfers) if status is None else across(views, status, transfers)
     if status is not None and status["elsewhere_untold"]:
         print(f"{status['elsewhere_untold']} further endpoints on other hosts are not shown", file=sys.stderr)
     title = f"Domain {arguments.domain}"
@@ -49,7 +51,35 @@ def graph(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def across(views: list[TopicView], status: dict[str, Any]) -> Graph:
+def _members(number: int) -> list[dict[str, Any]]:
+    """Senders and inboxes, as the core of transfers knows them."""
+    from rtmw.transfer.client.viewer import Viewer
+
+    try:
+        with attach(number) as domain, Viewer(domain) as viewer:
+            members: list[dict[str, Any]] = viewer.show("members")
+    except (RtmwError, TimeoutError) as error:
+        print(f"Transfers are not shown: {error}", file=sys.stderr)
+        return []
+    return [member for member in members if member["pid"] != os.getpid()]
+
+
+def transfer_edges(members: Sequence[dict[str, Any]], views: Sequence[TopicView]) -> list[Edge]:
+    """A service stands between its senders and its inboxes as a topic does."""
+    programs = {one.pid: one.process for view in views for one in view.publishers}
+    edges: list[Edge] = []
+    for member in members:
+        pid: int = member["pid"]
+        process = Process(pid, programs.get(pid) or str(member["name"]))
+        is_sender = member["role"] == "sender"
+        for written in member["to"] if is_sender else [member["name"]]:
+            receiver, at, node = written.partition("@")
+            name = f"transfers to {receiver.partition('/')[0]}{at}{node}"
+            edges.append(Edge(process, name, is_sender, Reliability.RELIABLE, "transfer"))
+    return edges
+
+
+def across(views: list[TopicView], status: dict[str, Any], transfers: Sequence[Edge] = ()) -> Graph:
     """The graph of all hosts, by what the node says of itself; in place of the node, those for whom it stands."""
     node = status["pid"]
     here = [
@@ -62,7 +92,8 @@ def across(views: list[TopicView], status: dict[str, Any]) -> Graph:
         if view.name != NODE_TOPIC
     ]
     names = {name.replace(".", "::"): name for view in views for name in view.types}
-    return observe.graph(here, [_elsewhere(member, status["host"], names) for member in status["elsewhere"]])
+    elsewhere = [_elsewhere(member, status["host"], names) for member in status["elsewhere"]]
+    return observe.graph(here, [*elsewhere, *transfers])
 
 
 def _elsewhere(member: dict[str, Any], here: str, names: dict[str, str]) -> Edge:

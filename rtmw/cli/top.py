@@ -6,6 +6,7 @@ import argparse
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rtmw import observe
@@ -28,22 +29,52 @@ SORT: dict[str, Callable[[TopicActivity], Any]] = {
 COLUMNS = ("topic", "msg/s", "bytes/s", "queued", "pubs", "subs", "p50", "p99", "max", "drops", "behind")
 FRAME_LINES = 6
 """Of a terminal: title, heading, and space for the prompt."""
+_SAME_S = 0.1
+"""Counters of a core that were told at times so near are the same ones."""
 DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "drops")
 """Columns that a narrow terminal goes without, the first of them first."""
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the activity of all topics, a window at a time."""
-    meter = observe.Meter()
+    meter, transfers = observe.Meter(), TransferWords()
     with look_at(arguments.domain) as domain, live() as display:
         meter.read(observe.topics(domain), time.monotonic())
+        transfers.read(observe.transfers(domain), time.monotonic())
         for _ in windows(arguments.window, 1 if arguments.once else arguments.count):
             found = sorted(meter.read(observe.topics(domain), time.monotonic()), key=SORT[arguments.sort])
             if arguments.json:
                 show_json([record(topic) for topic in found])
             else:
-                display.update(fitted(top_table(arguments.domain, found, _lines())))
+                table = top_table(arguments.domain, found, _lines())
+                words = transfers.read(observe.transfers(domain), time.monotonic())
+                display.update(fitted(replace(table, title=table.title + words)))
     return 0
+
+
+class TransferWords:
+    """What `top` says of transfers, where a core runs in the domain."""
+
+    def __init__(self) -> None:
+        self._last: tuple[observe.TransferActivity, float] | None = None
+        self._rate: float | None = None
+
+    def read(self, found: observe.TransferActivity | None, now: float) -> str:
+        """Behind the title; empty: there is no core. Rates are those between the last two messages of the core."""
+        if found is None:
+            self._last = self._rate = None
+            return ""
+        last, told = self._last, now - found.silent
+        if last is None or found.pid != last[0].pid:
+            self._last, self._rate = (found, told), None
+        elif told - last[1] > _SAME_S:
+            consumed = found.counters.consumed - last[0].counters.consumed
+            self._last, self._rate = (found, told), consumed / (told - last[1])
+        one = found.counters
+        words = f"; {one.parked} transfers parked"
+        words += f", {self._rate:.0f} consumed/s" if self._rate is not None else ""
+        words += f", {counted(one.transactions, 'open transaction')}" if one.transactions else ""
+        return words + (f", {counted(one.dead, 'dead letter')}" if one.dead else "")
 
 
 def _lines() -> int | None:

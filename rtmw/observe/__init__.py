@@ -10,6 +10,7 @@ from rtmw.observe.programs import program
 from rtmw.observe.queues import QueuedMessage, queue
 from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
+from rtmw.observe.transfers import TransferActivity, TransferCounters, transfers
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics, types_in_use
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "TopicView",
     "Trace",
     "TraceEvent",
+    "TransferActivity",
+    "TransferCounters",
     "examine",
     "graph",
     "holdings",
@@ -37,5 +40,6 @@ __all__ = [
     "queue",
     "tables",
     "topics",
+    "transfers",
     "types_in_use",
 ]

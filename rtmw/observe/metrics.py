@@ -19,6 +19,7 @@ from rtmw.observe.activity import MISSES, REFUSALS
 from rtmw.observe.books import examine
 from rtmw.observe.programs import program
 from rtmw.observe.tables import TableUse, tables
+from rtmw.observe.transfers import TransferActivity, transfers
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
 from rtmw.qos import PRIORITIES
 
@@ -52,6 +53,17 @@ _OF_SUBSCRIBERS: Final[tuple[_Row, ...]] = (
     (COUNTER, "rtmw_subscriber_lapses", "Times that the lease of a RELIABLE subscriber ran out", "lapses"),
 )
 
+_OF_TRANSFERS: Final[tuple[_Row, ...]] = (
+    (GAUGE, "rtmw_transfers_parked", "Transfers that have not ended", "parked"),
+    (GAUGE, "rtmw_transfers_parked_bytes", "Bytes of their bodies", "body_bytes"),
+    (GAUGE, "rtmw_transfers_dead_letters", "Transfers that were delivered too often, or whose receiver ended", "dead"),
+    (GAUGE, "rtmw_transfers_open_transactions", "Transactions that are open", "transactions"),
+    (COUNTER, "rtmw_transfers_accepted", "Transfers that the core has accepted", "accepted"),
+    (COUNTER, "rtmw_transfers_consumed", "Transfers that were consumed", "consumed"),
+    (COUNTER, "rtmw_transfers_failed", "Transfers that expired, or were refused or cancelled", "failed"),
+    (COUNTER, "rtmw_transfers_redelivered", "Letters that were handed over once more", "redelivered"),
+)
+
 
 def collect(number: int) -> Iterator[Metric]:
     """Every metric of a domain, read from the region without taking part in it.
@@ -61,7 +73,7 @@ def collect(number: int) -> Iterator[Metric]:
     up = GaugeMetricFamily("rtmw_up", "1: the domain exists and can be read, else 0", labels=("domain",))
     try:
         with Domain(number, observe=True) as domain:
-            views, used = topics(domain), tables(domain, examine(domain))
+            views, used, core = topics(domain), tables(domain, examine(domain)), transfers(domain)
     except RtmwError:
         up.add_metric([str(number)], 0)
         yield up
@@ -72,6 +84,18 @@ def collect(number: int) -> Iterator[Metric]:
     yield _queued(str(number), views)
     yield from _of_topics(str(number), views)
     yield from _of_endpoints(str(number), views)
+    if core is not None:
+        yield from _of_core(str(number), core)
+
+
+def _of_core(domain: str, core: TransferActivity) -> Iterator[Metric]:
+    for family, name, what, field in _OF_TRANSFERS:
+        found = family(name, what, labels=("domain",))
+        found.add_metric([domain], getattr(core.counters, field))
+        yield found
+    silent = GAUGE("rtmw_transfers_silent_seconds", "Since the core of transfers has told this", labels=("domain",))
+    silent.add_metric([domain], core.silent)
+    yield silent
 
 
 def _of_tables(domain: str, used: Iterable[TableUse]) -> Iterator[Metric]:

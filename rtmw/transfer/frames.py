@@ -50,6 +50,7 @@ __all__ = [
     "BLOCK",
     "CORE_QUEUE",
     "CORE_TOPIC",
+    "EVENTS_TOPIC",
     "LARGEST_BYTES",
     "WINDOW",
     "Frame",
@@ -61,6 +62,8 @@ __all__ = [
 VERSION: Final = 1
 CORE_TOPIC: Final = "rtmw/transfer/core"
 """Where a core says that it is there; kept for late subscribers."""
+EVENTS_TOPIC: Final = "rtmw/transfer/events"
+"""Where a core says what has gone wrong: a JSON object an event."""
 CORE_QUEUE: Final = "rtmw/transfer/out"
 """The paper's QOUT: from programs to the core."""
 BLOCK: Final = 256 << 10

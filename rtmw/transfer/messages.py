@@ -167,7 +167,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """What is there: `transfers`, `queues`, `stats`, or `info ID`. Answer: Shown, JSON in pieces."""
+    """What is there: `transfers`, `queues`, `members`, or `info ID`. Answer: Shown, JSON in pieces."""
 
     what: str
 

@@ -114,6 +114,16 @@ class TransferId:
     def __str__(self) -> str:
         return f"{self.node}:{self.incarnation:x}:{self.sequence:x}"
 
+    @classmethod
+    def parse(cls, written: str) -> TransferId:
+        """As `str` writes it. Raises ValueError."""
+        node, *numbers = written.rsplit(":", 2)
+        try:
+            incarnation, sequence = (int(number, 16) for number in numbers)
+        except ValueError:
+            raise ValueError(f"{written!r} is no id of a transfer; `rtmw transfers` shows them") from None
+        return cls(node, incarnation, sequence)
+
 
 @dataclass(frozen=True, slots=True)
 class Spooled:

@@ -6,6 +6,9 @@ import pytest
 
 from rtmw.cli import main
 from tests.cli.command import Run
+from tests.transfer.programs.conftest import core, sender
+
+__all__ = ["core", "run", "sender"]
 
 
 @pytest.fixture

@@ -15,9 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rtmw
 from rtmw import Reliability, observe
+from rtmw.observe.transfers import COUNTERS_TOPIC
 from tests.child import Spawn
 from tests.cli.command import Run
 from tests.openmetrics import Labels, Samples, labelled, scraped
+from tests.transfer.core_process import PATIENCE, CoreProcess
 
 SERVER = """
     import sys
@@ -192,8 +194,10 @@ def test_what_is_no_address_and_port_is_refused(run: Run, place: str, capsys: py
     assert "is not ADDRESS:PORT of this host, such as 127.0.0.1:9464" in capsys.readouterr().err
 
 
-def test_every_metric_is_explained(domain: rtmw.Domain, domain_id: int, run: Run) -> None:
+def test_every_metric_is_explained(core: CoreProcess, domain: rtmw.Domain, domain_id: int, run: Run) -> None:
     with rtmw.Publisher("t", domain=domain), rtmw.Subscriber("t", domain=domain):
+        with rtmw.Subscriber(COUNTERS_TOPIC, domain=domain, history=1) as counters:
+            counters.receive(timeout=PATIENCE)
         shown = {name for name, _ in printed(run, domain_id)}
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     assert {*re.findall(r"`(rtmw_\w+)`", text.partition("| name")[2])} == shown

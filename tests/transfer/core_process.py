@@ -20,13 +20,13 @@ class CoreProcess:
     """The process that a node starts for `serve = ["transfer"]`, without the node."""
 
     def __init__(self, domain: int, data: Path) -> None:
-        self._domain, self.data = domain, data
+        self.domain, self.data = domain, data
         self._process: subprocess.Popen[bytes] | None = None
         self.said = b""
 
     def start(self, module: str = "rtmw.transfer.core", *more: str) -> None:
         """Ready when this returns: a sender has joined it."""
-        where = ["--domain", str(self._domain), "--data", str(self.data), "--node", NODE, *more]
+        where = ["--domain", str(self.domain), "--data", str(self.data), "--node", NODE, *more]
         path = os.pathsep.join(filter(None, [str(Path(rtmw.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *where],
@@ -40,7 +40,7 @@ class CoreProcess:
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                with rtmw.Sender("ready", domain=self._domain):
+                with rtmw.Sender("ready", domain=self.domain):
                     return
             except rtmw.CoreNotRunning:
                 assert self.alive, self.end()

@@ -76,6 +76,10 @@ class Bodies:
         if self._chains.pop(key, None) is not None:
             yield Drop(key)
 
+    def arriving(self) -> list[tuple[Key, Chain]]:
+        """Those of which a part has come."""
+        return list(self._chains.items())
+
     def drop_all(self, life: Life) -> Steps:
         for key in [key for key in self._chains if key[0] == life]:
             yield from self.drop(key)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rtmw.transfer.address import Life
+from rtmw.transfer.core.watching import Happening
 from rtmw.transfer.effects import Aborted, Moved
 from rtmw.transfer.events import Event
 from rtmw.transfer.frames import Frame
@@ -17,12 +18,14 @@ __all__ = [
     "Asked",
     "Do",
     "Drop",
+    "Effect",
     "Ended",
     "Finish",
     "Given",
     "Happened",
     "Key",
     "Remove",
+    "Report",
     "Steps",
     "Tell",
     "Write",
@@ -108,10 +111,19 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """An event, for whoever watches. `logged`: when all is durable that was logged so far."""
+
+    happening: Happening
+    logged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """No transfer has this body."""
 
     body: Spooled
 
 
-Steps: TypeAlias = Generator[Do | Tell | Write | Finish | Drop | Remove, Any, None]
+Effect: TypeAlias = Do | Tell | Write | Finish | Drop | Report | Remove
+Steps: TypeAlias = Generator[Effect, Any, None]

@@ -17,25 +17,30 @@ from typing import Any, Final
 
 import rtmw
 from rtmw.transfer.address import Life
+from rtmw.transfer.core.board import Board
 from rtmw.transfer.core.claim import claim
 from rtmw.transfer.core.effects import (
     Arrived,
     Asked,
     Do,
     Drop,
+    Effect,
     Ended,
     Finish,
     Given,
     Happened,
     Key,
     Remove,
+    Report,
     Steps,
     Tell,
     Write,
 )
+from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
-from rtmw.transfer.core.service import Machines, Service
+from rtmw.transfer.core.service import Service
+from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.effects import Free
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import Now, Tick
@@ -72,9 +77,11 @@ class Process:
         self._claim = claim(domain.id)
         chosen = limits or Limits()
         self._store = Store(data, node=node, limits=chosen, now=_now)
+        self._board = Board(domain)
         self._start_ns = _now().wall_ns
         self._volatile = Volatile(node, self._start_ns, chosen, _now)
-        self._service = Service(Machines(self._store.machine, self._volatile.machine), self._store.spool.path)
+        machines = Machines(self._store.machine, self._volatile.machine, _now)
+        self._service = Service(machines, self._store.spool.path)
         self._files: dict[Key, SpoolFile] = {}
         self._durable = self._logged = 0
         """Positions: all records up to the first are durable; the second is that of the last one."""
@@ -182,6 +189,13 @@ class Process:
                 self._do(Do(Tick(), logged))
             self._drop_outboxes()
             self._end_batch()
+            self._count()
+
+    def _count(self) -> None:
+        begun = time.monotonic()
+        if self._board.is_due(begun):
+            machines = self._store.machine, self._volatile.machine
+            self._board.count(counters_of(machines, self._service.redelivered), begun)
 
     def _drop_outboxes(self) -> None:
         used = {member.slot for member in self._service.members.values()}
@@ -222,7 +236,7 @@ class Process:
             except (rtmw.RtmwError, ValueError, OSError) as failure:
                 error = failure
 
-    def _do(self, effect: Do | Tell | Write | Finish | Drop | Remove) -> Any:
+    def _do(self, effect: Effect) -> Any:
         match effect:
             case Tell(frame=frame, logged=logged):
                 outbox = self._outboxes.get(frame.slot)
@@ -239,6 +253,8 @@ class Process:
                 file = self._files.pop(key, None)
                 if file is not None:
                     file.abandon()
+            case Report(happening=happening, logged=logged):
+                self._later(logged, lambda: self._board.tell(happening))
             case Remove(body=body):
                 self._store.spool.remove(body.name)
         return None
@@ -278,6 +294,7 @@ class Process:
         self._processes.close()
         for outbox in self._outboxes.values():
             outbox.close()
+        self._board.close()
         with suppress(rtmw.ClosedError):
             self._claim.close()
         self._store.close()

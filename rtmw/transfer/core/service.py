@@ -10,41 +10,41 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rtmw.errors import LogFull
 from rtmw.transfer import frames, messages
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.bodies import Bodies, is_logged
-from rtmw.transfer.core.effects import Arrived, Asked, Do, Ended, Given, Happened, Remove, Steps, Tell
+from rtmw.transfer.core.effects import Arrived, Asked, Do, Ended, Given, Happened, Remove, Report, Steps, Tell
+from rtmw.transfer.core.machines import Machines
+from rtmw.transfer.core.owners import Owners, transaction_event
 from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
+from rtmw.transfer.core.watching import BAD, Events
 from rtmw.transfer.effects import Aborted, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
     BeginTransaction,
     CommitTransaction,
-    DestroySavepoint,
-    Event,
     ReceiverJoined,
     ReceiverLeft,
-    RollBack,
     SendTransfer,
-    SetSavepoint,
     SettleTransfer,
     TakeTransfer,
 )
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery
-from rtmw.transfer.machine import Machine
-from rtmw.transfer.messages import Message, Move
+from rtmw.transfer.messages import Message
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
 from rtmw.transfer.volatile import is_volatile
 
 __all__ = ["Machines", "Member", "Service"]
 
+MOST_ADDRESSES: Final = 64
+"""Of a sender, that are remembered for tools."""
 _REFUSED, _UNDONE, _VALUE, _DISK = range(4)
 
 
@@ -58,29 +58,6 @@ class Member:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Machines:
-    """What the steps look at; only their `Do` changes it."""
-
-    logged: Machine
-    volatile: Machine
-
-    def of(self, item: int) -> Machine:
-        return self.volatile if is_volatile(item) else self.logged
-
-    def find(self, id: TransferId) -> Item | None:
-        """A transfer that has not ended."""
-        return self.logged.state.find(id) or self.volatile.state.find(id)
-
-    def move(self, id: TransferId) -> Move:
-        """How a transfer is, or how it has ended; UNKNOWN: nobody remembers."""
-        item = self.find(id)
-        if item is not None:
-            return Move(id, item.state, item.cause)
-        end = self.logged.state.ends.get(id) or self.volatile.state.ends.get(id)
-        return Move(id, TransferState.UNKNOWN, "") if end is None else Move(id, end.state, end.cause)
-
-
 class Service:
     """See the head of this file. `path`: of a body in the spool, as programs find it."""
 
@@ -90,9 +67,12 @@ class Service:
         self._bodies = Bodies()
         self._waiting: dict[str, deque[Frame]] = {}
         """By service: the Takes that wait."""
-        self._owners: dict[int, Life] = {}
-        """Of open transactions."""
+        self._owners = Owners()
         self._telling = Telling(self.members)
+        self._sends_to: dict[Life, set[str]] = {}
+        self.events = Events()
+        self.redelivered = 0
+        """Letters that were handed over once more."""
         self._turn = False
 
     def step(self, event: Asked) -> Steps:
@@ -106,6 +86,29 @@ class Service:
                 return self._happened(notes, logged)
             case Given():
                 return self._telling.tell()
+
+    # ---- for tools ----
+
+    def owner(self, txn: int) -> Member | None:
+        """Who has begun this transaction."""
+        life = self._owners.of(txn)
+        return self.members.get(life) if life is not None else None
+
+    def sends_to(self, member: Member) -> list[str]:
+        """The addresses to which a sender has sent, at most 64 of them."""
+        return sorted(self._sends_to.get(member.life, ()))
+
+    def arriving(self) -> list[dict[str, Any]]:
+        """Bodies of which a part has come."""
+        return [
+            {
+                "from": self.members[life].name,
+                "to": str(chain.send.header.to),
+                "got": chain.got,
+                "bytes": chain.send.header.length,
+            }
+            for (life, _), chain in self._bodies.arriving()
+        ]
 
     # ---- frames ----
 
@@ -154,7 +157,7 @@ class Service:
                     yield self._tell(frame, shown)
             case messages.Begin():
                 txn = yield Do(BeginTransaction(frame.life), True)
-                self._owners[txn] = frame.life
+                self._owners.begin(txn, frame.life)
                 yield self._tell(frame, messages.Done(txn), False)
             case _:
                 yield from self._of_transaction(frame)
@@ -178,7 +181,8 @@ class Service:
         for life in sorted(lives & self.members.keys()):
             member = self.members.pop(life)
             self._telling.forget(life)
-            self._owners = {txn: owner for txn, owner in self._owners.items() if owner != life}
+            self._sends_to.pop(life, None)
+            self._owners.leave(life)
             waiting = self._waiting.get(member.name)
             if waiting is not None:
                 self._waiting[member.name] = deque(frame for frame in waiting if frame.life != life)
@@ -198,7 +202,7 @@ class Service:
             yield self._tell(frame, messages.Got(chain.got), False)
             return
         if send.txn:
-            self._check_owner(frame, send.txn)
+            self._owners.check(frame, send.txn)
         body = yield from self._bodies.finish(key)
         yield from self._send(frame, send, body)
 
@@ -212,6 +216,9 @@ class Service:
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
+        known = self._sends_to.setdefault(frame.life, set())
+        if len(known) < MOST_ADDRESSES:
+            known.add(str(send.header.to))
         yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
         ended = [self.machines.move(id) for id in ids if self.machines.find(id) is None]
         if ended:  # it was asked for before, of another core
@@ -219,48 +226,25 @@ class Service:
 
     # ---- transactions ----
 
-    def _check_owner(self, frame: Frame, txn: int) -> None:
-        owner = self._owners.get(txn)
-        if owner is None or (owner.pid, owner.start) != (frame.life.pid, frame.life.start):
-            raise TransactionAborted(
-                f"transaction {txn} is not open: it was committed or undone, or its core was started anew; begin "
-                "a new one"
-            )
-
     def _of_transaction(self, frame: Frame) -> Steps:
-        value, event = 0, self._transaction_event(frame)
+        value, event = 0, transaction_event(frame)
         if isinstance(frame.message, messages.Commit):
             is_done = Request(frame.life, frame.number) in self.machines.logged.state.requests
         else:
             is_done = False
         txn: int = getattr(frame.message, "txn", NONE)
         if not is_done:
-            self._check_owner(frame, txn)
+            self._owners.check(frame, txn)
             value = yield Do(event, True)
         if isinstance(event, CommitTransaction | AbortTransaction):
-            self._owners.pop(txn, None)
+            self._owners.end(txn)
         yield self._tell(frame, messages.Done(value or 0), isinstance(event, CommitTransaction))
-
-    def _transaction_event(self, frame: Frame) -> Event:
-        match frame.message:
-            case messages.Savepoint(txn=txn, name=name):
-                return SetSavepoint(txn, name or None)
-            case messages.RollBack(txn=txn, savepoint=savepoint):
-                return RollBack(txn, savepoint)
-            case messages.Release(txn=txn, savepoint=savepoint):
-                return DestroySavepoint(txn, savepoint)
-            case messages.Commit(txn=txn):
-                return CommitTransaction(txn, Request(frame.life, frame.number))
-            case messages.Abort(txn=txn):
-                return AbortTransaction(txn)
-            case _:
-                raise ValueError(f"{type(frame.message).__name__} is nothing that a program says to its core")
 
     # ---- receiving ----
 
     def _take(self, frame: Frame, take: messages.Take) -> Steps:
         if take.txn:
-            self._check_owner(frame, take.txn)
+            self._owners.check(frame, take.txn)
         count = yield from self._hand(frame, take)
         if count or not take.waits:
             yield self._tell(frame, messages.Done(count))
@@ -285,6 +269,7 @@ class Service:
             item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
             if item is None:
                 continue
+            self.redelivered += item.deliveries > 1
             yield self._tell(frame, self._handed(item), logged)
             if item.record.header.delivery is Delivery.SMALL_RAW:
                 yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
@@ -341,6 +326,8 @@ class Service:
         item = self.machines.find(id)
         if item is None:
             raise TransferRefused(f"there is no transfer {id}; it has ended, or never was")
+        if state is TransferState.ACCEPTED and item.state is not TransferState.DEAD:
+            raise TransferRefused(f"transfer {id} is {item.state.name}, and no dead letter; only those are tried again")
         logged = not is_volatile(item.lsn)
         state = yield Do(SettleTransfer(item.lsn, state, "asked for"), logged)
         yield self._tell(frame, messages.Done(state), logged)
@@ -363,12 +350,20 @@ class Service:
                 continue
             if note.state is TransferState.ACCEPTED and not item.record.header.to.node:
                 touched.add(item.record.header.to.service)
+            if note.state is not None and note.state in BAD:
+                happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
+                yield Report(happening, logged)
             self._telling.gather(note, item, logged)
         for service in touched:
             yield from self._serve(service)
 
     def _aborted(self, note: Aborted) -> Steps:
-        life = self._owners.get(note.txn)
-        member = self.members.get(life) if life is not None else None
-        if member is not None and note.cause is not AbortCause.ASKED:
+        if note.cause is AbortCause.ASKED:
+            return
+        member = self.owner(note.txn)
+        self._owners.end(note.txn)
+        name = member.name if member is not None else ""
+        happening = self.events.of_transaction(note.txn, note.cause, name, self.machines.now().wall_ns)
+        yield Report(happening, True)
+        if member is not None:
             yield Tell(Frame(member.life, member.slot, 0, messages.Undone(note.txn, note.cause)), True)

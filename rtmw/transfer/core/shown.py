@@ -4,50 +4,91 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.messages import Shown
 from rtmw.transfer.queues import Item, queue_name
-from rtmw.transfer.records import TransferId
-from rtmw.transfer.rows import queue_rows
+from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.rows import queue_rows, transaction_rows
 
 if TYPE_CHECKING:
     from rtmw.transfer.core.service import Service
 
-__all__ = ["answer_to", "parse_id", "queue_items", "transfer_row"]
+__all__ = ["answer_to", "queue_items", "transfer_row"]
 
 TIMEOUT_S: Final = 10
 """The paper's, of an item that is part of no transaction."""
 MOST: Final = 10_000
-"""Rows in one answer; `more` says how many there are beyond."""
+"""Rows in one answer; `more` says how many there are beside."""
 
 
 def answer_to(what: str, service: Service) -> Iterator[Shown]:
     """Raises ValueError, TransferRefused."""
     kind, _, rest = what.partition(" ")
     if kind == "transfers":
-        yield from _pieces({"transfers": [*map(transfer_row, _items(service, MOST))], "more": _beyond(service)})
+        yield from _pieces(_all(service))
     elif kind == "queues":
         yield from _pieces({"queues": _queues(service), "items": queue_items(_items(service, MOST), service)})
+    elif kind == "members":
+        yield from _pieces(_members(service))
     elif kind == "info":
-        item = service.machines.find(parse_id(rest))
+        item = service.machines.find(TransferId.parse(rest))
         if item is None:
-            raise TransferRefused(f"there is no transfer {rest}; it has ended, or never was")
-        yield from _pieces(transfer_row(item))
+            raise TransferRefused(f"there is no transfer {rest}; it has ended, or never was{_end_of(rest, service)}")
+        yield from _pieces({**transfer_row(item), **queue_items([item], service)[0]})
     else:
-        raise ValueError(f"a core does not show {what!r}; it shows transfers, queues, and info ID")
+        raise ValueError(f"a core does not show {what!r}; it shows transfers, queues, members, and info ID")
 
 
-def parse_id(written: str) -> TransferId:
-    """As `str` of an id writes it. Raises ValueError."""
-    node, *numbers = written.rsplit(":", 2)
-    try:
-        incarnation, sequence = (int(number, 16) for number in numbers)
-    except ValueError:
-        raise ValueError(f"{written!r} is no id of a transfer; `rtmw transfers` shows them") from None
-    return TransferId(node, incarnation, sequence)
+def _end_of(written: str, service: Service) -> str:
+    move = service.machines.move(TransferId.parse(written))
+    if move.state in (None, TransferState.UNKNOWN):
+        return ""
+    return f": it is {move.state.name}{f', {move.cause}' if move.cause else ''}"
+
+
+def _all(service: Service) -> dict[str, Any]:
+    """Transfers, what is on its way to the core, open transactions, and the last events."""
+    machines = service.machines
+    counters = counters_of((machines.logged, machines.volatile), service.redelivered)
+    return {
+        "node": machines.logged.state.node,
+        "counters": asdict(counters),
+        "transfers": [*map(transfer_row, _items(service, MOST))],
+        "more": max(0, counters.parked - MOST),
+        "arriving": service.arriving(),
+        "transactions": _transactions(service),
+        "events": [one.row() for one in service.events.last],
+        "events_before": service.events.count - len(service.events.last),
+    }
+
+
+def _transactions(service: Service) -> list[dict[str, Any]]:
+    """Under the paper's names, with who has begun them."""
+    rows: list[dict[str, Any]] = []
+    for row in transaction_rows(service.machines.logged, service.machines.now().monotonic_ns):
+        member = service.owner(row.txn_id)
+        owner = {"from": member.name if member else None, "pid": member.life.pid if member else None}
+        named = {"TxnID": row.txn_id, "State": row.state, "LastLSN": row.last_lsn, "UndoNxtLSN": row.undo_nxt_lsn}
+        size = {"records": row.records, "bytes": row.bytes, "age": row.age}
+        rows.append({**named, "SaveList": row.save_list, **owner, **size})
+    return rows
+
+
+def _members(service: Service) -> list[dict[str, Any]]:
+    return [
+        {
+            "pid": member.life.pid,
+            "role": ("sender", "inbox")[member.role],
+            "name": member.name,
+            "to": service.sends_to(member),
+        }
+        for member in service.members.values()
+    ]
 
 
 def _items(service: Service, most: int) -> list[Item]:
@@ -58,11 +99,6 @@ def _items(service: Service, most: int) -> list[Item]:
                 return found
             found.append(item)
     return found
-
-
-def _beyond(service: Service) -> int:
-    machines = service.machines
-    return max(0, len(machines.logged.state.items) + len(machines.volatile.state.items) - MOST)
 
 
 def transfer_row(item: Item) -> dict[str, Any]:
@@ -77,6 +113,7 @@ def transfer_row(item: Item) -> dict[str, Any]:
         "bytes": header.length,
         "priority": header.priority,
         "deliveries": item.deliveries,
+        "retries": max(0, item.deliveries - 1),
         "taker": item.taker.pid if item.taker else None,
         "transaction": item.txn or None,
         "expires_ns": record.deadline_ns or None,

@@ -1,0 +1,209 @@
+"""`rtmw transfers`: what the core of a host has, live, and what people do with it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from rtmw.cli.common import CommandError, attach
+from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
+from rtmw.cli.windows import windows
+from rtmw.errors import TransferRefused
+from rtmw.transfer.client.viewer import Viewer
+from rtmw.transfer.records import TransferId
+
+__all__ = ["cancel_command", "info_command", "retry_command", "show_command"]
+
+COLUMNS: Final = ("id", "to", "from", "state", "delivery", "kind", "bytes", "priority", "retries", "taken by", "why")
+ROWS: Final = 40
+"""Of transfers, in each table of --watch."""
+EVENTS: Final = 10
+"""The last ones, which are shown."""
+PAPER: Final = (
+    "index", "udtype", "flag", "pid", "txId", "nNextRead", "nNextWrite", "timeout", "bufHead", "bufTail", "bufNum",
+)  # fmt: skip
+
+
+@contextmanager
+def viewing(arguments: argparse.Namespace) -> Generator[Viewer]:
+    with attach(arguments.domain) as domain, Viewer(domain) as viewer:
+        yield viewer
+
+
+def show_command(arguments: argparse.Namespace) -> int:
+    """Print what is there, once or again and again."""
+    with viewing(arguments) as viewer:
+        if arguments.watch:
+            return _watch(viewer, arguments)
+        found = viewer.show("queues" if arguments.queues else "transfers")
+    if arguments.json:
+        show_json(found)
+        return 0
+    for table in queue_tables(found) if arguments.queues else tables(found):
+        show(table)
+    for words in [] if arguments.queues else event_lines(found, EVENTS):
+        print(words)
+    return 0
+
+
+def _watch(viewer: Viewer, arguments: argparse.Namespace) -> int:
+    what = "queues" if arguments.queues else "transfers"
+    before, then = viewer.show(what), time.monotonic()
+    with live() as display:
+        for _ in windows(arguments.window, arguments.count):
+            found, now = viewer.show(what), time.monotonic()
+            if arguments.json:
+                show_json(found if arguments.queues else {**found, "rates": rates(before, found, now - then)})
+            elif arguments.queues:
+                display.update(queue_tables(found)[0])
+            else:
+                display.update(watch_table(found, rates(before, found, now - then)))
+            before, then = found, now
+    return 0
+
+
+def rates(before: dict[str, Any], found: dict[str, Any], seconds: float) -> dict[str, float]:
+    """Transfers a second, by what has become of them. After a restart of the core its counters may be smaller."""
+    names = ("accepted", "consumed", "failed", "redelivered")
+    return {name: max(0, found["counters"][name] - before["counters"][name]) / seconds for name in names}
+
+
+# ---- tables ----
+
+
+def title(found: dict[str, Any]) -> str:
+    counters = found["counters"]
+    words = [
+        f"Node {found['node']}: {counted(counters['parked'], 'transfer')} of {size(counters['body_bytes'])}",
+        f"{counters['consumed']} consumed, {counters['failed']} failed",
+    ]
+    words += [counted(counters["dead"], "dead letter")] if counters["dead"] else []
+    words += [f"{counters['redelivered']} redelivered"] if counters["redelivered"] else []
+    words += [f"{found['more']} more are not shown"] if found["more"] else []
+    return ", ".join(words)
+
+
+def tables(found: dict[str, Any]) -> list[Table]:
+    """Transfers, and if there are any, bodies on their way to the core, and open transactions."""
+    shown = [Table(title(found), COLUMNS, [_row(one) for one in found["transfers"]])]
+    if found["arriving"]:
+        rows = [(one["from"], one["to"], size(one["got"]), size(one["bytes"])) for one in found["arriving"]]
+        shown.append(Table("On their way to the core", ("from", "to", "has come", "of"), rows))
+    if found["transactions"]:
+        columns = ("TxnID", "State", "LastLSN", "UndoNxtLSN", "SaveList", "from", "pid", "records", "bytes", "age")
+        shown.append(Table("Open transactions", columns, [_transaction(one) for one in found["transactions"]]))
+    return shown
+
+
+def _row(one: dict[str, Any]) -> tuple[Any, ...]:
+    why = one["cause"] or (f"in transaction {one['transaction']}" if one["transaction"] else None)
+    return (
+        one["id"], one["to"], one["from"], one["state"], one["delivery"], one["kind"], size(one["bytes"]),
+        one["priority"], one["retries"] or None, one["taker"], why,
+    )  # fmt: skip
+
+
+def _transaction(one: dict[str, Any]) -> tuple[Any, ...]:
+    saves = ", ".join(one["SaveList"]) or None
+    numbers = one["TxnID"], one["State"], one["LastLSN"], one["UndoNxtLSN"], saves, one["from"], one["pid"]
+    return (*numbers, one["records"], size(one["bytes"]), duration(one["age"]))
+
+
+def watch_table(found: dict[str, Any], a_second: dict[str, float]) -> Table:
+    """One table that is replaced: rates, open transactions and events above it."""
+    words = [title(found), ", ".join(f"{rate:.0f}/s {name}" for name, rate in a_second.items())]
+    words += [
+        f"transaction {one['TxnID']} of {one['from']}: {one['State']}, {one['records']} records, {duration(one['age'])}"
+        for one in found["transactions"][:EVENTS]
+    ]
+    words += [f"{one['from']} → {one['to']}: {size(one['got'])} of {size(one['bytes'])}" for one in found["arriving"]]
+    words += event_lines(found, EVENTS)
+    return Table("\n".join(words), COLUMNS, [_row(one) for one in found["transfers"][:ROWS]])
+
+
+def event_lines(found: dict[str, Any], most: int) -> list[str]:
+    """What went wrong last, a sentence each."""
+    lines: list[str] = []
+    for event in found["events"][-most:]:
+        when = time.strftime("%H:%M:%S", time.localtime(event["time_ns"] / 1e9))
+        what = f"transfer {event['id']}" if event["to"] else f"transaction {event['id']}"
+        way = f" from {event['sender']} to {event['to']}" if event["to"] else f" of {event['sender'] or 'a program'}"
+        cause = f", {event['cause']}" if event["cause"] else ""
+        lines.append(f"{when} {what}{way}: {event['what']}{cause}")
+    return lines
+
+
+def queue_tables(found: dict[str, Any]) -> list[Table]:
+    """The queues, and their items under the paper's names."""
+    queues = [
+        (
+            row["queue"], row["transfers"], size(row["bytes"]), row["receivers"],
+            ", ".join(f"{number} {state}" for state, number in row["states"].items()) or None,
+        )
+        for row in found["queues"]
+    ]  # fmt: skip
+    items = [tuple(item[name] for name in PAPER) for item in found["items"]]
+    return [
+        Table(counted(len(queues), "queue"), ("queue", "transfers", "bytes", "receivers", "states"), queues),
+        Table(counted(len(items), "item"), PAPER, items),
+    ]
+
+
+# ---- what people do ----
+
+
+def cancel_command(arguments: argparse.Namespace) -> int:
+    """Each of them, or a sentence that says why not; status 1: not all."""
+    return _alter(arguments, "cancelled", Viewer.cancel)
+
+
+def retry_command(arguments: argparse.Namespace) -> int:
+    """The same."""
+    return _alter(arguments, "tried again", Viewer.retry)
+
+
+def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, TransferId], object]) -> int:
+    ids, failed = _ids(arguments.ids), dict[str, str]()
+    with viewing(arguments) as viewer:
+        for id in ids:
+            try:
+                act(viewer, id)
+            except TransferRefused as error:
+                failed[str(id)] = str(error)
+                continue
+            if not arguments.json:
+                print(f"{id} is {done}.")
+    if arguments.json:
+        show_json([{"id": str(id), "done": str(id) not in failed, "cause": failed.get(str(id), "")} for id in ids])
+    else:
+        for why in failed.values():
+            print(f"rtmw: {why}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def info_command(arguments: argparse.Namespace) -> int:
+    """All fields, those of the paper, too."""
+    ids = _ids(arguments.ids)
+    with viewing(arguments) as viewer:
+        found = [viewer.show(f"info {id}") for id in ids]
+    if arguments.json:
+        show_json(found)
+        return 0
+    for one in found:
+        show(Table(one["id"], ("field", "value"), [(name, _shown(value)) for name, value in one.items()]))
+    return 0
+
+
+def _shown(value: Any) -> str | None:
+    return None if value is None or value == "" else str(value)
+
+
+def _ids(written: Sequence[str]) -> list[TransferId]:
+    try:
+        return [TransferId.parse(one) for one in written]
+    except ValueError as error:
+        raise CommandError(str(error)) from None

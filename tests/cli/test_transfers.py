@@ -1,0 +1,263 @@
+"""`rtmw transfers`: what a core has, and what people do with it (T6, T11); and the same in top, metrics and graph."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw import Delivery, Level, TransferState, observe
+from rtmw.cli.top import TransferWords
+from rtmw.cli.transfers import PAPER
+from rtmw.observe import TransferActivity, TransferCounters
+from tests.child import Spawn
+from tests.cli.command import Run, document
+from tests.transfer.core_process import PATIENCE, CoreProcess
+
+
+def here(core: CoreProcess) -> tuple[str, str]:
+    return "--domain", str(core.domain)
+
+
+def until(met: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def dead_letter(sender: rtmw.Sender) -> rtmw.Transfer:
+    sent = sender.send("ingest", b"poison", delivery=Delivery.LOG)
+    with rtmw.Inbox("ingest") as inbox:
+        for _ in range(16):
+            letter = inbox.take(PATIENCE)
+            assert letter is not None
+            letter.give_back("always")
+    until(lambda: sent.state is TransferState.DEAD)
+    return sent
+
+
+def test_t11_transfers_are_shown_with_their_states_and_retries(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    dead = dead_letter(sender)
+    parked = sender.send("late", b"level", priority=3)
+    found = document(run, "transfers", *here(core))
+    rows = {row["id"]: row for row in found["transfers"]}
+    assert rows[str(parked.id)] | {
+        "to": "late", "from": "gauge", "state": "ACCEPTED", "delivery": "NORMAL", "kind": "BUF", "bytes": 5,
+        "retries": 0, "priority": 3,
+    } == rows[str(parked.id)]  # fmt: skip
+    assert (rows[str(dead.id)]["state"], rows[str(dead.id)]["retries"]) == ("DEAD", 15)
+    counters = found["counters"]
+    assert (counters["parked"], counters["dead"], counters["redelivered"]) == (2, 1, 15)
+    status, out, _ = run("transfers", *here(core))
+    assert status == 0
+    assert "Node plant: 2 transfers of 11 B, 0 consumed, 0 failed, 1 dead letter, 15 redelivered" in out
+    assert "delivered 16 times, and each time given back: always" in out
+
+
+def test_t10_t11_open_transactions_are_shown_under_the_papers_names_with_their_age(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    with sender.transaction() as txn:
+        txn.send("ingest", b"bill")
+        txn.savepoint("half")
+        (row,) = document(run, "transfers", *here(core))["transactions"]
+        assert (row["TxnID"], row["State"], row["SaveList"]) == (txn.number, "RUNNING", ["half"])
+        assert row["LastLSN"] == row["UndoNxtLSN"] > 0
+        assert (row["from"], row["pid"], row["records"], row["bytes"]) == ("gauge", os.getpid(), 2, 4)
+        assert 0 < row["age"] < PATIENCE
+        out = run("transfers", *here(core))[1]
+        assert "Open transactions" in out
+        assert f"in transaction {txn.number}" in out
+    assert document(run, "transfers", *here(core))["transactions"] == []
+
+
+def test_t6_an_item_of_a_queue_has_the_papers_eleven_fields(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    big = sender.send("ingest", bytes(600_000), delivery=Delivery.LOG)
+    with rtmw.Inbox("ingest") as inbox, sender.transaction() as txn:
+        assert inbox.take(PATIENCE) is not None
+        assert big.wait(Level.DELIVERED, PATIENCE)
+        first = sender.send("ingest", b"first", delivery=Delivery.LOG)
+        txn.send("ingest", b"held")
+        urgent = sender.send("ingest", b"urgent", delivery=Delivery.LOG, priority=7)
+        found = document(run, "transfers", "--queues", *here(core))
+        assert [tuple(item) for item in found["items"]] == [PAPER] * 4
+        one, two, three, four = found["items"]
+        assert [item["flag"] for item in found["items"]] == ["ACCEPTED", "DELIVERED", "ACCEPTED", "HELD"]
+        assert (two["pid"], two["udtype"], two["bufHead"], two["bufTail"], two["bufNum"]) == (
+            os.getpid(),
+            "BUF",
+            0,
+            2,
+            3,
+        )
+        assert [item["timeout"] for item in found["items"]] == [10, 10, 10, 60]
+        assert (four["txId"], three["txId"]) == (txn.number, 0)
+        assert [item["nNextRead"] for item in found["items"]] == [two["index"], three["index"], four["index"], 0]
+        assert [item["nNextWrite"] for item in (two, three, four, one)] == [
+            three["index"],
+            four["index"],
+            one["index"],
+            0,
+        ]
+        (queue,) = found["queues"]
+        assert (queue["queue"], queue["transfers"], queue["receivers"]) == ("ingest", 4, 1)
+        out = run("transfers", "--queues", *here(core))[1]
+        assert all(name in out for name in PAPER)
+    assert first.id != urgent.id
+
+
+def test_t11_info_has_all_of_a_transfer_and_says_how_one_has_ended(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    sent = sender.send("ingest", b"x", delivery=Delivery.LOG)
+    (found,) = document(run, "transfers", "info", str(sent.id), *here(core))
+    assert set(PAPER) < set(found)
+    assert found["id"] == str(sent.id)
+    with rtmw.Inbox("ingest") as inbox:
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        letter.refuse("not for us")
+    status, _, err = run("transfers", "info", str(sent.id), *here(core))
+    assert (status, err) == (
+        1, f"rtmw: there is no transfer {sent.id}; it has ended, or never was: it is REFUSED, not for us\n"
+    )  # fmt: skip
+    status, _, err = run("transfers", "info", "nonsense", *here(core))
+    assert (status, err) == (1, "rtmw: 'nonsense' is no id of a transfer; `rtmw transfers` shows them\n")
+
+
+def test_t11_a_parked_transfer_is_cancelled_and_its_sender_hears_of_it(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    sent = sender.send("ingest", b"x", delivery=Delivery.LOG)
+    assert run("transfers", "cancel", str(sent.id), *here(core)) == (0, f"{sent.id} is cancelled.\n", "")
+    with pytest.raises(rtmw.TransferRefused, match=r"CANCELLED.*asked for"):
+        sent.wait(Level.DELIVERED, PATIENCE)
+    status, out, err = run("transfers", "cancel", str(sent.id), *here(core))
+    assert (status, out) == (1, "")
+    assert err == f"rtmw: there is no transfer {sent.id}; it has ended, or never was\n"
+
+
+def test_t11_a_dead_letter_is_tried_again_and_nothing_else_is(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    dead = dead_letter(sender)
+    assert run("transfers", "retry", str(dead.id), *here(core)) == (0, f"{dead.id} is tried again.\n", "")
+    with rtmw.Inbox("ingest") as inbox:
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        assert letter.redelivered == 0
+        status, _, err = run("transfers", "retry", str(dead.id), *here(core))
+        assert status == 1
+        assert err == f"rtmw: transfer {dead.id} is DELIVERED, and no dead letter; only those are tried again\n"
+        letter.consume()
+
+
+def test_t11_what_went_wrong_is_shown_and_on_the_bus(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    with rtmw.Subscriber("rtmw/transfer/events") as events:
+        sent = sender.send("ingest", b"x", delivery=Delivery.LOG, lifetime=0.05)
+        told = json.loads(bytes(events.receive(timeout=PATIENCE).data))
+    (event,) = document(run, "transfers", *here(core))["events"]
+    assert event == told
+    assert (event["what"], event["id"], event["to"], event["sender"]) == ("EXPIRED", str(sent.id), "ingest", "gauge")
+    out = run("transfers", *here(core))[1]
+    assert f"transfer {sent.id} from gauge to ingest: EXPIRED" in out
+
+
+WATCH = """
+    import sys
+    from rtmw.cli import main
+    sys.exit(main(["transfers", "--watch", "--window", "0.2", "--count", "{}", "--domain", "{}", *sys.argv[1:]]))
+"""
+
+
+def test_t11_watch_shows_rates_a_window_at_a_time(core: CoreProcess, sender: rtmw.Sender, spawn: Spawn) -> None:
+    child = spawn(WATCH.format(2, core.domain))
+    assert "Node plant: 0 transfers" in child.line()
+    assert "0/s accepted" in child.line()
+    child.wait()
+
+
+def test_a_watch_as_json_has_the_rates(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    sender.send("ingest", b"x")
+    words = ("--watch", "--count", "1", "--window", "0.1", "--json")
+    status, out, _ = run("transfers", *words, *here(core))
+    assert status == 0
+    found: dict[str, Any] = json.loads(out)
+    assert set(found["rates"]) == {"accepted", "consumed", "failed", "redelivered"}
+    assert found["counters"]["parked"] == 1
+
+
+def test_without_a_core_the_command_that_starts_one_is_named(domain: rtmw.Domain, run: Run) -> None:
+    status, _, err = run("transfers", "--domain", str(domain.id))
+    assert status == 1
+    assert f"rtmw node --domain {domain.id} --serve transfer --data" in err
+
+
+# ---- in top, metrics and graph ----
+
+
+def counted(core: CoreProcess, met: Callable[[TransferCounters], bool]) -> None:
+    """The core says its counters once a second."""
+
+    def is_met() -> bool:
+        with rtmw.Domain(core.domain, observe=True) as domain:
+            found = observe.transfers(domain)
+        return found is not None and met(found.counters)
+
+    until(is_met)
+
+
+def test_counters_are_told_without_taking_part(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    sender.send("ingest", b"level")
+    counted(core, lambda counters: (counters.parked, counters.body_bytes, counters.accepted) == (1, 5, 1))
+    out = run("metrics", *here(core))[1]
+    assert f'rtmw_transfers_parked{{domain="{core.domain}"}} 1.0' in out
+    assert f'rtmw_transfers_accepted_total{{domain="{core.domain}"}} 1.0' in out
+    out = run("top", "--once", "--window", "0.1", *here(core))[1]
+    assert "; 1 transfers parked" in out.splitlines()[0]
+    core.kill()
+    with rtmw.Domain(core.domain, observe=True) as domain:
+        assert observe.transfers(domain) is None
+
+
+def activity(silent: float, **more: int) -> TransferActivity:
+    none = dict.fromkeys(("parked", "body_bytes", "dead", "transactions", "accepted", "consumed", "failed"), 0)
+    return TransferActivity(4711, silent, TransferCounters(**{**none, "redelivered": 0, **more}))
+
+
+def test_top_has_the_rate_between_two_messages_of_the_core() -> None:
+    words = TransferWords()
+    assert words.read(None, 0.0) == ""
+    assert words.read(activity(0.5, parked=2), 10.0) == "; 2 transfers parked"
+    assert words.read(activity(0.5, consumed=100, dead=1), 12.0) == "; 0 transfers parked, 50 consumed/s, 1 dead letter"
+    assert words.read(activity(1.5, transactions=2), 13.0).endswith("50 consumed/s, 2 open transactions")
+    assert words.read(None, 14.0) == ""
+
+
+RECEIVER = """
+    import rtmw
+    with rtmw.Inbox("ingest"):
+        print("ready", flush=True)
+        input()
+"""
+SENDER = """
+    import rtmw
+    with rtmw.Sender("gauge") as sender:
+        sender.send("ingest", b"x")
+        print("ready", flush=True)
+        input()
+"""
+
+
+def test_a_graph_has_services_between_senders_and_inboxes(core: CoreProcess, spawn: Spawn, run: Run) -> None:
+    children = [spawn(code) for code in (SENDER, RECEIVER)]
+    assert [child.line() for child in children] == ["ready", "ready"]
+    edges = document(run, "graph", *here(core))
+    found = {(one["pid"], one["does"], one["matched"]) for one in edges if one["topic"] == "transfers to ingest"}
+    assert found == {(children[0].pid, "publishes", True), (children[1].pid, "subscribes", True)}
