@@ -8,13 +8,13 @@ larger than a block comes as a chain: a `Send` with its first block, and a `More
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.fields import Fields, packed_text
-from rtmw.transfer.header import pack_sized_header, unpack_sized_header
+from rtmw.transfer.fields import LONGEST_TEXT, Fields, packed_text
+from rtmw.transfer.header import header_of, pack_sized_header, unpack_sized_header
 from rtmw.transfer.messages import (
     Abort,
     Accepted,
@@ -74,6 +74,14 @@ LARGEST_BYTES: Final = 64 << 10
 """A body up to this size is handed over as bytes, and a larger one as a file."""
 
 _HEAD: Final = Struct("<BBHIQIIQ")
+_SEND: Final = Struct("<QH")
+"""Transaction, and size of the header."""
+_ONE: Final = Struct("<HH")
+"""Number of ids, and size of the first one's node."""
+_ID: Final = Struct("<QQ")
+_LEAST: Final = _HEAD.size + _SEND.size
+_life = lru_cache(maxsize=4096)(Life)
+"""Programs say who they are in each frame."""
 
 
 def queue_of(slot: int) -> str:
@@ -140,6 +148,42 @@ def pack_frame(frame: Frame) -> bytes:
 
 def unpack_frame(data: bytes | memoryview) -> Frame:
     """Raises TransfersDamaged."""
+    return _quick_frame(data) or _strict_frame(data)
+
+
+def _quick_frame(data: bytes | memoryview) -> Frame | None:
+    """What there is most of, read at once; None: of another kind, or damaged, which the strict reader says."""
+    if len(data) < _LEAST:
+        return None
+    version, kind, slot, pid, start, generation, zero, number = _HEAD.unpack_from(data)
+    reader = _QUICK.get(kind)
+    if reader is None or version != VERSION or zero or not pid:
+        return None
+    try:
+        message = reader(data)
+        return None if message is None else Frame(_life(pid, start, generation), slot, number, message)
+    except ValueError:
+        return None
+
+
+def _quick_send(data: bytes | memoryview) -> Send | None:
+    txn, size = _SEND.unpack_from(data, _HEAD.size)
+    begin = _HEAD.size + _SEND.size
+    body = begin + size
+    return Send(txn, header_of(bytes(data[begin:body])), bytes(data[body:])) if body <= len(data) else None
+
+
+def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
+    """Of one id."""
+    count, size = _ONE.unpack_from(data, _HEAD.size)
+    begin = _HEAD.size + _ONE.size
+    if count != 1 or size > LONGEST_TEXT or len(data) != begin + size + _ID.size:
+        return None
+    node = str(data[begin : begin + size], "utf-8")
+    return Accepted((TransferId(node, *_ID.unpack_from(data, begin + size)),))
+
+
+def _strict_frame(data: bytes | memoryview) -> Frame:
     fields = Fields(data, 0, "frame")
     version, kind, slot, pid, start, generation, zero, number = fields.numbers(_HEAD)
     if version != VERSION:
@@ -230,3 +274,4 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     "N": _unpack_numbers,
     "M": lambda fields: tuple(_unpack_move(fields) for _ in range(fields.number(2))),
 }
+_QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {3: _quick_send, 65: _quick_accepted}

@@ -7,12 +7,14 @@ refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Address
+from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Header",
     "Kind",
     "Level",
+    "header_of",
     "pack_body",
     "pack_sized_header",
     "unpack_body",
@@ -45,6 +48,8 @@ class Kind(IntEnum):
     FILE = 2
     COMPOSITE = 3
 
+    __hash__ = int.__hash__  # that of Enum is Python
+
 
 class Level(IntEnum):
     """What a sender waits for."""
@@ -59,6 +64,8 @@ class Level(IntEnum):
     CONSUMED = 4
     """That process is done with it. Beyond the paper."""
 
+    __hash__ = int.__hash__
+
 
 class Delivery(IntEnum):
     """Classes of reliability."""
@@ -69,6 +76,8 @@ class Delivery(IntEnum):
     """Reliable while no core fails."""
     LOG = 2
     """Survives crashes, and goes on where it was."""
+
+    __hash__ = int.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,8 @@ class Header:
     """0: for ever."""
     timeout_ns: int = 0
     """How long the sender waits for `level`; 0: without a limit."""
+    packed: bytes = field(default=b"", init=False, repr=False, compare=False)
+    """The same as bytes, once it was packed."""
 
     def __post_init__(self) -> None:
         check_range("priority", self.priority, 7)
@@ -121,9 +132,12 @@ class Header:
 
     def pack(self) -> bytes:
         """Raises ValueError, if the address is too long."""
-        to = packed_text(str(self.to), "the address")
-        numbers = VERSION, self.kind, self.level, self.delivery, self.priority, 0, len(to) - 2
-        return _HEAD.pack(*numbers, self.length, self.lifetime_ns, self.timeout_ns) + to[2:]
+        if not self.packed:
+            to = packed_text(str(self.to), "the address")
+            numbers = VERSION, self.kind, self.level, self.delivery, self.priority, 0, len(to) - 2
+            data = _HEAD.pack(*numbers, self.length, self.lifetime_ns, self.timeout_ns) + to[2:]
+            object.__setattr__(self, "packed", data)
+        return self.packed
 
 
 def unpack_header(data: bytes | memoryview, position: int = 0) -> tuple[Header, int]:
@@ -151,10 +165,15 @@ def pack_sized_header(header: Header) -> bytes:
 
 def unpack_sized_header(fields: Fields) -> Header:
     """What `pack_sized_header` made. Raises TransfersDamaged."""
-    size = fields.number(2)
-    header, taken = unpack_header(fields.bytes(size))
-    if taken != size:
-        fields.wrong(f"a header of {taken} bytes in {size}")
+    return header_of(bytes(fields.bytes(fields.number(2))))
+
+
+@lru_cache(maxsize=1024)
+def header_of(data: bytes) -> Header:
+    """Of all these bytes; remembered, because senders repeat themselves. Raises TransfersDamaged."""
+    header, taken = unpack_header(data)
+    if taken != len(data):
+        raise TransfersDamaged(f"a header of {taken} bytes in {len(data)}")
     return header
 
 

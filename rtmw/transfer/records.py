@@ -72,6 +72,8 @@ class TransferState(IntEnum):
     UNKNOWN = 9
     """Nobody knows: its core was started anew, and no log has it. Never logged."""
 
+    __hash__ = int.__hash__  # that of Enum is Python, and these are keys wherever a transfer moves
+
 
 ENDED: Final = frozenset(
     {TransferState.CONSUMED, TransferState.EXPIRED, TransferState.REFUSED, TransferState.CANCELLED}

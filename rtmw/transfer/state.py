@@ -167,7 +167,11 @@ class State:
     # ---- transfers ----
 
     def _queue(self, item: Item) -> Queue:
-        return self.queues.setdefault(queue_name(item), Queue())
+        name = queue_name(item)
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue()
+        return queue
 
     def _show(self, lsn: int, item: Item) -> Moved:
         """It is ACCEPTED: in its place, for anybody to take."""

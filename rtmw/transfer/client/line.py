@@ -78,9 +78,9 @@ def new_life() -> Life:
     return life
 
 
-def _step(end: float | None) -> float:
-    """Seconds until the core is looked at again."""
-    return 1.0 if end is None else max(0.0, min(1.0, end - time.monotonic()))
+def _left(end: float | None) -> float | None:
+    """Seconds until this time; None: no limit."""
+    return None if end is None else max(0.0, end - time.monotonic())
 
 
 class Line:
@@ -237,7 +237,7 @@ class Line:
     def wait_until(self, met: Callable[[], bool], timeout: float | None) -> bool:
         """False: not within `timeout` seconds. CoreNotRunning: there has been no core for the grace time."""
         end = None if timeout is None else time.monotonic() + timeout
-        while not self.changed.wait(met, _step(end)):
+        while not self.changed.wait(met, _left(end)):
             if end is not None and time.monotonic() >= end:
                 return False
             self.check_core()
@@ -246,14 +246,16 @@ class Line:
     async def until(self, met: Callable[[], bool], timeout: float | None) -> bool:
         """The same for a task."""
         end = None if timeout is None else time.monotonic() + timeout
-        while not await self.changed.reached(met, _step(end)):
+        while not await self.changed.reached(met, _left(end)):
             if end is not None and time.monotonic() >= end:
                 return False
             self.check_core()
         return True
 
     def check_core(self) -> None:
-        """Raises CoreNotRunning: there has been none for the grace time."""
+        """Raises CoreNotRunning: there has been none for the grace time; ClosedError: nothing is heard any more."""
+        if self._error is not None:
+            raise type(self._error)(*self._error.args)
         if self.core is None and time.monotonic() - self._gone_at > GRACE_S:
             raise self.no_core()
 
@@ -275,11 +277,14 @@ class Line:
     # ---- what the core says ----
 
     def _hear(self) -> None:
-        waits = rtmw.WaitSet(self._heard, self._cores)
+        waits, look_at = rtmw.WaitSet(self._heard, self._cores), 0.0
         try:
             while not self._closed:
                 waits.wait(_LOOK_S)
                 self._hear_cores()
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + _LOOK_S
+                    self._look_at_core()
                 frames = [sample.value for sample in self._heard.take_many(256)]
                 if frames:
                     for frame in frames:
@@ -297,9 +302,14 @@ class Line:
                 self._meet(frame.life, frame.message)
             self._has_heard = True
             self.changed.notify()
+
+    def _look_at_core(self) -> None:
+        """That it has ended is seen in its process."""
         if self.core is not None and not self.core.lives():
             self.core, self._gone_at = None, time.monotonic()
             self.changed.notify()
+        if self.core is None and time.monotonic() - self._gone_at > GRACE_S:
+            self.changed.notify(all=True)  # who waits looks at check_core
 
     def _meet(self, life: Life, core: Core) -> None:
         """A core that was not there before."""
@@ -337,7 +347,7 @@ class Line:
         self._closed, self._error = True, error
         for pending in list(self._pending.values()):
             pending.fail(error)
-        self.changed.notify()
+        self.changed.notify(all=True)
 
     def close(self) -> None:
         """The last member has left, or the process ends. Idempotent."""

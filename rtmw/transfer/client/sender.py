@@ -9,7 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, TypedDict, Unpack
 
 import rtmw
@@ -23,7 +23,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
-from rtmw.transfer.header import Delivery, Header, Level
+from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, Send, Undone
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
@@ -152,8 +152,8 @@ class Sender(Closing):
         if delivery is Delivery.SMALL_RAW and len(data) > SMALL:
             raise ValueError(f"a SMALL_RAW of {len(data)} bytes is not possible; it has {SMALL} at most: use NORMAL")
         times = _ns(lifetime), _ns(options.get("timeout"))
-        header = Header(Address.parse(to), kind, len(data), Level(level), Delivery(delivery), priority, *times)
-        return Transfer(self, header, data), Send(txn, header, data), Level(level)
+        header = _header(to, kind, len(data), level, delivery, priority, *times)
+        return Transfer(self, header, data), Send(txn, header, data), header.level
 
     def _wait_for_room(self, timeout: float | None) -> None:
         if not self._line.has_room() and not self._line.wait_until(self._line.has_room, timeout):
@@ -261,6 +261,12 @@ class Sender(Closing):
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
+
+
+@lru_cache(maxsize=1024)
+def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priority: int, *times: int) -> Header:
+    """Remembered, because senders repeat themselves."""
+    return Header(Address.parse(to), kind, length, Level(level), Delivery(delivery), priority, *times)
 
 
 def _ns(seconds: float | None) -> int:

@@ -1,65 +1,114 @@
-"""Waiting for something that another thread says: asleep, or in an event loop."""
+"""Waiting for something that another thread says: asleep, or in an event loop.
+
+Whoever notifies looks at the condition of each who waits, and wakes those whose condition is met, and nobody else: all
+of one event loop by one call.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeAlias
 
 __all__ = ["Signal"]
 
+Met: TypeAlias = Callable[[], bool]
+Loop: TypeAlias = asyncio.AbstractEventLoop
+
+
+class _Task:
+    """A task that waits."""
+
+    __slots__ = ("future", "loop", "met")
+
+    def __init__(self, met: Met, loop: Loop) -> None:
+        self.met, self.loop = met, loop
+        self.future: asyncio.Future[None] = loop.create_future()
+
+
+class _Thread:
+    """A thread that waits: it acquires the lock a second time, and who wakes it releases that."""
+
+    __slots__ = ("lock", "met")
+
+    def __init__(self, met: Met) -> None:
+        self.met, self.lock = met, threading.Lock()
+        self.lock.acquire()
+
 
 class Signal:
-    """Something changes, now and then. Any thread says so; any number of threads and tasks wait for a condition."""
+    """Something changes, now and then. Any thread says so; any number of threads and tasks wait for a condition.
+
+    Conditions are called in any thread, and must neither wait nor fail.
+    """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
-        self._futures: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._lock = threading.Lock()
+        self._waiting: dict[_Task | _Thread, None] = {}
 
-    def notify(self) -> None:
-        """Who waits looks again. What has changed was written before."""
-        with self._condition:
-            self._condition.notify_all()
-            futures, self._futures = self._futures, []
-        for loop, future in futures:
+    def notify(self, all: bool = False) -> None:
+        """Who waits for what is met goes on; `all`: so does who waits for anything else. What has changed was written
+        before."""
+        with self._lock:
+            ready = [one for one in self._waiting if all or one.met()]
+            for one in ready:
+                del self._waiting[one]
+        loops: dict[Loop, list[asyncio.Future[None]]] = {}
+        for one in ready:
+            if isinstance(one, _Thread):
+                one.lock.release()
+            else:
+                loops.setdefault(one.loop, []).append(one.future)
+        for loop, futures in loops.items():
             with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(_finish, future)
+                loop.call_soon_threadsafe(_finish, futures)
 
-    def wait(self, met: Callable[[], bool], timeout: float | None) -> bool:
-        """Sleeps until the condition is met. False: not within `timeout` seconds (None: no limit)."""
-        end = None if timeout is None else time.monotonic() + timeout
-        with self._condition:
-            while not met():
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._condition.wait(left)
-        return True
+    def _begin(self, one: _Task | _Thread) -> bool:
+        """Is there anything to wait for?"""
+        with self._lock:
+            if one.met():
+                return False
+            self._waiting[one] = None
+            return True
 
-    async def reached(self, met: Callable[[], bool], timeout: float | None) -> bool:
+    def _end(self, one: _Task | _Thread) -> None:
+        with self._lock:
+            self._waiting.pop(one, None)
+
+    def wait(self, met: Met, timeout: float | None) -> bool:
+        """Sleeps until the condition is met, or all are woken. Is it met? `timeout`: seconds; None: no limit."""
+        if met():
+            return True
+        one = _Thread(met)
+        if not self._begin(one):
+            return True
+        try:
+            one.lock.acquire(timeout=-1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+        finally:
+            self._end(one)
+        return met()
+
+    async def reached(self, met: Met, timeout: float | None) -> bool:
         """The same for a task. A wait that is cancelled leaves nothing behind."""
+        if met():
+            return True
         loop = asyncio.get_running_loop()
-        end = None if timeout is None else loop.time() + timeout
-        while True:
-            future: asyncio.Future[None] = loop.create_future()
-            with self._condition:
-                if met():
-                    return True
-                self._futures.append((loop, future))
-            try:
-                left = None if end is None else end - loop.time()
-                if left is not None and left <= 0:
-                    return False
-                await asyncio.wait_for(future, left)
-            except TimeoutError:
-                return met()
-            finally:
-                with self._condition:
-                    self._futures = [entry for entry in self._futures if entry[1] is not future]
+        one = _Task(met, loop)
+        if not self._begin(one):
+            return True
+        timer = None if timeout is None else loop.call_later(max(timeout, 0.0), _finish, [one.future])
+        try:
+            await one.future
+        finally:
+            self._end(one)
+            if timer is not None:
+                timer.cancel()
+        return met()
 
 
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _finish(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

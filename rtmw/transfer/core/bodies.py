@@ -14,12 +14,17 @@ from rtmw.transfer.header import Delivery
 from rtmw.transfer.messages import Send
 from rtmw.transfer.records import LARGEST_INLINE, Spooled
 
-__all__ = ["Bodies", "Chain", "is_logged"]
+__all__ = ["Bodies", "Chain", "is_logged", "lies_in_memory"]
 
 
 def is_logged(send: Send) -> bool:
     """All of a transaction is logged."""
     return send.header.delivery is Delivery.LOG or send.txn != 0
+
+
+def lies_in_memory(send: Send) -> bool:
+    """Its body lies in no file of the spool."""
+    return send.header.length <= (LARGEST_INLINE if is_logged(send) else LARGEST_BYTES)
 
 
 @dataclass(slots=True)
@@ -33,7 +38,7 @@ class Chain:
 
     @property
     def in_memory(self) -> bool:
-        return self.send.header.length <= (LARGEST_INLINE if is_logged(self.send) else LARGEST_BYTES)
+        return lies_in_memory(self.send)
 
 
 class Bodies:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from rtmw.errors import LogFull
 from rtmw.transfer import frames, messages
-from rtmw.transfer.address import Life
-from rtmw.transfer.core.bodies import Bodies, is_logged
+from rtmw.transfer.address import Address, Life
+from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
 from rtmw.transfer.core.effects import Arrived, Asked, Do, Ended, Given, Happened, Remove, Report, Steps, Tell
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.owners import Owners, transaction_event
@@ -69,7 +69,7 @@ class Service:
         """By service: the Takes that wait."""
         self._owners = Owners()
         self._telling = Telling(self.members)
-        self._sends_to: dict[Life, set[str]] = {}
+        self._sends_to: dict[Life, set[Address]] = {}
         self.events = Events()
         self.redelivered = 0
         """Letters that were handed over once more."""
@@ -96,7 +96,7 @@ class Service:
 
     def sends_to(self, member: Member) -> list[str]:
         """The addresses to which a sender has sent, at most 64 of them."""
-        return sorted(self._sends_to.get(member.life, ()))
+        return sorted(map(str, self._sends_to.get(member.life, ())))
 
     def arriving(self) -> list[dict[str, Any]]:
         """Bodies of which a part has come."""
@@ -138,8 +138,11 @@ class Service:
                 yield from self._ended(frozenset({frame.life}))
                 yield self._tell(frame, messages.Done(0))
             case messages.Send() as send:
-                self._bodies.begin((frame.life, frame.number), send)
-                yield from self._block(frame, send.data)
+                if len(send.data) == send.header.length and lies_in_memory(send):
+                    yield from self._send(frame, send, send.data)
+                else:
+                    self._bodies.begin((frame.life, frame.number), send)
+                    yield from self._block(frame, send.data)
             case messages.More(data=data):
                 yield from self._block(frame, data)
             case messages.Take() as take:
@@ -201,12 +204,12 @@ class Service:
         if chain.got < send.header.length:
             yield self._tell(frame, messages.Got(chain.got), False)
             return
-        if send.txn:
-            self._owners.check(frame, send.txn)
         body = yield from self._bodies.finish(key)
         yield from self._send(frame, send, body)
 
     def _send(self, frame: Frame, send: messages.Send, body: bytes | Spooled) -> Steps:
+        if send.txn:
+            self._owners.check(frame, send.txn)
         logged = is_logged(send)
         state = (self.machines.logged if logged else self.machines.volatile).state
         request = Request(frame.life, 0 if send.txn else frame.number)
@@ -217,8 +220,8 @@ class Service:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
         known = self._sends_to.setdefault(frame.life, set())
-        if len(known) < MOST_ADDRESSES:
-            known.add(str(send.header.to))
+        if send.header.to not in known and len(known) < MOST_ADDRESSES:
+            known.add(send.header.to)
         yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
         ended = [self.machines.move(id) for id in ids if self.machines.find(id) is None]
         if ended:  # it was asked for before, of another core

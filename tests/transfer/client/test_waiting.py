@@ -1,0 +1,118 @@
+"""Threads and tasks that wait for conditions: who is woken, and who is not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from rtmw.transfer.client.waiting import Signal
+
+PATIENCE = 20.0
+
+
+class Counted:
+    """A condition that counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.is_met, self.asked = False, 0
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self.is_met
+
+
+def waiting(signal: Signal, count: int) -> Callable[[], bool]:
+    return lambda: len(signal._waiting) == count
+
+
+def test_a_thread_goes_on_when_its_condition_is_met_and_not_before() -> None:
+    signal, mine, other = Signal(), Counted(), Counted()
+    done: list[str] = []
+
+    def wait(name: str, met: Counted) -> None:
+        assert signal.wait(met, PATIENCE)
+        done.append(name)
+
+    threads = [threading.Thread(target=wait, args=one) for one in (("mine", mine), ("other", other))]
+    for thread in threads:
+        thread.start()
+    while not waiting(signal, 2)():
+        pass
+    mine.is_met = True
+    signal.notify()
+    threads[0].join(PATIENCE)
+    assert done == ["mine"]
+    asked = other.asked
+    other.is_met = True
+    signal.notify()
+    threads[1].join(PATIENCE)
+    assert done == ["mine", "other"]
+    assert other.asked == asked + 2, "by who notifies, and by who was woken"
+
+
+def test_a_wait_ends_with_its_time_and_leaves_nothing_behind() -> None:
+    signal = Signal()
+    assert not signal.wait(lambda: False, 0.01)
+    assert not signal._waiting
+    assert not asyncio.run(signal.reached(lambda: False, 0.01))
+    assert not signal._waiting
+
+
+def test_a_condition_that_is_met_is_not_waited_for() -> None:
+    signal = Signal()
+    assert signal.wait(lambda: True, 0)
+    assert asyncio.run(signal.reached(lambda: True, None))
+
+
+def test_all_are_woken_whose_condition_is_not_met_too() -> None:
+    async def work() -> list[bool]:
+        signal = Signal()
+        tasks = [asyncio.create_task(signal.reached(lambda: False, None)) for _ in range(3)]
+        while not waiting(signal, 3)():
+            await asyncio.sleep(0)
+        await asyncio.to_thread(signal.notify)
+        assert not any(task.done() for task in tasks)
+        await asyncio.to_thread(signal.notify, all=True)
+        return list(await asyncio.gather(*tasks))
+
+    assert asyncio.run(work()) == [False, False, False]
+
+
+def test_many_tasks_of_a_loop_are_woken_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> int:
+        signal, met, calls = Signal(), Counted(), 0
+        tasks = [asyncio.create_task(signal.reached(met, None)) for _ in range(50)]
+        while not waiting(signal, 50)():
+            await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        plain = loop.call_soon_threadsafe
+
+        def counted(*told: object) -> object:
+            nonlocal calls
+            calls += 1
+            return plain(*told)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        met.is_met = True
+        signal.notify()
+        assert all(await asyncio.gather(*tasks))
+        return calls
+
+    assert asyncio.run(work()) == 1
+
+
+def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        signal = Signal()
+        task = asyncio.create_task(signal.reached(lambda: False, None))
+        while not waiting(signal, 1)():
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not signal._waiting
+
+    asyncio.run(work())
