@@ -47,13 +47,20 @@ static bool is_on_bus(const struct in *i, const struct frame_begin *b)
     return false;
 }
 
-/* A message is begun while those before it have not used up the room. So all but the last one fit into the window; which one
- * is the last is not known here, for bands overtake each other. */
+static uint64_t larger(uint64_t one, uint64_t other) { return one > other ? one : other; }
+
+/* A message is begun while those before it have not used up the room. So all but the last one fit into the window, of what
+ * waits and what is under way; which one is the last is not known here, for bands overtake each other. */
 bool in_has_room(const struct in *i, const struct frame_begin *b)
 {
-    uint64_t cost = cost_of(b->size), largest = i->largest > cost ? i->largest : cost;
-    uint64_t sum = i->waits + cost; /* less than `largest`, once that has left before others that wait */
-    return sum <= largest || sum - largest < i->window;
+    uint64_t sum = i->waits + cost_of(b->size), largest = larger(i->largest, cost_of(b->size));
+    for (uint32_t band = 0; band < BANDS; band++) {
+        const struct incoming *m = &i->line->incoming[band];
+        if (!m->is_under_way || m->in != i) continue;
+        sum += cost_of(m->begin.size);
+        largest = larger(largest, cost_of(m->begin.size));
+    }
+    return sum <= largest || sum - largest < i->window; /* the largest may have left before others that wait */
 }
 
 bool in_begin(struct in *i, const struct frame_begin *b)
