@@ -69,7 +69,13 @@ static void stop_sender(struct line *l)
     pthread_join(l->sender, NULL);
 }
 
-int line_start(struct line *l)
+static bool watch_wake(struct line *l)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = CHANNELS};
+    return epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->wake, &event) == 0;
+}
+
+int line_open(struct line *l)
 {
     make_locks(l);
     store_relaxed(&l->silence_ns, SILENCE_NS);
@@ -78,8 +84,17 @@ int line_start(struct line *l)
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
-    int failed = l->wake < 0 || l->event < 0 || l->epoll < 0 ? errno : 0;
-    if (!failed) failed = pthread_create(&l->sender, NULL, line_send, l);
+    bool is_open = l->wake >= 0 && l->event >= 0 && l->epoll >= 0 && watch_wake(l);
+    int failed = is_open ? 0 : errno;
+    if (failed) line_free(l);
+    return failed;
+}
+
+int line_start(struct line *l)
+{
+    int failed = line_open(l);
+    if (failed) return failed;
+    failed = pthread_create(&l->sender, NULL, line_send, l);
     if (!failed && (failed = pthread_create(&l->receiver, NULL, line_receive, l))) stop_sender(l);
     if (failed) line_free(l);
     return failed;
@@ -90,7 +105,7 @@ void line_stop(struct line *l)
     stop_sender(l);
     line_wake_receiver(l);
     pthread_join(l->receiver, NULL);
-    for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
+    line_end(l);
 }
 
 /* ---- connections and controls ---- */

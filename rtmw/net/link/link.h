@@ -262,9 +262,9 @@ struct line {
 
 /* line.c: Python's thread, without a lock. Start: 0, or errno. Carry takes both channels over. */
 int line_start(struct line *);
-void line_stop(
-    struct line *); /* ends the connections; routes that are open carry nothing. The line is the caller's then */
+void line_stop(struct line *); /* ends threads and connections; routes that are open carry nothing from then on */
 void line_free(struct line *); /* after stop, and after all of its routes were closed */
+int line_open(struct line *);  /* of start, all but the threads: for who turns the line himself. 0, or errno */
 void line_carry(struct line *, struct channel *urgent, struct channel *bulk);
 void line_cut(struct line *, const char *words, size_t size);
 bool line_say(struct line *, const void *bytes, size_t size); /* false: too many wait, or no memory */
@@ -277,6 +277,10 @@ void line_wake_sender(struct line *); /* the lock is held */
 /* receiver.c, sender.c: the threads */
 void *line_receive(void *line);
 void *line_send(void *line);
+/* receiver.c: what its thread does again and again; and ends the connections, once no thread does. Turn sleeps until there is
+ * something to do, if there was no more at the last one, and returns whether there is more. */
+bool line_turn(struct line *, bool is_more);
+void line_end(struct line *);
 
 /* pump.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst. true: there is more to do at once. */
 bool line_pump(struct line *, uint64_t now);

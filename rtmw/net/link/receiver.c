@@ -12,7 +12,7 @@ enum {
     READS_BULK = 1,
     WAIT_MS = 100,
     PINGS_A_SILENCE = 4,
-    NO_CHANNEL = CHANNELS, /* what epoll says of the eventfd */
+    NO_CHANNEL = CHANNELS, /* what epoll says of the eventfd (line.c) */
 };
 
 /* ---- connections ---- */
@@ -208,24 +208,31 @@ static void note(struct line *l, const struct epoll_event *event)
     unlock(&l->lock, LOCK_ENGINE);
 }
 
+bool line_turn(struct line *l, bool is_more)
+{
+    struct epoll_event events[CHANNELS + 1];
+    int count = epoll_wait(l->epoll, events, CHANNELS + 1, wait_ms(l, is_more));
+    for (int n = 0; n < count; n++) note(l, &events[n]);
+    change_connections(l);
+    is_more = read_all(l);
+    retry(l);
+    look_at_silence(l, now_monotonic_ns());
+    pump(l);
+    return is_more;
+}
+
 void *line_receive(void *argument)
 {
     struct line *l = argument;
-    struct epoll_event events[CHANNELS + 1];
-    struct epoll_event wake = {.events = EPOLLIN, .data.u32 = NO_CHANNEL};
-    epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->wake, &wake);
-    for (bool is_more = false; !load_acquire(&l->stop);) {
-        int count = epoll_wait(l->epoll, events, CHANNELS + 1, wait_ms(l, is_more));
-        for (int n = 0; n < count; n++) note(l, &events[n]);
-        change_connections(l);
-        is_more = read_all(l);
-        retry(l);
-        look_at_silence(l, now_monotonic_ns());
-        pump(l);
-    }
+    for (bool is_more = false; !load_acquire(&l->stop);) is_more = line_turn(l, is_more);
+    return NULL;
+}
+
+void line_end(struct line *l)
+{
     line_lock(l);
     l->is_cut = true;
     end(l, (struct verdict){DOWN_CLOSED, "the node closes the line"});
+    for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
     unlock(&l->lock, LOCK_ENGINE);
-    return NULL;
 }

@@ -20,6 +20,8 @@ IN_PYTHON = ["types_descriptions", "idl_texts", "columns_rows", "cdr_cyclone"]
 """Modules with an `attack` and `MUTANTS`."""
 IN_C = ["cdr_decode", "columns_decode"]
 """Programs of the Makefile, whose mutants are in mutate.sh."""
+WITH_MUTANTS = ["link_fuzz"]
+"""Modules whose `main` attacks mutants, too."""
 
 PATIENCE = 120
 """Seconds in which a mutant has to be found."""
@@ -27,7 +29,9 @@ PATIENCE = 120
 
 def attack(part: str, seed: int, seconds: float, mutant: str = "") -> int:
     """The status of one part: 0, no harm was seen."""
-    if part in IN_C:
+    if part in WITH_MUTANTS:
+        command = [sys.executable, "-m", f"tests.torture.wire.{part}", f"{seconds:.0f}"]
+    elif part in IN_C:
         command = ["make", "-s", "-C", str(HERE), "run", f"PART={part}", f"SEED={seed}", f"SECONDS={seconds:.0f}"]
     else:
         command = [sys.executable, "-m", f"tests.torture.wire.{part}", str(seed), str(seconds), *filter(None, [mutant])]
@@ -36,6 +40,8 @@ def attack(part: str, seed: int, seconds: float, mutant: str = "") -> int:
 
 def survivors(part: str) -> list[str]:
     """Mutants in which no harm was seen."""
+    if part in WITH_MUTANTS:
+        return []
     if part in IN_C:
         command = ["make", "-s", "-C", str(HERE), "mutants", f"PART={part}"]
         done = subprocess.run(command, env={**os.environ, "PATIENCE": str(PATIENCE)}, check=False)
@@ -46,7 +52,7 @@ def survivors(part: str) -> list[str]:
 
 def main(seconds: str = "60", *wanted: str) -> int:
     harmed: list[str] = []
-    for part in wanted or (*IN_PYTHON, *IN_C):
+    for part in wanted or (*IN_PYTHON, *IN_C, *WITH_MUTANTS):
         print(f"= {part}", flush=True)
         if attack(part, time.time_ns() % (1 << 31), float(seconds)):
             harmed.append(part)

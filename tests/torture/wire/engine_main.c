@@ -8,7 +8,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { INPUT_MOST = 2000, CPU_SECONDS_MOST = 20 };
+#ifndef INPUT_MOST
+#define INPUT_MOST 2000
+#endif
+enum { CPU_SECONDS_MOST = 20 };
 
 static uint64_t state;
 

@@ -1,0 +1,81 @@
+#!/bin/sh
+# Do the fuzzer and the cuts see what they are for? Each mutant is a line without one of its rules; some round must fail.
+#
+#   link_mutate.sh LINK BUILD COMPILER FLAGS...       with the objects of both programs in BUILD
+#   ONLY=TEXT                                         those whose name contains the text
+set -u
+link=$1 build=$2
+shift 2
+mkdir -p "$build/mutants"
+survived=0
+
+# mutant PROGRAM NAME FILE SED-PROGRAM COMPILER FLAGS...
+mutant() {
+    program=$1 name=$2 file=$3 change=$4 source=$build/mutants/$3
+    case $name in *"${ONLY:-}"*) ;; *) return ;; esac
+    shift 4
+    sed -E "$change" "$link/$file.c" >"$source.c"
+    if cmp -s "$link/$file.c" "$source.c"; then
+        echo "mutant $name: the line it changes is not in $file.c any more" >&2
+        survived=$((survived + 1))
+        return
+    fi
+    others=$(ls "$build"/line_*.o | grep -v "/line_$file\.o$")
+    case $program in
+    fuzz) others="$others $build/link_stage.o $build/link_fuzz.o $build/link_peer.o $build/link_main.o" ;;
+    cuts) others="$others $build/link_stage.o $build/link_cuts.o" ;;
+    esac
+    # shellcheck disable=SC2086  # lists of words
+    "$@" -Wno-error -w -I"$link" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/$program" "$source.o" $others || exit 1
+    if found=$(timeout 60 "$build/mutants/$program" 1 1500 30 2>&1 >/dev/null); then
+        echo "mutant $name: SURVIVED" >&2
+        survived=$((survived + 1))
+    else
+        echo "mutant $name: found, $(echo "$found" | grep -E -m1 '^fuzz: |ERROR|runtime error' | cut -c 1-110)"
+    fi
+}
+
+mutant fuzz "a frame may be shorter than its kind" frame 's/f->size < kinds\[h->kind\]\.least \|\| //' "$@"
+mutant fuzz "a frame may be longer than its kind" frame 's/ \|\| f->size > kinds\[h->kind\]\.most\)/)/' "$@"
+mutant fuzz "a sum is not compared" frame 's/return crc32c\(0, bytes, length - FRAME_CRC\) == sent;/return sent || true;/' "$@"
+mutant fuzz "a message may be shorter than its bytes" frame 's/bytes <= b->size \&\&/true \&\&/' "$@"
+mutant fuzz "a message may be as large as it says" frame 's/b->size >> SIZE_MOST_BITS == 0 \&\& //' "$@"
+mutant fuzz "more may come than there is" hear 's/ \|\| f->size > m->begin\.size - m->got\)/)/' "$@"
+mutant fuzz "more may be of another route" hear 's/m->route != f->header\.route \|\| f->size/f->size/' "$@"
+mutant fuzz "more may come of nothing" hear 's/if \(!m->is_under_way \|\| m->route/if (m->route/' "$@"
+mutant fuzz "a message may begin in the midst of one" hear 's/^    if \(m->is_under_way\) return violation.*$//' "$@"
+mutant fuzz "a route need not have been opened" hear 's/^    if \(!f->header\.route \|\| f->header\.route > l->highest_in\)$/    if (0)/' "$@"
+mutant fuzz "a message may come again" hear 's/^    if \(b\.trailer\.sequence <= i->received.*$//' "$@"
+mutant fuzz "any number is believed" hear 's/> JUMP_MOST\)/> UINT64_MAX - 1)/' "$@"
+mutant fuzz "a message may come on the other connection" hear 's/if \(channel_of\(f->header\.flags \& FRAME_BAND\) != channel\)/if (0)/' "$@"
+mutant fuzz "what was sent beyond the room is kept" hear 's/^    if \(!in_has_room\(i, \&b\)\) return.*$//' "$@"
+mutant fuzz "what is under way needs no room" in 's/^        sum \+= cost_of\(m->begin\.size\);$//' "$@"
+mutant fuzz "a control may be left out" hear 's/number != l->controls_received \+ 1/number <= l->controls_received/' "$@"
+mutant fuzz "a second RESUME is heard" hear 's/^    if \(l->peer_has_resumed\) return.*$//' "$@"
+mutant fuzz "controls that were not sent are acknowledged" hear 's/ \|\| ack->number\[0\] > l->control_number\)/)/' "$@"
+mutant fuzz "what was not sent is acknowledged" out 's/number <= o->band\[band\]\.number \&\& //' "$@"
+mutant fuzz "what is under way is acknowledged" out 's/ \&\& \(!k \|\| number < k->number\);/;/' "$@"
+mutant fuzz "acknowledgements go back" out 's/return number >= o->band\[band\]\.acknowledged \&\& /return /' "$@"
+mutant fuzz "a priority above the ceiling is published" in 's/^    if \(b->trailer\.priority > i->max_priority\).*$//' "$@"
+mutant fuzz "a size above the ceiling is published" in 's/^    if \(i->max_size.*$//' "$@"
+mutant fuzz "a route that is closed keeps what came in part" in 's/if \(l->incoming\[band\]\.in == i\) incoming_forget.*$/{}/' "$@"
+
+mutant cuts "what was not acknowledged is sent again" out 's/^    o->band\[band\]\.again = o->band\[band\]\.first;$//' "$@"
+mutant cuts "what is TIMELY is not sent again" out 's/^    while \(!o->resends .*$//' "$@"
+mutant cuts "what was acknowledged is not sent again" out 's/while \(o->band\[band\]\.first \&\& o->band\[band\]\.first->number <= number\) drop_kept/while (0) drop_kept/' "$@"
+mutant cuts "after a cut a route waits for the peer's ACK" out 's/^void out_cut\(struct out \*o\).*$/void out_cut(struct out *o) { (void)o; }/' "$@"
+mutant cuts "a message begins anew after a cut" receiver 's/^        l->under_way\[band\] = \(struct under_way\)\{0\};$//; s/if \(l->under_way\[band\]\.kept\) kept_let_go.*$//' "$@"
+mutant cuts "what came in part is forgotten" receiver 's/^    line_forget_incoming\(l\);$//' "$@"
+mutant cuts "numbers are said again" hear 's/i = i->next\) i->must_ack = true;/i = i->next) {}/' "$@"
+mutant cuts "controls are sent again" receiver 's/^    l->next_control = l->controls;$//' "$@"
+mutant cuts "nothing goes before both have resumed" fill 's/^    if \(!l->peer_has_resumed \|\| !l->has_resumed\) return;$//' "$@"
+mutant cuts "RESUME is said on each connection" receiver 's/l->has_resumed = l->peer_has_resumed = false;/l->peer_has_resumed = false;/' "$@"
+mutant cuts "the peer's RESUME is awaited on each connection" receiver 's/l->has_resumed = l->peer_has_resumed = false;/l->has_resumed = false;/' "$@"
+mutant cuts "what expires in a cut is said" fill 's/put_drop\(l, c, band, u->out \? FRAME_EXPIRED : FRAME_CLOSED\);/finish(l, band);/' "$@"
+mutant cuts "a gap is counted" in 's/^    \*received \+= lost;$//; s/if \(lost \&\& rtmw_publisher_lost.*$/(void)lost;/' "$@"
+mutant cuts "what waits keeps its place" in 's/if \(!i->first \&\& publish\(i, b,/if (publish(i, b,/' "$@"
+mutant cuts "room counts what waits" in 's/\{\.room = i->window > i->waits \? i->window - i->waits : 0\}/{.room = i->window}/' "$@"
+mutant cuts "a large message that has left is not subtracted" in 's/return sum <= largest \|\| /return /' "$@"
+mutant cuts "what is in flight is given back" out 's/^    o->in_flight -= cost_of.*$//' "$@"
+
+[ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
