@@ -7,6 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.leaving import Leaving
@@ -39,6 +41,26 @@ def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_e
     load = Load(here, there)
     load.come(1000)
     for host in (there, here):  # the publisher goes on all the time, so the node here has messages in its queue
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(host.stop)
+            wait_until(lambda done=done: bool(load.take()) and done.done(), "a node does not end")
+        assert done.result() == 0
+    for host in hosts:
+        host.start(*LONG)
+    load.all_came_once()
+    assert not any(NOT_IN_TIME in host.said for host in hosts)
+
+
+@pytest.mark.parametrize("limit", ["--max-rate", "--topic-rates", "--peer-rates"])
+def test_of_a_slow_line_a_node_takes_no_more_than_it_can_send_before_both_have_ended(
+    hosts: tuple[Host, Host], limit: str
+) -> None:
+    here, there = hosts
+    here.start(*LONG, limit, "2K" if limit == "--max-rate" else "*=2K")
+    there.start(*LONG)
+    load = Load(here, there, digits=100)
+    load.come(20)
+    for host in (there, here):
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(host.stop)
             wait_until(lambda done=done: bool(load.take()) and done.done(), "a node does not end")

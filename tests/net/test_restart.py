@@ -23,19 +23,20 @@ LONG = ("--handover", str(PATIENCE))
 class Load:
     """Numbers from one host to another, by a publisher that waits for as long as it has to."""
 
-    def __init__(self, here: Host, there: Host) -> None:
+    def __init__(self, here: Host, there: Host, digits: int = 1) -> None:
+        """`digits`: at least so many has each number."""
         reliable = Reliability.RELIABLE
         self.subscriber = rtmw.Subscriber(TOPIC, domain=there.domain, reliability=reliable, depth=1000)
         self.publisher = rtmw.Publisher(TOPIC, domain=here.domain, reliability=reliable, max_blocking=PATIENCE)
         assert self.publisher.wait_for_subscribers(1, timeout=PATIENCE)
-        self.sent, self.got, self.refused = 0, list[int](), 0
+        self.sent, self.got, self.refused, self._digits = 0, list[int](), 0, digits
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._send)
         self._thread.start()
 
     def _send(self) -> None:
         while not self._end.is_set():
-            if self.publisher.publish(b"%d" % self.sent):
+            if self.publisher.publish(b"%0*d" % (self._digits, self.sent)):
                 self.sent += 1
             else:
                 self.refused += 1

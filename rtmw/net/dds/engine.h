@@ -64,6 +64,7 @@ struct engine {
     struct outbound *outbounds;
     struct inbound *inbounds;
     struct outbound *unflushed;      /* written to last */
+    uint32_t holding;                /* routes that have something to send. The sender's */
     uint32_t stop, has_ended, stuck; /* has_ended: the sender; stuck: inbound routes with something waiting */
     bool public_calls_only;   /* the DDS library is laid out otherwise than dds.h says. Set before the first route */
     uint64_t lend_most, lent; /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */

@@ -86,12 +86,14 @@ static bool leaves_all(const struct outbound *o)
 
 bool outbound_may_take(const struct outbound *o)
 {
-    return !load_relaxed(&o->has_last) && !leaves_all(o) && lookahead_has_room(&o->lookahead);
+    bool is_enough = o->lookahead.taken && o->lookahead.bytes >= o->advance;
+    return !load_relaxed(&o->has_last) && !leaves_all(o) && !is_enough && lookahead_has_room(&o->lookahead);
 }
 
 void outbound_gather(struct outbound *o)
 {
     rtmw_message m;
+    o->advance = outbound_advance(o);
     if (load_relaxed(&o->adjusted) && fetch_and(&o->adjusted, 0u)) set_depth(o, depth_for(o));
     while (outbound_may_take(o)) {
         int code = rtmw_take(o->subscriber, &m);

@@ -37,6 +37,7 @@ struct outbound {
     uint32_t depth_now; /* it has, for messages of `weight` bytes. The sender only, as the weight */
     uint64_t weight;
     struct lookahead lookahead;
+    uint64_t advance; /* bytes that may be taken in advance (advance.c). Reckoned anew before each look at the bus */
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
     struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
     uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
@@ -60,6 +61,9 @@ void outbound_adjust(struct outbound *, uint32_t depth, uint64_t min_interval_ns
 /* Sends from one band until `most` messages or `most_bytes` have left, or the route is blocked. Returns the bytes sent. */
 uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most, uint64_t most_bytes);
 void outbound_forget(struct outbound *);
+
+/* advance.c. The sender, with the engine's lock. Bytes that a route may take in advance; it may always take one message. */
+uint64_t outbound_advance(const struct outbound *);
 
 /* packing.c. Open, close, heard, looked: Python's thread. Begin and end: the sender, with the engine's lock; no other is taken. */
 int packing_open(struct engine *, dds_entity_t readers);

@@ -121,7 +121,9 @@ static void retry(struct engine *e, uint64_t now)
 {
     if (load_relaxed(&e->stuck))
         for (struct inbound *i = e->inbounds; i; i = i->next) inbound_retry(i);
+    e->holding = 0;
     for (struct outbound *o = e->outbounds; o; o = o->next) {
+        e->holding += o->lookahead.taken > 0;
         if (o->kept_until_ns <= now) store_relaxed(&o->kept_until_ns, 0);
         if (o->reliable && (o->lookahead.taken || o->kept_until_ns))
             rtmw_subscriber_alive(o->subscriber); /* DDS' lease says whether the others are */
