@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
@@ -22,11 +23,23 @@ from rtmw.recording.optional import needed
 
 SCHEMES: Final = ("s3", "gs", "hdfs")
 _URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_GIVE_UP: Final = {"gs": "?retry_limit_seconds=30"}
+"""What ends the library's attempts, by scheme: without, a request to gs:// is tried for a quarter of an hour."""
 _PIECE: Final = 8 << 20
 _ADVICE: Final = (
     (
+        "libhdfs|libjvm|CLASSPATH",
+        "hdfs:// needs Hadoop on this host: libhdfs.so (ARROW_LIBHDFS_DIR or HADOOP_HOME), Java (JAVA_HOME) and "
+        "Hadoop's jars (CLASSPATH=$(hadoop classpath --glob))",
+    ),
+    (
+        "compiled without|Unrecognized filesystem type",
+        "this PyArrow was built without that file system. Install one that has it, as that of PyPI",
+    ),
+    (
         "ACCESS_DENIED|FORBIDDEN|AccessDenied|403 Forbidden|HTTP status 403|INVALID_ACCESS_KEY|SIGNATURE|[Pp]ermission|"
-        "credential",
+        "credential|OAuth2",
         "the credentials are missing or refused. They come from the environment: AWS_ACCESS_KEY_ID and "
         "AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this host; for gs:// GOOGLE_APPLICATION_CREDENTIALS",
     ),
@@ -35,7 +48,7 @@ _ADVICE: Final = (
         "there is no such bucket. Look at its name, at AWS_DEFAULT_REGION and at AWS_ENDPOINT_URL",
     ),
     (
-        "NETWORK_CONNECTION|[Tt]imeout|timed out|resolve|curlCode|SLOW_DOWN|HTTP status 5|INTERNAL_FAILURE|"
+        "NETWORK_CONNECTION|[Tt]imeout|timed out|resolve|curlCode|CURL error|SLOW_DOWN|HTTP status 5|INTERNAL_FAILURE|"
         "error sending request|HTTP error|Server returned non-2xx status code: 5",
         "the server cannot be reached, or does not answer in time. Look at the network and at AWS_ENDPOINT_URL, and "
         "try again",
@@ -61,8 +74,15 @@ class RemotePath(PosixPath):
     @property
     def inside(self) -> str:
         """How its file system calls it."""
-        others = self.parts[2:] if self.parts[0] == "hdfs:" else self.parts[1:]
-        return ("/" if self.parts[0] == "hdfs:" else "") + "/".join(others)
+        if self.parts[0] == "hdfs:":
+            return "/" + "/".join(self.parts[2:])
+        bucket = self.parts[1].rpartition("@")[2]  # without who asks: gs://anonymous@bucket
+        return "/".join((bucket, *self.parts[2:]))
+
+    def below(self, inside: str) -> RemotePath:
+        """What the file system of this place calls so."""
+        parts = inside.strip("/").split("/")
+        return RemotePath(*self.parts[:2], *(parts if self.parts[0] == "hdfs:" else parts[1:]))
 
     @property
     def system(self) -> Any:
@@ -92,7 +112,7 @@ def _system(root: str, process: int) -> Any:
     from pyarrow import fs
 
     library: Any = fs
-    return library.FileSystem.from_uri(root)[0]
+    return library.FileSystem.from_uri(root + _GIVE_UP.get(root.partition(":")[0], ""))[0]
 
 
 def is_remote(source: str | os.PathLike[str]) -> bool:
@@ -101,11 +121,17 @@ def is_remote(source: str | os.PathLike[str]) -> bool:
 
 
 def place(source: str | os.PathLike[str]) -> Path:
-    """A path, or a URI: s3://…, gs://…, hdfs://host:port/…, file://…"""
+    """A path, or a URI: s3://…, gs://…, hdfs://host:port/…, file://… Raises FileNotFoundError for one of others."""
     text = os.fspath(source)
     if is_remote(text):
         return RemotePath(text)
-    return Path(unquote(urlsplit(text).path)) if text.startswith("file://") else Path(text)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return Path(text)
+    if scheme[1] != "file":
+        known = ", ".join(f"{one}://" for one in SCHEMES)
+        raise FileNotFoundError(f"{text} is no place for recordings: these are paths, file://, {known}")
+    return Path(unquote(urlsplit(text).path))
 
 
 @contextmanager
@@ -115,11 +141,17 @@ def said(path: Path) -> Generator[None]:
         yield
     except (RemoteFailed, FileNotFoundError, FileExistsError):
         raise
-    except (OSError, ValueError, NotImplementedError) as error:
+    except _errors() as error:
         words = _DRAWN.sub(" ", str(error)).strip()
         advice = next((advice for pattern, advice in _ADVICE if re.search(pattern, words)), "")
         why = f"{advice}. The library says: {words}" if advice else words
         raise RemoteFailed(f"{path} cannot be reached: {why}") from error
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Of the libraries; some of gs:// are of no other kind than PyArrow's own."""
+    arrow: Any = sys.modules.get("pyarrow")
+    return (OSError, ValueError, NotImplementedError, *([] if arrow is None else [arrow.ArrowException]))
 
 
 def recordings_at(path: RemotePath, suffix: str) -> list[Path]:
@@ -161,13 +193,14 @@ def _files(path: RemotePath) -> list[RemotePath]:
     from pyarrow import fs
 
     library: Any = fs
+    is_gs = path.parts[0] == "gs:"  # which tells a missing prefix in words only; s3:// would hide a missing bucket, too
+    wanted = library.FileSelector(path.inside, allow_not_found=is_gs, recursive=True)
     try:
         with said(path):
-            found = path.system.get_file_info(library.FileSelector(path.inside, recursive=True))
+            found = path.system.get_file_info(wanted)
     except FileNotFoundError:
         return []
-    root = path.parts[:2] if path.parts[0] == "hdfs:" else path.parts[:1]
-    return [RemotePath(*root, *one.path.strip("/").split("/")) for one in found if one.type == library.FileType.File]
+    return [path.below(one.path) for one in found if one.type == library.FileType.File]
 
 
 def send(source: Path, target: RemotePath) -> None:
