@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Final
 
 from rtmw.transfer.fields import Fields, packed_text
+from rtmw.transfer.once import DIGEST, Ending, Known
 from rtmw.transfer.queues import Item, Queue, queue_name
 from rtmw.transfer.record_bytes import pack, pack_life, pack_request, unpack, unpack_life, unpack_request
 from rtmw.transfer.records import (
@@ -24,7 +25,7 @@ from rtmw.transfer.records import (
     Undone,
 )
 from rtmw.transfer.seen import HighWater
-from rtmw.transfer.state import Ending, State
+from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
 
 __all__ = ["checkpoint_of", "pack_state", "unpack_state"]
@@ -53,6 +54,7 @@ def pack_state(state: State) -> bytes:
     parts += _packed_seen(state)
     parts += _packed_requests(state)
     parts += _packed_ends(state)
+    parts += _packed_once(state)
     parts.append(len(state.items).to_bytes(4, "little"))
     parts += map(_packed_item, state.items.values())
     parts.append(len(state.table).to_bytes(4, "little"))
@@ -84,8 +86,21 @@ def _packed_requests(state: State) -> Iterator[bytes]:
 def _packed_ends(state: State) -> Iterator[bytes]:
     yield len(state.ends).to_bytes(4, "little")
     for id, end in state.ends.items():
-        how = _END.pack(id.incarnation, id.sequence, end.state)
-        yield packed_text(id.node, "node") + how + pack_request(end.request) + packed_text(end.cause, "the cause")
+        yield _packed_end(id, end)
+
+
+def _packed_end(id: TransferId, end: Ending | None) -> bytes:
+    """State 0: it has not ended."""
+    head = packed_text(id.node, "node") + _END.pack(id.incarnation, id.sequence, end.state if end else 0)
+    return head + pack_request(end.request) + packed_text(end.cause, "the cause") if end else head
+
+
+def _packed_once(state: State) -> Iterator[bytes]:
+    yield len(state.once.entries).to_bytes(4, "little")
+    for (sender, label), known in state.once.entries.items():
+        head = packed_text(sender, "the sender") + len(label).to_bytes(2, "little") + label + known.digest
+        yield head + len(known.ids).to_bytes(2, "little")
+        yield from (_packed_end(id, end) for id, end in known.ids.items())
 
 
 def _packed_item(item: Item) -> bytes:
@@ -119,6 +134,7 @@ def unpack_state(data: bytes, lsn: int) -> State:
         _read_seen(fields, state)
         _read_requests(fields, state)
         _read_ends(fields, state)
+        _read_once(fields, state)
         for _ in range(fields.number(4)):
             _read_item(fields, state, lsn)
         for _ in range(fields.number(4)):
@@ -156,13 +172,31 @@ def _read_requests(fields: Fields, state: State) -> None:
 
 def _read_ends(fields: Fields, state: State) -> None:
     for _ in range(fields.number(4)):
-        node = fields.short_text()
-        incarnation, sequence, how = fields.numbers(_END)
-        id, end = TransferId(node, incarnation, sequence), TransferState(how)
-        request = unpack_request(fields)
-        if id in state.ends or end not in ENDED or request is None:
-            fields.wrong(f"transfer {id} has ended as {end.name}, which cannot be")
-        state.ends[id] = Ending(end, fields.short_text(), request)
+        id, end = _read_end(fields)
+        if id in state.ends or end is None:
+            fields.wrong(f"the end of transfer {id}: {end}, which cannot be")
+        state.ends[id] = end
+
+
+def _read_end(fields: Fields) -> tuple[TransferId, Ending | None]:
+    node = fields.short_text()
+    incarnation, sequence, how = fields.numbers(_END)
+    id = TransferId(node, incarnation, sequence)
+    if not how:
+        return id, None
+    end, request = TransferState(how), unpack_request(fields)
+    if end not in ENDED or request is None:
+        fields.wrong(f"transfer {id} has ended as {end.name}, which cannot be")
+    return id, Ending(end, fields.short_text(), request)
+
+
+def _read_once(fields: Fields, state: State) -> None:
+    for _ in range(fields.number(4)):
+        key = fields.short_text(), bytes(fields.bytes(fields.number(2)))
+        known = state.once.entries[key] = Known(bytes(fields.bytes(DIGEST)))
+        for _ in range(fields.number(2)):
+            id, end = _read_end(fields)
+            known.ids[id] = end
 
 
 def _read_item(fields: Fields, state: State, before: int) -> None:

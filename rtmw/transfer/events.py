@@ -59,6 +59,9 @@ class SendTransfer:
     """Of a transfer from another node; None: it begins here, and gets one."""
     request: Request | None = None
     """What was asked for already is not done again: the answer is what it came to. Not in a transaction."""
+    once: bytes = b""
+    """The id that its sender has chosen; with one that has come, nothing is done, and the answer is what it came to.
+    TransferRefused: something else was sent with it."""
 
 
 @dataclass(frozen=True, slots=True)

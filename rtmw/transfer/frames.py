@@ -106,7 +106,7 @@ class Frame(NamedTuple):
 _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     1: (Join, "1tN"),
     2: (Leave, ""),
-    3: (Send, "8hd"),
+    3: (Send, "8hod"),
     4: (More, "d"),
     5: (Begin, ""),
     6: (Savepoint, "8t"),
@@ -131,7 +131,8 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     96: (Core, "8t"),
 }
 """What a message is as bytes, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
-size, an (i)d, a (b)ody, (d)ata and u64 (N)umbers up to the end, (I)ds and (M)oves behind a u16 with their number."""
+size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata and u64 (N)umbers up to the end, (I)ds and (M)oves
+behind a u16 with their number."""
 _CODES: Final = {message: (kind, fields) for kind, (message, fields) in _KINDS.items()}
 _NEVER_WAS: Final = 255
 
@@ -170,7 +171,11 @@ def _quick_send(data: bytes | memoryview) -> Send | None:
     txn, size = _SEND.unpack_from(data, _HEAD.size)
     begin = _HEAD.size + _SEND.size
     body = begin + size
-    return Send(txn, header_of(bytes(data[begin:body])), bytes(data[body:])) if body <= len(data) else None
+    if body + 2 > len(data):
+        return None
+    once = body + 2 + int.from_bytes(data[body : body + 2], "little")
+    known = bytes(data[body + 2 : once])
+    return Send(txn, header_of(bytes(data[begin:body])), known, bytes(data[once:])) if once <= len(data) else None
 
 
 def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
@@ -217,6 +222,10 @@ def _pack_body(body: bytes | Spooled) -> bytes:
     return b"\0" + body
 
 
+def _pack_sized(data: bytes) -> bytes:
+    return len(data).to_bytes(2, "little") + data
+
+
 def _pack_moves(moves: tuple[Move, ...]) -> bytes:
     return len(moves).to_bytes(2, "little") + b"".join(map(_pack_move, moves))
 
@@ -259,6 +268,7 @@ _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     "i": _pack_id,
     "b": _pack_body,
     "d": bytes,
+    "o": _pack_sized,
     "I": lambda ids: len(ids).to_bytes(2, "little") + b"".join(map(_pack_id, ids)),
     "M": _pack_moves,
     "N": lambda numbers: b"".join(number.to_bytes(8, "little") for number in numbers),
@@ -270,6 +280,7 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     "i": _unpack_id,
     "b": _unpack_body,
     "d": lambda fields: bytes(fields.bytes(fields.left())),
+    "o": lambda fields: bytes(fields.bytes(fields.number(2))),
     "I": lambda fields: tuple(_unpack_id(fields) for _ in range(fields.number(2))),
     "N": _unpack_numbers,
     "M": lambda fields: tuple(_unpack_move(fields) for _ in range(fields.number(2))),

@@ -31,6 +31,7 @@ from rtmw.transfer.events import (
 )
 from rtmw.transfer.header import Delivery
 from rtmw.transfer.limits import Limits
+from rtmw.transfer.once import Known
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import (
     NONE,
@@ -211,6 +212,8 @@ class Machine:
             return []
         if event.request is not None and event.request.number and event.request in self.state.requests:
             return self._asked_before(event.request)
+        if event.once and (known := self.state.once.find(event.sender, event.once)) is not None:
+            return self._sent_before(event.txn, known)
         header = event.header
         if event.txn and header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
@@ -223,7 +226,7 @@ class Machine:
         enqueues: list[Enqueue] = []
         for number, (id, life) in enumerate(zip(ids, lives, strict=True)):
             copy = number if event.id is not None else 0
-            told = (id, header, event.body, event.sender, life, deadline, copy, event.request)
+            told = (id, header, event.body, event.sender, life, deadline, copy, event.request, event.once)
             enqueues.append(Enqueue(event.txn, NONE, *told))
         if event.txn:
             lsns = yield from self._enqueue_in(event.txn, enqueues)
@@ -239,6 +242,15 @@ class Machine:
         items: Iterable[Item] = self.state.items.values()
         going = [item.record.id for item in items if item.record.request == request]
         return going + [id for id, end in self.state.ends.items() if end.request == request]
+
+    def _sent_before(self, txn: int, known: Known) -> list[TransferId]:
+        """What was sent under the id. TransferRefused: in another transaction, which may be undone."""
+        for item in filter(None, map(self.state.find, known.ids)):
+            if item.state is TransferState.HELD and item.txn != txn:
+                raise TransferRefused(
+                    f"this id was sent in transaction {item.txn}, which is open; send it again when that has ended"
+                )
+        return list(known.ids)
 
     def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
         """One by one: each has to name the one before it. The transaction makes them visible together."""

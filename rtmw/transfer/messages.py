@@ -77,6 +77,8 @@ class Send:
 
     txn: int
     header: Header
+    once: bytes
+    """The id that its sender has chosen (once.py); empty: none."""
     data: bytes
 
 

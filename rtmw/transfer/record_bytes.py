@@ -185,6 +185,8 @@ def _pack_enqueue(record: Enqueue) -> bytes:
             pack_request(record.request),
             packed_text(id.node, "the node"),
             packed_text(record.sender, "the sender"),
+            len(record.once).to_bytes(2, "little"),
+            record.once,
             len(header).to_bytes(2, "little"),
             header,
             body,
@@ -197,12 +199,13 @@ def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
     deadline, copy, life = fields.number(8), fields.number(4), unpack_life(fields)
     request = unpack_request(fields)
     id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
+    once = bytes(fields.bytes(fields.number(2)))
     size = fields.number(2)
     begin = fields.bytes(size)
     header, taken = unpack_header(begin, lsn)
     if taken != size:
         fields.wrong(f"a header of {taken} bytes in {size}")
-    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy, request)
+    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy, request, once)
 
 
 def _body(fields: Fields, header: Header) -> bytes | Spooled:

@@ -161,6 +161,8 @@ class Enqueue:
     """With `service/*`: for which of the receivers this one is; all have the id of the transfer."""
     request: Request | None = None
     """Of the program that has sent it. None: it came from another node."""
+    once: bytes = b""
+    """The id that its sender has chosen (once.py); empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

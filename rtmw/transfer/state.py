@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from rtmw.transfer.effects import Aborted, Effect, Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.once import Ending, Once
 from rtmw.transfer.queues import Item, Queue, queue_name
 from rtmw.transfer.records import (
     ENDED,
@@ -26,7 +27,6 @@ from rtmw.transfer.records import (
     Forget,
     Record,
     Release,
-    Request,
     Savepoint,
     Spooled,
     Start,
@@ -52,15 +52,6 @@ NEXT = {
 """Which states may follow which, where no transaction has to do with it."""
 MOST_ENDS: Final = 4096
 """Transfers of programs of this host whose end is remembered; then the oldest is forgotten."""
-
-
-class Ending(NamedTuple):
-    """How a transfer has ended."""
-
-    state: TransferState
-    cause: str
-    request: Request
-    """That has asked for it."""
 
 
 class State:
@@ -89,6 +80,7 @@ class State:
         """Transfers that have ended, by how."""
         self.ends: dict[TransferId, Ending] = {}
         """Of the last ones: the core may end before it has told their senders, who ask the next core."""
+        self.once = Once()
 
     def apply(self, lsn: int, record: Record) -> list[Effect]:
         """What the record has changed for others. Raises TransfersDamaged."""
@@ -197,10 +189,13 @@ class State:
         yield Free(item.lsn, body)
 
     def _remember(self, item: Item, state: TransferState) -> None:
-        if item.record.request is not None:
-            self.ends[item.record.id] = Ending(state, item.cause, item.record.request)
+        record = item.record
+        if record.request is not None:
+            ending = self.ends[record.id] = Ending(state, item.cause, record.request)
             if len(self.ends) > MOST_ENDS:
                 del self.ends[next(iter(self.ends))]
+            if record.once:
+                self.once.end(record.sender, record.once, record.id, ending)
 
     def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
         if record.copy == 0:
@@ -211,6 +206,8 @@ class State:
             self.requests.add(record.request)
         if (record.id.node, record.id.incarnation) == (self.node, self.incarnation):
             self.sequence = max(self.sequence, record.id.sequence & 0xFFFF_FFFF)
+        if record.once:
+            self.once.add(record.sender, record.once, record.id)
         item = Item(lsn, record, TransferState.HELD, record.txn)
         self.keep(item)
         if row is None:
@@ -296,6 +293,8 @@ class State:
             row.bytes -= item.record.header.length
             if item.record.copy == 0:
                 self.seen.discard(item.record.id)
+            if item.record.once:
+                self.once.discard(item.record.sender, item.record.once, item.record.id)
             yield from self._end(item, None)
         elif record.what is Undone.TAKE:
             yield self._show(lsn, item)

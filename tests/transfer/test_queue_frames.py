@@ -27,7 +27,8 @@ HEADER = Header(Address.parse("ingest"), Kind.BUF, 5, delivery=Delivery.LOG, pri
 WRITTEN: dict[str, Message] = {
     "JOIN": messages.Join(1, "ingest", (800, 900)),
     "LEAVE": messages.Leave(),
-    "SEND": messages.Send(9, HEADER, b"level"),
+    "SEND": messages.Send(9, HEADER, b"", b"level"),
+    "SEND-ONCE": messages.Send(0, HEADER, bytes(range(16)) + bytes(16), b"level"),
     "MORE": messages.More(b"more"),
     "BEGIN": messages.Begin(),
     "SAVEPOINT": messages.Savepoint(9, "half"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtmw.log import pack_labels
 from rtmw.transfer.address import Address, Life
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.header import Delivery, Header, Kind
@@ -43,13 +44,15 @@ LSN = 1 << 40
 LIFE = Life(4711, 123456, 2)
 ASKED = Request(Life(4712, 654321, 1), 17)
 
+ONCE = bytes(range(16)) + (pack_labels(None, "reading 7") or b"")
+
 
 def header(length: int) -> Header:
     return Header(Address.parse("ingest/4711"), Kind.BUF, length, delivery=Delivery.LOG, priority=3)
 
 
 WRITTEN: dict[str, Record] = {
-    "enqueue": Enqueue(9, 800, TransferId("plant", 77, 5), header(5), b"level", "gauge", LIFE, 10**18, 1, ASKED),
+    "enqueue": Enqueue(9, 800, TransferId("plant", 77, 5), header(5), b"level", "gauge", LIFE, 10**18, 1, ASKED, ONCE),
     "spooled": Enqueue(0, 0, TransferId("größe", 1, 2), header(5000), Spooled("1s2f", 5000)),
     "take": Take(9, 840, 800, LIFE),
     "savepoint": Savepoint(9, 900, "half"),

@@ -21,7 +21,7 @@ _AGAIN_S: Final = 0.001
 
 
 def first_block(send: Send) -> Send:
-    return Send(send.txn, send.header, send.data[:BLOCK])
+    return Send(send.txn, send.header, send.once, send.data[:BLOCK])
 
 
 def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None, bool, None]:

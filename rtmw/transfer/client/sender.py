@@ -14,6 +14,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 import rtmw
 from rtmw.closing import Closing
+from rtmw.log import Label
 from rtmw.qos import check_priority, check_seconds
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.bodies import packed
@@ -25,6 +26,7 @@ from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, Send, Undone
+from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
@@ -75,6 +77,7 @@ class SendOptions(TypedDict, total=False):
     lifetime: float | None
     timeout: float | None
     priority: int
+    id: Label | None
 
 
 class Sender(Closing):
@@ -106,10 +109,13 @@ class Sender(Closing):
         it for another node. `body`: bytes, a typed message as of Publisher, or a list of rtmw.Part, which become
         visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it waits for a receiver;
         None: for ever. `timeout`: seconds for which this call waits; None: no limit. `priority`: 0 to 7; 7 first.
+        `id`: text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536 sends with an
+        id by a sender of this name has this one, nothing is sent, and the answer is that transfer, which is followed
+        from here, too. With Delivery.LOG that holds over crashes; else while the core lives.
 
-        TransferRefused: it was not accepted, or will never reach the level. TimeoutError: it has not reached it yet,
-        and goes on. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten
-        seconds; what was sent before goes on when one is there.
+        TransferRefused: it was not accepted, will never reach the level, or something else has this id.
+        TimeoutError: it has not reached it yet, and goes on. ValueError, TypeMismatch: nothing was sent.
+        CoreNotRunning: there has been no core for ten seconds; what was sent before goes on when one is there.
         """
         transfer, send, level = self._prepare(to, body, 0, options)
         timeout = options.get("timeout")
@@ -153,7 +159,9 @@ class Sender(Closing):
             raise ValueError(f"a SMALL_RAW of {len(data)} bytes is not possible; it has {SMALL} at most: use NORMAL")
         times = _ns(lifetime), _ns(options.get("timeout"))
         header = _header(to, kind, len(data), level, delivery, priority, *times)
-        return Transfer(self, header, data), Send(txn, header, data), header.level
+        id = options.get("id")
+        once = b"" if id is None else pack_once(id, str(header.to), kind, data)
+        return Transfer(self, header, data), Send(txn, header, once, data), header.level
 
     def _wait_for_room(self, timeout: float | None) -> None:
         if not self._line.has_room() and not self._line.wait_until(self._line.has_room, timeout):
@@ -222,7 +230,7 @@ class Sender(Closing):
                 self._moved(move.id, move.state, move.cause)
                 transfer = self._followed.get(move.id)
                 if transfer is not None:
-                    transfer._moved(move)
+                    transfer._told(move)
         elif isinstance(message, Undone):
             cause = AbortCause(message.cause).name
             self._put(TransferEvent(None, None, f"transaction {message.txn} was undone: {cause}"))
@@ -231,6 +239,9 @@ class Sender(Closing):
         """The core has answered a Send."""
         transfer._accepted(pending)
         for id in transfer.ids:
+            before = self._followed.get(id)
+            if before is not None and before is not transfer:
+                transfer._twin_of(before)  # it was sent again with the same id
             self._followed[id] = transfer
         if pending.error is not None:
             self._refused += 1

@@ -59,6 +59,9 @@ class Transfer:
         self._callbacks: list[Callable[[Progress], object]] = []
         self._lock = threading.Lock()
         self._pending: Pending | None = None
+        self._twins: list[Transfer] = []
+        """Of one id, with this one: they live as long as one of them does, and are told the same. Empty: there is no
+        other."""
 
     @property
     def id(self) -> TransferId | None:
@@ -189,7 +192,7 @@ class Transfer:
         """Another core has said how it is."""
         if isinstance(pending.answer, Moves):
             for move in pending.answer.moves:
-                self._moved(move)
+                self._told(move)
 
     def _note(self, id: TransferId, state: TransferState) -> None:
         """The core of a receiver of this node is the sender's: it has all bytes when it accepts."""
@@ -197,6 +200,19 @@ class Transfer:
         level = Level.SENT if is_here and state is TransferState.ACCEPTED else _REACHED.get(state, Level.NONE)
         self._states = {**self._states, id: state}  # others go through it meanwhile
         self._most = {**self._most, id: max(self._most.get(id, Level.NONE), level)}
+
+    def _twin_of(self, other: Transfer) -> None:
+        """Both are the same transfer, sent again with its id."""
+        twins = [*(other._twins or [other]), self]
+        for one in twins:
+            one._twins = twins
+        for id, state in other._states.items():
+            self._note(id, state)
+
+    def _told(self, move: Move) -> None:
+        """It has moved; so have its twins."""
+        for one in self._twins or (self,):
+            one._moved(move)
 
     def _moved(self, move: Move) -> None:
         state = move.state

@@ -48,7 +48,7 @@ class Bodies:
         self._chains: dict[Key, Chain] = {}
 
     def begin(self, key: Key, send: Send) -> None:
-        self._chains[key] = Chain(Send(send.txn, send.header, b""))
+        self._chains[key] = Chain(Send(send.txn, send.header, send.once, b""))
 
     def take(self, key: Key, data: bytes) -> Generator[Any, Any, Chain | None]:
         """The next block. None: it was refused before, so nobody waits for it."""

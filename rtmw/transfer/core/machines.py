@@ -35,5 +35,13 @@ class Machines:
         item = self.find(id)
         if item is not None:
             return Move(id, item.state, item.cause)
-        end = self.logged.state.ends.get(id) or self.volatile.state.ends.get(id)
-        return Move(id, TransferState.UNKNOWN, "") if end is None else Move(id, end.state, end.cause)
+        return self.end_of(id)
+
+    def end_of(self, id: TransferId, sender: str = "", once: bytes = b"") -> Move:
+        """How a transfer has ended. `once`: the id that its sender has chosen, under which ends are kept longer."""
+        for machine in (self.logged, self.volatile):
+            known = machine.state.once.find(sender, once) if once else None
+            end = machine.state.ends.get(id) or (known.ids.get(id) if known is not None else None)
+            if end is not None:
+                return Move(id, end.state, end.cause)
+        return Move(id, TransferState.UNKNOWN, "")

@@ -213,7 +213,7 @@ class Service:
         logged = is_logged(send)
         state = (self.machines.logged if logged else self.machines.volatile).state
         request = Request(frame.life, 0 if send.txn else frame.number)
-        event = SendTransfer(send.header, body, self.members[frame.life].name, send.txn, None, request)
+        event = SendTransfer(send.header, body, self.members[frame.life].name, send.txn, None, request, send.once)
         try:
             ids = yield Do(event, logged)
         finally:
@@ -223,9 +223,27 @@ class Service:
         if send.header.to not in known and len(known) < MOST_ADDRESSES:
             known.add(send.header.to)
         yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
-        ended = [self.machines.move(id) for id in ids if self.machines.find(id) is None]
-        if ended:  # it was asked for before, of another core
-            yield Tell(Frame(frame.life, frame.slot, 0, messages.Moves(tuple(ended))), logged)
+        yield from self._catch_up(frame, send, ids)
+
+    def _follow(self, item: Item, life: Life) -> None:
+        """Another sender than its own is told of it, too."""
+        request = item.record.request
+        if request is not None and request.producer != life:
+            self._telling.follow(item.record.id, life)
+
+    def _catch_up(self, frame: Frame, send: messages.Send, ids: list[TransferId]) -> Steps:
+        """Of what was sent before, with the same id or to the core before: how it is, and whatever comes."""
+        moves: list[messages.Move] = []
+        for id in ids:
+            item = self.machines.find(id)
+            if item is None:
+                moves.append(self.machines.end_of(id, self.members[frame.life].name, send.once))
+                continue
+            self._follow(item, frame.life)
+            if item.state not in (TransferState.ACCEPTED, TransferState.HELD):
+                moves.append(messages.Move(id, item.state, item.cause))
+        if moves:
+            yield Tell(Frame(frame.life, frame.slot, 0, messages.Moves(tuple(moves))), is_logged(send))
 
     # ---- transactions ----
 
@@ -338,6 +356,9 @@ class Service:
     def _ask(self, frame: Frame, id: TransferId) -> Steps:
         """What was gathered is told first: it is older than the answer."""
         yield from self._telling.tell()
+        item = self.machines.find(id)
+        if item is not None:
+            self._follow(item, frame.life)
         yield self._tell(frame, messages.Moves((self.machines.move(id),)))
 
     # ---- what has happened ----

@@ -11,7 +11,7 @@ from rtmw.transfer.effects import Moved
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Move, Moves
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import TransferState
+from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 __all__ = ["Telling"]
 
@@ -34,19 +34,38 @@ class Telling:
         self._moves: dict[Life, list[Move]] = {}
         self._logged = False
         """One of them has to be durable."""
+        self._followers: dict[TransferId, set[Life]] = {}
+        """Senders that have sent again what another one had sent with the same id."""
 
     def gather(self, note: Moved, item: Item, logged: bool) -> None:
         """For its sender, if that lives. That it was accepted at first is the answer to its Send."""
         request = item.record.request
         is_first = note.state is TransferState.ACCEPTED and not item.record.txn and not item.deliveries
-        if request is None or is_first or request.producer not in self._members:
+        if request is None or is_first:
             return
-        self._moves.setdefault(request.producer, []).append(Move(note.id, note.state, note.cause))
-        self._logged |= logged
+        for life in self._meant(request.producer, note):
+            if life in self._members:
+                self._moves.setdefault(life, []).append(Move(note.id, note.state, note.cause))
+                self._logged |= logged
+
+    def _meant(self, producer: Life, note: Moved) -> set[Life]:
+        if not self._followers:
+            return {producer}
+        is_over = note.state is None or note.state in ENDED
+        followers = self._followers.pop(note.id, set()) if is_over else self._followers.get(note.id, set())
+        return followers | {producer}
+
+    def follow(self, id: TransferId, life: Life) -> None:
+        """It is told, too."""
+        self._followers.setdefault(id, set()).add(life)
 
     def forget(self, life: Life) -> None:
         """It has left."""
         self._moves.pop(life, None)
+        for id in [id for id, lives in self._followers.items() if life in lives]:
+            self._followers[id].discard(life)
+            if not self._followers[id]:
+                del self._followers[id]
 
     def tell(self) -> Steps:
         """All that was gathered."""

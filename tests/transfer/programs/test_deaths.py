@@ -290,3 +290,27 @@ def test_a_program_that_ends_in_the_middle_of_a_body_leaves_no_file(
     while any((core.data / "spool").iterdir()):
         assert time.monotonic() < end, "the file goes"
     sender.send("ingest", b"x")
+
+
+def test_t8_what_is_sent_again_with_its_id_after_program_and_core_died_is_sent_once(
+    core: CoreProcess, spawn: Spawn
+) -> None:
+    child = spawn("""
+        import rtmw
+        with rtmw.Sender("gauge") as sender:
+            sender.send("ingest", b"bill", delivery=rtmw.Delivery.LOG, id=7)
+            print("sent", flush=True)
+            input()
+    """)
+    assert child.line() == "sent"
+    child.kill()
+    core.kill()
+    core.start()
+    core.wait_until_ready()
+    with rtmw.Sender("gauge") as sender, rtmw.Inbox("ingest") as inbox:
+        sent = sender.send("ingest", b"bill", delivery=Delivery.LOG, id=7)
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        letter.consume()
+        assert sent.wait(Level.CONSUMED, PATIENCE)
+        assert inbox.take(0) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -276,3 +277,32 @@ def test_what_is_closed_says_so(core: CoreProcess) -> None:
     with pytest.raises(rtmw.ClosedError):
         inbox.take(0)
     assert list(inbox) == []
+
+
+@BOTH
+@pytest.mark.parametrize("body", [b"bill", bytes(700_000)])
+def test_t8_what_is_sent_again_with_its_id_is_sent_once_and_followed_by_both(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery, body: bytes
+) -> None:
+    first = sender.send("ingest", body, delivery=delivery, id="order 7")
+    again = sender.send("ingest", body, delivery=delivery, id="order 7")
+    with rtmw.Sender("gauge") as other, rtmw.Sender("another") as stranger:
+        third = other.send("ingest", body, delivery=delivery, id="order 7")
+        assert first.id == again.id == third.id
+        assert stranger.send("ingest", body, delivery=delivery, id="order 7").id != first.id
+        with pytest.raises(rtmw.TransferRefused, match="something else with id='order 7'"):
+            sender.send("ingest", b"another bill", delivery=delivery, id="order 7")
+        for _ in range(2):
+            take(inbox).consume()
+        assert inbox.take(0) is None
+        for sent in (first, again, third):
+            assert sent.wait(Level.CONSUMED, PATIENCE)
+        late = other.send("ingest", body, delivery=delivery, id="order 7", wait=Level.CONSUMED, timeout=PATIENCE)
+        assert late.state is TransferState.CONSUMED
+    assert inbox.take(0) is None
+
+
+@pytest.mark.parametrize("id", [1.5, True, b"x" * 5000])
+def test_an_id_that_is_none_is_refused(sender: rtmw.Sender, id: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="is not possible"):
+        sender.send("ingest", b"x", id=id)
