@@ -21,6 +21,7 @@ PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"](?:Python\.h|(?:[^">]*/)?_\w+\.h
 """Python.h, and the headers of glue, which include it."""
 DURABLE = re.compile(r"\bos\.(?:fsync|fdatasync|sync|rename|renames|replace|f?truncate)\b|(?<!disk)\.rename\(")
 """Calls for which tests put a disk with faults in place."""
+CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|0)\s*\)")
 LOCK = re.compile(r"\bfcntl\.(?:flock|lockf)\b|\bos\.lockf\b")
 ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
 
@@ -53,6 +54,10 @@ def test_what_is_written_durably_goes_through_one_module() -> None:
     found = {path for path in files_with(DURABLE, {".py"}) if path.startswith("rtmw/")}
     lock_alone = "rtmw/spark/folders.py"  # renames the lock of a folder for the time of a program
     assert found == {"rtmw/disk.py", lock_alone}
+
+
+def test_c_reads_clocks_in_one_header() -> None:
+    assert {path for path in files_with(CLOCK, C_FAMILY) if path.startswith("rtmw/")} == {"rtmw/shm/clock.h"}
 
 
 def test_locks_of_files_are_taken_in_one_module() -> None:

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../shm/clock.h"
 
 enum { ALL_MAY = 0666 };
 
@@ -101,10 +102,8 @@ static int64_t system_size(void *disk, int file)
 
 static uint64_t system_now_ns(void *disk, enum log_clock clock)
 {
-    struct timespec now;
     (void)disk;
-    clock_gettime(clock == LOG_CLOCK_WALL ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return clock_ns(clock == LOG_CLOCK_WALL ? CLOCK_REALTIME : CLOCK_MONOTONIC);
 }
 
 const struct log_io log_io_system = {

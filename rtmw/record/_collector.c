@@ -215,15 +215,6 @@ static PyObject *Collector_cut(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLong(fetch_add(&core->cuts, 1u) + 1u);
 }
 
-static PyObject *Collector_shift_clock(PyObject *self, PyObject *given)
-{
-    struct collector *core = open_core(self);
-    long long shift = core ? PyLong_AsLongLong(given) : 0;
-    if (!core || PyErr_Occurred()) return NULL;
-    store_relaxed(&core->clock_shift, shift);
-    Py_RETURN_NONE;
-}
-
 static PyObject *Collector_stop(PyObject *self, PyObject *unused)
 {
     struct collector *core = open_core(self);
@@ -269,7 +260,6 @@ static PyMethodDef collector_methods[] = {{"add", Collector_add, METH_VARARGS, N
                                           {"state", Collector_state, METH_NOARGS, NULL},
                                           {"pause", Collector_pause, METH_O, NULL},
                                           {"cut", Collector_cut, METH_NOARGS, NULL},
-                                          {"shift_clock", Collector_shift_clock, METH_O, NULL},
                                           {"stop", Collector_stop, METH_NOARGS, NULL},
                                           {"close", Collector_close, METH_NOARGS, NULL},
                                           {NULL, NULL, 0, NULL}};

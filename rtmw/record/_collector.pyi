@@ -38,9 +38,6 @@ class Collector:
     def cut(self) -> int:
         """Close the open chunk soon, however full; the number of this demand, as `state` tells."""
 
-    def shift_clock(self, ns: int, /) -> None:
-        """Log times are so much later than the clock says: for tests."""
-
     def stop(self) -> None:
         """Take what is there, close the last chunk, and end."""
 

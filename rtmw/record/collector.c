@@ -5,7 +5,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "../shm/clock.h"
 
 enum {
     BURST = 1024,       /* messages taken from a topic before the next one has its turn */
@@ -19,18 +20,11 @@ enum {
 };
 static const uint64_t PATIENCE_NS = 5000000000;
 
-static uint64_t now_of(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-uint64_t monotonic_now(void) { return now_of(CLOCK_MONOTONIC); }
+uint64_t monotonic_now(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 static void sleep_for(uint64_t ns)
 {
-    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    struct timespec time = timespec_of(ns);
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
@@ -45,7 +39,7 @@ static void close_chunk(struct collector *c)
 /* Within a chunk time does not go back: so the index stays narrow when the wall clock was set. */
 static uint64_t log_time(struct collector *c)
 {
-    uint64_t now = now_of(CLOCK_REALTIME) + (uint64_t)load_relaxed(&c->clock_shift);
+    uint64_t now = clock_ns(CLOCK_REALTIME);
     if (now < c->last_log_ns) {
         close_chunk(c);
         count_up(&c->clock_jumps, 1);

@@ -69,7 +69,6 @@ struct collector {
     uint64_t chunk_age_ns;           /* an open chunk is closed at latest then */
     uint64_t budget;                 /* bytes that messages larger than a chunk may take together */
     uint32_t stopping, paused, cuts; /* anyone; cuts counts the demands to close a chunk */
-    int64_t clock_shift;             /* anyone: tests move the wall clock by so many nanoseconds */
 
     /* The thread's own. */
     struct source **taken_from; /* those of `sources` that it has seen */

@@ -1,7 +1,7 @@
 /* Chunks between the collector thread and the writer. */
 #include <stdlib.h>
-#include <time.h>
 
+#include "../shm/clock.h"
 #include "collector.h"
 
 /* Room for every chunk there is in both, so that handing one over never needs memory. */
@@ -68,15 +68,9 @@ void exchange_full(struct collector *c, struct chunk *chunk)
     pthread_mutex_unlock(&c->lock);
 }
 
-static struct timespec deadline_of(uint64_t timeout_ns)
-{
-    uint64_t at = monotonic_now() + timeout_ns;
-    return (struct timespec){.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
-}
-
 struct chunk *exchange_next(struct collector *c, uint64_t timeout_ns)
 {
-    struct timespec deadline = deadline_of(timeout_ns);
+    struct timespec deadline = timespec_of(monotonic_now() + timeout_ns);
     struct chunk *chunk = NULL;
     pthread_mutex_lock(&c->lock);
     while (!c->full_count && !c->has_ended)

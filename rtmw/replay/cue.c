@@ -1,23 +1,11 @@
 /* One cue: publishing it, when it is due. The player's thread alone runs this. See player.h. */
-#include <time.h>
-
 #include "player.h"
 
 enum { ROOM_SLICE_NS = 2000000 };
 
 static const double FAR_NS = 1e18; /* thirty years: nobody waits so long */
 
-uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-}
+uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- publishing ---- */
 

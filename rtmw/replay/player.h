@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "../shm/clock.h"
 #include "../shm/histogram.h"
 #include "../shm/rtmw.h"
 
@@ -98,7 +99,6 @@ bool vigil_wait(struct player *, uint64_t due_ns, uint32_t word); /* false: a co
 
 /* cue.c */
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
-struct timespec timespec_of(uint64_t ns);
 /* Plays from one batch, at most so many cues. RTMW_INTERRUPTED: a command came; else not RTMW_OK: why it gave up. */
 int play_some(struct player *, struct batch *, const struct pace *, uint32_t word, uint64_t most);
 

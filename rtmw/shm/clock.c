@@ -1,26 +1,18 @@
-/* Time. CLOCK_MONOTONIC orders, measures and ends lifetimes; CLOCK_REALTIME is what people and other hosts read. */
+/* The time of messages, and waiting for a lock of this process. */
 #include <sched.h>
-#include <time.h>
 
 #include "core.h"
 
 enum { REAL_CHECK_NS = 1000000 };
 
-static uint64_t read_clock(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-uint64_t monotonic_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+uint64_t monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 /* One clock read a message instead of two: the wall clock is read once a millisecond. Lock held. */
 uint64_t realtime_ns(struct rtmw_region *r, uint64_t mono)
 {
     if (mono - r->real_checked_ns > REAL_CHECK_NS) {
         r->real_checked_ns = monotonic_ns(); /* `mono` may be from before this thread waited for the processor */
-        r->real_minus_mono = read_clock(CLOCK_REALTIME) - r->real_checked_ns;
+        r->real_minus_mono = clock_ns(CLOCK_REALTIME) - r->real_checked_ns;
     }
     return mono + r->real_minus_mono;
 }

@@ -11,9 +11,9 @@
 #define RTMW_CORE_H
 
 #include <pthread.h>
-#include <time.h>
 
 #include "atomics.h"
+#include "clock.h"
 #include "layout.h"
 #include "rtmw.h"
 #include "within.h"
@@ -204,10 +204,6 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);
-static inline struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-}
 /* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
 /* When a message ends on the wall clock, as that is set now; 0: never. Lock held */

@@ -7,14 +7,14 @@
 #include <linux/futex.h>
 #include <stdint.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 /* Sleeps while the word is `expected`. 0: woken, for whatever reason; EAGAIN: it was not; ETIMEDOUT; EINTR: a signal. */
 static inline int futex_sleep(uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
-                               .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    struct timespec timeout = timespec_of(timeout_ns);
     return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 ? 0 : errno;
 }
 

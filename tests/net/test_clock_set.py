@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,43 +9,27 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.wall_clock import WallClock, wall_clock
 
 COUNT = 30
-
-SHIFTED = """
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-    int code = (int)syscall(SYS_clock_gettime, clock, now);
-    if (clock == CLOCK_REALTIME && access(getenv("CLOCK_IS_SET"), F_OK) == 0) now->tv_sec += 86400;
-    return code;
-}
-"""
+DAY = 86400
 
 
 @pytest.fixture
-def clock(hosts: tuple[Host, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The first host's node is started, slow, and its wall clock goes a day ahead once this file is there."""
-    if not shutil.which("gcc"):
-        pytest.skip("needs gcc")
-    if os.environ.get("LD_PRELOAD"):
-        pytest.skip("something else is preloaded")
-    source, library, is_set = (tmp_path / name for name in ("shifted.c", "shifted.so", "clock_is_set"))
-    source.write_text(SHIFTED)
-    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+def clock(hosts: tuple[Host, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WallClock:
+    """That of the first host's node, which is started, and is slow."""
+    made = wall_clock(tmp_path)
     with monkeypatch.context() as changed:
-        changed.setenv("LD_PRELOAD", str(library))
-        changed.setenv("CLOCK_IS_SET", str(is_set))
+        for name, value in made.environment.items():
+            changed.setenv(name, value)
         hosts[0].start("--max-rate", "10K")
     hosts[1].start()
-    return is_set
+    return made
 
 
-def test_a_wall_clock_set_forward_expires_nothing_that_waits_in_a_node(hosts: tuple[Host, Host], clock: Path) -> None:
+def test_a_wall_clock_set_forward_expires_nothing_that_waits_in_a_node(
+    hosts: tuple[Host, Host], clock: WallClock
+) -> None:
     here, there = hosts
     publisher = rtmw.Publisher("news", domain=here.domain, depth=100, reliability=Reliability.RELIABLE)
     subscriber = rtmw.Subscriber("news", domain=there.domain, depth=100, reliability=Reliability.RELIABLE)
@@ -56,7 +37,7 @@ def test_a_wall_clock_set_forward_expires_nothing_that_waits_in_a_node(hosts: tu
     for _ in range(COUNT):
         assert publisher.publish(bytes(1000), lifetime=1000.0)
     lives = [subscriber.receive(timeout=PATIENCE).expires_ns]
-    clock.touch()
+    clock.set_by(DAY)
     lives += [subscriber.receive(timeout=PATIENCE).expires_ns for _ in range(COUNT - 1)]
     assert None not in lives
     wait_until(lambda: here.crossed("out", "news")["sent"] == COUNT, "not all of them are counted")

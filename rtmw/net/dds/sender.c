@@ -9,8 +9,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "../../shm/clock.h"
 #include "engine.h"
 
 /* CROWD: routes of which the sender is told of each change that it is to see (sender_wake), and sleeps longer. */
@@ -25,7 +25,7 @@ enum {
 
 static void sleep_until(uint64_t ns)
 {
-    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    struct timespec t = timespec_of(ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
 }
 

@@ -1,6 +1,5 @@
 /* The sender: sleeps until the bus has something for a route of the line, and pumps. */
-#include <time.h>
-
+#include "../../shm/clock.h"
 #include "link.h"
 
 enum { WAITED_MOST = 1024, GIVE_WAY_NS = 50000 };
@@ -26,7 +25,7 @@ static size_t list_routes(struct line *l, rtmw_subscriber **subscribers)
 
 static void sleep_locked(struct line *l, uint64_t until)
 {
-    struct timespec t = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    struct timespec t = timespec_of(until);
     if (until == UINT64_MAX)
         pthread_cond_wait(&l->woken, &l->lock);
     else
