@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.matching import Offer, refusals
@@ -138,9 +139,9 @@ class Publisher(shm.Publisher[T], Closing):
         within `timeout` seconds; None: no limit.
         """
         check_seconds("timeout", timeout)
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else CLOCK.monotonic() + timeout
         while self.subscribers < count:
-            left = 0.01 if end is None else min(0.01, end - time.monotonic())
+            left = 0.01 if end is None else min(0.01, end - CLOCK.monotonic())
             if left <= 0:
                 return False
             time.sleep(left)

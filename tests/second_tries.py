@@ -116,7 +116,6 @@ LISTED = (
             "tests/spark/test_follow.py::*",
             "tests/spark/test_java.py::*",
             "tests/spark/test_log.py::*",
-            "tests/spark/test_pace.py::*",
             "tests/spark/test_playback.py::*",
             "tests/spark/test_sink.py::*",
             "tests/spark/test_stream.py::*",

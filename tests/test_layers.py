@@ -19,6 +19,7 @@ LAYERS = (
         "rtmw.qos",
         "rtmw.profiles",
         "rtmw.closing",
+        "rtmw.clock",
         "rtmw.disk",
         "rtmw.latency",
         "rtmw.realtime",

@@ -22,6 +22,7 @@ PYTHON_API = re.compile(r'^\s*#\s*include\s*[<"](?:Python\.h|(?:[^">]*/)?_\w+\.h
 DURABLE = re.compile(r"\bos\.(?:fsync|fdatasync|sync|rename|renames|replace|f?truncate)\b|(?<!disk)\.rename\(")
 """Calls for which tests put a disk with faults in place."""
 CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|0)\s*\)")
+PYTHON_CLOCK = re.compile(r"\btime\.(?:monotonic|time|perf_counter|clock_gettime)(?:_ns)?\(")
 LOCK = re.compile(r"\bfcntl\.(?:flock|lockf)\b|\bos\.lockf\b")
 ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
 
@@ -58,6 +59,15 @@ def test_what_is_written_durably_goes_through_one_module() -> None:
 
 def test_c_reads_clocks_in_one_header() -> None:
     assert {path for path in files_with(CLOCK, C_FAMILY) if path.startswith("rtmw/")} == {"rtmw/shm/clock.h"}
+
+
+CLOCKED = ("demo", "observe", "record", "recording/tools", "replay", "spark", "shm", "types", "columns")
+"""Folders of rtmw that read clocks by rtmw/clock.py alone."""
+
+
+@pytest.mark.parametrize("folder", CLOCKED)
+def test_python_reads_clocks_in_one_module(folder: str) -> None:
+    assert {path for path in files_with(PYTHON_CLOCK, {".py"}) if path.startswith(f"rtmw/{folder}/")} == set()
 
 
 def test_locks_of_files_are_taken_in_one_module() -> None:

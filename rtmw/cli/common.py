@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from rtmw import observe, shm
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
 
@@ -31,12 +32,12 @@ def look_at(number: int) -> Domain:
 
 def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
     """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
-    end_s = None if timeout_s is None else time.monotonic() + timeout_s
+    end_s = None if timeout_s is None else CLOCK.monotonic() + timeout_s
     while True:
         with suppress(DomainNotFound):
             if _has_topic(number, name):
                 return attach(number)
-        if end_s is not None and time.monotonic() >= end_s:
+        if end_s is not None and CLOCK.monotonic() >= end_s:
             raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
         time.sleep(LOOK_S)
 

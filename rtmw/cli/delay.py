@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
 
 from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Cell, Table, duration, live, show_json
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
+from rtmw.clock import CLOCK
 from rtmw.latency import PERCENTILES
 from rtmw.observe import TopicActivity
 
@@ -20,9 +20,9 @@ def delay(arguments: argparse.Namespace) -> int:
     """Print the percentiles of all messages that were taken in each window."""
     meter = observe.Meter()
     with look_at(arguments.domain) as domain, live() as display:
-        meter.read([find_topic(domain, arguments.domain, arguments.topic)], time.monotonic())
+        meter.read([find_topic(domain, arguments.domain, arguments.topic)], CLOCK.monotonic())
         for _ in windows(arguments.window, arguments.count):
-            (topic,) = meter.read([find_topic(domain, arguments.domain, arguments.topic)], time.monotonic())
+            (topic,) = meter.read([find_topic(domain, arguments.domain, arguments.topic)], CLOCK.monotonic())
             if arguments.json:
                 show_json(_record(topic))
             else:

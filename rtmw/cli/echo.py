@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from rtmw.cli.common import CommandError, attach, await_topic, find_topic
 from rtmw.cli.filters import Filter
 from rtmw.cli.show import show_json
 from rtmw.cli.values import lines, part_at, to_plain
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
 
@@ -91,10 +91,10 @@ class _Sieve:
 
 def _next(subscriber: rtmw.Subscriber[Any], sieve: _Sieve, arguments: argparse.Namespace) -> rtmw.Sample[Any] | None:
     """Print the next message that passes the filter; None if none came in time."""
-    end = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    end = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     while True:
         try:
-            sample = subscriber.receive(None if end is None else max(0.0, end - time.monotonic()))
+            sample = subscriber.receive(None if end is None else max(0.0, end - CLOCK.monotonic()))
         except TimeoutError:
             return None
         plain = to_plain(sample.value)

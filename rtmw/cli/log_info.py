@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from rtmw.cli.show import Cell, Table, counted, duration, show, size
+from rtmw.clock import CLOCK
 from rtmw.log import Folder, bases, cursor_names, holder_of, holder_of_cursor, index, look_into, segment
 from rtmw.types import from_description, shown_name
 
@@ -99,7 +99,7 @@ def _cursor(folder: Folder, name: str, end: int) -> CursorInfo | None:
     found = folder.cursor(name)
     if found is None:  # deleted meanwhile
         return None
-    idle = max(0.0, (time.time_ns() - found[1]) / 1e9)
+    idle = max(0.0, (CLOCK.wall_ns() - found[1]) / 1e9)
     return CursorInfo(name, found[0], max(0, end - found[0]), idle, holder_of_cursor(folder, name))
 
 

@@ -12,6 +12,7 @@ import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.endings import ends_in_order
 from rtmw.cli.show import counted, show_json, size
+from rtmw.clock import CLOCK
 from rtmw.types import MessageType, carried_type
 
 BLOCKING_S: Final = 1.0
@@ -101,7 +102,7 @@ class _Player:
 
     def _wait(self, time_ns: int) -> None:
         """Times may go back, where the clock did: such a record is published at once."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         if self._first is None:
             self._first = time_ns, now
         elif self._arguments.rate is not None:

@@ -11,7 +11,6 @@ import argparse
 import signal
 import sys
 import threading
-import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
 from rtmw.cli.endings import heeded
 from rtmw.cli.show import counted, show_json, size
+from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
 from rtmw.types import MessageType, carried_type, resolve, shown_name
 
@@ -49,7 +49,7 @@ class Stored:
 def run(arguments: argparse.Namespace) -> int:
     """Stores until it is asked to end; status 1 if it missed something since it subscribed."""
     topics: list[str] = list(dict.fromkeys(arguments.topics))
-    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
     with _ending() as end, ExitStack() as open_:
         domain, kind = _await_types(topics, arguments, end)
         open_.enter_context(domain)
@@ -110,7 +110,7 @@ def _await_types(
     topics: list[str], arguments: argparse.Namespace, end: threading.Event
 ) -> tuple[rtmw.Domain, MessageType]:
     """The domain, and the type that all these topics carry, as soon as somebody names it."""
-    until = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    until = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     found: dict[str, MessageType] = {}
     for topic in topics:
         with await_topic(arguments.domain, topic, arguments.timeout) as domain:
@@ -118,7 +118,7 @@ def _await_types(
                 kind = _type_of(domain, topic)
                 if kind is not None:
                     found[topic] = kind
-                elif end.wait(LOOK_S) or (until is not None and time.monotonic() >= until):
+                elif end.wait(LOOK_S) or (until is not None and CLOCK.monotonic() >= until):
                     raise CommandError(f"Nobody has said which type {topic} carries, so nothing was stored.")
     first = found[topics[0]]
     for topic, kind in found.items():
@@ -157,7 +157,7 @@ def _store(
     """Until the end; and then what is in the queues at that moment."""
     waiting = rtmw.WaitSet(*takers)
     while not end.is_set():
-        left = STEP_S if until is None else min(STEP_S, until - time.monotonic())
+        left = STEP_S if until is None else min(STEP_S, until - CLOCK.monotonic())
         if left <= 0:
             break
         for taker in waiting.wait(left):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from rtmw.cli.environment import Check
 from rtmw.cli.node_links import examined
 from rtmw.cli.node_status import SILENT_S, find_status
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
+from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
 
 INTERFACES = Path("/sys/class/net")
@@ -89,7 +89,7 @@ def keys(row: dict[str, Any]) -> Check:
     """Can they be used, and for long enough? `row`: of KeysHealth."""
     if "expires" not in row:
         return Check("keys", "cannot be used", row["warning"])
-    found = f"{row['name']}, serial {row['serial']}, expire in {duration(max(row['expires'] - time.time(), 0.0))}"
+    found = f"{row['name']}, serial {row['serial']}, expire in {duration(max(row['expires'] - CLOCK.wall(), 0.0))}"
     return Check("keys", found, f"{row['warning']}: rtmw node keys renew" if row["warning"] else "")
 
 

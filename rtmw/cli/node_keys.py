@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.show import Table, duration, show, show_json
+from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
     from rtmw.net.security.certificates import Facts
@@ -44,7 +44,7 @@ def init(arguments: argparse.Namespace) -> int:
     """Status 0."""
     from rtmw.net.security import keys
 
-    made = keys.init(arguments.folder, _name(arguments.name), time.time())
+    made = keys.init(arguments.folder, _name(arguments.name), CLOCK.wall())
     todo = f"sign requests of other hosts here: rtmw node keys sign FILE{_in(arguments)}"
     _tell(arguments, [*_lines(made), todo], certificates=[made])
     return 0
@@ -63,7 +63,7 @@ def sign(arguments: argparse.Namespace) -> int:
     """Status 0."""
     from rtmw.net.security import keys
 
-    done = keys.sign(arguments.folder, arguments.file, arguments.output, time.time())
+    done = keys.sign(arguments.folder, arguments.file, arguments.output, CLOCK.wall())
     todo = f"carry {done.path} back, and there: rtmw node keys install {done.path.name}"
     words = [f"signed {done.name}, key {done.key_fingerprint}", todo]
     _tell(arguments, words, name=done.name, key_fingerprint=done.key_fingerprint, file=str(done.path))
@@ -74,7 +74,7 @@ def install(arguments: argparse.Namespace) -> int:
     """Status 0."""
     from rtmw.net.security import keys
 
-    found = keys.install(arguments.folder, arguments.file, time.time(), trust=arguments.trust)
+    found = keys.install(arguments.folder, arguments.file, CLOCK.wall(), trust=arguments.trust)
     _tell(arguments, [line for one in found for line in _lines(one)], certificates=found)
     return 0
 
@@ -83,7 +83,7 @@ def renew(arguments: argparse.Namespace) -> int:
     """Status 0."""
     from rtmw.net.security import keys
 
-    now = time.time()
+    now = CLOCK.wall()
     if arguments.authority:
         made = keys.renew_authority(arguments.folder, now)
         todo = "carry ca.pem to each other host, and there: rtmw node keys install ca.pem --trust; then renew each node"
@@ -104,7 +104,7 @@ def show_keys(arguments: argparse.Namespace) -> int:
     """Status 1 if something is wrong, or soon will be."""
     from rtmw.net.security import keys
 
-    now = time.time()
+    now = CLOCK.wall()
     found, asked = [*keys.show(arguments.folder, now)], keys.pending(arguments.folder)
     well = not any(one.warning for one in found)
     if arguments.json:
@@ -137,7 +137,7 @@ def _expiry(facts: Facts, now: float) -> str:
 
 
 def _lines(facts: Facts) -> list[str]:
-    return [f"{facts.name}: expires {_expiry(facts, time.time())}, serial {facts.serial}", f"  {facts.fingerprint}"]
+    return [f"{facts.name}: expires {_expiry(facts, CLOCK.wall())}, serial {facts.serial}", f"  {facts.fingerprint}"]
 
 
 def _asked(path: Path, key: str) -> list[str]:

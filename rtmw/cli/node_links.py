@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.addresses import place_to_listen, place_to_reach
 from rtmw.cli.environment import Check
 from rtmw.cli.show import Table, duration, size
+from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
     from rtmw.net.settings import Settings
@@ -26,7 +26,7 @@ def links_table(links: dict[str, Any]) -> Table:
 
 def _row(peer: dict[str, Any]) -> tuple[Any, ...]:
     state = "up" if peer["up"] else f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
-    left = None if peer["expires"] is None else duration(max(peer["expires"] - time.time(), 0.0))
+    left = None if peer["expires"] is None else duration(max(peer["expires"] - CLOCK.wall(), 0.0))
     way = None if peer["round_trip_ns"] is None else duration(peer["round_trip_ns"] / 1e9)
     waiting = size(peer["queued_bytes"] + peer["unacknowledged_bytes"])
     return (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rtmw.cli.show import counted, show_json, size
 from rtmw.cli.values import to_plain
+from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
     from rtmw.record import RecorderStats
@@ -52,7 +52,7 @@ class Progress:
 
     def show(self, stats: RecorderStats) -> None:
         """Called often; shown when it is time."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         then, before = self._before or (now, stats)
         if self._before is None:
             self._before = now, stats

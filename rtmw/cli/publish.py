@@ -12,6 +12,7 @@ from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import show_json
 from rtmw.cli.values import from_plain
+from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, UnsupportedType
 from rtmw.types.plain import maker
 
@@ -92,10 +93,10 @@ def _wait(publisher: rtmw.Publisher[Any], arguments: argparse.Namespace) -> None
 
 
 def _repeat(publisher: rtmw.Publisher[Any], value: Any, count: int, pause_s: float) -> int:
-    published, next_s = 0, time.monotonic()
+    published, next_s = 0, CLOCK.monotonic()
     for turn in range(count):
         if turn:
             next_s += pause_s
-            time.sleep(max(0.0, next_s - time.monotonic()))
+            time.sleep(max(0.0, next_s - CLOCK.monotonic()))
         published += publisher.publish(value)
     return published

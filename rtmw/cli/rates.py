@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +10,7 @@ from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Display, Table, live, show_json, size
 from rtmw.cli.windows import windows
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 
 
@@ -100,9 +100,9 @@ def _measure(arguments: argparse.Namespace, table: Callable[[Sequence[Rate]], Ta
     with look_at(arguments.domain) as domain, live() as display:
         for name in arguments.topics:
             find_topic(domain, arguments.domain, name)
-        meter.read(_views(domain, arguments.topics), time.monotonic())
+        meter.read(_views(domain, arguments.topics), CLOCK.monotonic())
         for _ in windows(arguments.window, arguments.count):
-            _output(meter.read(_views(domain, arguments.topics), time.monotonic()), arguments.json, display, table)
+            _output(meter.read(_views(domain, arguments.topics), CLOCK.monotonic()), arguments.json, display, table)
     return 0
 
 

@@ -6,7 +6,6 @@ import argparse
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,6 +16,7 @@ from rtmw.cli.endings import heeded
 from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, facts, summary
 from rtmw.cli.show import show_json
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
 from rtmw.record import Recorder
@@ -89,7 +89,7 @@ def record(arguments: argparse.Namespace) -> int:
 
 def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:
     """The domain: who only listens does not make it, and a number that is mistyped is told."""
-    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
     told = arguments.quiet
     while True:
         try:
@@ -100,19 +100,19 @@ def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:
             if not told:
                 told = True
                 print(f"waiting for domain {arguments.domain}", file=sys.stderr, flush=True)
-            if (until is not None and time.monotonic() >= until) or demands.end.wait(LOOK_S):
+            if (until is not None and CLOCK.monotonic() >= until) or demands.end.wait(LOOK_S):
                 raise CommandError(f"There was no domain {arguments.domain}, so nothing was recorded.") from None
 
 
 def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace) -> None:
     """Until the end: show how it goes, and do what is demanded."""
-    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
     with keys() as pressed, Progress(arguments.quiet, arguments.json) as progress:
         progress.say(f"recording to {recorder.folder}; {HELP_KEYS if can_press() else HELP_SIGNALS}")
         told: set[str] = set()
         while not demands.end.wait(_left(until)):
             _tell_skipped(recorder, told, progress)
-            if (until is not None and time.monotonic() >= until) or recorder.wait(0):
+            if (until is not None and CLOCK.monotonic() >= until) or recorder.wait(0):
                 return
             for key in pressed():
                 demands.press(key)
@@ -129,7 +129,7 @@ def _tell_skipped(recorder: Recorder, told: set[str], progress: Progress) -> Non
 
 
 def _left(until: float | None) -> float:
-    return STEP_S if until is None else max(0.0, min(STEP_S, until - time.monotonic()))
+    return STEP_S if until is None else max(0.0, min(STEP_S, until - CLOCK.monotonic()))
 
 
 def _serve(recorder: Recorder, demands: _Demands, progress: Progress) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -13,6 +12,7 @@ from rtmw.cli.endings import ends_in_order
 from rtmw.cli.keys import has_terminal, keys
 from rtmw.cli.line import Line, is_seen, line
 from rtmw.cli.show import counted, duration, show_json, size
+from rtmw.clock import CLOCK
 from rtmw.replay import Replay, ReplayStats
 
 LOOK_S: Final = 0.1
@@ -32,14 +32,14 @@ def replay(arguments: argparse.Namespace) -> int:
             ends = f"the recording ends {playing.duration:g} s after it began"
             print(f"rtmw: {ends}, before --start: only what was valid then is published.", file=sys.stderr)
         _await_subscribers(playing, arguments)
-        began = time.monotonic()
+        began = CLOCK.monotonic()
         try:  # from here on something is published, and said
             if not arguments.paused:
                 playing.play()
             _follow(playing)
         finally:
             stats = playing.stats()
-            _report(stats, time.monotonic() - began, arguments.json)
+            _report(stats, CLOCK.monotonic() - began, arguments.json)
     return 1 if sum(count for cause, count in stats.dropped.items() if cause != "expired") else 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.cli.values import to_plain
+from rtmw.clock import CLOCK
 from rtmw.qos import Reliability
 
 DROPS = ("missed", "expired", "thinned", "unmatched")
@@ -159,7 +159,7 @@ def queue(arguments: argparse.Namespace) -> int:
         "unsent",
         "begins",
     )
-    now_ns = time.time_ns()
+    now_ns = CLOCK.wall_ns()
     title = f"{arguments.topic}: {counted(len(messages), 'message')}"
     show(Table(title, columns, [_queue_row(m, now_ns) for m in messages]))
     return 0

@@ -11,6 +11,7 @@ from datetime import datetime
 from rtmw import observe
 from rtmw.cli.common import attach, find_topic
 from rtmw.cli.show import duration, show_json, size
+from rtmw.clock import CLOCK
 from rtmw.observe import Trace, TraceEvent
 
 AT_PUBLISHER = ("published", "timed_out", "exhausted")
@@ -39,9 +40,9 @@ def trace(arguments: argparse.Namespace) -> int:
 
 
 def _events(tracing: Trace, seconds: float | None) -> Iterator[TraceEvent]:
-    end = None if seconds is None else time.monotonic() + seconds
+    end = None if seconds is None else CLOCK.monotonic() + seconds
     while True:
-        ending = end is not None and time.monotonic() >= end
+        ending = end is not None and CLOCK.monotonic() >= end
         yield from tracing.read()
         if ending:
             return

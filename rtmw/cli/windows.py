@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Final
 
 from rtmw.cli.keys import Pressed, keys
+from rtmw.clock import CLOCK
 
 LOOK_S: Final = 0.1
 """How often the keyboard is looked at."""
@@ -17,10 +18,10 @@ def windows(seconds: float, most: int | None) -> Generator[None]:
 
     A window that ends late because the caller took long does not make the next one shorter than nothing.
     """
-    ends_s, left = time.monotonic(), most
+    ends_s, left = CLOCK.monotonic(), most
     with keys() as pressed:
         while left is None or left > 0:
-            ends_s = max(ends_s + seconds, time.monotonic())
+            ends_s = max(ends_s + seconds, CLOCK.monotonic())
             if not _pause(ends_s, pressed):
                 return
             yield
@@ -29,7 +30,7 @@ def windows(seconds: float, most: int | None) -> Generator[None]:
 
 def _pause(until_s: float, pressed: Pressed) -> bool:
     """Whether the time has come; False: `q` was pressed before."""
-    while (left := until_s - time.monotonic()) > 0:
+    while (left := until_s - CLOCK.monotonic()) > 0:
         if "q" in pressed():
             return False
         time.sleep(min(left, LOOK_S))

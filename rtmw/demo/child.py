@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from rtmw.clock import CLOCK
 
 RATE_HZ = 100.0
 
@@ -36,8 +37,8 @@ def ended(then: Callable[[], object] | None = None) -> threading.Event:
 
 def ticks(end: threading.Event, rate_hz: float = RATE_HZ) -> Iterator[None]:
     """Go on at this rate until the end; a turn that comes late does not move those after it."""
-    next_s = time.monotonic()
+    next_s = CLOCK.monotonic()
     while not end.is_set():
         yield
         next_s += 1 / rate_hz
-        end.wait(max(0.0, next_s - time.monotonic()))
+        end.wait(max(0.0, next_s - CLOCK.monotonic()))

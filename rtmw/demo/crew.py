@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable
 from typing import Any
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 
 START_S = 60.0
@@ -55,10 +55,10 @@ class Member:
 
     def await_line(self, kind: str, timeout: float) -> dict[str, Any]:
         """Its first line of this kind; CrewError if it does not come."""
-        end = time.monotonic() + timeout
+        end = CLOCK.monotonic() + timeout
         with self._news:
             while not (lines := [line for line in self._said if line["kind"] == kind]):
-                left = end - time.monotonic()
+                left = end - CLOCK.monotonic()
                 if left <= 0 or not self._listener.is_alive():
                     raise CrewError(f"The process {self.role} of the demonstration did not say {kind}.")
                 self._news.wait(min(left, 0.2))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import psutil
 
+from rtmw.clock import CLOCK
 from rtmw.demo.topics.telemetry import Cpu, Disk, Memory, Network, Process
 
 HOST = platform.node()
@@ -25,7 +25,7 @@ class CpuMeter:
 
     def read(self) -> Cpu:
         """The load now."""
-        now_s, cores = time.monotonic(), psutil.cpu_times(percpu=True)
+        now_s, cores = CLOCK.monotonic(), psutil.cpu_times(percpu=True)
         self._times.append((now_s, cores))
         while now_s - self._times[0][0] > WINDOW_S:
             self._times.popleft()
@@ -131,7 +131,7 @@ def _row(pid: int, before: dict[int, tuple[float, float]]) -> Process | None:
             )
     except psutil.Error:
         return None
-    now_s = time.monotonic()
+    now_s = CLOCK.monotonic()
     if pid in before and now_s > before[pid][0]:
         row.cpu_percent = max(0.0, 100.0 * (row.cpu_seconds - before[pid][1]) / (now_s - before[pid][0]))
     before[pid] = (now_s, row.cpu_seconds)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rtmw import observe
+from rtmw.clock import CLOCK
 from rtmw.demo.crew import START_S, CrewError
 from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
@@ -84,9 +85,9 @@ def recorded(path: Path) -> dict[str, int]:
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Look again and again; False: it has not come true in time."""
-    end = time.monotonic() + seconds
+    end = CLOCK.monotonic() + seconds
     while not condition():
-        if time.monotonic() >= end:
+        if CLOCK.monotonic() >= end:
             return False
         time.sleep(LOOK_S)
     return True

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rtmw import observe
 from rtmw.cli.rates import Meter, Rate
 from rtmw.cli.show import Table, as_rich, on_terminal
+from rtmw.clock import CLOCK
 from rtmw.demo.crew import Crew
 from rtmw.domain import Domain
 from rtmw.patterns import is_own
@@ -29,7 +30,7 @@ def watch(here: Domain, there: Domain, crew: Crew, seconds: float) -> None:
     with Live(auto_refresh=False, transient=True) as live:
         for left in _turns(seconds, LIVE_S):
             views = observe.topics(here)
-            rates = meter.read(views, time.monotonic())
+            rates = meter.read(views, CLOCK.monotonic())
             everybody = subscribers_table(views + observe.topics(there), crew)
             tables = [as_rich(topics_table(views, rates, left)), as_rich(everybody)]
             live.update(Group(*tables, *_alarm_lines(crew)), refresh=True)
@@ -38,7 +39,7 @@ def watch(here: Domain, there: Domain, crew: Crew, seconds: float) -> None:
 def _watch_lines(here: Domain, there: Domain, seconds: float) -> None:
     meter = Meter()
     for left in _turns(seconds, PLAIN_S):
-        rates = meter.read(observe.topics(here), time.monotonic())
+        rates = meter.read(observe.topics(here), CLOCK.monotonic())
         if rates:
             shown = ", ".join(f"{rate.topic.rpartition('/')[2]} {rate.hz:.0f}" for rate in rates)
             print(f"{left:3.0f} s left; messages a second: {shown}; crossed {crossed(there)}", flush=True)
@@ -51,10 +52,10 @@ def crossed(there: Domain) -> int:
 
 def _turns(seconds: float, pause: float) -> Iterator[float]:
     """Seconds left, once every pause, until there are none."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
+    end = CLOCK.monotonic() + seconds
+    while (left := end - CLOCK.monotonic()) > 0:
         yield left
-        time.sleep(min(pause, max(0.0, end - time.monotonic())))
+        time.sleep(min(pause, max(0.0, end - CLOCK.monotonic())))
 
 
 def short(view: observe.TopicView) -> str:

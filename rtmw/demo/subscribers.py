@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import rtmw
+from rtmw.clock import CLOCK
 from rtmw.demo.child import ended, report
 from rtmw.demo.topics import Topic, telemetry
 from rtmw.qos import Reliability
@@ -33,7 +34,7 @@ class Inlet:
 
     def note(self, sample: rtmw.Sample[Any]) -> Any:
         """Count a sample and give its value."""
-        self._latencies_ns.append(time.time_ns() - sample.source_time_ns)
+        self._latencies_ns.append(CLOCK.wall_ns() - sample.source_time_ns)
         self._silent = False
         return sample.value
 
@@ -44,14 +45,14 @@ class Inlet:
 
     def finish(self, quiet_s: float = 0.0) -> dict[str, Any]:
         """Take what is left, now that nobody publishes any more, until nothing comes for so long; give the account."""
-        last = time.monotonic()
+        last = CLOCK.monotonic()
         end = last + DRAIN_S + quiet_s
-        while time.monotonic() < end:
+        while CLOCK.monotonic() < end:
             sample = self.subscriber.take()
             if sample is not None:
                 self.note(sample)
-                last = time.monotonic()
-            elif self.subscriber.stats().waiting == 0 and time.monotonic() - last >= quiet_s:
+                last = CLOCK.monotonic()
+            elif self.subscriber.stats().waiting == 0 and CLOCK.monotonic() - last >= quiet_s:
                 break
             else:
                 time.sleep(0.01)

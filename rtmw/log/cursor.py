@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 from typing import Final
 from urllib.parse import unquote
 
+from rtmw.clock import CLOCK, Clock
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, ForkedError, LogError
 from rtmw.log import _log as core
@@ -62,9 +62,9 @@ class HeldCursor(Closing):
     LogLocked names who holds it else.
     """
 
-    def __init__(self, folder: Folder, name: str) -> None:
+    def __init__(self, folder: Folder, name: str, clock: Clock = CLOCK) -> None:
         self.name = name
-        self._folder = folder
+        self._folder, self._clock = folder, clock
         self._file = file_of(name)
         self._busy = Lock()
         """Of what is committed; nothing waits for the disk under it."""
@@ -94,7 +94,7 @@ class HeldCursor(Closing):
         else:
             core.cursor_hold(*arguments, self.position)
         self._durable = self.position
-        self._written_s = time.monotonic()
+        self._written_s = self._clock.monotonic()
 
     def write_later(self, later: Callable[[float], bool]) -> None:
         """From now on `commit` does not write: `later` is called with the seconds until a write is due, and sees to a
@@ -110,7 +110,7 @@ class HeldCursor(Closing):
                     f"{self._folder.path}: the reader with cursor {self.name!r} has ended; commit before it is closed"
                 )
             self.position = max(self.position or 0, end)
-            due_s = max(0.0, self._written_s + BATCH_S - time.monotonic())
+            due_s = max(0.0, self._written_s + BATCH_S - self._clock.monotonic())
         self._tell_failure()
         if self._later is not None and self._later(due_s):
             return
@@ -149,7 +149,7 @@ class HeldCursor(Closing):
             self._failed, self._untold = True, error
             return
         self._durable = position
-        self._written_s = time.monotonic()
+        self._written_s = self._clock.monotonic()
 
     def _tell_failure(self) -> None:
         """To the first who asks."""

@@ -6,10 +6,10 @@ node hears this one while it is not heard itself, only its own doctor can tell.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
+from rtmw.clock import CLOCK
 from rtmw.net.dds.beacon import Beacons, Peer
 from rtmw.net.dds.discovery import Program
 
@@ -20,7 +20,7 @@ def hearing(beacons: Beacons, programs: Iterable[Program], named: Iterable[str])
     `silent_s`: seconds since it was heard; None: never. `deaf_s`: seconds since it showed that it hears this node, or
     since it was heard first; None: not known.
     """
-    now = time.monotonic()
+    now = CLOCK.monotonic()
     known = {_host(program.address) for program in programs}
     return [
         *({**_who(peer), "silent_s": now - peer.heard, "deaf_s": now - peer.hears} for peer in beacons.peers.values()),

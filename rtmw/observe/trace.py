@@ -6,11 +6,11 @@ too slowly, or meets a writer that is stopped, gets the rest and is told how man
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 
@@ -73,7 +73,7 @@ class Trace(Closing):
         """What happened since the last call, in the order of time. Call it some twenty times a second."""
         rows, self._at, self._known, lost = self._region.events(self._at, self._known)
         self.lost += lost
-        wall_ns = time.time_ns() - time.monotonic_ns()
+        wall_ns = CLOCK.wall_ns() - CLOCK.monotonic_ns()
         events = [self._event(row, wall_ns) for row in rows if row[1] in self._names]
         return sorted(events, key=lambda event: event.at_ns)
 

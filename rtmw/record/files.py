@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from rtmw.clock import CLOCK, Clock
 from rtmw.errors import RecordingFailed
 from rtmw.record.latched import Latched
 from rtmw.record.settings import Settings
@@ -33,14 +33,14 @@ Tables = Callable[[str], Mapping[str, Mapping[str, str]]]
 class Files:
     """One file after the other; used by one thread at a time."""
 
-    def __init__(self, folder: Path, settings: Settings, tables: Tables) -> None:
+    def __init__(self, folder: Path, settings: Settings, tables: Tables, clock: Clock = CLOCK) -> None:
         self.definitions = Definitions("ros2" if settings.ros2 else "")
         self.latched = Latched()
         self.paths: list[Path] = []
         """All that were begun, as long as they are kept."""
         self.bytes = 0
         """Of the files before this one."""
-        self._folder, self._settings, self._tables = folder, settings, tables
+        self._folder, self._settings, self._tables, self._clock = folder, settings, tables, clock
         self.uploads = _uploads(settings.upload, self._uploaded)
         """Where finished files go; None: nowhere."""
         self._writer: RecordingWriter | None = None
@@ -49,7 +49,7 @@ class Files:
         """Those of earlier recorders, the oldest first."""
         self._number = _number(self._earlier[-1]) + 1 if self._earlier else 0
         self._why = "start"
-        self._began_s = self._synced_s = time.monotonic()
+        self._began_s = self._synced_s = self._clock.monotonic()
         self._synced = 0
         """Bytes of all files that the disk has been told to keep."""
 
@@ -75,7 +75,7 @@ class Files:
         except FileExistsError:
             raise RecordingFailed(f"{path} exists: does another recorder write to this folder? Name another") from None
         self._number += 1
-        self._why, self._began_s = why, time.monotonic()
+        self._why, self._began_s = why, self._clock.monotonic()
         self.paths.append(path)
         self._remove_old()
         return self._writer
@@ -100,9 +100,9 @@ class Files:
         every = self._settings.sync_every
         if every is None or self._writer is None or self.written == self._synced:
             return
-        if time.monotonic() - self._synced_s >= every:
+        if self._clock.monotonic() - self._synced_s >= every:
             self._writer.sync()
-            self._synced, self._synced_s = self.written, time.monotonic()
+            self._synced, self._synced_s = self.written, self._clock.monotonic()
 
     def split(self, log_time: int, why: str = "split") -> RecordingWriter:
         """The next file, which begins with what was latched at that time."""
@@ -135,7 +135,7 @@ class Files:
         size, every = self._settings.split_bytes, self._settings.split_every
         if size is not None and writer.position + chunk.size + ROW_BYTES * len(chunk) + LEAST_ROOM > size:
             return True
-        return every is not None and time.monotonic() - self._began_s >= every
+        return every is not None and self._clock.monotonic() - self._began_s >= every
 
     def _remove_old(self) -> None:
         """Beyond `keep`. Files that wait to be sent stay until a later file begins; meanwhile others may go by

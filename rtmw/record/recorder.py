@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
@@ -84,7 +84,7 @@ class Recorder(Closing):
             place = os.fspath(folder)
             raise ValueError(f"{place} is no folder of this host: name one, and upload={place!r}")
         self.folder = Path(folder)
-        self._started_ns = time.time_ns()
+        self._started_ns = CLOCK.wall_ns()
         self._stopping = threading.Event()
         self._is_paused = self._is_closed = False
         with ExitStack() as opened:
@@ -238,7 +238,7 @@ class Recorder(Closing):
             "version": version("rtmw"),
             "began": why,
             "started_ns": str(self._started_ns),
-            "ended_ns": str(time.time_ns()),
+            "ended_ns": str(CLOCK.wall_ns()),
             "topics": json.dumps({t.name: {"messages": t.messages, **_named(t.missing)} for t in topics}),
             "known": json.dumps(self._sources.known),
             "missing": json.dumps(_named(self.stats().missing)),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
@@ -91,11 +91,11 @@ class Sources:
         region = self._domain.region
         seen, next_s = -1, 0.0
         while not stopping.wait(LOOK_S):
-            if region.topic_count == seen and time.monotonic() < next_s:
+            if region.topic_count == seen and CLOCK.monotonic() < next_s:
                 continue
-            seen, began_s = region.topic_count, time.monotonic()
+            seen, began_s = region.topic_count, CLOCK.monotonic()
             self.look()
-            next_s = time.monotonic() + max(LOOK_AGAIN_S, MOST_IDLE * (time.monotonic() - began_s))
+            next_s = CLOCK.monotonic() + max(LOOK_AGAIN_S, MOST_IDLE * (CLOCK.monotonic() - began_s))
 
     def look(self) -> None:
         """Topics that are new are recorded with all that is kept of them, and publishers remembered."""

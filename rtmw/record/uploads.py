@@ -8,12 +8,12 @@ but something is wrong with this file, those behind it go first.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RemoteFailed
 from rtmw.recording.places import RemotePath, send
 
@@ -81,7 +81,7 @@ class Uploads:
     def close(self, patience: float) -> tuple[Path, ...]:
         """Wait until all are there, for so many seconds and the attempt that is made then; those that are not there."""
         with self._changed:
-            self._until = time.monotonic() + patience
+            self._until = CLOCK.monotonic() + patience
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
@@ -134,7 +134,7 @@ class Uploads:
                 return True
             if not isinstance(error, RemoteFailed):
                 self._files.rotate(-1)
-            end = time.monotonic() + pause
-            while time.monotonic() < min(end, self._until or end):
-                self._changed.wait(min(end, self._until or end) - time.monotonic())
-            return self._until is None or time.monotonic() < self._until
+            end = CLOCK.monotonic() + pause
+            while CLOCK.monotonic() < min(end, self._until or end):
+                self._changed.wait(min(end, self._until or end) - CLOCK.monotonic())
+            return self._until is None or CLOCK.monotonic() < self._until

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from rtmw.clock import CLOCK
 from rtmw.record.files import Files
 from rtmw.record.library import Collector
 from rtmw.record.ring import Kept, Ring
@@ -120,7 +120,7 @@ class Writing:
 
     def split(self) -> Path | None:
         """In the thread: go on in a new file, whose path this is."""
-        self._files.split(time.time_ns())
+        self._files.split(CLOCK.wall_ns())
         return self._files.current
 
     def _new_chunks(self, settings: Settings) -> list[Chunk]:
@@ -178,7 +178,7 @@ class Writing:
             self._write(chunk, missed)
             self._collector.give(chunk.address)
             return
-        for kept in self._ring.add(Kept(chunk, missed, time.monotonic())):
+        for kept in self._ring.add(Kept(chunk, missed, CLOCK.monotonic())):
             self._files.latched.see(kept.chunk, self._sources.latched)
             self._settled.update(self._counts(kept.chunk))
             kept.chunk.clear()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RtmwError
@@ -165,9 +166,9 @@ class Replay(Closing):
 
         Raises what ended the replay before: RecordingDamaged, OSError, RtmwError.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else CLOCK.monotonic() + timeout
         while True:
-            left = LOOK_S if end is None else min(LOOK_S, end - time.monotonic())
+            left = LOOK_S if end is None else min(LOOK_S, end - CLOCK.monotonic())
             over = self._open_player().wait(max(left, 0.0))
             if over and self._feeder is not None and self._feeder.error is not None:
                 raise self._feeder.error  # all that is whole before the damage has been played
@@ -197,9 +198,9 @@ class Replay(Closing):
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until each recorded topic has at least `count` subscribers. False: not within `timeout` seconds."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else CLOCK.monotonic() + timeout
         while any(row[-1] < count for row in self._open_player().counters()[: self._plan.recorded]):
-            left = 0.01 if end is None else min(0.01, end - time.monotonic())
+            left = 0.01 if end is None else min(0.01, end - CLOCK.monotonic())
             if left <= 0:
                 return False
             time.sleep(left)

@@ -8,7 +8,6 @@ query they run; and each `load` has one, under which the first plan notes its co
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.spark.ledger import ledgers
 
@@ -61,5 +61,5 @@ def _noted(name: str, text: str) -> str:
 def _remove_old(folder: Path) -> None:
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another task has removed it
-            if path.stat().st_mtime < time.time() - _KEPT_S:
+            if path.stat().st_mtime < CLOCK.wall() - _KEPT_S:
                 path.unlink()

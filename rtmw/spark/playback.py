@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,7 @@ from uuid import uuid4
 
 from pyspark import BarrierTaskContext
 
+from rtmw.clock import CLOCK
 from rtmw.domain import environment_domain
 from rtmw.qos import Reliability
 from rtmw.spark.delivery import Delivery
@@ -81,7 +81,7 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
 
     Errors: ValueError (columns, options), and those of the tasks as Spark reports them.
     """
-    begin = time.monotonic()
+    begin = CLOCK.monotonic()
     delivery = delivery_from(options)
     check_columns(rows.columns, delivery)
     clock = clock_of(rows.columns, delivery)
@@ -98,7 +98,7 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     for row in found:
         topics[row.topic] = topics.get(row.topic, 0) + row.messages
     late = max((row.late_ns for row in found), default=0) / 1e9
-    return Replayed(topics, sum(row.bytes for row in found), time.monotonic() - begin, late)
+    return Replayed(topics, sum(row.bytes for row in found), CLOCK.monotonic() - begin, late)
 
 
 def tasks_of(spark: SparkContext, wanted: int | None, at_once: bool) -> int:
@@ -161,7 +161,7 @@ def common_pace(delivery: Delivery, head: pa.RecordBatch | None) -> Pace:
     if not delivery.rate:
         return Pace(0)
     recorded = None if head is None else recorded_of(head, delivery)
-    told = BarrierTaskContext.get().allGather(json.dumps([recorded[0] if recorded else None, time.time_ns()]))
+    told = BarrierTaskContext.get().allGather(json.dumps([recorded[0] if recorded else None, CLOCK.wall_ns()]))
     firsts, clocks = zip(*map(json.loads, told), strict=True)
-    start = max(clocks) + LEAD_NS - time.time_ns() + time.monotonic_ns()
+    start = max(clocks) + LEAD_NS - CLOCK.wall_ns() + CLOCK.monotonic_ns()
     return Pace(delivery.rate, min((first for first in firsts if first is not None), default=None), start)

@@ -16,7 +16,6 @@ shows anything to others, or takes anything, has its answer when all that was lo
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from threading import RLock
 from typing import Any, Final, TypeVar
 
 import rtmw
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
@@ -98,7 +98,7 @@ class Submitted:
 
 
 def _now() -> Now:
-    return Now(time.monotonic_ns(), time.time_ns())
+    return Now(CLOCK.monotonic_ns(), CLOCK.wall_ns())
 
 
 class Store(Closing):

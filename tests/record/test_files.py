@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.record.files import Files
+from rtmw.record.settings import Settings
+from rtmw.recording._mcap import Chunk
 from tests.child import Spawn
+from tests.clocks import Moved
 from tests.record.files import messages_of, payloads_of, table_of, until
 
 FORKING = """
@@ -223,3 +227,25 @@ def test_a_snapshot_holds_no_more_than_its_memory_and_what_was_latched_before(
     assert rows == list(range(500 - len(rows), 500))
     assert 0 < len(rows) <= 60
     assert not recorder.stats().missing
+
+
+def test_files_are_split_by_the_clock_that_they_were_given(tmp_path: Path) -> None:
+    clock, chunk = Moved(), Chunk(1 << 16)
+    (tmp_path / "run").mkdir()
+    files = Files(tmp_path / "run", Settings(split_every=60.0), lambda _: {}, clock)
+
+    def written() -> int:
+        """A chunk; how many files there are."""
+        chunk.append(channel, b"payload", 1, 1, 1, 0, 0, 0, 0)
+        files.write(chunk, {}, set())
+        return len(files.paths)
+
+    channel = files.open().channel("topic", 0, "x")
+    assert written() == 1
+    clock.pass_by(59.9)
+    clock.set(3600)
+    assert written() == 1, "the wall clock does not count"
+    clock.pass_by(0.2)
+    assert written() == 2
+    assert written() == 2
+    files.close()

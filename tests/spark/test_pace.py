@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-import time
-
 from rtmw.spark.pace import Pace
+from tests.clocks import Moved
 
 MS = 1_000_000
 
 
 def test_a_row_waits_until_its_time_divided_by_the_rate() -> None:
-    begin = time.monotonic_ns()
-    pace = Pace(2.0, epoch_ns=1000, start_ns=begin)
+    clock = Moved()
+    begin = clock.monotonic_ns()
+    pace = Pace(2.0, epoch_ns=1000, start_ns=begin, clock=clock)
     pace.wait(1000 + 40 * MS)
-    assert time.monotonic_ns() - begin >= 20 * MS
+    assert clock.monotonic_ns() - begin == 20 * MS
+    clock.pass_by(0.005)
+    pace.wait(1000 + 60 * MS)
+    assert clock.monotonic_ns() - begin == 30 * MS
+    assert pace.worst_late_ns == 0
 
 
 def test_the_first_row_is_due_at_once_if_nothing_else_is_said() -> None:
-    begin = time.monotonic_ns()
-    pace = Pace(1.0)
+    clock = Moved()
+    pace = Pace(1.0, clock=clock)
     pace.wait(1 << 60)
-    assert pace.start_ns >= begin
+    assert pace.start_ns == clock.monotonic_ns()
     pace.wait((1 << 60) + 10 * MS)
-    assert time.monotonic_ns() - pace.start_ns >= 10 * MS
+    assert clock.monotonic_ns() - pace.start_ns == 10 * MS
 
 
 def test_a_belated_row_follows_at_once_and_is_measured() -> None:
-    pace = Pace(1.0, epoch_ns=0, start_ns=time.monotonic_ns() - 5000 * MS)
+    clock = Moved()
+    pace = Pace(1.0, epoch_ns=0, start_ns=clock.monotonic_ns() - 5000 * MS, clock=clock)
+    before = clock.monotonic_ns()
     pace.wait(1000 * MS)
-    assert pace.worst_late_ns >= 4000 * MS
+    assert clock.monotonic_ns() == before
+    assert pace.worst_late_ns == 4000 * MS
 
 
 def test_without_a_rate_nothing_waits() -> None:
-    pace = Pace(0)
-    pace.wait(1 << 62)
-    assert pace.worst_late_ns == 0
+    clock = Moved()
+    before = clock.monotonic_ns()
+    Pace(0, clock=clock).wait(1 << 62)
+    assert clock.monotonic_ns() == before

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+from rtmw.clock import CLOCK
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.channel import Channel
 from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
@@ -89,7 +89,7 @@ class Keeper:
         """Of topics by their numbers: the sequence of the last sample, and whether it is acknowledged. Not of those of
         which messages that were taken are still being sent. A node that ends itself, and leaves nothing to a next one,
         answers when all is delivered."""
-        until_ns = time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
+        until_ns = CLOCK.monotonic_ns() + int(seconds * 1e9) if seconds else 0
         of_nodes = (route for route in self._bridge.outgoing if not route.is_plain)
         routes = {route.number: route for route in of_nodes if route.offer.reliability is Reliability.RELIABLE}
         for number in numbers:
@@ -132,7 +132,7 @@ class Keeper:
             if of[1] in alive or not all(route.is_delivered() for route in routes)
         }
         self._answers.read(self._on_kept)
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         if self._missing and now >= self._asked + _AGAIN_S:
             self._asked = now
             self._seek()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from rtmw.clock import CLOCK, Clock
 from rtmw.errors import RtmwError
 from rtmw.net.dds.cyclone import DDSException, DomainParticipant, TypeIdentifier, get_types_for_typeid
 from rtmw.net.dds.discovery import Endpoint
@@ -24,8 +24,8 @@ _MOST = 1000
 class Lookup:
     """Types by their identifiers. Not for several threads."""
 
-    def __init__(self, participant: DomainParticipant, names: Names) -> None:
-        self._participant, self._names = participant, names
+    def __init__(self, participant: DomainParticipant, names: Names, clock: Clock = CLOCK) -> None:
+        self._participant, self._names, self._clock = participant, names, clock
         self._thread = ThreadPoolExecutor(1, "rtmw type lookup")
         self._asked: dict[bytes, Future[MessageType]] = {}
         self._failed: dict[bytes, float] = {}
@@ -46,11 +46,11 @@ class Lookup:
         if not asked.done():
             return None
         if asked.exception() is not None:
-            self._failed.setdefault(key, time.monotonic())
+            self._failed.setdefault(key, self._clock.monotonic())
         return asked.result()
 
     def _is_due(self, key: bytes) -> bool:
-        return key in self._failed and time.monotonic() - self._failed[key] > _RETRY_S
+        return key in self._failed and self._clock.monotonic() - self._failed[key] > _RETRY_S
 
     def _forget(self) -> None:
         """The oldest answer; of those who have not been answered, the one who asked first."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from rtmw import observe
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.beacon import PEERS_MOST, SILENT_S
 from rtmw.net.dds.bridge import Bridge
@@ -92,14 +92,14 @@ class Rosters:
             self._roster = Roster(*self._own, json.dumps(members[:_MEMBERS_MOST]))
         if are_old:
             self._old.write(self._roster)
-        text, now = self._roster.members, time.monotonic()
+        text, now = self._roster.members, CLOCK.monotonic()
         if text != self._told or now >= self._again_at:
             self._told, self._again_at = text, now + max(_AGAIN_S, len(text) / _AGAIN_RATE)
             self._channel.write(self._roster)
 
     def look(self) -> int:
         """Take in what others have told; a number that grows with each change of `members`."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         self._old.read(lambda writer, roster, _: self._on_roster(writer, roster, now + SILENT_S))
         self._channel.read(lambda writer, roster, _: self._on_roster(writer, roster, math.inf))
         writers = self._old.writers() | self._channel.writers()

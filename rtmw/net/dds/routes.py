@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.net.dds.cyclone import DDSException, DomainParticipant, Topic
 from rtmw.net.dds.discovery import Endpoint, endpoint_of
@@ -47,7 +47,7 @@ class _Ending:
 
     def may_close(self) -> bool:
         """To be asked again and again, once it should close: all is delivered, or the lease is over since."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         self._close_by = self._close_by or now + self._lease
         return now >= self._close_by or self.is_delivered()
 
@@ -132,7 +132,7 @@ class Outgoing(_Ending):
 
     def _see_kept(self, region_of: Callable[[Endpoint], str]) -> None:
         """Go on when all are back that it waits for, or their time is over."""
-        now, readers = time.monotonic_ns(), {(region_of(one), one.participant) for one in self.readers}
+        now, readers = CLOCK.monotonic_ns(), {(region_of(one), one.participant) for one in self.readers}
         left = {
             region: (before, until)
             for region, (before, until) in self._kept.items()

@@ -6,12 +6,12 @@ own site only: its certificate says so (name constraints), and OpenSSL holds to 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
 from rtmw.net.security.errors import NotTrusted
 from rtmw.net.security.names import SCHEME, Name, parse_name
@@ -170,7 +170,7 @@ def make_authority(site: str, key: Key, now: float | None = None, days: float = 
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"rtmw authority of {site}")])
     of_site = x509.NameConstraints([x509.UniformResourceIdentifier(site)], None)
     return (
-        _builder(subject, subject, key.public_key(), time.time() if now is None else now, days)
+        _builder(subject, subject, key.public_key(), CLOCK.wall() if now is None else now, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
         .add_extension(of_site, critical=True)
@@ -205,7 +205,7 @@ def make_certificate(
 ) -> Certificate:
     """For a node, to connect and to be connected to; it never outlives its authority."""
     issuer, key = authority
-    now = time.time() if now is None else now
+    now = CLOCK.wall() if now is None else now
     days = min(days, (issuer.not_valid_after_utc.timestamp() - now) / DAY_S)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.node)])
     purposes = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])

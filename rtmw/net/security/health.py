@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.net.security.tables import Link
 
@@ -23,7 +23,7 @@ class KeysHealth:
         facts of the node's certificate with the first expiry of its chain."""
         if link.keys is None:
             return None
-        now = time.time() if now is None else now
+        now = CLOCK.wall() if now is None else now
         seen = (link, *(_stamp(link.keys / name) for name in (".", "node.pem", "ca.pem")))
         if seen != self._seen:
             self._seen, self._row = seen, _read(link.keys)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ssl
-import time
 from datetime import UTC, datetime
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.net.security.errors import CAUSES
 
 _CLOCKS: Final = "its clock or this host's is wrong; this host's says {now}"
@@ -56,7 +56,7 @@ def in_words(error: Exception, now: float | None = None) -> tuple[str, str]:
     the server has refused its certificate.
     """
     cause, text = _found(error)
-    at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
+    at = datetime.fromtimestamp(CLOCK.wall() if now is None else now, UTC)
     return cause, text.replace("{now}", at.strftime("%Y-%m-%d %H:%M:%S UTC"))
 
 

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import socket
 import ssl
-import time
 from collections import Counter, deque
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import UUID
 
 from rtmw.addresses import is_loopback
+from rtmw.clock import CLOCK
 from rtmw.errors import SessionError
 from rtmw.net.security.errors import SecurityError
 from rtmw.net.security.tls_errors import in_words
@@ -68,7 +68,7 @@ class Carrier:
         """Sessions that began."""
         self.buffer = memoryview(bytearray(BUFFER))
         self._insecure = insecure
-        given = hello or Hello(node, time.time_ns())
+        given = hello or Hello(node, CLOCK.wall_ns())
         mine = Hello(
             *(node, given.incarnation, given.lowest, given.highest, given.site, given.hops),
             lease=terms.lease,
@@ -256,7 +256,7 @@ class Carrier:
         if fault is not None:
             self.tell(m.Refuse(pipe.number, Code.EXPIRED, str(fault)))
         else:
-            wait = min(LOOK, max(0.0, peer.expires - time.time()) + 0.01)
+            wait = min(LOOK, max(0.0, peer.expires - CLOCK.wall()) + 0.01)
             pipe.expiry = self.loop.call_later(wait, self._look, pipe)
 
     def arrived(self, pipe: Pipe, size: int) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import mimetypes
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RecordingError
 from rtmw.recording.contents import Attachment
 from rtmw.recording.recording import Recording
@@ -94,4 +94,4 @@ def _attachment(file: Path) -> tuple[Attachment, bytes]:
     """A file as it is attached: logged now, created when it was last written."""
     data, created = file.read_bytes(), file.stat().st_mtime_ns
     media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-    return Attachment(file.name, media_type, time.time_ns(), created, len(data), 0), data
+    return Attachment(file.name, media_type, CLOCK.wall_ns(), created, len(data), 0), data
