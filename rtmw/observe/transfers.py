@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.observe.queues import queue
 from rtmw.patterns import OWN_PREFIX
@@ -61,6 +61,6 @@ def transfers(domain: Domain) -> TransferActivity | None:
     """None: no core runs in this domain. For a domain that is only observed, too."""
     for message in reversed(queue(domain, COUNTERS_TOPIC)):
         if message.size == _LAYOUT.size and Path(f"/proc/{message.publisher}").exists():
-            silent = max(0.0, (time.time_ns() - message.source_time_ns) / 1e9)
+            silent = max(0.0, (CLOCK.wall_ns() - message.source_time_ns) / 1e9)
             return TransferActivity(message.publisher, silent, TransferCounters.unpack(message.preview[: _LAYOUT.size]))
     return None
