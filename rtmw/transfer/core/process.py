@@ -78,8 +78,10 @@ class Process:
         chosen = limits or Limits()
         self._store = Store(data, node=node, limits=chosen, now=_now)
         self._board = Board(domain)
-        self._start_ns = _now().wall_ns
-        self._volatile = Volatile(node, self._start_ns, chosen, _now)
+        self._start_ns = _now().monotonic_ns
+        """Larger than that of each core of the domain before: its memory does not outlive the system, as this clock."""
+        known = self._store.machine.state
+        self._volatile = Volatile(node, known.incarnation + known.life, chosen, _now)
         machines = Machines(self._store.machine, self._volatile.machine, _now)
         self._service = Service(machines, self._store.spool.path)
         self._files: dict[Key, SpoolFile] = {}

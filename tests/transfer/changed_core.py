@@ -1,0 +1,28 @@
+"""A core of which something is another: `--age SECONDS` and `--bytes N` of transactions, `--wall SECONDS` that its wall
+clock is ahead."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from functools import partial
+from typing import Any
+
+from rtmw.transfer.core import __main__ as core
+from rtmw.transfer.core import process
+from rtmw.transfer.events import Now
+from rtmw.transfer.limits import Limits
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--age", type=float, default=60.0)
+    parser.add_argument("--bytes", type=int, default=64 << 20)
+    parser.add_argument("--wall", type=float, default=0.0)
+    asked, rest = parser.parse_known_args()
+    sys.argv[1:] = rest
+    ahead = int(asked.wall * 1e9)
+    process._now = lambda: Now(time.monotonic_ns(), time.time_ns() + ahead)
+    changed: Any = partial(process.Process, limits=Limits(age=asked.age, bytes=asked.bytes))
+    core.Process = changed
+    sys.exit(core.main())
