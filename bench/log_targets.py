@@ -30,7 +30,7 @@ TWICE = (
 )
 
 BUSY = (
-    "beside other programs, the scheduler: an append wakes the flusher and is woken by it (3.4 context switches), and "
+    "beside other programs, the scheduler: with several writers an append wakes the flusher and is woken by it, and "
     "each wake-up waits for a processor, as that of a bare fdatasync does. In single plays of a machine with a load of "
     "1 to 2 the log answered one writer 7,700 times a second, SQLite 6,600 times and JetStream 2,000 times; 64 threads "
     "39,000 times, redis 10,700 times"

@@ -1,5 +1,6 @@
 /* What appenders do: into the batch, and asleep until it is durable. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,7 +131,7 @@ static int sleep_on(struct writer *w, uint32_t *word, uint32_t seen, uint64_t de
 /* Lock held. True: the caller has to wake the flusher, with the lock or without. */
 static bool wakes_flusher(struct writer *w)
 {
-    if (!w->flusher_sleeps) return false;
+    if (!w->flusher_sleeps || w->flushes) return false; /* an appender that flushes wakes it at the end */
     w->flusher_sleeps = false;
     store_release(&w->work, w->work + 1); /* pairs with futex_sleep of the flusher, which looks at it again */
     return true;
@@ -149,7 +150,7 @@ static bool starts(struct writer *w)
 static bool has_put(struct writer *w, int code, bool was_empty)
 {
     if (code == WAIT) return starts(w);
-    return code == LOG_OK && was_empty && w->flusher_sleeps && !w->mark_is_due && wakes_flusher(w);
+    return code == LOG_OK && was_empty && !w->flusher_is_timed && wakes_flusher(w);
 }
 
 void writer_start(struct writer *w)
@@ -190,16 +191,42 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
     }
 }
 
+/* Lock held, and held again at the end. The appender does what the flusher would have to be woken for: that spares two
+ * switches of threads, which take as long as the wait for a fast disk. Without signals, as the flusher: a file system may
+ * let one of them end a sync. */
+static void flush_here(struct writer *w)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    writer_flush_batch(w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Lock held. Nobody else is at it, or has been asked to; and the caller has all the time that the disk takes. */
+static bool may_flush_here(const struct writer *w, uint64_t deadline)
+{
+    return w->flusher_sleeps && !w->flushes && !w->is_due && deadline == WRITER_FOREVER &&
+           !load_relaxed(&w->stopping) && !load_relaxed(&w->failed);
+}
+
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
 {
-    for (;;) {
+    while (load_acquire(&w->durable) < end) { /* pairs with the flusher's store: what is below is on the disk */
         pthread_mutex_lock(&w->lock);
         struct writer_batch *filling = &w->batches[w->filling];
-        bool is_filling = filling->used && end > filling->first;
-        struct writer_batch *batch = &w->batches[is_filling ? w->filling : !w->filling];
+        bool is_filling = filling->used && end > filling->first, wakes;
+        if (is_filling && may_flush_here(w, deadline)) {
+            flush_here(w);
+            wakes = writer_needs_flusher(w) && wakes_flusher(w);
+            pthread_mutex_unlock(&w->lock);
+            if (wakes) futex_wake(&w->work);
+            continue;
+        }
+        struct writer_batch *batch = is_filling ? filling : &w->batches[!w->filling];
         uint32_t seen = batch->turn;
         bool is_durable = load_acquire(&w->durable) >= end, has_failed = load_acquire(&w->failed);
-        bool wakes = is_filling && starts(w);
+        wakes = is_filling && starts(w);
         pthread_mutex_unlock(&w->lock);
         if (wakes) futex_wake(&w->work);
         if (is_durable) return LOG_OK;
@@ -207,6 +234,7 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
         int code = sleep_on(w, &batch->turn, seen, deadline);
         if (code) return load_acquire(&w->durable) >= end ? LOG_OK : code;
     }
+    return LOG_OK;
 }
 
 int writer_trim(struct writer *w, uint64_t before, uint64_t *start)

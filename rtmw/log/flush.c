@@ -1,4 +1,5 @@
-/* The flusher: one thread that swaps the batches, writes one, marks, syncs once, and wakes who waited. */
+/* To flush: to swap the batches, write one, mark, sync once, and wake who waited. One thread does it, the flusher; or an
+ * appender that is alone (append.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -129,43 +130,6 @@ static int write_idle_mark(struct writer *w, uint32_t flags, struct log_fault *f
     return error ? fail_with(w, fault, "write of the mark", error) : LOG_OK;
 }
 
-/* Lock held. */
-static bool has_work(const struct writer *w) { return w->is_due && w->batches[w->filling].used; }
-
-/* Lock held, and held again at the end. false: time passed and nobody asked for anything. */
-static bool sleep_for_work(struct writer *w)
-{
-    uint32_t seen = w->work;
-    bool looks_again = w->mark_is_due || w->batches[w->filling].used;
-    w->flusher_sleeps = true;
-    pthread_mutex_unlock(&w->lock);
-    int how = futex_sleep(&w->work, seen, looks_again ? w->idle_ns : UINT64_C(1) << 62);
-    pthread_mutex_lock(&w->lock);
-    w->flusher_sleeps = false;
-    return how != ETIMEDOUT;
-}
-
-/* Lock held. The batch that was filled; NULL: the end. */
-static struct writer_batch *next_batch(struct writer *w, struct log_fault *fault, int *code)
-{
-    while (!has_work(w) && !load_acquire(&w->stopping) && !load_acquire(&w->failed)) {
-        if (sleep_for_work(w)) continue;
-        w->is_due = w->batches[w->filling].used; /* nobody has waited for it for so long */
-        if (w->is_due) continue;
-        pthread_mutex_unlock(&w->lock);
-        *code = write_idle_mark(w, 0, fault);
-        pthread_mutex_lock(&w->lock);
-        if (*code) return NULL;
-        w->counters.syncs++;
-    }
-    struct writer_batch *batch = &w->batches[w->filling];
-    if (!batch->used || load_acquire(&w->failed)) return NULL;
-    w->filling = !w->filling;
-    w->is_due = false;
-    writer_wake_room(w);
-    return batch;
-}
-
 /* Lock held. What was in it is durable. */
 static void finish(struct writer *w, struct writer_batch *batch)
 {
@@ -174,7 +138,82 @@ static void finish(struct writer *w, struct writer_batch *batch)
     if (batch->records > w->counters.largest_batch) w->counters.largest_batch = batch->records;
     batch->used = batch->records = 0;
     batch->turn++;
+    w->mark_is_due = true;
+    w->flushed_ns = writer_now(w);
     writer_ring(w);
+}
+
+int writer_flush_batch(struct writer *w)
+{
+    struct log_fault fault = {0};
+    struct writer_batch *batch = &w->batches[w->filling];
+    w->filling = !w->filling;
+    w->is_due = false;
+    w->flushes = true;
+    writer_wake_room(w);
+    pthread_mutex_unlock(&w->lock);
+    int code = flush_batch(w, batch, &fault);
+    if (code) writer_fail(w, &fault);
+    pthread_mutex_lock(&w->lock);
+    if (!code) finish(w, batch);
+    w->flushes = false;
+    pthread_mutex_unlock(&w->lock);
+    futex_wake(&batch->turn); /* many may be asleep there, and the next ones need the lock */
+    pthread_mutex_lock(&w->lock);
+    return code;
+}
+
+/* Lock held. */
+static bool has_work(const struct writer *w)
+{
+    bool is_asked = w->is_due && w->batches[w->filling].used;
+    return !w->flushes && (is_asked || load_acquire(&w->stopping) || load_acquire(&w->failed));
+}
+
+bool writer_needs_flusher(const struct writer *w)
+{
+    return w->flusher_sleeps && (has_work(w) || (!w->flusher_is_timed && w->mark_is_due));
+}
+
+/* Lock held. For how long there is nothing to do if nobody asks for anything; 0: now there is. */
+static uint64_t time_left(const struct writer *w)
+{
+    const struct writer_batch *batch = &w->batches[w->filling];
+    if (!batch->used && !w->mark_is_due) return UINT64_C(1) << 62;
+    uint64_t end = (batch->used ? batch->oldest_ns : w->flushed_ns) + w->idle_ns, now = writer_now(w);
+    return end > now ? end - now : 0;
+}
+
+/* Lock held, and held again at the end. */
+static void sleep_for_work(struct writer *w, uint64_t time_ns)
+{
+    uint32_t seen = w->work;
+    w->flusher_is_timed = w->mark_is_due || w->batches[w->filling].used;
+    w->flusher_sleeps = true;
+    pthread_mutex_unlock(&w->lock);
+    futex_sleep(&w->work, seen, time_ns);
+    pthread_mutex_lock(&w->lock);
+    w->flusher_sleeps = false;
+}
+
+/* Lock held, and held again at the end. Until there is a batch to flush, or the writer ends. */
+static int wait_for_work(struct writer *w, struct log_fault *fault)
+{
+    while (!has_work(w)) {
+        uint64_t left = time_left(w);
+        if (left || w->flushes) {
+            sleep_for_work(w, left ? left : w->idle_ns);
+            continue;
+        }
+        w->is_due = w->batches[w->filling].used; /* nobody has waited for it for so long */
+        if (w->is_due) continue;
+        pthread_mutex_unlock(&w->lock);
+        int code = write_idle_mark(w, 0, fault);
+        pthread_mutex_lock(&w->lock);
+        if (code) return code;
+        w->counters.syncs++;
+    }
+    return LOG_OK;
 }
 
 void *writer_flush(void *given)
@@ -183,17 +222,8 @@ void *writer_flush(void *given)
     struct log_fault fault = {0};
     int code = LOG_OK;
     pthread_mutex_lock(&w->lock);
-    for (struct writer_batch *batch; (batch = next_batch(w, &fault, &code)) && !code;) {
-        pthread_mutex_unlock(&w->lock);
-        code = flush_batch(w, batch, &fault);
-        w->mark_is_due = true;
-        pthread_mutex_lock(&w->lock);
-        if (code) break;
-        finish(w, batch);
-        pthread_mutex_unlock(&w->lock);
-        futex_wake(&batch->turn);
-        pthread_mutex_lock(&w->lock);
-    }
+    while (!(code = wait_for_work(w, &fault)) && w->batches[w->filling].used && !load_acquire(&w->failed))
+        writer_flush_batch(w);
     bool has_failed = load_acquire(&w->failed);
     pthread_mutex_unlock(&w->lock);
     if (!code && !has_failed) code = write_idle_mark(w, MARK_CLEAN, &fault);

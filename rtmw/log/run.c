@@ -9,14 +9,24 @@ static bool is_wanted(const struct run *run, uint64_t time_ns)
     return run->start_ns <= time_ns && time_ns < run->end_ns;
 }
 
+static void append_none(struct run_texts *texts, size_t row)
+{
+    if (!texts->text) return;
+    texts->is_there[row] = 0;
+    texts->ends[row] = (int32_t)texts->size;
+}
+
 /* False: no room, or `*code`. */
 static bool append_labels(struct run *run, const struct reader_record *record, int *code)
 {
-    static const uint8_t none[LABEL_HEAD];
     struct label_head head;
-    const uint8_t *labels = record->labels_size ? record->labels : none;
-    memcpy(&head, labels, sizeof head);
-    const uint8_t *key = labels + LABEL_HEAD, *id = key + head.key_size;
+    if (!record->labels_size) {
+        append_none(&run->keys, run->count);
+        append_none(&run->ids, run->count);
+        return true;
+    }
+    memcpy(&head, record->labels, sizeof head);
+    const uint8_t *key = record->labels + LABEL_HEAD, *id = key + head.key_size;
     return (!run->keys.text || run_append_label(&run->keys, run->count, head.key_kind, key, head.key_size, code)) &&
            (!run->ids.text || run_append_label(&run->ids, run->count, head.id_kind, id, head.id_size, code));
 }

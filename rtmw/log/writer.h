@@ -66,10 +66,14 @@ struct writer {
     uint64_t roll_at;
     enum spare_state spare_state;
     struct segment spare;
-    uint64_t spare_needs; /* bytes of records that have to fit into the next segment */
-    uint64_t newest_size; /* of the last segment, or of the one it rolls to */
-    bool is_due;          /* the batch being filled goes to the disk as soon as the flusher comes to it */
-    bool flusher_sleeps;  /* and nobody has woken it yet */
+    uint64_t spare_needs;  /* bytes of records that have to fit into the next segment */
+    uint64_t newest_size;  /* of the last segment, or of the one it rolls to */
+    bool is_due;           /* the batch being filled goes to the disk as soon as the flusher comes to it */
+    bool flushes;          /* somebody has a batch, and the last segment: the flusher, or an appender */
+    bool flusher_sleeps;   /* and nobody has woken it yet */
+    bool flusher_is_timed; /* and not for ever */
+    bool mark_is_due;      /* the newest mark says less than `durable`, or is not clean */
+    uint64_t flushed_ns;   /* monotonic clock, when the last batch was durable */
     uint32_t room_waiters;
     struct writer_counters counters;
     struct ids ids;       /* of records that were taken, durable or not */
@@ -101,10 +105,9 @@ struct writer {
     uint32_t stopping;       /* who closes */
     int bells[WRITER_BELLS]; /* eventfds, -1: none; under the lock */
 
-    /* The flusher's own. */
+    /* Of whoever flushes. */
     struct segment last;
     int end_file;
-    bool mark_is_due; /* the newest mark says less than `durable`, or is not clean */
     uint64_t cut;
 };
 
@@ -148,7 +151,11 @@ bool writer_add_bell(struct writer *w, int descriptor);
 void writer_remove_bell(struct writer *w, int descriptor);
 
 /* Of the threads among each other. */
-void *writer_flush(void *writer);         /* flush.c */
+void *writer_flush(void *writer); /* flush.c */
+/* flush.c. Lock held, and held again at the end; nobody flushes, and the batch that is filled has something. LOG_OK, LOG_FAILED. */
+int writer_flush_batch(struct writer *w);
+/* flush.c. Lock held. Has the flusher something to do, and sleeps? */
+bool writer_needs_flusher(const struct writer *w);
 void *writer_make(void *writer);          /* maker.c */
 bool trim_is_due(const struct writer *w); /* upkeep.c, as the next one */
 int trim_now(struct writer *w, struct log_fault *fault);

@@ -79,6 +79,8 @@ mutant "a write into a compacted segment that failed counts" faults 1 compact 's
 mutant "who takes a cursor does not sync its name" faults 3 cursor '/^int cursor_take/,/^}/ s/folder->io->sync_folder\(folder->io->disk, folder->folder\)/0/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
 
+mutant "an appender flushes beside another one" cuts 6 append 's/return w->flusher_sleeps && !w->flushes && /return w->flusher_sleeps \&\& /' "$@"
+
 mutant "on ext4 a batch is answered without a sync" power 500 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"
 mutant "on ext4 the watermark is not looked at" power 500 recover 's/if \(found->end < least\)/if (0)/' "$@"
 mutant "on ext4 no watermark is written" power 500 flush 's/segment_write_mark\(&w->folder, &w->last, lsn, 0\)/0/' "$@"

@@ -1,0 +1,82 @@
+"""Who brings a batch to the disk: the flusher; or an appender that is alone, which spares two switches of threads."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+import rtmw
+from tests.bus import eventually
+
+APPENDS = 400
+
+
+def switches_of_others() -> int:
+    """How often the other threads of this process went to sleep."""
+    count = 0
+    for task in Path("/proc/self/task").iterdir():
+        if int(task.name) != threading.get_native_id():
+            lines = (task / "status").read_text().splitlines()
+            count += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+    return count
+
+
+def test_an_appender_that_is_alone_wakes_no_other_thread(tmp_path: Path) -> None:
+    """Others look at the clock ten times a second, and make the next segment."""
+    with rtmw.Log(tmp_path / "log") as log:
+        log.append(b"the first")
+        eventually(lambda: log.stats().segments == 2)
+        before = switches_of_others()
+        for number in range(APPENDS):
+            log.append(b"%d" % number)
+        assert switches_of_others() - before < APPENDS / 2
+        assert log.stats().batches == APPENDS + 1
+
+
+def test_an_append_with_a_timeout_is_not_held_up_by_a_batch_of_its_own(tmp_path: Path) -> None:
+    """It waits for the flusher, which may take longer."""
+    with rtmw.Log(tmp_path / "log") as log:
+        before = switches_of_others()
+        for number in range(APPENDS):
+            log.append(b"%d" % number, timeout=600)
+        assert switches_of_others() - before > APPENDS / 2
+
+
+def test_signals_end_no_sync_and_their_handlers_run(tmp_path: Path) -> None:
+    handled = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal handled
+        handled += 1
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        with rtmw.Log(tmp_path / "log") as log:
+            while handled < 20:
+                log.append(b"x")
+            count = log.stats().records
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with rtmw.Log(tmp_path / "log") as log:
+        assert len(list(log.read())) == count
+
+
+def test_threads_that_come_and_go_are_all_answered(tmp_path: Path) -> None:
+    """One is alone, then others come: the batch goes from one to the flusher, and back."""
+    with rtmw.Log(tmp_path / "log") as log:
+
+        def append(count: int) -> None:
+            for number in range(count):
+                log.append(b"%d" % number)
+
+        for count in (1, 2, 3, 1, 5, 2):
+            threads = [threading.Thread(target=append, args=(60,)) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert len(list(log.read())) == log.stats().records == 60 * 14
