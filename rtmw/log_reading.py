@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from itertools import chain
 from operator import length_hint
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
@@ -150,8 +151,11 @@ class Reading(Closing, ABC, Generic[R, T]):
         return self._place(self._made[-left]) if left else self._reader.position
 
     def __iter__(self) -> Iterator[R]:
+        return chain.from_iterable(self._parts())  # which takes one after the other without a call of Python
+
+    def _parts(self) -> Iterator[Iterator[R]]:
         while True:
-            yield from self._next
+            yield self._next
             if not self._read():
                 return
 
