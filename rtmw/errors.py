@@ -34,6 +34,7 @@
     │   └── StreamError             a stream of it was reset, or ended with it
     ├── TransferError           this transfer or transaction cannot be done; nothing was changed
     │   ├── TransferRefused         the address, the limits, the receiver or the state of a transfer forbid it
+    │   ├── SourceChanged           the file that is sent was changed, cut or replaced meanwhile
     │   └── CoreNotRunning          no node of this host serves transfers
     └── ClosedError             used after close()
 
@@ -208,6 +209,10 @@ class TransferError(RtmwError):
 
 class TransferRefused(TransferError):
     """The address, the limits, the receiver or the state of the transfer forbid it."""
+
+
+class SourceChanged(TransferError):
+    """The file that is sent was changed, cut or replaced since it was accepted; no part of it arrives."""
 
 
 class CoreNotRunning(TransferError):

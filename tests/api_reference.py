@@ -38,7 +38,7 @@ SECTIONS = {
     ),
     "Transfer": (
         "rtmw",
-        "Sender Inbox Transfer Transaction Letter Part Delivery Level TransferState TransferId Progress Savepoint "
+        "Sender Inbox Transfer Transaction Letter Part File Delivery Level TransferState TransferId Progress Savepoint "
         "TransferEvent SenderStats InboxStats",
     ),
     "Real-time programs": ("rtmw", "realtime"),

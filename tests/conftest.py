@@ -31,6 +31,9 @@ NUMBERS = [*range(10, 50), *range(215, 233)]
 """Domains that tests use: those whose UDP ports, as DDS domains, the kernel gives to nobody (it gives 32768 to 60999).
 People use the lowest ones, and the demonstration those from 50 on."""
 
+WITHOUT_DDS = [*range(100, 215)]
+"""Domains of tests in which no node carries anything over DDS: these need no UDP ports."""
+
 turn = itertools.count(os.getpid() * 31)
 """Test runs at the same time start at different numbers."""
 
@@ -51,11 +54,12 @@ def has_ports(number: int) -> bool:
     return True
 
 
-def free_number() -> int:
+def free_number(*, with_dds: bool = True) -> int:
     """A domain that nobody has created, and no other test run has been given lately."""
-    for _ in NUMBERS:
-        number = NUMBERS[next(turn) % len(NUMBERS)]
-        if not has_ports(number):
+    numbers = NUMBERS if with_dds else WITHOUT_DDS
+    for _ in numbers:
+        number = numbers[next(turn) % len(numbers)]
+        if with_dds and not has_ports(number):
             continue
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claim:
             try:
@@ -69,7 +73,7 @@ def free_number() -> int:
         if len(_claims) > _CLAIMS_MOST:
             os.close(_claims.popleft())
         return number
-    raise RuntimeError(f"all domains {NUMBERS[0]} to {NUMBERS[-1]} exist; `rtmw clean` removes one")
+    raise RuntimeError(f"all domains {numbers[0]} to {numbers[-1]} exist; `rtmw clean` removes one")
 
 
 @pytest.fixture

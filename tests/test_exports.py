@@ -20,6 +20,7 @@ PUBLIC = {
     "Appended",
     "Domain",
     "Durability",
+    "File",
     "Latency",
     "Listener",
     "Loan",

@@ -80,7 +80,7 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
     base = base_settings()
     begins_anew = os.environ.pop(ANEW, None) is not None
     reread = (lambda: make_settings(path, given, base)) if path else None
-    node = Node(make_settings(path, given, base), reread, begins_anew)
+    node = Node(make_settings(path, given, base), reread, begins_anew, path)
     try:
         uvloop.run(node.run())
     except NetworkChanged as change:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url
@@ -69,6 +70,7 @@ CHANGEABLE = {
     "peer_rates",
     "handover",
     "link",
+    "transfer",
     "allow",
 }
 """Settings that SIGHUP takes in."""
@@ -78,14 +80,16 @@ class Node:
     """A node, from `run()` until SIGINT, SIGTERM or `stop()`."""
 
     def __init__(
-        self, settings: Settings, reread: Callable[[], Settings] | None = None, begins_anew: bool = False
-    ) -> None:
-        """`begins_anew`: it goes on for one that has replaced itself, so what it was told could be used before."""
+        self, settings: Settings, reread: Callable[[], Settings] | None = None, begins_anew: bool = False,
+        config: Path | None = None,
+    ) -> None:  # fmt: skip
+        """`begins_anew`: it goes on for one that has replaced itself, so what it was told could be used before.
+        `config`: the file of the settings, of which its services read tables."""
         self.settings, self._reread, self._begins_anew = settings, reread, begins_anew
         self._stopping: asyncio.Event | None = None
         self._since = time.time()
         self._metrics: Metrics | None = None
-        self._refusals, self._services = Refusals(), Services(settings)
+        self._refusals, self._services = Refusals(), Services(settings, config)
         self._cut_off: str | None = None
         """Which address is gone."""
         self._anew: str | None = None
@@ -304,6 +308,8 @@ class Node:
                 self._anew = "this node's links, or its name there, are others"
             self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
+        if {"transfer", "allow", "link"} & taken.keys():
+            self._services.reload()
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changed else [])]
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rtmw.net.session.backoff import Backoff
@@ -45,13 +47,21 @@ class Service:
 class Services:
     """They run during `async with`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, config: Path | None = None) -> None:
+        """`config`: the file of the settings, which services read tables of; None: there is none."""
+        self._settings, self._config = settings, config
         self._services = [Service(name) for name in settings.serve]
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> None:
         self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
+
+    def reload(self) -> None:
+        """They read the file of the settings again."""
+        for service in self._services:
+            if service.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(service.pid, signal.SIGHUP)
 
     def rows(self) -> list[dict[str, Any]]:
         """For the status of the node."""
@@ -87,7 +97,8 @@ class Services:
     def _command(self, name: str) -> list[str]:
         settings = self._settings
         where = ["--domain", str(settings.domain), "--data", str(settings.data), "--node", settings.node_name]
-        return [sys.executable, "-m", MODULES[name], *where]
+        config = [] if self._config is None else ["--config", str(self._config)]
+        return [sys.executable, "-m", MODULES[name], *where, *config]
 
     async def __aexit__(self, *_: object) -> None:
         """Each is told to end, and killed if it does not within five seconds."""

@@ -19,7 +19,7 @@ serve = ["transfer"]      # services that it hosts; default: none
 data = "/var/lib/rtmw"    # folder of what services keep; needed where it serves
 name = "plant"            # of this node, in addresses such as service@plant; default: the name of the host
 
-The tables [link] and [[allow]] of the file are read by rtmw.net.security (tables.py).
+The tables [link], [transfer] and [[allow]] of the file are read by rtmw.net.security (tables.py).
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class Settings:
     """The folder of what they keep."""
     name: str | None = None
     link: Link = NO_LINK
+    transfer: Link = NO_LINK
+    """Sessions of the service of this name."""
     allow: RuleTable = NO_RULES
 
     @property
@@ -303,6 +305,10 @@ def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DE
     if made.serve and made.data is None:
         raise SettingsError(
             f"a node that serves {', '.join(made.serve)} needs a folder to keep things in; give data, as --data FOLDER"
+        )
+    if made.transfer.is_used and "transfer" not in made.serve:
+        raise SettingsError(
+            '[transfer] says where nodes meet for transfers, and this one serves none; add serve = ["transfer"]'
         )
     return made
 

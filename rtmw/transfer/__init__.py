@@ -7,7 +7,7 @@ runs them on a real log. `files` reads and writes files in place; `wire` is the 
 stand in docs/design/transfer.md.
 """
 
-from rtmw.transfer.client.bodies import Part
+from rtmw.transfer.client.bodies import File, Part
 from rtmw.transfer.client.inbox import Inbox, InboxStats
 from rtmw.transfer.client.letter import Letter
 from rtmw.transfer.client.sender import Sender, SenderStats, TransferEvent
@@ -18,6 +18,7 @@ from rtmw.transfer.records import TransferId, TransferState
 
 __all__ = [
     "Delivery",
+    "File",
     "Inbox",
     "InboxStats",
     "Letter",

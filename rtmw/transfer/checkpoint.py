@@ -38,6 +38,7 @@ _END: Final = Struct("<QQB")
 _ITEM: Final = Struct("<QQQIBBH")
 _ROW: Final = Struct("<QQQBBHIII")
 _UNDOABLE: Final = Struct("<QQQQ")
+_OWED: Final = Struct("<QQB")
 
 
 def checkpoint_of(state: State) -> list[Checkpoint]:
@@ -59,6 +60,8 @@ def pack_state(state: State) -> bytes:
     parts += map(_packed_item, state.items.values())
     parts.append(len(state.table).to_bytes(4, "little"))
     parts += map(_packed_row, state.table.values())
+    parts.append(len(state.owed).to_bytes(4, "little"))
+    parts += (_packed_owed(id, *end) for id, end in state.owed.items())
     return b"".join(parts)
 
 
@@ -122,6 +125,11 @@ def _packed_row(row: Transaction) -> bytes:
     )
 
 
+def _packed_owed(id: TransferId, state: TransferState, cause: str) -> bytes:
+    numbers = _OWED.pack(id.incarnation, id.sequence, state)
+    return numbers + packed_text(id.node, "node") + packed_text(cause, "the cause")
+
+
 def unpack_state(data: bytes, lsn: int) -> State:
     """Raises TransfersDamaged. `lsn`: of the checkpoint's first record."""
     fields, state = Fields(data, lsn, "checkpoint"), State()
@@ -139,6 +147,8 @@ def unpack_state(data: bytes, lsn: int) -> State:
             _read_item(fields, state, lsn)
         for _ in range(fields.number(4)):
             _read_row(fields, state)
+        for _ in range(fields.number(4)):
+            _read_owed(fields, state)
     except ValueError as error:
         fields.wrong(str(error))
     fields.end()
@@ -228,6 +238,14 @@ def _read_row(fields: Fields, state: State) -> None:
         if item not in state.items or state.items[item].txn != txn:
             fields.wrong(f"transaction {txn} has transfer {item}, which it does not hold")
         row.bytes += state.items[item].record.header.length if what == Undone.ENQUEUE else 0
+
+
+def _read_owed(fields: Fields, state: State) -> None:
+    incarnation, sequence, how = fields.numbers(_OWED)
+    id = TransferId(fields.short_text(), incarnation, sequence)
+    if state.is_own(id) or id in state.owed:
+        fields.wrong(f"the end of {id}, which cannot be owed")
+    state.owed[id] = TransferState(how), fields.short_text()
 
 
 def _check_holders(fields: Fields, state: State) -> None:

@@ -10,7 +10,9 @@ TransferError               rtmw.errors: this transfer or transaction cannot be 
 
 from __future__ import annotations
 
-from rtmw.errors import CoreNotRunning, TransferError, TransferRefused
+from typing import Final
+
+from rtmw.errors import CoreNotRunning, SourceChanged, TransferError, TransferRefused
 
 __all__ = [
     "CoreNotRunning",
@@ -19,11 +21,22 @@ __all__ = [
     "TransferError",
     "TransferRefused",
     "TransfersDamaged",
+    "cause_of",
+    "error_of",
 ]
 
+_CHANGED: Final = "SourceChanged: "
+"""Before the cause of a transfer whose source has changed."""
 
-class SourceChanged(TransferError):
-    """The file that is sent was changed, cut or replaced since it was accepted; no part of it arrives."""
+
+def cause_of(error: Exception) -> str:
+    """As a core tells it to senders."""
+    return f"{_CHANGED if isinstance(error, SourceChanged) else ''}{error}"
+
+
+def error_of(words: str, cause: str) -> TransferError:
+    """What a sender raises, of a transfer that will not reach a level for this cause."""
+    return SourceChanged(words) if cause.startswith(_CHANGED) else TransferRefused(words)
 
 
 class TransactionAborted(TransferError):

@@ -14,6 +14,7 @@ __all__ = [
     "BeginTransaction",
     "CommitTransaction",
     "DestroySavepoint",
+    "EndKnown",
     "Event",
     "Now",
     "ReceiverJoined",
@@ -62,6 +63,8 @@ class SendTransfer:
     once: bytes = b""
     """The id that its sender has chosen; with one that has come, nothing is done, and the answer is what it came to.
     TransferRefused: something else was sent with it."""
+    is_carried: bool = False
+    """It has files: what carries to other nodes brings it to receivers here, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,13 @@ class SettleTransfer:
     cause: str = ""
     by: Life | None = None
     """The receiver that has taken it, if it is that who says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndKnown:
+    """The node where the transfer began knows how it has ended here."""
+
+    id: TransferId
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,8 @@ class ReceiverLeft:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: lifetimes end, and transactions become too old."""
+    """Time has passed: lifetimes end, and transactions become too old. Answer: numbers of transfers whose time is over,
+    and of which another node has to say how they have ended."""
 
 
 Event: TypeAlias = (
@@ -153,4 +164,5 @@ Event: TypeAlias = (
     | ReceiverJoined
     | ReceiverLeft
     | Tick
+    | EndKnown
 )

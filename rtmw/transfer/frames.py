@@ -104,7 +104,7 @@ class Frame(NamedTuple):
 # ---- bytes ----
 
 _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
-    1: (Join, "1tN"),
+    1: (Join, "1ttN"),
     2: (Leave, ""),
     3: (Send, "8hod"),
     4: (More, "d"),

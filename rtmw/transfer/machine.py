@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from rtmw.transfer.address import Life, Reach
+from rtmw.transfer.address import Life
 from rtmw.transfer.effects import Steps
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
@@ -18,6 +18,7 @@ from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
+    EndKnown,
     Event,
     Now,
     ReceiverJoined,
@@ -31,6 +32,7 @@ from rtmw.transfer.events import (
 )
 from rtmw.transfer.header import Delivery
 from rtmw.transfer.limits import Limits
+from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.once import Known
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import (
@@ -44,11 +46,12 @@ from rtmw.transfer.records import (
     Release,
     Request,
     Savepoint,
+    Settled,
     Take,
     TransferId,
     TransferState,
 )
-from rtmw.transfer.state import NEXT, State
+from rtmw.transfer.state import State, next_states
 from rtmw.transfer.table import Phase, Transaction
 from rtmw.transfer.undoing import abort, append, undo_until
 
@@ -82,6 +85,8 @@ class Machine:
         self.limits = limits or Limits()
         self.open: dict[int, _Open] = {}
         self.receivers: dict[str, set[Life]] = {}
+        self.carried: set[int] = set()
+        """Numbers of transfers that another node may have: that says how they end, also when their time is over."""
         self._aborted: dict[int, AbortCause] = {}
         """What to say to the owners of transactions that the core has undone; the last ones."""
         self._deadlines = [
@@ -117,6 +122,8 @@ class Machine:
                 return self._leave(life)
             case Tick():
                 return self._tick(now)
+            case EndKnown(id=id):
+                return self._end_known(id)
 
     # ---- transactions ----
 
@@ -217,10 +224,10 @@ class Machine:
         header = event.header
         if event.txn and header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
-        if header.to.node and self.is_here(header.to.node):
-            header = replace(header, to=replace(header.to, node=""))
+        if event.is_carried or (header.to.node and self.is_here(header.to.node)):
+            header = replace(header, to=replace(header.to, node=self._carried_to(event)))
         self._check_room(event)
-        lives = self._lives_meant(event)
+        lives = lives_meant(header.to, self.receivers)
         ids = [event.id or self._own_id(number) for number in range(len(lives))]
         deadline = now.wall_ns + header.lifetime_ns if header.lifetime_ns else NONE
         enqueues: list[Enqueue] = []
@@ -279,20 +286,9 @@ class Machine:
     def is_here(self, node: str) -> bool:
         return node in ("", self.state.node)
 
-    def _lives_meant(self, event: SendTransfer) -> list[Life | None]:
-        """A receiver for each copy; None: any, or one of another node, which finds it out."""
-        to = event.header.to
-        if to.reach is Reach.ANY or not self.is_here(to.node):
-            return [None]
-        here = sorted(self.receivers.get(to.service, ()))
-        meant = here if to.reach is Reach.EACH else [life for life in here if life.pid == to.pid][-1:]
-        if not meant:
-            pids = ", ".join(str(life.pid) for life in here) or "none"
-            raise TransferRefused(
-                f"{to} means nobody: the receivers of {to.service!r} are {pids}; send to {to.service!r}, which is kept "
-                "until a receiver comes"
-            )
-        return list(meant)
+    def _carried_to(self, event: SendTransfer) -> str:
+        """The node that is to carry it, this one too; empty: nobody has to."""
+        return (event.header.to.node or self.state.node) if event.is_carried else ""
 
     def _take(self, event: TakeTransfer, now: Now) -> Steps[Item | None]:
         if event.life not in self.receivers.get(event.service, ()):
@@ -321,7 +317,7 @@ class Machine:
             raise TransferRefused(
                 f"transfer {item.record.id} is not {event.by}'s: {item.taker or 'nobody'} has taken it"
             )
-        if event.state not in NEXT.get(item.state, ()):
+        if event.state not in next_states(item):
             raise TransferRefused(
                 f"transfer {item.record.id} is {item.state.name}, and cannot become {event.state.name}"
             )
@@ -331,11 +327,15 @@ class Machine:
 
     def _change(self, item: Item, wanted: TransferState, cause: str) -> Change:
         """What was given back too often is a dead letter."""
-        back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED
+        back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED and item.taker is not None
         if back and item.deliveries >= self.limits.deliveries:
             cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
             return Change(item.lsn, TransferState.DEAD, cause)
         return Change(item.lsn, wanted, cause)
+
+    def _end_known(self, id: TransferId) -> Steps[None]:
+        if id in self.state.owed and id not in self.state.numbers:
+            yield from append(self.state, Settled(id))
 
     # ---- receivers and time ----
 
@@ -370,14 +370,14 @@ class Machine:
         receivers = {life for item in items for life in (item.record.life, item.taker) if life is not None}
         return receivers | set(self.state.requests.marks)
 
-    def _tick(self, now: Now) -> Steps[None]:
+    def _tick(self, now: Now) -> Steps[list[int]]:
         later: list[tuple[int, int]] = []
         while self._deadlines and self._deadlines[0][0] <= now.wall_ns:
             deadline, lsn = heapq.heappop(self._deadlines)
             item = self.state.items.get(lsn)
             if item is None or item.state is TransferState.DEAD:
                 continue
-            if item.txn or item.state is TransferState.DELIVERED:  # it expires if it comes back
+            if item.txn or item.state is TransferState.DELIVERED or lsn in self.carried:  # it expires if it comes back
                 later.append((deadline, lsn))
                 continue
             yield from append(self.state, Change(lsn, TransferState.EXPIRED))
@@ -390,3 +390,4 @@ class Machine:
                 yield from self._abort(txn, AbortCause.AGE)
             elif open.broken or self.row(txn).phase is Phase.ABORTING:
                 yield from self._abort(txn, AbortCause.ASKED)
+        return [lsn for _, lsn in later if lsn in self.carried]

@@ -54,12 +54,13 @@ class Move(NamedTuple):
 class Join:
     """A sender (role 0) of this name, or an inbox (role 1) of this service. Answer: Done.
 
-    `held`: what an inbox was handed by the core before, and has not settled. What else that core had taken for it
-    never came.
+    `folder`: of an inbox, where files arrive; empty: it takes none. `held`: what an inbox was handed by the core
+    before, and has not settled. What else that core had taken for it never came.
     """
 
     role: int
     name: str
+    folder: str = ""
     held: tuple[int, ...] = ()
 
 

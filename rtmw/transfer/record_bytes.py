@@ -25,6 +25,7 @@ from rtmw.transfer.records import (
     Release,
     Request,
     Savepoint,
+    Settled,
     Spooled,
     Start,
     Take,
@@ -36,7 +37,9 @@ from rtmw.transfer.records import (
 __all__ = ["pack", "pack_life", "pack_request", "unpack", "unpack_life", "unpack_request"]
 
 VERSION: Final = 1
-_ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT, _FORGET = range(1, 13)
+(
+    _ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT, _FORGET, _SETTLED,
+) = range(1, 14)  # fmt: skip
 _IN_TRANSACTION: Final = frozenset(range(_ENQUEUE, _CHANGE))
 
 _HEAD: Final = Struct("<BBHIQQ")
@@ -78,6 +81,8 @@ def _packed(record: Record) -> tuple[int, bytes]:
             )
         case Forget(producer=producer):
             return _FORGET, pack_life(producer)
+        case Settled(id=id):
+            return _SETTLED, _ID.pack(id.incarnation, id.sequence) + packed_text(id.node, "the node")
         case Checkpoint(index=index, last=last, data=data):
             return _CHECKPOINT, _PART.pack(index, last, 0, 0) + data
 
@@ -138,6 +143,9 @@ def _unpack_outside(fields: Fields, kind: int) -> Record:
             return _unpack_checkpoint(fields)
         case 12:
             return Forget(_unpack_process(fields, "FORGET of"))
+        case 13:
+            incarnation, sequence = fields.numbers(_ID)
+            return Settled(TransferId(fields.short_text(), incarnation, sequence))
         case _:
             fields.wrong(f"a record of kind {kind}, which version {VERSION} does not have")
 

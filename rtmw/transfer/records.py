@@ -31,12 +31,15 @@ __all__ = [
     "Release",
     "Request",
     "Savepoint",
+    "Settled",
     "Spooled",
     "Start",
     "Take",
     "TransferId",
     "TransferState",
     "Undone",
+    "arriving_id",
+    "own_id",
 ]
 
 NONE: Final = 0
@@ -125,6 +128,19 @@ class TransferId:
         except ValueError:
             raise ValueError(f"{written!r} is no id of a transfer; `rtmw transfers` shows them") from None
         return cls(node, incarnation, sequence)
+
+
+_ARRIVING: Final = 1 << 63
+
+
+def arriving_id(id: TransferId) -> TransferId:
+    """Of the half that arrives, of a transfer that a node carries to itself: incarnations are below 2^63."""
+    return TransferId(id.node, id.incarnation | _ARRIVING, id.sequence)
+
+
+def own_id(id: TransferId) -> TransferId:
+    """The id that such a transfer has for programs."""
+    return TransferId(id.node, id.incarnation & ~_ARRIVING, id.sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +281,15 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """The node where a transfer began knows how it has ended here: nobody asks for it again."""
+
+    id: TransferId
+    txn: int = NONE
+    prev: int = NONE
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A part of all that the records before it have come to."""
 
@@ -277,4 +302,5 @@ class Checkpoint:
 
 Record: TypeAlias = (
     Enqueue | Take | Savepoint | Release | Clr | Commit | Abort | End | Change | Start | Checkpoint | Forget
-)
+    | Settled
+)  # fmt: skip

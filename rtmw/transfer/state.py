@@ -28,6 +28,7 @@ from rtmw.transfer.records import (
     Record,
     Release,
     Savepoint,
+    Settled,
     Spooled,
     Start,
     Take,
@@ -38,7 +39,7 @@ from rtmw.transfer.records import (
 from rtmw.transfer.seen import Requests, Seen
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction
 
-__all__ = ["NEXT", "Ending", "State"]
+__all__ = ["NEXT", "Ending", "State", "next_states"]
 
 _LOGGED = frozenset(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
 NEXT = {
@@ -54,13 +55,24 @@ MOST_ENDS: Final = 4096
 """Transfers of programs of this host whose end is remembered; then the oldest is forgotten."""
 
 
+def next_states(item: Item) -> frozenset[TransferState]:
+    """Which states may follow. What becomes of a transfer for another node says that node, and its reports may be
+    lost: any state may follow each that is no end."""
+    if item.record.header.to.node and item.state in NEXT:
+        return _LOGGED - {item.state}
+    return NEXT.get(item.state, frozenset())
+
+
 class State:
     """See the head of this file."""
 
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
-        self.numbers: dict[TransferId, int] = {}
-        """LSNs by id; of several copies with one id, that of the last one."""
+        self.numbers: dict[TransferId, tuple[int, ...]] = {}
+        """LSNs by id: the copies for `service/*` of what came from another node share an id."""
+        self.owed: dict[TransferId, tuple[TransferState, str]] = {}
+        """How transfers of other nodes have ended that have not said that they know it. Of copies: CONSUMED, if all
+        were; it holds when none is left."""
         self.queues: dict[str, Queue] = {}
         self.bodies: Counter[str] = Counter()
         """Files of the spool, and how many transfers have each: the copies for `service/*` share one."""
@@ -121,6 +133,9 @@ class State:
             case Forget(producer=producer):
                 if self.requests.marks.pop(producer, None) is None:
                     self._wrong(lsn, f"FORGET of {producer}, which has asked for nothing")
+            case Settled(id=id):
+                if id in self.numbers or self.owed.pop(id, None) is None:
+                    self._wrong(lsn, f"SETTLED of {id}, whose end nobody waits to know")
             case Checkpoint():
                 self._wrong(lsn, "a part of a checkpoint where none was begun")
             case _:
@@ -174,11 +189,11 @@ class State:
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
         """It goes. None: it is undone."""
         del self.items[item.lsn]
-        if self.numbers[item.record.id] == item.lsn:
-            del self.numbers[item.record.id]
+        self._forget(item)
         if state is not None:
             self.counts[state] += 1
             self._remember(item, state)
+            self._owe(item, state)
         yield _moved(item, state)
         body = item.record.body
         if isinstance(body, Spooled):
@@ -204,7 +219,7 @@ class State:
             self.seen.add(record.id)
         if record.request is not None and record.request.number:
             self.requests.add(record.request)
-        if (record.id.node, record.id.incarnation) == (self.node, self.incarnation):
+        if self.is_own(record.id):
             self.sequence = max(self.sequence, record.id.sequence & 0xFFFF_FFFF)
         if record.once:
             self.once.add(record.sender, record.once, record.id)
@@ -219,15 +234,32 @@ class State:
 
     def keep(self, item: Item) -> None:
         """A transfer that has not ended."""
+        id = item.record.id
         self.items[item.lsn] = item
-        self.numbers[item.record.id] = item.lsn
+        self.numbers[id] = (*self.numbers.get(id, ()), item.lsn)
         if isinstance(item.record.body, Spooled):
             self.bodies[item.record.body.name] += 1
 
+    def _forget(self, item: Item) -> None:
+        left = tuple(lsn for lsn in self.numbers.pop(item.record.id) if lsn != item.lsn)
+        if left:
+            self.numbers[item.record.id] = left
+
     def find(self, id: TransferId) -> Item | None:
-        """A transfer that has not ended."""
-        lsn = self.numbers.get(id)
-        return None if lsn is None else self.items[lsn]
+        """A transfer that has not ended; of copies the first one."""
+        lsns = self.numbers.get(id)
+        return None if lsns is None else self.items[lsns[0]]
+
+    def is_own(self, id: TransferId) -> bool:
+        """Did it begin in this store?"""
+        return (id.node, id.incarnation) == (self.node, self.incarnation)
+
+    def _owe(self, item: Item, state: TransferState) -> None:
+        """The node where it began is to be told how it has ended."""
+        id = item.record.id
+        before = self.owed.get(id, (TransferState.CONSUMED, ""))
+        if not self.is_own(id):
+            self.owed[id] = (state, item.cause) if before[0] is TransferState.CONSUMED else before
 
     def _take(self, lsn: int, record: Take, row: Transaction | None) -> Iterator[Effect]:
         item = self.items.get(record.item)
@@ -244,7 +276,7 @@ class State:
 
     def _settle(self, lsn: int, record: Change) -> Iterator[Effect]:
         item = self.items.get(record.item)
-        if item is None or item.txn != NONE or record.state not in NEXT.get(item.state, ()):
+        if item is None or item.txn != NONE or record.state not in next_states(item):
             before = "not there" if item is None else f"{item.state.name}, of transaction {item.txn}"
             self._wrong(lsn, f"transfer {record.item} becomes {record.state.name}; it is {before}")
         if item.state is TransferState.DEAD:

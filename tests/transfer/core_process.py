@@ -19,17 +19,20 @@ KILLED = "tests.transfer.mortal_core"
 class CoreProcess:
     """The process that a node starts for `serve = ["transfer"]`, without the node."""
 
-    def __init__(self, domain: int, data: Path) -> None:
-        self.domain, self.data = domain, data
+    def __init__(self, domain: int, data: Path, node: str = NODE, config: Path | None = None) -> None:
+        self.domain, self.data, self.node = domain, data, node
+        self._more = [] if config is None else ["--config", str(config)]
+        self.enter: list[str] = []
+        """What to put before the command, so that it runs elsewhere."""
         self._process: subprocess.Popen[bytes] | None = None
         self.said = b""
 
     def start(self, module: str = "rtmw.transfer.core", *more: str) -> None:
         """Ready when this returns: a sender has joined it."""
-        where = ["--domain", str(self.domain), "--data", str(self.data), "--node", NODE, *more]
+        where = ["--domain", str(self.domain), "--data", str(self.data), "--node", self.node, *self._more, *more]
         path = os.pathsep.join(filter(None, [str(Path(rtmw.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *where],
+            [*self.enter, sys.executable, "-m", module, *where],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
@@ -77,10 +80,18 @@ class CoreProcess:
     def close_pipes(self) -> None:
         process = self.process
         if process.stderr is not None and not process.stderr.closed:
-            self.said += process.stderr.read()
+            self.said += process.stderr.read() or b""
             process.stderr.close()
         if process.stdin is not None:
             process.stdin.close()
+
+    def log(self) -> str:
+        """What it has said so far."""
+        process = self.process
+        assert process.stderr is not None
+        os.set_blocking(process.stderr.fileno(), False)
+        self.said += process.stderr.read() or b""
+        return self.said.decode()
 
     def end(self) -> str:
         """In any case; what it has said on standard error."""

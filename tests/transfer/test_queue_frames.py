@@ -25,7 +25,7 @@ ID = TransferId("plant", 77, 5)
 HEADER = Header(Address.parse("ingest"), Kind.BUF, 5, delivery=Delivery.LOG, priority=3)
 
 WRITTEN: dict[str, Message] = {
-    "JOIN": messages.Join(1, "ingest", (800, 900)),
+    "JOIN": messages.Join(1, "ingest", "/srv/inbox", (800, 900)),
     "LEAVE": messages.Leave(),
     "SEND": messages.Send(9, HEADER, b"", b"level"),
     "SEND-ONCE": messages.Send(0, HEADER, bytes(range(16)) + bytes(16), b"level"),

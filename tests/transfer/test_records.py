@@ -28,6 +28,7 @@ from rtmw.transfer.records import (
     Release,
     Request,
     Savepoint,
+    Settled,
     Spooled,
     Start,
     Take,
@@ -59,6 +60,7 @@ WRITTEN: dict[str, Record] = {
     "clr": Clr(9, 1000, 900, 840, Undone.SAVEPOINT),
     "commit": Commit(9, 1000, 2, ASKED),
     "forget": Forget(LIFE),
+    "settled": Settled(TransferId("hub", 77, 5)),
     "abort": Abort(9, 1000, AbortCause.AGE),
     "end": End(9, 1040),
     "release": Release(9, 1000, 900),
@@ -104,6 +106,8 @@ def test_a_record_has_the_bytes_of_the_golden_file(name: str) -> None:
         ("forget", "FORGET", "pid", 4711),
         ("forget", "FORGET", "its generation", 2),
         ("forget", "FORGET", "when its process", 123456),
+        ("settled", "SETTLED", "incarnation", 77),
+        ("settled", "SETTLED", "sequence", 5),
         ("take", "TAKE", "LSN", 800),
         ("take", "TAKE", "pid", 4711),
         ("take", "TAKE", "its generation", 2),
@@ -126,7 +130,7 @@ def test_the_page_says_what_lies_in_a_record(name: str, heading: str, what: str,
 @pytest.mark.parametrize(
     ("heading", "begin"),
     [("Header", 0), ("The paper's header", 0), ("Head of a record", 0), ("ENQUEUE", 24), ("TAKE", 24), ("CLR", 24),
-     ("CHANGE", 24), ("START", 24), ("CHECKPOINT", 24), ("COMMIT", 24), ("FORGET", 24)],
+     ("CHANGE", 24), ("START", 24), ("CHECKPOINT", 24), ("COMMIT", 24), ("FORGET", 24), ("SETTLED", 24)],
 )  # fmt: skip
 def test_the_tables_of_the_page_have_no_gap(heading: str, begin: int) -> None:
     rows = PAGE.table(heading)
@@ -174,7 +178,7 @@ def test_a_record_that_is_cut_or_too_long_is_refused_or_says_less(name: str) -> 
             unpack(data + b"\0", LSN)
 
 
-@given(st.binary(max_size=200), st.integers(1, 12))
+@given(st.binary(max_size=200), st.integers(1, 13))
 def test_bytes_that_nobody_wrote_are_refused_or_are_the_record_that_they_say(data: bytes, kind: int) -> None:
     data = bytes([1, kind, 0, 0, 0, 0, 0, 0]) + data
     refused: TransfersDamaged | None = None

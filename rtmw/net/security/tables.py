@@ -1,4 +1,4 @@
-"""The tables of a node's settings file that are about links: `[link]` and `[[allow]]`.
+"""The tables of a node's settings file that are about other nodes: `[link]`, `[transfer]` and `[[allow]]`.
 
 [link]
 keys = "keys"                      # the folder of keys; from the folder of this file on
@@ -8,6 +8,9 @@ listen = "0.0.0.0:7447"            # where others may connect; default: nowhere
 insecure = true                    # without keys, also beyond this host: anybody may read, change and send
 max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
 lease = 10.0                       # seconds that a link may be cut until the peer is gone
+
+[transfer] has the same keys but max_rate, for sessions between cores of transfers; without keys and revoked, those of
+[link].
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ from rtmw.net.security.rules import RuleTable, make_rule
 from rtmw.net.security.toml_lines import TomlLines
 from rtmw.units import seconds_of, some_bytes
 
-TABLES: Final = ("link", "allow")
+TABLES: Final = ("link", "transfer", "allow")
 
 
 @dataclass(frozen=True)
 class Link:
-    """`[link]`."""
+    """`[link]`, or `[transfer]`."""
 
     keys: Path | None = None
     """The folder of keys; None: this node has none."""
@@ -63,11 +66,13 @@ NO_LINK: Final = Link()
 
 
 def take_tables(path: Path, text: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Take `link` and `allow` out of what `text` of the file `path` says: a Link and a RuleTable, as far as they are
-    there. All or nothing: raises RulesError, which names file and line, for the first mistake."""
+    """Take TABLES out of what `text` of the file `path` says: a Link for each of the first two and a RuleTable, as far
+    as they are there. All or nothing: raises RulesError, which names file and line, for the first mistake."""
     lines, found = TomlLines(text), dict[str, Any]()
     if "link" in values:
-        found["link"] = _link(path, lines, values.pop("link"))
+        found["link"] = _link(path, lines, "link", values.pop("link"))
+    if "transfer" in values:
+        found["transfer"] = _link(path, lines, "transfer", values.pop("transfer"), found.get("link", NO_LINK))
     if "allow" in values:
         found["allow"] = _rules(path, lines, values.pop("allow"))
     return found
@@ -75,10 +80,14 @@ def take_tables(path: Path, text: str, values: dict[str, Any]) -> dict[str, Any]
 
 def read_rules(path: Path) -> RuleTable:
     """The rules of a settings file; its other settings are not looked at. Raises RulesError."""
+    return read_transfer(path)[1]
+
+
+def read_transfer(path: Path) -> tuple[Link, RuleTable]:
+    """`[transfer]` and the rules of a settings file; its other settings are not looked at. Raises RulesError."""
     text, values = _read(path)
     taken = take_tables(path, text, values)
-    rules = taken.get("allow")
-    return rules if isinstance(rules, RuleTable) else RuleTable(source=str(path))
+    return taken.get("transfer", NO_LINK), taken.get("allow", RuleTable(source=str(path)))
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
@@ -91,15 +100,17 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         raise RulesError(f"{path}: not TOML: {error}") from error
 
 
-def _link(path: Path, lines: TomlLines, table: Any) -> Link:
-    at = (lines.headers("link") or [0])[0]
+def _link(path: Path, lines: TomlLines, name: str, table: Any, base: Link = NO_LINK) -> Link:
+    """`base`: whose keys it has, if it names none."""
+    at = (lines.headers(name) or [0])[0]
     if not isinstance(table, dict):
-        raise RulesError(f"{_place(path, lines.key(0, 'link'))}: link must be a table, [link]")
-    checked = dict[str, Any]()
+        raise RulesError(f"{_place(path, lines.key(0, name))}: {name} must be a table, [{name}]")
+    known = [key for key in _LINK if name == "link" or key != "max_rate"]
+    checked: dict[str, Any] = {"keys": base.keys, "revoked": base.revoked}
     for key, value in cast("dict[str, Any]", table).items():
         place = _place(path, lines.key(at, key))
-        if key not in _LINK:
-            raise RulesError(f"{place}: [link] has no {key}; there are {', '.join(_LINK)}")
+        if key not in known:
+            raise RulesError(f"{place}: [{name}] has no {key}; there are {', '.join(known)}")
         try:
             checked[key] = _LINK[key](path, value)
         except ValueError as error:

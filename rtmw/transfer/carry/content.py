@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from rtmw.closing import Closing
+from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.files.source import Fingerprint, Source
 from rtmw.transfer.header import File, Kind, unpack_body
 from rtmw.transfer.wire.frames import Part
 
-__all__ = ["Content"]
+__all__ = ["Content", "names_files"]
+
+
+def names_files(kind: Kind, body: bytes | Path) -> bool:
+    """Is it a FILE, or a COMPOSITE with one? Reads heads of parts only. Raises TransfersDamaged."""
+    if kind is not Kind.COMPOSITE:
+        return kind is Kind.FILE
+    with body.open("rb") if isinstance(body, Path) else io.BytesIO(body) as file:
+        for _ in range(int.from_bytes(file.read(2), "little")):
+            head = file.read(9)
+            if len(head) < 9:
+                raise TransfersDamaged("a COMPOSITE that ends before its last part")
+            if head[0] == Kind.FILE:
+                return True
+            file.seek(int.from_bytes(head[1:], "little"), io.SEEK_CUR)
+    return False
 
 
 class _Place(Closing):

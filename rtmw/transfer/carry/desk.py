@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
+from rtmw.transfer.address import Address
 from rtmw.transfer.header import Header
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId, TransferState
 
-__all__ = ["Desk", "End"]
+__all__ = ["Desk", "End", "Work"]
+
+Work: TypeAlias = Coroutine[Any, Any, None]
+"""It is awaited."""
 
 End = tuple[TransferState, str]
 """A state and its cause."""
@@ -23,7 +27,7 @@ class Desk(Protocol):
         """Transfers for this node that have not ended, durable, in the order in which they are sent."""
         ...
 
-    async def report(self, id: TransferId, state: TransferState, cause: str) -> None:
+    def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
         """The receiver's node says so; durable when it returns. Of a transfer that has ended, nothing happens."""
         ...
 
@@ -31,18 +35,19 @@ class Desk(Protocol):
         """The file of a body."""
         ...
 
-    def folder(self, service: str) -> Path | None:
-        """Of an inbox that takes files; None: there is none now."""
+    def folder(self, to: Address) -> Path | None:
+        """Of an inbox that is meant and takes files; None: there is none now."""
         ...
 
-    def check(self, header: Header) -> None:
-        """Before any byte comes, and before files become visible. Raises TransferRefused: nobody is meant."""
+    def check(self, header: Header, size: int) -> None:
+        """Before any byte comes, and before files become visible. `size`: of all parts, in bytes. Raises
+        TransferRefused: the peer has no right to send it, or nobody is meant."""
         ...
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
         """A whole transfer of another node; durable when it returns. An id that has come is not enqueued again.
 
-        A `Path` is a durable file, which the core takes over. TransferRefused: nobody is meant. OSError, LogFull: no
+        A `Path` is a durable file, which the core takes over. TransferRefused: as of `check`. OSError, LogFull: no
         room; it is tried again.
         """
         ...
@@ -51,7 +56,7 @@ class Desk(Protocol):
         """Of a transfer that has come from another node: its state, or how it has ended. None: it never came."""
         ...
 
-    async def withdraw(self, id: TransferId) -> None:
+    def withdraw(self, id: TransferId) -> Work:
         """Its sender cancels it. Nothing happens, if somebody has taken it."""
         ...
 
@@ -61,4 +66,8 @@ class Desk(Protocol):
 
     def settled(self, id: TransferId) -> None:
         """Its node knows how it has ended."""
+        ...
+
+    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+        """A SMALL_RAW has come. TransferRefused: as of `check`; nobody is told."""
         ...

@@ -6,14 +6,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from rtmw.errors import StreamError
-from rtmw.net.session import Stream
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId
 
-__all__ = ["Outbox", "Steps", "Turns", "log", "run_stream"]
+__all__ = ["Bytes", "Outbox", "Steps", "Turns", "log", "run_stream"]
 
 log = logging.getLogger("rtmw.transfer")
 
@@ -22,6 +21,20 @@ _RULE_BROKEN: Final = 256
 E = TypeVar("E")
 F = TypeVar("F")
 Work: TypeAlias = Coroutine[Any, Any, None]
+
+
+class Bytes(Protocol):
+    """A stream of a session, or what takes its place within one process. Each call raises StreamError: it is over."""
+
+    async def read(self) -> bytes:
+        """The next bytes; none: the peer sends no more."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Waits for room."""
+        ...
+
+    def reset(self, words: str, code: int) -> None: ...
 
 
 class Turns:
@@ -99,7 +112,7 @@ class Outbox:
     def clear(self) -> None:
         self._frames.clear()
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: Bytes) -> None:
         """Until the stream is reset. Raises StreamError."""
         while True:
             while self._frames:
@@ -111,7 +124,7 @@ class Outbox:
 
 
 async def run_stream(
-    stream: Stream, outbox: Outbox, heard: Callable[[bytes], Coroutine[Any, Any, None]], node: str
+    stream: Bytes, outbox: Outbox, heard: Callable[[bytes], Coroutine[Any, Any, None]], node: str
 ) -> None:
     """Writes and reads until the stream is over. A peer that breaks a rule, TransfersDamaged of `heard`, is told and
     logged; other errors of `heard` go through. StreamError does not. `node`: the peer."""

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.errors import LogFull
-from rtmw.net.session import Stream
 from rtmw.transfer.carry.arrival import Arrival
 from rtmw.transfer.carry.desk import Desk
-from rtmw.transfer.carry.half import Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, log, run_stream
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.landing import Folder
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire import events as e
-from rtmw.transfer.wire.frames import Offer
+from rtmw.transfer.wire.frames import Offer, Raw
 from rtmw.transfer.wire.receiving import Receiving
 from rtmw.transfer.wire.terms import START, Mark, Terms
 
@@ -57,10 +56,10 @@ class Inbound:
         self.turns = Turns()
         self._here: dict[TransferId, _Here] = {}
         self._outbox = Outbox(lambda _: None)
-        self._pending = 0
+        self._pending = self.refused_raw = 0
         self._drained = asyncio.Event()
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: Bytes) -> None:
         """Until the stream is over."""
         self._outbox.clear()
         self._step(e.Opened())
@@ -110,7 +109,7 @@ class Inbound:
             case e.ListOwed():
                 self._list_owed()
             case e.TakeRaw():
-                log.warning("a SMALL_RAW of node %s is lost: this core takes none from other nodes", self.node)
+                self._take_raw(effect.raw)
 
     def _list_owed(self) -> None:
         for id, end in list(self._desk.owed(self.node)):
@@ -120,6 +119,15 @@ class Inbound:
 
     def _known(self, id: TransferId) -> e.Known:
         return e.Known(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
+
+    def _take_raw(self, raw: Raw) -> None:
+        header = replace(raw.header, to=replace(raw.header.to, node=""))
+        try:
+            self._desk.take_raw(header, raw.body, raw.sender)
+        except TransferRefused as error:
+            self.refused_raw += 1
+            if self.refused_raw == 1:
+                log.warning("a SMALL_RAW of node %s is lost; more are counted only: %s", self.node, error)
 
     async def _guard(self, id: TransferId, work: object) -> None:
         """A full disk puts a transfer off; what forbids it is said to its sender."""
@@ -166,7 +174,7 @@ class Inbound:
         here = _Here(offer, self._until(offer), bytearray())
         is_placed = id in self._journal.coming and self._journal.coming[id].is_placed
         if not is_placed:
-            self._desk.check(self._header(here, offer.header.length))
+            self._desk.check(self._header(here, offer.header.length), offer.size)
         has_files = any(part.kind is Kind.FILE for part in offer.parts)
         if has_files or offer.size > LARGEST_INLINE:
             mark = await self._open(here, has_files=has_files)
@@ -185,7 +193,7 @@ class Inbound:
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
         path = ""
         if has_files:
-            found = self._desk.folder(offer.header.to.service)
+            found = self._desk.folder(offer.header.to)
             if coming is None and found is None:
                 service = offer.header.to.service
                 self._step(e.PutOff(offer.id, f"no inbox of {service!r} with a folder is open there; it is waited for"))
@@ -244,7 +252,7 @@ class Inbound:
         if here is None:
             return
         if here.arrival is not None:
-            self._desk.check(self._header(here, here.arrival.size))  # while nothing is visible
+            self._desk.check(self._header(here, here.arrival.size), here.offer.size)  # while nothing is visible
             await asyncio.to_thread(here.arrival.complete)
             await asyncio.to_thread(self._journal.place(id).resolve)
         await self._hand_over(here)

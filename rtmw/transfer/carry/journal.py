@@ -12,6 +12,7 @@ from typing import Final
 
 import rtmw
 from rtmw.closing import Closing
+from rtmw.transfer.carry.arrival import file_name
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.records import TransferId
@@ -63,6 +64,10 @@ class Journal(Closing):
         except BaseException:
             self._log.close()
             raise
+
+    def arriving_names(self) -> set[str]:
+        """Of the files of what is arriving (`file_name`)."""
+        return {file_name(id) for id in self.coming}
 
     def begin(self, offer: Offer, folder: str) -> None:
         self._put(_BEGIN, offer.id, packed_text(folder, "the folder") + pack(offer))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Final
 
-from rtmw.net.session import Stream
+from rtmw.clock import CLOCK
 from rtmw.transfer.carry.content import Content
 from rtmw.transfer.carry.desk import Desk
-from rtmw.transfer.carry.half import Outbox, Steps, Turns, run_stream
+from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, run_stream
 from rtmw.transfer.carry.journal import Journal
-from rtmw.transfer.errors import TransferError
+from rtmw.transfer.errors import TransferError, cause_of
+from rtmw.transfer.header import Delivery
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
 from rtmw.transfer.wire import events as e
+from rtmw.transfer.wire.frames import Raw
 from rtmw.transfer.wire.sending import Sending
 from rtmw.transfer.wire.terms import START, Mark, Terms
 
@@ -40,20 +41,34 @@ class Outbound:
         self._contents: dict[TransferId, Content] = {}
         self._outbox = Outbox(self._written)
         self._timer: asyncio.TimerHandle | None = None
-        self._is_first, self._is_looking = True, False
+        self._is_first, self._is_looking, self._is_up = True, False, False
 
     def ready(self) -> None:
         """Something is to be sent that was not there before. It is looked for once, however often this is said."""
         if not self._is_looking:
             self._is_looking = True
-            asyncio.get_running_loop().call_soon(self._look)
+            asyncio.get_running_loop().call_soon(self.look)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Now."""
         self._is_looking = False
         for item in self._desk.waiting(self.node):
-            if item.record.id not in self._contents:
+            if item.record.header.delivery is Delivery.SMALL_RAW:
+                self._add_raw(item)
+            elif item.record.id not in self._contents:
                 self._add(item)
         self._is_first = False
+
+    def _add_raw(self, item: Item) -> None:
+        """It goes now, or is lost."""
+        record, end = item.record, TransferState.CONSUMED
+        assert isinstance(record.body, bytes), "a SMALL_RAW is small"
+        cause = "" if self._is_up else f"lost: node {self.node!r} is not connected"
+        if self._is_up:
+            self._step(e.AddRaw(Raw(record.sender, record.header, record.body)))
+        else:
+            end = TransferState.REFUSED
+        self.turns.add(record.id, self._desk.report(record.id, end, cause))
 
     def _add(self, item: Item) -> None:
         record = item.record
@@ -61,9 +76,9 @@ class Outbound:
         try:
             mark = self._open(record.id, item, body)
         except (TransferError, OSError) as error:
-            self.turns.add(record.id, self._desk.report(record.id, TransferState.REFUSED, str(error)))
+            self.turns.add(record.id, self._desk.report(record.id, TransferState.REFUSED, cause_of(error)))
             return
-        left = (record.deadline_ns / 1e9 - time.time()) if record.deadline_ns else None
+        left = (record.deadline_ns / 1e9 - CLOCK.wall()) if record.deadline_ns else None
         deadline = None if left is None else self._now() + max(0.0, left)
         parts = self._contents[record.id].parts
         was_sent = item.state is not TransferState.ACCEPTED
@@ -83,15 +98,17 @@ class Outbound:
         """Its program does not want it any more, or its lifetime has ended; `report` says what has become of it."""
         self._step(e.Withdraw(id))
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: Bytes) -> None:
         """Until the stream is over."""
-        self._look()
+        self.look()
         self._outbox.clear()
         self._step(e.Opened())
         self._step(e.Room(_PIECES))
+        self._is_up = True
         try:
             await run_stream(stream, self._outbox, self._heard, self.node)
         finally:
+            self._is_up = False
             self._step(e.Lost())
             self._outbox.clear()
 
@@ -136,7 +153,7 @@ class Outbound:
             else:
                 data = await asyncio.to_thread(content.read, effect.position, effect.size)
         except (TransferError, OSError) as error:
-            self._step(e.Unreadable(effect.id, str(error)))
+            self._step(e.Unreadable(effect.id, cause_of(error)))
         else:
             self._step(e.SourceRead(effect.id, effect.position, data))
 

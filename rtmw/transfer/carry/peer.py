@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from rtmw.errors import SessionError
 from rtmw.net.session import Code, Session
-from rtmw.transfer.carry.arrival import file_name
 from rtmw.transfer.carry.desk import Desk
+from rtmw.transfer.carry.half import log
 from rtmw.transfer.carry.inbound import Inbound
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.outbound import Outbound
@@ -25,7 +26,7 @@ _AGAIN_S: Final = 0.2
 
 def sweep(bodies: Path, journal: Journal) -> int:
     """Removes bodies that no transfer needs any more, as a crash leaves them; gives how many. Before any peer runs."""
-    needed = {file_name(id) for id in journal.coming}
+    needed = journal.arriving_names()
     old = [path for path in bodies.iterdir() if path.name not in needed]
     for path in old:
         path.unlink()
@@ -39,16 +40,30 @@ class Peer:
         self.node = node
         self.outbound = Outbound(node, desk, journal, terms)
         self.inbound = Inbound(node, desk, journal, bodies, terms)
+        self._failed: BaseException | None = None
 
     async def run(self, session: Session) -> None:
         """Until the session is over; then with the next one."""
         tasks = [asyncio.ensure_future(self._send(session)), asyncio.ensure_future(self._receive(session))]
+        over = asyncio.ensure_future(session.over())
         try:
-            await session.over()
+            await asyncio.wait([over, *tasks], return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            for task in tasks:
+            for task in (over, *tasks):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            ended = await asyncio.gather(over, *tasks, return_exceptions=True)
+            self._note(ended)
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What nobody expected; the core has to end with it."""
+        return self._failed or self.outbound.turns.failed or self.inbound.turns.failed
+
+    def _note(self, ended: Iterable[object]) -> None:
+        for one in ended:
+            if isinstance(one, Exception) and self._failed is None:
+                self._failed = one
+                log.error("transfers with node %s: %r", self.node, one, exc_info=one)
 
     async def _send(self, session: Session) -> None:
         with suppress(SessionError):
@@ -66,13 +81,13 @@ class Peer:
                     continue
                 if running is not None:
                     running.cancel()
-                    await asyncio.gather(running, return_exceptions=True)
+                    self._note(await asyncio.gather(running, return_exceptions=True))
                 stream.accept()
                 running = asyncio.ensure_future(self.inbound.run(stream))
         finally:
             if running is not None:
                 running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                self._note(await asyncio.gather(running, return_exceptions=True))
 
     async def close(self) -> None:
         await self.outbound.close()

@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from rtmw.errors import TypeMismatch
+from rtmw.transfer import header
 from rtmw.transfer.header import Kind, pack_body
 from rtmw.types import MessageType, resolve
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Part", "packed", "unpacked"]
+__all__ = ["File", "Part", "packed", "unpacked"]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is sent from where it lies: `send(to, rtmw.File("run.mcap", "in/run.mcap"))`, also among parts.
+
+    `source`: its path; it must not be written to until it has arrived. `destination`: its path below the folder of the
+    receiver's inbox, with `/` between names; None: its name.
+    """
+
+    source: str | os.PathLike[str]
+    destination: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a COMPOSITE, whose parts become visible together: `send(to, [Part(head), Part(table)])`."""
+    """A part of a COMPOSITE, whose parts become visible together: `send(to, [Part(head), File("table.csv")])`."""
 
     body: Any
     """Bytes, or a typed message."""
 
 
-def packed(body: Any) -> tuple[Kind, bytes]:
-    """Kind and bytes. Raises ValueError (empty, too many parts), and as Publisher.publish: TypeMismatch, …"""
+def packed(body: Any) -> tuple[Kind, bytes, bool]:
+    """Kind, bytes, and whether it names files. Raises ValueError (empty, too many parts), and as Publisher.publish:
+    TypeMismatch, …"""
     if body.__class__ in (list, tuple):
-        if not all(isinstance(part, Part) for part in body):
-            raise TypeMismatch(f"a composite is a list of rtmw.Part, and was given {body!r:.80}")
-        return pack_body(tuple(_bytes_of(part.body) for part in body))
-    return pack_body(_bytes_of(body))
+        if not all(isinstance(part, Part | File) for part in body):
+            raise TypeMismatch(f"a composite is a list of rtmw.Part and rtmw.File, and was given {body!r:.80}")
+        parts = tuple(_file_of(part) if isinstance(part, File) else _bytes_of(part.body) for part in body)
+        return (*pack_body(parts), any(isinstance(part, File) for part in body))
+    if isinstance(body, File):
+        return (*pack_body(_file_of(body)), True)
+    return (*pack_body(_bytes_of(body)), False)
+
+
+def _file_of(file: File) -> header.File:
+    """Raises ValueError: no path that could be sent."""
+    source, destination = os.fspath(file.source), file.destination
+    if not source or destination == "":
+        raise ValueError(f"{file!r} is not possible: name the file, and leave the destination out to keep its name")
+    return header.File(os.path.abspath(source), destination or "")
 
 
 def _bytes_of(value: Any) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rtmw
@@ -46,11 +48,20 @@ class InboxStats:
     """What the core did not accept: a letter that had ended meanwhile."""
 
 
+def _checked(folder: str | os.PathLike[str]) -> str:
+    """Absolute. Raises ValueError."""
+    found = Path(folder).absolute()
+    if not found.is_dir():
+        raise ValueError(f"folder={os.fspath(folder)!r} is not possible: there is no such folder; make it first")
+    return str(found)
+
+
 class Inbox(Closing):
     """Takes the letters of a service, the highest priority first, and within a priority in the order in which they
     were sent. Several inboxes of a service share its letters.
 
-    `service`: the name to which senders send. `type`: of the messages, as of Subscriber; None: bytes. `domain`: as of
+    `service`: the name to which senders send. `type`: of the messages, as of Subscriber; None: bytes. `folder`: where
+    files arrive, a folder that is there; without one, files wait until another inbox has one. `domain`: as of
     Publisher. Closed, what it has not consumed goes to others. Any thread, and any event loop. Errors: ValueError,
     UnsupportedType, CoreNotRunning, and those of Domain.
     """
@@ -60,11 +71,13 @@ class Inbox(Closing):
         service: str,
         *,
         type: Any = None,
+        folder: str | os.PathLike[str] | None = None,
         domain: int | rtmw.Domain | None = None,
     ) -> None:
         if Address.parse(service) != Address(service, Reach.ANY):
             raise ValueError(f"service={service!r} is not possible; an inbox has the name of a service alone")
         self.service, self._life = service, new_life()
+        self._folder = "" if folder is None else _checked(folder)
         self._held: dict[int, None] = {}
         """Numbers of what is logged, was handed over, and not settled. Written by the thread of the line."""
         self.type = resolve(bytes if type is None else type)
@@ -210,7 +223,7 @@ class Inbox(Closing):
     @property
     def _join(self) -> Join:
         """As it joins the core of this moment."""
-        return Join(1, self.service, tuple(self._held))
+        return Join(1, self.service, self._folder, tuple(self._held))
 
     def _handed(self, item: int) -> None:
         if item < NEVER_LOGGED:

@@ -79,19 +79,30 @@ class Letter:
 
     @property
     def body(self) -> Any:
-        """Bytes, or a value of the inbox's type; of a COMPOSITE, the tuple of `parts`. A body of more than 64 KiB is
-        read from its file here, all of it; `open` reads it bit by bit."""
-        return self.parts if self.header.kind is Kind.COMPOSITE else unpacked(self._data(), self._inbox.type)
+        """Bytes, or a value of the inbox's type; of a FILE, its path; of a COMPOSITE, the tuple of `parts`. A body of
+        more than 64 KiB is read from its file here, all of it; `open` reads it bit by bit."""
+        return self.parts if self.header.kind is Kind.COMPOSITE else self.parts[0]
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The bodies of a COMPOSITE; else the one body."""
-        if self.header.kind is not Kind.COMPOSITE:
-            return (self.body,)
-        content = unpack_body(Kind.COMPOSITE, self._data())
-        assert isinstance(content, tuple), "a COMPOSITE has parts"
-        kind = self._inbox.type
-        return tuple(unpacked(part, kind) for part in content if not isinstance(part, File))
+        """The bodies of a COMPOSITE, in their order: of a file its path; else the one body."""
+        type = self._inbox.type
+        return tuple(Path(part.source) if isinstance(part, File) else unpacked(part, type) for part in self._content())
+
+    def _content(self) -> tuple[bytes | File, ...]:
+        kind = self.header.kind
+        if kind is Kind.BUF:
+            return (self._data(),)
+        content = unpack_body(kind, self._data())
+        return content if isinstance(content, tuple) else (content,)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Where its files are, below the folder of the inbox; those of a COMPOSITE in a folder of their own. They are
+        the program's: whatever becomes of the letter, they stay."""
+        if self.header.kind is Kind.BUF:
+            return ()
+        return tuple(Path(part.source) for part in self._content() if isinstance(part, File))
 
     # ---- what becomes of it ----
 

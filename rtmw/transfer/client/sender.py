@@ -106,16 +106,17 @@ class Sender(Closing):
         """Sends it, and returns as soon as it has reached the level `wait`.
 
         `to`: `service` (any of its receivers), `service/pid` (one), `service/*` (each of this moment); `@node` behind
-        it for another node. `body`: bytes, a typed message as of Publisher, or a list of rtmw.Part, which become
-        visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it waits for a receiver;
-        None: for ever. `timeout`: seconds for which this call waits; None: no limit. `priority`: 0 to 7; 7 first.
-        `id`: text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536 sends with an
-        id by a sender of this name has this one, nothing is sent, and the answer is that transfer, which is followed
-        from here, too. With Delivery.LOG that holds over crashes; else while the core lives.
+        it for another node. `body`: bytes, a typed message as of Publisher, an rtmw.File, or a list of rtmw.Part and
+        rtmw.File, which become visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it
+        waits for a receiver; None: for ever. `timeout`: seconds for which this call waits; None: no limit. `priority`:
+        0 to 7; 7 first. `id`: text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536
+        sends with an id by a sender of this name has this one, nothing is sent, and the answer is that transfer, which
+        is followed from here, too. With Delivery.LOG that holds over crashes; else while the core lives.
 
-        TransferRefused: it was not accepted, will never reach the level, or something else has this id.
-        TimeoutError: it has not reached it yet, and goes on. ValueError, TypeMismatch: nothing was sent.
-        CoreNotRunning: there has been no core for ten seconds; what was sent before goes on when one is there.
+        TransferRefused: it was not accepted, will never reach the level, or something else has this id. SourceChanged:
+        a file was written to before it was sent. TimeoutError: it has not reached it yet, and goes on. ValueError,
+        TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten seconds; what was sent before
+        goes on when one is there.
         """
         transfer, send, level = self._prepare(to, body, 0, options)
         timeout = options.get("timeout")
@@ -154,14 +155,16 @@ class Sender(Closing):
         check_priority(priority)
         check_seconds("lifetime", lifetime, "above 0")
         check_seconds("timeout", options.get("timeout"))
-        kind, data = packed(body)
+        kind, data, has_files = packed(body)
         if delivery is Delivery.SMALL_RAW and len(data) > SMALL:
             raise ValueError(f"a SMALL_RAW of {len(data)} bytes is not possible; it has {SMALL} at most: use NORMAL")
+        if delivery is Delivery.SMALL_RAW and has_files:
+            raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use NORMAL or LOG")
         times = _ns(lifetime), _ns(options.get("timeout"))
         header = _header(to, kind, len(data), level, delivery, priority, *times)
         id = options.get("id")
         once = b"" if id is None else pack_once(id, str(header.to), kind, data)
-        return Transfer(self, header, data), Send(txn, header, once, data), header.level
+        return Transfer(self, header, data, has_files), Send(txn, header, once, data), header.level
 
     def _wait_for_room(self, timeout: float | None) -> None:
         if not self._line.has_room() and not self._line.wait_until(self._line.has_room, timeout):

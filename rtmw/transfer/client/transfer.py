@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rtmw.qos import check_seconds
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.errors import TransferError, TransferRefused
+from rtmw.transfer.errors import TransferError, TransferRefused, error_of
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, Alter, Move, Moves
 from rtmw.transfer.records import ENDED, TransferId, TransferState
@@ -47,8 +47,8 @@ class Progress:
 class Transfer:
     """Made by `Sender.send`. It is followed for as long as the program keeps it, or waits for it. Any thread."""
 
-    def __init__(self, sender: Sender, header: Header, body: bytes) -> None:
-        self._sender, self._header = sender, header
+    def __init__(self, sender: Sender, header: Header, body: bytes, has_files: bool = False) -> None:
+        self._sender, self._header, self._has_files = sender, header, has_files
         self._body: bytes | None = body
         """Until the core has it."""
         self._ids: tuple[TransferId, ...] = ()
@@ -95,7 +95,7 @@ class Transfer:
     def wait(self, level: Level, timeout: float | None = None) -> bool:
         """Until it has reached the level: True. False: not within `timeout` seconds (None: no limit).
 
-        TransferRefused: it never will, and why. CoreNotRunning: there has been no core for ten seconds.
+        TransferRefused, SourceChanged: it never will, and why. CoreNotRunning: there has been no core for ten seconds.
         """
         check_seconds("timeout", timeout)
         self._check_level(level)
@@ -138,7 +138,7 @@ class Transfer:
                 f"transfer {self.id}: nobody knows whether it was {level.name}, because its core was started anew"
                 f"{self._advice}"
             )
-        raise TransferRefused(f"transfer {self.id} is {state.name}, and will not be {level.name}{why}")
+        raise error_of(f"transfer {self.id} is {state.name}, and will not be {level.name}{why}", self._cause)
 
     @property
     def _advice(self) -> str:
@@ -195,8 +195,8 @@ class Transfer:
                 self._told(move)
 
     def _note(self, id: TransferId, state: TransferState) -> None:
-        """The core of a receiver of this node is the sender's: it has all bytes when it accepts."""
-        is_here = self._header.to.node in ("", self._sender._line.node)
+        """The core of a receiver of this node is the sender's: it has all bytes when it accepts, but those of files."""
+        is_here = self._header.to.node in ("", self._sender._line.node) and not self._has_files
         level = Level.SENT if is_here and state is TransferState.ACCEPTED else _REACHED.get(state, Level.NONE)
         self._states = {**self._states, id: state}  # others go through it meanwhile
         self._most = {**self._most, id: max(self._most.get(id, Level.NONE), level)}

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 import rtmw
+from rtmw.transfer.core.network import read_network
 from rtmw.transfer.core.process import Process
 
 log = logging.getLogger("rtmw.transfer")
@@ -27,21 +28,23 @@ def main() -> int:
     parser.add_argument("--domain", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--node", required=True)
+    parser.add_argument("--config", type=Path, help="settings file of the node: [transfer] and [[allow]]")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        uvloop.run(serve(asked.domain, asked.data, asked.node))
+        uvloop.run(serve(asked))
     except (rtmw.RtmwError, ValueError, OSError) as error:
         log.error("%s", error)
         return 1
     return 0
 
 
-async def serve(domain: int, data: Path, node: str) -> None:
-    """Until SIGINT, SIGTERM, or the end of standard input."""
+async def serve(asked: argparse.Namespace) -> None:
+    """Until SIGINT, SIGTERM, or the end of standard input. SIGHUP: the settings file is read again."""
     loop = asyncio.get_running_loop()
-    with rtmw.Domain(domain) as attached:
-        process = Process(attached, data, node)
+    with rtmw.Domain(asked.domain) as attached:
+        process = Process(attached, asked.data, asked.node, network=read_network(asked.config, asked.node))
+        loop.add_signal_handler(signal.SIGHUP, _reread, process, asked)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, process.stopping.set)
         loop.add_reader(sys.stdin.fileno(), _hear, process)
@@ -50,6 +53,14 @@ async def serve(domain: int, data: Path, node: str) -> None:
         finally:
             loop.remove_reader(sys.stdin.fileno())
             process.close()
+
+
+def _reread(process: Process, asked: argparse.Namespace) -> None:
+    """All of it, or nothing."""
+    try:
+        process.nodes.obey(read_network(asked.config, asked.node))
+    except rtmw.RtmwError as error:
+        log.error("the settings stay as they are: %s", error)
 
 
 def _hear(process: Process) -> None:

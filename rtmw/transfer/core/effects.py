@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.watching import Happening
 from rtmw.transfer.effects import Aborted, Moved
 from rtmw.transfer.events import Event
+from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.records import Spooled
+from rtmw.transfer.header import Header
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import Spooled, TransferId
 
 __all__ = [
     "Arrived",
@@ -23,11 +27,15 @@ __all__ = [
     "Finish",
     "Given",
     "Happened",
+    "KeepSources",
     "Key",
+    "LookAtSources",
+    "ReceiverCame",
     "Remove",
     "Report",
     "Steps",
     "Tell",
+    "Withdraw",
     "Write",
 ]
 
@@ -119,11 +127,45 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class LookAtSources:
+    """The answer is what the files that it names are like now; None: it names none. TransferRefused and ValueError
+    are raised at the `yield`."""
+
+    header: Header
+    body: bytes | Spooled
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSources:
+    """So they have to be when the transfer is sent."""
+
+    id: TransferId
+    sources: tuple[Fingerprint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Nobody wants a transfer for another node any more. The answer: True, if that node cannot have it; else it is
+    asked, and reports."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverCame:
+    """An inbox was opened. `folder`: for files; None: it takes none."""
+
+    folder: Path | None
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """No transfer has this body."""
 
     body: Spooled
 
 
-Effect: TypeAlias = Do | Tell | Write | Finish | Drop | Report | Remove
+Effect: TypeAlias = (
+    Do | Tell | Write | Finish | Drop | Report | Remove | LookAtSources | KeepSources | Withdraw | ReceiverCame
+)  # fmt: skip
 Steps: TypeAlias = Generator[Effect, Any, None]

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
-from rtmw.transfer.address import Life
+from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.core.board import Board
 from rtmw.transfer.core.claim import claim
+from rtmw.transfer.core.desk import CoreDesk
 from rtmw.transfer.core.effects import (
     Arrived,
     Asked,
@@ -29,21 +30,27 @@ from rtmw.transfer.core.effects import (
     Finish,
     Given,
     Happened,
+    KeepSources,
     Key,
+    LookAtSources,
+    ReceiverCame,
     Remove,
     Report,
     Steps,
     Tell,
+    Withdraw,
     Write,
 )
 from rtmw.transfer.core.machines import Machines
+from rtmw.transfer.core.network import Network
+from rtmw.transfer.core.nodes import Nodes
 from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.watching import counters_of
-from rtmw.transfer.effects import Free
+from rtmw.transfer.effects import Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import Now, Tick
+from rtmw.transfer.events import Event, Now, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, unpack_frame
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.messages import Core, Join
@@ -69,10 +76,17 @@ def _now() -> Now:
     return Now(time.monotonic_ns(), time.time_ns())
 
 
+def _finish(reached: asyncio.Future[None]) -> None:
+    if not reached.done():
+        reached.set_result(None)
+
+
 class Process:
     """A core, from `run` until `stop`. Errors: those of Store and Domain, and NotPermitted-like claims; see `run`."""
 
-    def __init__(self, domain: rtmw.Domain, data: Path, node: str, limits: Limits | None = None) -> None:
+    def __init__(
+        self, domain: rtmw.Domain, data: Path, node: str, limits: Limits | None = None, network: Network | None = None
+    ) -> None:
         self._domain, self.stopping = domain, asyncio.Event()
         self._claim = claim(domain.id)
         chosen = limits or Limits()
@@ -82,8 +96,10 @@ class Process:
         """Larger than that of each core of the domain before: its memory does not outlive the system, as this clock."""
         known = self._store.machine.state
         self._volatile = Volatile(node, known.incarnation + known.life, chosen, _now)
-        machines = Machines(self._store.machine, self._volatile.machine, _now)
-        self._service = Service(machines, self._store.spool.path)
+        self.spool, self.machines = self._store.spool, Machines(self._store.machine, self._volatile.machine, _now)
+        self._service = Service(self.machines, self._store.spool.path)
+        self._desk = CoreDesk(self)
+        self.nodes = self._service.nodes = Nodes(self._desk, data, node, network or Network())
         self._files: dict[Key, SpoolFile] = {}
         self._durable = self._logged = 0
         """Positions: all records up to the first are durable; the second is that of the last one."""
@@ -106,17 +122,21 @@ class Process:
             CORE_QUEUE, domain=self._domain, reliability=rtmw.Reliability.RELIABLE, depth=DEPTH, lease=None
         )
         with queue, rtmw.Publisher(CORE_TOPIC, domain=self._domain, history=1) as told:
-            tasks = [asyncio.create_task(work) for work in (self._read(queue), self._sync(), self._tick())]
-            tasks.append(asyncio.create_task(self._until_stopped()))
-            self._announce(told)
-            try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            async with self.nodes:
+                await self._serve(queue, told)
+
+    async def _serve(self, queue: rtmw.Subscriber[bytes], told: rtmw.Publisher[bytes]) -> None:
+        tasks = [asyncio.create_task(work) for work in (self._read(queue), self._sync(), self._tick())]
+        tasks.append(asyncio.create_task(self._until_stopped()))
+        self._announce(told)
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _until_stopped(self) -> None:
         await self.stopping.wait()
@@ -188,8 +208,12 @@ class Process:
         while True:
             await asyncio.sleep(_TICK_S)
             for logged in (True, False):
-                self._do(Do(Tick(), logged))
+                for lsn in self._do(Do(Tick(), logged)) or ():
+                    self.nodes.withdraw(self.machines.of(lsn).state.items[lsn])
             self._drop_outboxes()
+            failure = self.nodes.failure()
+            if failure is not None:
+                raise failure
             self._end_batch()
             self._count()
 
@@ -259,6 +283,48 @@ class Process:
                 self._later(logged, lambda: self._board.tell(happening))
             case Remove(body=body):
                 self._store.spool.remove(body.name)
+            case _:
+                return self._do_with_nodes(effect)
+        return None
+
+    def _do_with_nodes(self, effect: LookAtSources | KeepSources | Withdraw | ReceiverCame) -> Any:
+        match effect:
+            case LookAtSources(header=header, body=body):
+                return self.nodes.sources(header, body)
+            case KeepSources(id=id, sources=sources):
+                self.nodes.accepted(id, sources)
+            case Withdraw(item=item):
+                return self.nodes.withdraw(item)
+            case ReceiverCame(folder=folder):
+                self.nodes.receiver_came(folder)
+        return None
+
+    # ---- for the desk ----
+
+    def submit(self, event: Event, logged: bool) -> Any:
+        """A step of one of the machines, whose records go to the disk soon. Raises what the step raises."""
+        try:
+            return self._do(Do(event, logged))
+        finally:
+            self._end_batch()
+
+    async def durable(self) -> None:
+        """All that was logged before this call is on the disk when it returns."""
+        if self._logged > self._durable:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._after.append((self._logged, lambda: _finish(reached)))
+            self._dirty.set()
+            await reached
+
+    def spool_name(self) -> str:
+        return self._store.spool_name()
+
+    def folder(self, to: Address) -> Path | None:
+        """Of the newest inbox that is meant and takes files."""
+        for member in reversed(self._service.members.values()):
+            is_meant = to.reach is not Reach.ONE or member.life.pid == to.pid
+            if member.role and member.name == to.service and member.folder and is_meant:
+                return Path(member.folder)
         return None
 
     def _note(self, done: Submitted, logged: bool) -> Any:
@@ -268,6 +334,8 @@ class Process:
         for note in done.notes:
             if isinstance(note, Free) and isinstance(note.body, Spooled):
                 self._later(logged, lambda body=note.body: self._store.spool.remove(body.name))  # type: ignore[misc]
+            elif isinstance(note, Moved) and (say := self._desk.moved(note)) is not None:
+                self._later(logged, lambda say=say: say(self.nodes))  # type: ignore[misc]
         told = tuple(note for note in done.notes if not isinstance(note, Free))
         if told:
             self._drive(Happened(told, logged))

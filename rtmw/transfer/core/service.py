@@ -10,13 +10,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rtmw.errors import LogFull
-from rtmw.transfer import frames, messages
+from rtmw.transfer import messages
 from rtmw.transfer.address import Address, Life
+from rtmw.transfer.core.altering import Altering, Elsewhere
 from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
-from rtmw.transfer.core.effects import Arrived, Asked, Do, Ended, Given, Happened, Remove, Report, Steps, Tell
+from rtmw.transfer.core.effects import (
+    Arrived,
+    Asked,
+    Do,
+    Ended,
+    Given,
+    Happened,
+    KeepSources,
+    LookAtSources,
+    ReceiverCame,
+    Remove,
+    Report,
+    Steps,
+    Tell,
+)
+from rtmw.transfer.core.handing import Handing
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.owners import Owners, transaction_event
 from rtmw.transfer.core.shown import answer_to
@@ -35,7 +52,7 @@ from rtmw.transfer.events import (
     TakeTransfer,
 )
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Delivery
+from rtmw.transfer.header import Delivery, Kind
 from rtmw.transfer.messages import Message
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
@@ -56,13 +73,15 @@ class Member:
     slot: int
     role: int
     name: str
+    folder: str
+    """Of an inbox that takes files; else empty."""
 
 
 class Service:
     """See the head of this file. `path`: of a body in the spool, as programs find it."""
 
     def __init__(self, machines: Machines, path: Any) -> None:
-        self.machines, self._path = machines, path
+        self.machines, self._handing = machines, Handing(machines, path)
         self.members: dict[Life, Member] = {}
         self._bodies = Bodies()
         self._waiting: dict[str, deque[Frame]] = {}
@@ -73,7 +92,9 @@ class Service:
         self.events = Events()
         self.redelivered = 0
         """Letters that were handed over once more."""
-        self._turn = False
+        self._altering = Altering()
+        self.nodes: Elsewhere
+        """Set by who makes it, before the first step."""
 
     def step(self, event: Asked) -> Steps:
         """Raises TransfersDamaged and LogFailed only."""
@@ -170,7 +191,9 @@ class Service:
             for logged in (True, False):
                 yield Do(ReceiverJoined(join.name, frame.life), logged)
             yield from self._take_back(frame.life, frozenset(join.held))
-        self.members[frame.life] = Member(frame.life, frame.slot, join.role, join.name)
+        self.members[frame.life] = Member(frame.life, frame.slot, join.role, join.name, join.folder)
+        if join.role:
+            yield ReceiverCame(Path(join.folder) if join.folder else None)
         yield self._tell(frame, messages.Done(0), False)
 
     def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
@@ -213,9 +236,12 @@ class Service:
         logged = is_logged(send)
         state = (self.machines.logged if logged else self.machines.volatile).state
         request = Request(frame.life, 0 if send.txn else frame.number)
-        event = SendTransfer(send.header, body, self.members[frame.life].name, send.txn, None, request, send.once)
         try:
-            ids = yield Do(event, logged)
+            sources = None if send.header.kind is Kind.BUF else (yield LookAtSources(send.header, body))
+            told = self.members[frame.life].name, send.txn, None, request, send.once, sources is not None
+            ids = yield Do(SendTransfer(send.header, body, *told), logged)
+            for id in ids if sources is not None else ():
+                yield KeepSources(id, sources or ())
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
@@ -283,7 +309,7 @@ class Service:
         """How many were handed over. What comes again comes alone: what follows must not share the fate of a letter
         that ends its receiver."""
         service, count = self.members[frame.life].name, 0
-        while count < take.most and (head := self._head(service, frame.life, take.txn)) is not None:
+        while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:
                 break
             logged = not is_volatile(head.lsn)
@@ -291,37 +317,13 @@ class Service:
             if item is None:
                 continue
             self.redelivered += item.deliveries > 1
-            yield self._tell(frame, self._handed(item), logged)
+            yield self._tell(frame, self._handing.handed(item), logged)
             if item.record.header.delivery is Delivery.SMALL_RAW:
                 yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
             count += 1
             if item.deliveries > 1:
                 break
         return count
-
-    def _head(self, service: str, life: Life, txn: int) -> Item | None:
-        """The first transfer of both machines: priority decides, then they take turns. A transaction takes what is
-        logged, since only that can be undone."""
-        machines = (self.machines.logged,) if txn else (self.machines.logged, self.machines.volatile)
-        found: list[Item] = []
-        for machine in machines:
-            queue = machine.state.queues.get(service)
-            head = queue.first(life, machine.state.items) if queue is not None else None
-            if head is not None:
-                found.append(head)
-        if len(found) == 2 and found[0].place[0] == found[1].place[0]:
-            self._turn = not self._turn
-            return found[self._turn]
-        return min(found, key=lambda item: item.place[0]) if found else None
-
-    def _handed(self, item: Item) -> messages.Handed:
-        record, body = item.record, item.record.body
-        if isinstance(body, Spooled):
-            if body.size <= frames.LARGEST_BYTES:
-                body = self._path(body).read_bytes()
-            else:
-                body = Spooled(str(self._path(body)), body.size)
-        return messages.Handed(item.lsn, item.deliveries - 1, record.id, record.sender, record.header, body)
 
     def _serve(self, service: str) -> Steps:
         """Something has come for this service: who has waited longest is first."""
@@ -349,9 +351,7 @@ class Service:
             raise TransferRefused(f"there is no transfer {id}; it has ended, or never was")
         if state is TransferState.ACCEPTED and item.state is not TransferState.DEAD:
             raise TransferRefused(f"transfer {id} is {item.state.name}, and no dead letter; only those are tried again")
-        logged = not is_volatile(item.lsn)
-        state = yield Do(SettleTransfer(item.lsn, state, "asked for"), logged)
-        yield self._tell(frame, messages.Done(state), logged)
+        yield from self._altering.alter(frame, item, state, self.nodes)
 
     def _ask(self, frame: Frame, id: TransferId) -> Steps:
         """What was gathered is told first: it is older than the answer."""
@@ -378,6 +378,7 @@ class Service:
                 happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
                 yield Report(happening, logged)
             self._telling.gather(note, item, logged)
+            yield from self._altering.moved(note, logged)
         for service in touched:
             yield from self._serve(service)
 

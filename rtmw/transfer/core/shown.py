@@ -39,7 +39,7 @@ def answer_to(what: str, service: Service) -> Iterator[Shown]:
         item = service.machines.find(TransferId.parse(rest))
         if item is None:
             raise TransferRefused(f"there is no transfer {rest}; it has ended, or never was{_end_of(rest, service)}")
-        yield from _pieces({**transfer_row(item), **queue_items([item], service)[0]})
+        yield from _pieces({**transfer_row(item, service), **queue_items([item], service)[0]})
     else:
         raise ValueError(f"a core does not show {what!r}; it shows transfers, queues, members, and info ID")
 
@@ -58,7 +58,7 @@ def _all(service: Service) -> dict[str, Any]:
     return {
         "node": machines.logged.state.node,
         "counters": asdict(counters),
-        "transfers": [*map(transfer_row, _items(service, MOST))],
+        "transfers": [transfer_row(item, service) for item in _items(service, MOST)],
         "more": max(0, counters.parked - MOST),
         "arriving": service.arriving(),
         "transactions": _transactions(service),
@@ -101,8 +101,11 @@ def _items(service: Service, most: int) -> list[Item]:
     return found
 
 
-def transfer_row(item: Item) -> dict[str, Any]:
+def transfer_row(item: Item, service: Service) -> dict[str, Any]:
+    """`sent`: bytes of its parts that have left for another node, `parts`: all of them; None: it is not on its way."""
     record, header = item.record, item.record.header
+    sent, parts = (header.to.node and service.nodes.progress(item)) or (None, None)
+    waits = service.nodes.why_waits(item) if header.to.node and item.state is TransferState.ACCEPTED else ""
     return {
         "id": str(record.id),
         "to": str(header.to),
@@ -117,7 +120,9 @@ def transfer_row(item: Item) -> dict[str, Any]:
         "taker": item.taker.pid if item.taker else None,
         "transaction": item.txn or None,
         "expires_ns": record.deadline_ns or None,
-        "cause": item.cause,
+        "sent": sent,
+        "parts": parts,
+        "cause": item.cause or waits,
     }
 
 

@@ -90,10 +90,13 @@ class StoreDesk:
     def spool(self, body: Spooled) -> Path:
         return self._spool / body.name
 
-    def folder(self, service: str) -> Path | None:
-        return self.inbox if self.has_folder and service == SERVICE else None
+    def folder(self, to: Address) -> Path | None:
+        return self.inbox if self.has_folder and to.service == SERVICE else None
 
-    def check(self, header: Header) -> None:
+    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+        self.store.send(header, body, sender=sender)
+
+    def check(self, header: Header, size: int) -> None:
         if header.to.reach is Reach.ONE and header.to.pid not in {life.pid for life in self.machine.receivers[SERVICE]}:
             raise TransferRefused(f"{header.to} means nobody")
 

@@ -1,0 +1,73 @@
+"""What people and senders change of a transfer: it is cancelled, or a dead letter is tried again.
+
+What may be at another node already is not called cancelled before that node says so: who asks waits for its report.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rtmw.transfer import messages
+from rtmw.transfer.core.effects import Do, Steps, Tell, Withdraw
+from rtmw.transfer.effects import Moved
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.events import SettleTransfer
+from rtmw.transfer.frames import Frame
+from rtmw.transfer.messages import Message
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.volatile import is_volatile
+
+__all__ = ["Altering", "Elsewhere"]
+
+_REFUSED = 0
+
+
+class Elsewhere(Protocol):
+    """The other nodes, as far as they are looked at."""
+
+    def is_up(self, node: str) -> bool: ...
+
+    def why_waits(self, item: Item) -> str: ...
+
+    def progress(self, item: Item) -> tuple[int, int] | None: ...
+
+
+class Altering:
+    """Of one core."""
+
+    def __init__(self) -> None:
+        self._asked: dict[TransferId, list[Frame]] = {}
+        """Who waits to hear whether a transfer for another node could be cancelled."""
+
+    def alter(self, frame: Frame, item: Item, state: TransferState, nodes: Elsewhere) -> Steps:
+        """Raises TransferRefused."""
+        id, node = item.record.id, item.record.header.to.node
+        if node and state is not TransferState.CANCELLED:
+            raise TransferRefused(f"transfer {id} is for node {node!r}, which says how it ends: try it again there")
+        if node and not (yield Withdraw(item)):
+            if not nodes.is_up(node):
+                raise TransferRefused(
+                    f"transfer {id} may be at node {node!r}, which is not connected: it is cancelled when it is again, "
+                    "if nobody has taken it by then"
+                )
+            self._asked.setdefault(id, []).append(frame)
+            return
+        logged = not is_volatile(item.lsn)
+        settled = yield Do(SettleTransfer(item.lsn, state, "asked for"), logged)
+        yield _answer(frame, messages.Done(settled), logged)
+
+    def moved(self, note: Moved, logged: bool) -> Steps:
+        """A transfer has another state: who waits for that is told."""
+        if note.id not in self._asked or note.state in (TransferState.ACCEPTED, TransferState.SENT):
+            return
+        for frame in self._asked.pop(note.id):
+            if note.state is TransferState.CANCELLED:
+                yield _answer(frame, messages.Done(note.state), logged)
+            else:
+                name = note.state.name if note.state is not None else "undone"
+                yield _answer(frame, messages.Failed(_REFUSED, f"transfer {note.id} is {name}"), logged)
+
+
+def _answer(frame: Frame, message: Message, logged: bool) -> Tell:
+    return Tell(Frame(frame.life, frame.slot, frame.number, message), logged)

@@ -1,0 +1,316 @@
+"""What a core does for the peers that carry its transfers: `CoreDesk` for all, and `NodeDesk` as one of them sees it.
+
+What comes from another node is told to that node as it is on the disk: `_told` has, of each such transfer, the state
+that is durable. What is for another node waits in `_new` until its peer asks for it; from then on that node says how it
+ends (`Machine.carried`).
+
+A node is its own peer for what has files: they are copied into a receiver's folder as if they came from elsewhere. The
+half that arrives is another transfer then, whose id has the bit ARRIVING (`arriving_id`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from rtmw.clock import CLOCK
+from rtmw.errors import LogFull
+from rtmw.transfer.address import Address
+from rtmw.transfer.carry.desk import End, Work
+from rtmw.transfer.core.machines import Machines
+from rtmw.transfer.effects import Moved
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.events import EndKnown, Event, SendTransfer, SettleTransfer
+from rtmw.transfer.header import Delivery, Header
+from rtmw.transfer.meant import lives_meant
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
+from rtmw.transfer.spool import Spool
+from rtmw.transfer.state import State
+
+__all__ = ["CoreDesk", "Host", "NodeDesk"]
+
+_AGAIN_S: Final = 0.5
+"""After this time it is tried again to log what a full disk has refused."""
+_LEAST_FAR: Final = (TransferState.ACCEPTED, TransferState.DELIVERED, TransferState.DEAD)
+
+
+class Host(Protocol):
+    """The process of the core, as its desk uses it."""
+
+    machines: Machines
+    spool: Spool
+
+    def submit(self, event: Event, logged: bool) -> Any:
+        """A step of one of the machines, whose records go to the disk soon. Raises what the step
+        raises, and LogFull."""
+        ...
+
+    async def durable(self) -> None:
+        """All that was logged before this call is on the disk when it returns."""
+        ...
+
+    def spool_name(self) -> str: ...
+
+    def folder(self, to: Address) -> Path | None:
+        """Of an inbox that the address means."""
+        ...
+
+
+class Carries(Protocol):
+    """What is told of that which has moved, when that is durable."""
+
+    def ready(self, node: str) -> None: ...
+
+    def ended(self, id: TransferId) -> None: ...
+
+    def moved(self, id: TransferId, state: TransferState, cause: str, *, is_own: bool) -> None: ...
+
+
+class CoreDesk:
+    """Of one core. Not for several threads."""
+
+    def __init__(self, host: Host) -> None:
+        self.host, self._machines = host, host.machines
+        self._new: dict[str, dict[int, None]] = {}
+        """Numbers of transfers that their peer was not given yet, by its node."""
+        self._told: dict[str, dict[TransferId, End]] = {}
+        """Of transfers that came from other nodes: their states that are durable."""
+        state = self._machines.logged.state
+        for item in state.items.values():
+            if item.record.header.to.node and item.state is not TransferState.HELD:
+                self.note(item)
+                self._machines.logged.carried.add(item.lsn)
+        for id in {*state.owed, *(id for id in state.numbers if not state.is_own(id))}:
+            self._tell(id, self.end_of(id))
+
+    @property
+    def incarnation(self) -> int:
+        """Of the store."""
+        return self._machines.logged.state.incarnation
+
+    @property
+    def life(self) -> int:
+        """How often a core has begun with this store, this one included."""
+        return self._machines.logged.state.life
+
+    # ---- for other nodes ----
+
+    @property
+    def nodes(self) -> list[str]:
+        """For which something waits."""
+        return list(self._new)
+
+    def note(self, item: Item) -> None:
+        """It is durable, and waits for its peer."""
+        self._new.setdefault(item.record.header.to.node, {})[item.lsn] = None
+
+    def waiting(self, node: str) -> Iterator[Item]:
+        for lsn in self._new.pop(node, {}):
+            item = self._item(lsn)
+            if item is not None:
+                self._machines.of(lsn).carried.add(lsn)
+                yield item
+
+    def outgoing(self, id: TransferId) -> Item | None:
+        """A transfer for another node that has not ended."""
+        return next((item for _, item in self._items(id) if item.record.header.to.node), None)
+
+    def _items(self, id: TransferId) -> Iterator[tuple[State, Item]]:
+        for machine in (self._machines.logged, self._machines.volatile):
+            for lsn in machine.state.numbers.get(id, ()):
+                yield machine.state, machine.state.items[lsn]
+
+    async def report(self, id: TransferId, state: TransferState, cause: str) -> None:
+        item = self.outgoing(id)
+        if item is None:
+            return
+        deadline = item.record.deadline_ns
+        if state is TransferState.CANCELLED and 0 < deadline <= CLOCK.wall_ns():
+            state = TransferState.EXPIRED
+        if item.state is not state:
+            await self._settle(item, state, cause)
+        if state is TransferState.ACCEPTED:
+            self.note(item)
+
+    async def _settle(self, item: Item, state: TransferState, cause: str) -> None:
+        machine = self._machines.of(item.lsn)
+        while item.lsn in machine.state.items and item.state is not state:
+            try:
+                self.host.submit(SettleTransfer(item.lsn, state, cause), machine is self._machines.logged)
+            except LogFull:
+                await asyncio.sleep(_AGAIN_S)
+            except TransferRefused:
+                break
+        await self.host.durable()
+
+    # ---- from other nodes ----
+
+    def end_of(self, id: TransferId) -> End | None:
+        """As it is now, whether or not that is durable. Of copies: the one that is least far."""
+        here = [item for _, item in self._items(id) if not item.record.header.to.node]
+        if here:
+            least = min(here, key=lambda item: _LEAST_FAR.index(item.state))
+            state = TransferState.SENT if least.state is TransferState.ACCEPTED else least.state
+            return state, least.cause
+        logged, volatile = self._machines.logged.state, self._machines.volatile.state
+        return logged.owed.get(id) or volatile.owed.get(id)
+
+    def _tell(self, id: TransferId, end: End | None) -> None:
+        if end is not None:
+            self._told.setdefault(id.node, {})[id] = end
+
+    def look(self, id: TransferId) -> End | None:
+        found = self._told.get(id.node, {}).get(id)
+        if found is None and id in self._machines.logged.state.seen and not self._has(id):
+            return TransferState.REFUSED, "it has come before, and how it ended is forgotten; send it again"
+        return found
+
+    def _has(self, id: TransferId) -> bool:
+        return any(True for _ in self._items(id)) or id in self._machines.logged.state.owed
+
+    def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
+        return [(id, end) for id, end in self._told.get(node, {}).items() if end[0] in ENDED]
+
+    def settled(self, id: TransferId) -> None:
+        self._told.get(id.node, {}).pop(id, None)
+        for machine in (self._machines.logged, self._machines.volatile):
+            if id in machine.state.owed:
+                try:
+                    self.host.submit(EndKnown(id), machine is self._machines.logged)
+                except LogFull:
+                    self._tell(id, self.end_of(id))  # it is said again on the next stream
+
+    async def withdraw(self, id: TransferId) -> None:
+        for _, item in list(self._items(id)):
+            if item.state is TransferState.ACCEPTED and not item.record.header.to.node:
+                await self._settle(item, TransferState.CANCELLED, "cancelled by its sender")
+
+    def check_address(self, header: Header) -> None:
+        """Raises TransferRefused: nobody is meant."""
+        lives_meant(header.to, self._machines.logged.receivers)
+
+    async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
+        held = await self._take_over(body, header.length) if isinstance(body, Path) else body
+        logged = header.delivery is Delivery.LOG
+        try:
+            self.host.submit(SendTransfer(header, held, sender, 0, id), logged)
+        finally:
+            state = (self._machines.logged if logged else self._machines.volatile).state
+            if isinstance(held, Spooled) and held.name not in state.bodies:
+                self.host.spool.remove(held.name)
+        await self.host.durable()
+        if isinstance(body, Path):
+            body.unlink(missing_ok=True)
+
+    async def _take_over(self, body: Path, size: int) -> Spooled:
+        """A second name for the file: the first one goes when the log has the transfer, so a crash loses nothing."""
+        name = self.host.spool_name()
+        held = Spooled(name, size)
+        os.link(body, self.host.spool.path(held))
+        await asyncio.to_thread(self.host.spool.sync)
+        return held
+
+    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+        """A SMALL_RAW: it gets an id of this node, since its own never counted."""
+        self.host.submit(SendTransfer(header, body, sender), logged=False)
+
+    # ---- what has moved ----
+
+    def moved(self, note: Moved) -> Callable[[Carries], None] | None:
+        """What is to be said to peers when it is durable; None: nothing."""
+        item, id = note.item, note.id
+        if item is None:
+            return None
+        if item.record.header.to.node:
+            return self._moved_out(note, item)
+        if self._is_own(id):
+            return None
+        end = self.end_of(id)
+        is_own = self._is_own(own_id(id))
+
+        def say(peers: Carries) -> None:
+            if end is not None:
+                self._tell(id, end)
+                peers.moved(own_id(id) if is_own else id, *end, is_own=is_own)
+
+        return say
+
+    def _moved_out(self, note: Moved, item: Item) -> Callable[[Carries], None] | None:
+        """Of a transfer for another node."""
+        if item.lsn not in self._machines.of(item.lsn).state.items:
+            self._machines.of(item.lsn).carried.discard(item.lsn)
+            return lambda peers: peers.ended(note.id)
+        if note.state is not TransferState.ACCEPTED:
+            return None
+
+        def say(peers: Carries) -> None:
+            self.note(item)
+            peers.ready(item.record.header.to.node)
+
+        return say
+
+    def raws(self, node: str) -> list[TransferId]:
+        """Of what waits for this node, SMALL_RAW: they wait no longer."""
+        new = self._new.get(node, {})
+        raws = [item for lsn in new if (item := self._item(lsn)) and item.record.header.delivery is Delivery.SMALL_RAW]
+        for item in raws:
+            del new[item.lsn]
+        return [item.record.id for item in raws]
+
+    def _item(self, lsn: int) -> Item | None:
+        return self._machines.of(lsn).state.items.get(lsn)
+
+    def _is_own(self, id: TransferId) -> bool:
+        return self._machines.logged.state.is_own(id) or self._machines.volatile.state.is_own(id)
+
+
+class NodeDesk:
+    """What the core does for one peer (carry/desk.py). `may`: raises TransferRefused for what the peer has no right
+    to send. `is_self`: the peer is this core."""
+
+    def __init__(self, core: CoreDesk, may: Callable[[Header, int], None], *, is_self: bool) -> None:
+        self._core, self._may, self._is_self = core, may, is_self
+
+    def _arriving(self, id: TransferId) -> TransferId:
+        return arriving_id(id) if self._is_self else id
+
+    def waiting(self, node: str) -> Iterable[Item]:
+        return self._core.waiting(node)
+
+    def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
+        return self._core.report(id, state, cause)
+
+    def spool(self, body: Spooled) -> Path:
+        return self._core.host.spool.path(body)
+
+    def folder(self, to: Address) -> Path | None:
+        return self._core.host.folder(to)
+
+    def check(self, header: Header, size: int) -> None:
+        self._may(header, size)
+        self._core.check_address(header)
+
+    async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
+        if isinstance(body, bytes):
+            self._may(header, len(body))
+        await self._core.arrive(header, body, sender, self._arriving(id))
+
+    def look(self, id: TransferId) -> End | None:
+        return self._core.look(self._arriving(id))
+
+    def withdraw(self, id: TransferId) -> Work:
+        return self._core.withdraw(self._arriving(id))
+
+    def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
+        return [(own_id(id) if self._is_self else id, end) for id, end in self._core.owed(node)]
+
+    def settled(self, id: TransferId) -> None:
+        self._core.settled(self._arriving(id))
+
+    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+        self._may(header, len(body))
+        self._core.take_raw(header, body, sender)

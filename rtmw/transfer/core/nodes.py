@@ -1,0 +1,342 @@
+"""The other nodes of a core: who they are, sessions with them, and what is carried to and from each.
+
+A peer is meant by the name that addresses have, `service@NAME`: the last part of the name in its certificate, or, where
+there are no keys, what it says of itself. The core is its own peer for what has files (desk.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from uuid import NAMESPACE_URL, uuid5
+
+from rtmw.addresses import place_to_listen, place_to_reach
+from rtmw.errors import SessionError
+from rtmw.net.security.names import parse_name
+from rtmw.net.security.rights import Rights
+from rtmw.net.session import Carrier, Hello, Session, Terms
+from rtmw.net.session.backoff import Backoff
+from rtmw.transfer.address import Address
+from rtmw.transfer.carry.content import Content, names_files
+from rtmw.transfer.carry.desk import Work
+from rtmw.transfer.carry.journal import Journal
+from rtmw.transfer.carry.loop import loop_ends
+from rtmw.transfer.carry.peer import Peer, sweep
+from rtmw.transfer.core.desk import CoreDesk, NodeDesk
+from rtmw.transfer.core.network import Network
+from rtmw.transfer.errors import TransferRefused, TransfersDamaged
+from rtmw.transfer.files.landing import Folder
+from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.header import Delivery, Header, Kind
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import Spooled, TransferId, TransferState
+
+__all__ = ["Nodes"]
+
+log = logging.getLogger("rtmw.transfer")
+
+_SAYS_NODE: Final = "node="
+"""Before the name of a node, among the capabilities in its hello."""
+_AGAIN_S: Final = 0.2
+
+
+@dataclass
+class _Known:
+    """A peer, and its session of this moment."""
+
+    peer: Peer
+    name: str = ""
+    """In its certificate, as rules mean it."""
+    session: Session | None = None
+    running: asyncio.Task[None] | None = None
+
+
+class Nodes:
+    """From `async with` on. `data`: the folder of the core. Not for several threads."""
+
+    def __init__(self, desk: CoreDesk, data: Path, node: str, network: Network) -> None:
+        self._desk, self._data, self._node, self._network = desk, data, node, network
+        self._rights = Rights(network.rules)
+        self._peers: dict[str, _Known] = {}
+        self._journal: Journal | None = None
+        self._carrier: Carrier | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._swept: set[Path] = set()
+        self._said: dict[str, str] = {}
+        self._failure: BaseException | None = None
+        self.failing: dict[str, str] = {}
+        """By a place of `connect`: why there is no session with it."""
+        self.refused: Counter[str] = Counter()
+        """Sessions that were no peer's, by cause."""
+
+    async def __aenter__(self) -> Self:
+        if self._network.link.is_used or (self._data / "journal").exists():
+            self._opened()
+        if self._network.link.is_used:
+            await self._listen()
+        for node in self._desk.nodes:
+            self.ready(node)
+        return self
+
+    def _opened(self) -> Journal:
+        if self._journal is None:
+            bodies = self._data / "bodies"
+            bodies.mkdir(exist_ok=True)
+            self._journal = Journal(self._data / "journal")
+            sweep(bodies, self._journal)
+        return self._journal
+
+    # ---- sessions ----
+
+    async def _listen(self) -> None:
+        link, identity = self._network.link, self._network.identity
+        node = uuid5(NAMESPACE_URL, f"{self._node} {self._desk.incarnation}")
+        hello = Hello(node, self._desk.life, capabilities=frozenset({"transfer", _SAYS_NODE + self._node}))
+        terms = Terms(lease=link.lease)
+        carrier = self._carrier = Carrier(node, identity=identity, insecure=link.insecure, terms=terms, hello=hello)
+        for place in link.listening:
+            port = await carrier.listen(*place_to_listen(place))
+            how = "with TLS" if identity else "without TLS: anybody who reaches it may read, change and send"
+            log.info("transfers of other nodes are accepted at %s (port %d), %s", place, port, how)
+        self._start(self._accept(carrier))
+        self._dial_all(carrier)
+
+    def _start(self, work: Work) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = self._failure or error
+            log.error("%r", error, exc_info=error)
+
+    def _dial_all(self, carrier: Carrier) -> None:
+        wanted = self._network.link.connect
+        for place in self._dialling.keys() - set(wanted):
+            self._dialling.pop(place).cancel()
+            self.failing.pop(place, None)
+        for place in wanted:
+            if place not in self._dialling:
+                self._dialling[place] = self._start(self._dial(carrier, place))
+
+    async def _dial(self, carrier: Carrier, place: str) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                session = await carrier.connect(*place_to_reach(place))
+            except SessionError as error:
+                why = str(error)
+            else:
+                self.failing.pop(place, None)
+                backoff.reset()
+                await session.over()
+                why = str(session.error)
+            self.failing[place] = why
+            self._say(place, f"no session with {place}: {why}; it is tried again and again")
+            await asyncio.sleep(backoff.seconds())
+
+    def _say(self, about: str, words: str) -> None:
+        if self._said.get(about) != words:
+            self._said[about] = words
+            log.warning("%s", words)
+
+    async def _accept(self, carrier: Carrier) -> None:
+        async for session in carrier:
+            try:
+                node = self._who(session)
+            except TransferRefused as error:
+                self.refused["name"] += 1
+                self._say(session.name or str(session.node), str(error))
+                session.close(str(error))
+                continue
+            known = self._known(node)
+            before, known.name = known.session, session.name
+            if before is not None:
+                before.close("another session has begun with this node")
+            known.session = session
+            known.running = self._start(self._carry(known, session, known.running))
+
+    def _who(self, session: Session) -> str:
+        """The name of the peer. TransferRefused: addresses cannot mean it."""
+        words = [word for word in session.peer.capabilities if word.startswith(_SAYS_NODE)]
+        said = words[0].removeprefix(_SAYS_NODE) if words else ""
+        identity = self._network.identity
+        if identity is not None:
+            name, mine = parse_name(session.name), parse_name(identity.name)
+            if name.site != mine.site:
+                raise TransferRefused(
+                    f"{session.name} is of another site than {identity.name}: addresses name nodes of one site"
+                )
+            if said != name.node:
+                raise TransferRefused(f"the node of {session.name} calls itself {said!r}; set name there")
+        if said == self._node:
+            raise TransferRefused(f"two nodes have the name {said!r}; give one of them another name")
+        try:
+            Address.parse(f"any@{said}")
+        except ValueError:
+            raise TransferRefused(f"the peer calls itself {said!r}, which is no name of a node") from None
+        return said
+
+    async def _carry(self, known: _Known, session: Session, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        log.info("node %s is connected", known.peer.node)
+        try:
+            await known.peer.run(session)
+        finally:
+            if known.session is session:
+                known.session = None
+                log.info("node %s is gone: %s", known.peer.node, session.error)
+
+    def _known(self, node: str) -> _Known:
+        known = self._peers.get(node)
+        if known is None:
+            desk = NodeDesk(
+                self._desk, lambda header, size: self._check(node, header, size), is_self=node == self._node
+            )
+            known = self._peers[node] = _Known(Peer(node, desk, self._opened(), self._data / "bodies"))
+        return known
+
+    def _check(self, node: str, header: Header, size: int) -> None:
+        """May the peer send it here? Raises TransferRefused."""
+        if node == self._node:
+            return
+        name, subject = self._peers[node].name, f"{header.to.service}@{self._node}"
+        verdict = self._rights.verdict(name, "send", subject, priority=header.priority, size=size)
+        if not verdict.allowed:
+            rule = f" ({verdict.place})" if verdict.place else ""
+            raise TransferRefused(f"{name or 'a node without keys'} may not send to {subject}: {verdict.why}{rule}")
+
+    # ---- files of this node for itself ----
+
+    async def _loop(self, peer: Peer) -> None:
+        while True:
+            one, other = loop_ends()
+            await asyncio.gather(peer.outbound.run(one), peer.inbound.run(other))
+            await asyncio.sleep(_AGAIN_S)
+
+    # ---- what the core asks ----
+
+    def ready(self, node: str) -> None:
+        """Something for this node is durable that was not there before."""
+        known = self._known(node) if node == self._node else self._peers.get(node)
+        if known is None:
+            for id in self._desk.raws(node):
+                cause = f"lost: node {node!r} is not connected"
+                self._start(self._desk.report(id, TransferState.REFUSED, cause))
+            return
+        if node == self._node and known.running is None:
+            known.running = self._start(self._loop(known.peer))
+        known.peer.outbound.ready()
+
+    def is_up(self, node: str) -> bool:
+        known = self._peers.get(node)
+        return known is not None and (node == self._node or known.session is not None)
+
+    def moved(self, id: TransferId, state: TransferState, cause: str, *, is_own: bool) -> None:
+        """A transfer that has come from its node has another state here, durably. `is_own`: that node is this one."""
+        known = self._peers.get(self._node if is_own else id.node)
+        if known is not None:
+            known.peer.inbound.moved(id, state, cause)
+
+    def sources(self, header: Header, body: bytes | Spooled) -> tuple[Fingerprint, ...] | None:
+        """The files that it names, as they are now; None: it names none. TransferRefused: one cannot be read."""
+        if header.kind is Kind.BUF:
+            return None
+        held = self._desk.host.spool.path(body) if isinstance(body, Spooled) else body
+        try:
+            if not names_files(header.kind, held):
+                return None
+            content = Content(header.kind, held)
+        except TransfersDamaged as error:
+            raise ValueError(str(error)) from None
+        if header.delivery is Delivery.SMALL_RAW:
+            raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use Delivery.NORMAL")
+        return content.fingerprints
+
+    def accepted(self, id: TransferId, sources: tuple[Fingerprint, ...]) -> None:
+        """What was accepted names these files. A crash before this is on the disk takes them as they are then."""
+        journal = self._opened()
+        if id not in journal.going:
+            journal.source(id, sources)
+
+    def ended(self, id: TransferId) -> None:
+        """A transfer for another node is over."""
+        if self._journal is not None:
+            self._journal.done(id)
+
+    def withdraw(self, item: Item) -> bool:
+        """Nobody wants it any more. True: no other node can have it. False: its node is asked, and reports."""
+        node = item.record.header.to.node
+        if item.lsn not in self._desk.host.machines.of(item.lsn).carried:
+            return True
+        self.ready(node)
+        outbound = self._known(node).peer.outbound
+        outbound.look()
+        outbound.withdraw(item.record.id)
+        return False
+
+    def receiver_came(self, folder: Path | None) -> None:
+        """An inbox was opened: what waits for one is tried again."""
+        if folder is not None and folder not in self._swept:
+            self._swept.add(folder)
+            with suppress(TransferRefused), Folder(folder) as opened:
+                opened.sweep(self._journal.arriving_names() if self._journal is not None else set())
+        for known in self._peers.values():
+            known.peer.inbound.try_again()
+
+    # ---- what is shown ----
+
+    def why_waits(self, item: Item) -> str:
+        """Of what is for another node, and not there yet."""
+        node = item.record.header.to.node
+        known = self._peers.get(node)
+        cause = known.peer.outbound.causes.get(item.record.id) if known is not None else None
+        if cause is not None or self.is_up(node):
+            return cause or ""
+        if not self._network.link.is_used:
+            return f"this node has no sessions with others: node {node!r} needs [transfer] listen or connect"
+        tries = "; ".join(f"{place}: {why}" for place, why in self.failing.items())
+        return f"node {node!r} is not connected{': ' if tries else ''}{tries}"
+
+    def progress(self, item: Item) -> tuple[int, int] | None:
+        """Bytes that were sent, and all; None: it is not on its way."""
+        known = self._peers.get(item.record.header.to.node)
+        one = known.peer.outbound.machine.transfers.get(item.record.id) if known is not None else None
+        return (one.sent, one.size) if one is not None else None
+
+    # ---- settings, and the end ----
+
+    def obey(self, network: Network) -> None:
+        """Rules, keys and places to connect to; where it listens stays until a new start."""
+        self._network = network
+        self._rights.swap(network.rules)
+        if self._carrier is not None:
+            if network.identity is not None:
+                self._carrier.recheck(network.identity)
+            self._dial_all(self._carrier)
+
+    def failure(self) -> BaseException | None:
+        """What nobody expected; the core has to end with it."""
+        return next((known.peer.failed for known in self._peers.values() if known.peer.failed), self._failure)
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._carrier is not None:
+            await self._carrier.close()
+        for known in self._peers.values():
+            await known.peer.close()
+        if self._journal is not None:
+            self._journal.close()

@@ -1,0 +1,197 @@
+"""T7, T8 between two nodes: cores that are killed, cables that are cut, rights, full disks, sources that change."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import rtmw
+from rtmw import Delivery, Level, TransferState
+from tests import namespaces
+from tests.transfer.between.pair import LEASE_S, MIB, Pair, cause, shown, take, until, written
+from tests.transfer.core_process import KILLED, PATIENCE, CoreProcess
+
+T = TypeVar("T")
+
+
+@pytest.mark.parametrize("victim", ["station", "centre"])
+@pytest.mark.parametrize("batches", range(2, 34, 7))
+def test_t8_log_either_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
+    stopped: Pair, victim: str, batches: int, tmp_path: Path
+) -> None:
+    pair, number = stopped, 8
+    dying: CoreProcess = getattr(pair, victim)
+    (pair.centre if victim == "station" else pair.station).start()
+    dying.start(KILLED, "--batches", str(batches))
+    file = written(tmp_path / "x", 100_000)
+
+    def follow() -> None:
+        dying.process.wait(PATIENCE)
+        dying.close_pipes()
+        dying.start()
+
+    following = threading.Thread(target=follow)
+    following.start()
+    consumed: Counter[str] = Counter()
+    with (
+        _opened(lambda: rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain)) as inbox,
+        _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender,
+    ):
+        sent = [sender.send("ingest@centre", b"%d" % one, delivery=Delivery.LOG) for one in range(number)]
+        sent.append(sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG))
+        while not _sends_both(sender):
+            continue
+        while sum(consumed.values()) < number + 3:
+            with take(inbox) as letter:
+                consumed[str(letter.files[0].name if letter.files else letter.body)] += 1
+        assert inbox.take(0.2) is None
+        assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+        if following.is_alive():  # so few records were logged in this life
+            dying.process.kill()
+        following.join()
+        until(lambda: not shown(sender), "nothing is left at the sender")
+    assert set(consumed.values()) == {1}
+    assert (pair.inbox / "x").read_bytes() == file
+    assert list((pair.inbox / ".rtmw").iterdir()) == []
+
+
+def _sends_both(sender: rtmw.Sender) -> bool:
+    """False: the core that had the transaction has died, so it is undone."""
+    try:
+        with sender.transaction() as txn:
+            txn.send("ingest@centre", b"one of two")
+            txn.send("ingest@centre", b"two of two")
+    except rtmw.TransferError as error:
+        if not re.search("undone|not open", str(error)):
+            raise
+        return False
+    return True
+
+
+def _opened(make: Callable[[], T]) -> T:
+    """The core may be dying."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return make()
+        except rtmw.CoreNotRunning:
+            assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("seconds", [0, 1.5 * LEASE_S])
+def test_t7_a_file_goes_on_where_it_stood_after_a_cut(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path, seconds: float
+) -> None:
+    """Shorter than the lease, and longer: then its stream is lost, too."""
+    data = written(tmp_path / "run.mcap", 64 * MIB)
+    sent = sender.send("ingest@centre", rtmw.File(tmp_path / "run.mcap"), delivery=Delivery.LOG)
+    until(lambda: _arrived(pair) > 40 * MIB, "most of it has come")
+    pair.cable.take_down()
+    time.sleep(seconds)  # the pause is what is tested
+    assert not sent.wait(Level.SENT, 0)
+    pair.cable.put_up()
+    with take(inbox) as letter:
+        assert letter.files[0].read_bytes() == data
+    assert sent.wait(Level.CONSUMED, PATIENCE)
+    assert len(pair.cable.relay.forth) < 42 * MIB
+
+
+def _arrived(pair: Pair) -> int:
+    staging = pair.inbox / ".rtmw"
+    return sum(path.stat().st_size for path in staging.iterdir()) if staging.exists() else 0
+
+
+def test_a_sender_without_the_right_is_refused_with_the_rule_and_another_rule_lets_it_in(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
+) -> None:
+    written(tmp_path / "x", 100_000)
+    rules = '[[allow]]\npeer = "rtmw://plant/station"\nsend = ["ingest@centre"]\nmax_size = "64K"\n'
+    pair.rule(pair.centre, rules)
+    until(lambda: not _passes(sender, "other@centre", b"x"), "the rules are others")
+    for to, body, words in (
+        ("other@centre", b"x", "no rule allows this peer to send it"),
+        (
+            "ingest@centre",
+            rtmw.File(tmp_path / "x"),
+            r"97.7 KiB are more than 64.0 KiB, which the rule allows \(.*line",
+        ),
+    ):
+        with pytest.raises(rtmw.TransferRefused, match=f"station may not send to {to}: {words}"):
+            sender.send(to, body, delivery=Delivery.LOG, wait=Level.SENT, timeout=PATIENCE)
+    assert _passes(sender, "ingest@centre", b"small")
+    assert take(inbox).body == b"small"
+    assert [path.name for path in pair.inbox.iterdir() if path.name != ".rtmw"] == []
+
+
+def _passes(sender: rtmw.Sender, to: str, body: object) -> bool:
+    try:
+        sender.send(to, body, wait=Level.SENT, timeout=PATIENCE)
+    except rtmw.TransferRefused:
+        return False
+    return True
+
+
+def test_a_source_that_is_written_to_before_it_was_sent_arrives_not_at_all(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
+) -> None:
+    until(lambda: "node station is connected" in pair.centre.log(), "the session begins")
+    pair.cable.take_down()
+    time.sleep(1.5 * LEASE_S)  # the session is over
+    written(tmp_path / "x", 100_000)
+    sent = sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+    with (tmp_path / "x").open("r+b") as file:
+        file.write(b"another head")
+    pair.cable.put_up()
+    with pytest.raises(rtmw.SourceChanged, match="was changed while it was being sent"):
+        sent.wait(Level.SENT, PATIENCE)
+    assert inbox.take(0) is None
+    assert [path.name for path in pair.inbox.iterdir() if path.name != ".rtmw"] == []
+
+
+def test_a_lifetime_that_ends_while_the_node_is_away_ends_it(sender: rtmw.Sender, pair: Pair) -> None:
+    until(lambda: "node station is connected" in pair.centre.log(), "the session begins")
+    pair.cable.take_down()
+    sent = sender.send("ingest@centre", b"x", delivery=Delivery.LOG, lifetime=0.3)
+    until(lambda: sent.state is not TransferState.ACCEPTED or cause(sender) != "", "it waits")
+    pair.cable.put_up()
+    until(lambda: sent.state is TransferState.EXPIRED, "it has expired, wherever it was")
+    with rtmw.Inbox("ingest", domain=pair.centre.domain) as inbox:
+        assert inbox.take(0.1) is None
+
+
+@pytest.fixture
+def small_disk(stopped: Pair) -> Pair:
+    """The centre's core has a disk of 4 MiB below the inbox's folder."""
+    mount = f"mount -t tmpfs -o size=4m tmpfs {stopped.inbox}"
+    namespaces.require("unshare", "--mount", "sh", "-c", mount)
+    stopped.centre.enter = ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$0" "$@"']
+    stopped.start()
+    return stopped
+
+
+def test_what_the_receivers_disk_has_no_room_for_waits_and_says_so(small_disk: Pair, tmp_path: Path) -> None:
+    pair = small_disk
+    written(tmp_path / "x", 6 * MIB)
+    small = written(tmp_path / "y", MIB)
+    with (
+        rtmw.Sender("gauge", domain=pair.station.domain) as sender,
+        rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain) as inbox,
+    ):
+        sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+        until(lambda: "6291456 bytes are to come" in cause(sender), "it says why it waits")
+        sender.send("ingest@centre", rtmw.File(tmp_path / "y"), delivery=Delivery.LOG)
+        letter = take(inbox)
+        assert letter.files[0].name == "y"
+        seen = Path(f"/proc/{pair.centre.process.pid}/root") / letter.files[0].relative_to("/")
+        assert seen.read_bytes() == small
+        inside = ["nsenter", "--target", str(pair.centre.process.pid), "--mount"]
+        subprocess.run([*inside, "mount", "-o", "remount,size=16m", str(pair.inbox)], check=True)
+        assert take(inbox).files[0].name == "x"
