@@ -1,0 +1,92 @@
+"""T4, T9 on one host: files are read where they lie, and written in place below the folder of an inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw import Delivery, Level
+from tests.conftest import free_number
+from tests.transfer.between.pair import MIB, cause, shown, take, until, written
+from tests.transfer.core_process import PATIENCE, CoreProcess
+
+BOTH = pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+
+
+@pytest.fixture
+def domain_id(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    number = free_number(with_dds=False)
+    monkeypatch.setenv("RTMW_DOMAIN", str(number))
+    yield number
+    rtmw.Domain.unlink(number)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "inbox").mkdir()
+    return tmp_path / "inbox"
+
+
+@BOTH
+def test_t4_a_file_is_written_in_place_below_the_folder_of_the_inbox(
+    sender: rtmw.Sender, folder: Path, tmp_path: Path, delivery: Delivery
+) -> None:
+    data = written(tmp_path / "run.mcap", 20 * MIB)
+    sent = sender.send("ingest", rtmw.File(tmp_path / "run.mcap", "in/run.mcap"), delivery=delivery)
+    with rtmw.Inbox("ingest") as without:
+        until(lambda: "no inbox of 'ingest' with a folder is open" in cause(sender), "it waits")
+        assert without.take(0) is None
+    with rtmw.Inbox("ingest", folder=folder) as inbox:
+        assert sent.wait(Level.SENT, PATIENCE)
+        assert not sent.wait(Level.DELIVERED, 0)
+        with take(inbox) as letter:
+            assert (letter.id, letter.body) == (sent.id, folder / "in" / "run.mcap")
+            assert letter.body.read_bytes() == data
+        assert sent.wait(Level.CONSUMED, PATIENCE)
+    until(lambda: not shown(sender), "nothing is left of it")
+
+
+def test_t4_a_composite_of_messages_and_files_is_one_letter_also_in_a_transaction(
+    sender: rtmw.Sender, folder: Path, tmp_path: Path
+) -> None:
+    table = written(tmp_path / "table.csv", 100_000)
+    with rtmw.Inbox("ingest", folder=folder) as inbox:
+        with sender.transaction() as txn:
+            txn.send("ingest", [rtmw.Part(b"head"), rtmw.File(tmp_path / "table.csv", "t/table.csv")])
+            assert inbox.take(0.1) is None
+        with take(inbox) as letter:
+            head, path = letter.parts
+            assert (head, path.read_bytes(), letter.files) == (b"head", table, (path,))
+
+
+def test_a_core_that_dies_meanwhile_goes_on_with_files_and_hands_each_over_once(
+    core: CoreProcess, sender: rtmw.Sender, folder: Path, tmp_path: Path
+) -> None:
+    data = written(tmp_path / "x", 30 * MIB)
+    with rtmw.Inbox("ingest", folder=folder) as inbox:
+        sent = sender.send("ingest", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+        until(lambda: (folder / ".rtmw").exists() and any((folder / ".rtmw").iterdir()), "it has begun")
+        core.kill()
+        core.start()
+        with take(inbox) as letter:
+            assert letter.files[0].read_bytes() == data
+        assert inbox.take(0.2) is None
+        assert sent.wait(Level.CONSUMED, PATIENCE)
+    assert list((folder / ".rtmw").iterdir()) == []
+
+
+def test_a_file_that_is_written_to_before_an_inbox_comes_arrives_not_at_all(
+    sender: rtmw.Sender, folder: Path, tmp_path: Path
+) -> None:
+    written(tmp_path / "x", 100_000)
+    sent = sender.send("ingest", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+    (tmp_path / "x").write_bytes(b"another")
+    with rtmw.Inbox("ingest", folder=folder) as inbox:
+        with pytest.raises(rtmw.SourceChanged, match="was changed while it was being sent"):
+            sent.wait(Level.SENT, PATIENCE)
+        assert inbox.take(0) is None
+    with pytest.raises(ValueError, match="there is no such folder"):
+        rtmw.Inbox("ingest", folder=tmp_path / "missing")
