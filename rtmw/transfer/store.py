@@ -124,6 +124,8 @@ class Store(Closing):
         self._told, self._now, self._every = told, now, checkpoint
         self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._tried = self._size = 0
         self._last: rtmw.Appended | None = None
+        self._untrimmed: rtmw.Appended | None = None
+        """The last record of a checkpoint that may not be durable yet."""
         self.spool = Spool(self._path / "spool")
         try:
             self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
@@ -335,12 +337,18 @@ class Store(Closing):
     # ---- checkpoints ----
 
     def _checkpoint_if_due(self) -> None:
-        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later."""
+        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later.
+
+        Nobody waits for the disk here: what lies before a checkpoint is trimmed by a step after it is durable.
+        """
+        if self._untrimmed is not None and self._log.end > self._untrimmed.position:
+            self._log.trim(self._checkpoint)
+            self._untrimmed = None
         begun = max(self._checkpoint, self._tried)
         if self._last is not None and self._last.position - begun > max(self._every, 2 * self._size):
             self._tried = self._last.position
             with suppress(LogFull):
-                self.checkpoint()
+                self._untrimmed = self._write_checkpoint(self.machine.state)
 
     def checkpoint(self) -> None:
         """Writes all of the state anew, and trims the log before it."""
@@ -348,6 +356,7 @@ class Store(Closing):
             self._check_open()
             self._write_checkpoint(self.machine.state).resolve()
             self._log.trim(self._checkpoint)
+            self._untrimmed = None
 
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
         parts = [pack(part) for part in checkpoint_of(state)]
