@@ -18,6 +18,7 @@ from bench.cases import (
 from bench.log_targets import LOG_TARGETS
 from bench.peers import ALL, ZENOH_TCP
 from bench.target import Target, ours
+from bench.transfer_targets import TRANSFER_TARGETS
 
 PEERS = ALL[1:]
 POLLING = ours("round_trip", "64 B, copied")
@@ -247,6 +248,7 @@ TARGETS = (
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
     *LOG_TARGETS,
+    *TRANSFER_TARGETS,
     Target(
         "64 B from the bus to a recording: at least 3 × the Python writer of the MCAP project",
         ours("recording", "64 B"),

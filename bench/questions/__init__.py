@@ -30,6 +30,8 @@ NAMES = (
     "log_bulk",
     "log_read",
     "log_scan",
+    "transfer_rate",
+    "transfer_levels",
     "recording",
     "scan",
     "scan_slice",

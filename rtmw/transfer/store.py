@@ -129,6 +129,7 @@ class Store(Closing):
         self.spool = Spool(self._path / "spool")
         try:
             self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
+            self._log._hold()  # a step that logs several records, and waits for the last one, has one sync
         except BaseException:
             self.spool.close()
             raise

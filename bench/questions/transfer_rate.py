@@ -1,0 +1,72 @@
+"""How many letters of 200 bytes a second does a core accept from 64 asyncio tasks, while their receiver is away?
+
+Each task sends its next letter when the last one was accepted: with class LOG, when it is on the disk. Beside it the
+same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs before it acknowledges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import rtmw
+from bench import disk
+from bench.cases import RTMW, CannotMeasure, Case, Figures
+from bench.letters import serving
+from bench.log_peers import Append, AppendAsync, Store
+from bench.questions.log_append import append_all
+from bench.role import Role
+from bench.stage import Part, Stage
+
+TITLE = "Letters of 200 B that a core accepts from 64 tasks"
+UNIT = "letters/s"
+ROUNDS = 5
+APPENDS, NATS, RABBITMQ = "rtmw.Log, appends", "NATS JetStream", "RabbitMQ"
+NO_RABBITMQ = "no client is among the packages of the bench, and the server needs Erlang"
+LOGGED, NOT_LOGGED = "LOG, on the disk", "NORMAL"
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    options = {"seconds": 0.3 if quick else 0.5, "writers": 64}
+    return [
+        Case(LOGGED, (RTMW, APPENDS, NATS, RABBITMQ), options | {"delivery": "LOG"}),
+        Case(NOT_LOGGED, (RTMW,), options | {"delivery": "NORMAL"}),
+    ]
+
+
+def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
+    if system == RABBITMQ:
+        raise CannotMeasure(NO_RABBITMQ)
+    question, peer = (
+        ("transfer_rate", RTMW) if system == RTMW else ("log_append", RTMW if system == APPENDS else system)
+    )
+    with disk.new_folder() as folder:
+        part = Part("tasks", case.options | {"folder": str(folder)})
+        times = stage.play(question, peer, [part])[0]
+    return {system: Figures(sum(map(len, times)) / case.options["seconds"])}
+
+
+@contextmanager
+def sending(domain: int, delivery: rtmw.Delivery) -> Generator[Store]:
+    """Letters as a log's appends are written: tasks of one sender."""
+    with rtmw.Sender("bench", domain=domain) as sender:
+
+        @contextmanager
+        def appender() -> Generator[Append]:
+            yield lambda body: sender.send("parked", body, delivery=delivery)
+
+        @asynccontextmanager
+        async def appender_async() -> AsyncGenerator[AppendAsync]:
+            yield lambda body: sender.send_async("parked", body, delivery=delivery)
+
+        yield Store(appender, appender_async)
+
+
+def tasks(role: Role) -> list[list[float]]:
+    """How long each took, in µs, by tasks."""
+    import uvloop
+
+    delivery = rtmw.Delivery[role.options["delivery"]]
+    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as store:
+        return uvloop.run(append_all(store, role.options["writers"], role.options["seconds"]))
