@@ -34,6 +34,7 @@ class Ending:
         begun = time.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
         self._keeper.leave(handover)
+        self._links.leave(handover)
         while not self._is_delivered():
             with refusals.barrier("step"):
                 self._keeper.step()
@@ -42,6 +43,7 @@ class Ending:
                 return
             if elapsed >= TAKE_S and handover:
                 self._engine.leave()
+                self._links.finish()
             await asyncio.sleep(_LOOK_S)
 
     def _is_delivered(self) -> bool:
@@ -49,7 +51,8 @@ class Ending:
 
     def left(self) -> list[Undelivered]:
         """What the node takes with it; said in the log."""
-        found = undelivered(self._bridge)
+        over_links = (Undelivered(topic, "out", 0, (peer,)) for topic, peer in self._links.undelivered())
+        found = [*undelivered(self._bridge), *over_links]
         if found:
             log.warning("ended with messages that are not delivered: %s", words(found))
         return found

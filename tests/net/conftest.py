@@ -12,6 +12,8 @@ from rtmw.net.dds.wire import join
 from rtmw.net.settings import Settings
 from tests.conftest import free_number
 from tests.net.hosts import Host
+from tests.net.link.hosts import linked_hosts
+from tests.net.ways import DDS, LINK
 
 
 @pytest.fixture
@@ -21,11 +23,15 @@ def dds_domain() -> int:
 
 
 @pytest.fixture
-def hosts(dds_domain: int, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
-    """Two hosts without nodes."""
-    pair = [Host(free_number(), dds_domain, tmp_path)]
-    pair.append(Host(free_number(), dds_domain, tmp_path))
-    yield pair[0], pair[1]
+def hosts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
+    """Two hosts without nodes, which meet over DDS, or over a link (ways.py)."""
+    pair: tuple[Host, Host]
+    if getattr(request, "param", DDS) == LINK:
+        pair = linked_hosts(tmp_path)
+    else:
+        dds_domain = request.getfixturevalue("dds_domain")
+        pair = Host(free_number(), dds_domain, tmp_path), Host(free_number(), dds_domain, tmp_path)
+    yield pair
     for host in pair:
         host.end()
 

@@ -10,7 +10,10 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.ways import BOTH_WAYS
 from topics.river import Quality, Reading
+
+pytestmark = BOTH_WAYS
 
 Pair = tuple[Host, Host]
 READING = Reading("A1", "pH", 7.4, Quality.GOOD, 1)

@@ -21,6 +21,7 @@ from rtmw.net.dds.library import matched
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.raw import OCTETS
+from tests.net.ways import BOTH_WAYS
 
 COUNT = 3000
 LASTING = 0.5
@@ -50,6 +51,7 @@ def test_a_full_reliable_subscriber_delays_no_other_topic(pair: tuple[Host, Host
     fill_one_and_cross_on_another(*pair)
 
 
+@BOTH_WAYS
 def test_a_slow_reliable_subscriber_gets_every_message(pair: tuple[Host, Host]) -> None:
     here, there = pair
     slow = rtmw.Subscriber("slow", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)

@@ -10,6 +10,9 @@ import rtmw
 from rtmw import Reliability
 from rtmw.net.settings import STATUS_TOPIC
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.ways import BOTH_WAYS
+
+pytestmark = BOTH_WAYS
 
 SIZE, COUNT = 20_000, 60
 

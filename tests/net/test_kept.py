@@ -7,6 +7,9 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.ways import BOTH_WAYS
+
+pytestmark = BOTH_WAYS
 
 Pair = tuple[Host, Host]
 ALL = pytest.mark.parametrize("reliability", [*Reliability])

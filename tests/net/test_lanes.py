@@ -11,6 +11,9 @@ import rtmw
 from rtmw import Reliability
 from tests.bus import lease_of
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.ways import BOTH_WAYS
+
+pytestmark = BOTH_WAYS
 
 TIMELY, RELIABLE = Reliability.TIMELY, Reliability.RELIABLE
 TOPIC = "mixed"

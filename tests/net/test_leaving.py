@@ -16,12 +16,14 @@ from rtmw.net.dds.undelivered import added, read_rows, rows_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in
 from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking
+from tests.net.ways import BOTH_WAYS
 from tests.openmetrics import labelled, scraped
 
 NOT_IN_TIME = "messages that are not delivered"
 """What a node says that could not wait any longer."""
 
 
+@BOTH_WAYS
 def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host, Host]) -> None:
     for host in hosts:
         host.start(*LONG)
@@ -34,6 +36,7 @@ def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host,
     assert not any(NOT_IN_TIME in host.said for host in hosts)
 
 
+@BOTH_WAYS
 def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_ended(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:
@@ -88,6 +91,7 @@ def test_what_came_before_its_sender_left_is_on_the_bus_before_the_node_ends(hos
     assert not any(NOT_IN_TIME in host.said for host in hosts)
 
 
+@BOTH_WAYS
 def test_a_node_that_ends_does_not_wait_until_it_must_no_longer(hosts: tuple[Host, Host]) -> None:
     for host in hosts:
         host.start(*LONG)
@@ -131,6 +135,7 @@ def test_publishers_wait_for_a_node_elsewhere_as_long_as_their_own_node_allows_a
     assert load.subscriber.stats().missed == load.got[-1] + 1 - len(load.got) > 0
 
 
+@BOTH_WAYS
 def test_what_is_published_for_a_node_that_has_ended_outlives_the_end_of_the_other_node(
     hosts: tuple[Host, Host],
 ) -> None:
@@ -233,6 +238,7 @@ def test_who_is_no_node_makes_nobody_wait(hosts: tuple[Host, Host]) -> None:
     load.all_came_once()
 
 
+@BOTH_WAYS
 def test_what_is_published_as_adaptive_waits_for_nobody(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:

@@ -9,6 +9,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
+from tests.net.ways import BOTH_WAYS
 
 BULK = [f"bulk/{n}" for n in range(4)]
 EACH, URGENT = 60, 20
@@ -55,6 +56,7 @@ def test_urgent_messages_leave_before_all_that_waits(
     assert len(far_urgent.take_many(1000)) == URGENT
 
 
+@BOTH_WAYS
 def test_an_urgent_message_overtakes_what_is_already_leaving(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     here.start("--max-rate", "10K")
@@ -92,6 +94,7 @@ def test_expired_messages_never_leave(hosts: tuple[Host, Host]) -> None:
     )
 
 
+@BOTH_WAYS
 def test_expired_messages_of_a_node_that_stood_still_never_leave(pair: tuple[Host, Host]) -> None:
     here, there = pair
     publisher = rtmw.Publisher("news", domain=here.domain, depth=100)
@@ -109,6 +112,7 @@ def test_expired_messages_of_a_node_that_stood_still_never_leave(pair: tuple[Hos
     assert here.crossed("out", "news")["expired"] == 50
 
 
+@BOTH_WAYS
 def test_messages_are_thinned_before_they_leave(pair: tuple[Host, Host]) -> None:
     here, there = pair
     publisher = rtmw.Publisher("often", domain=here.domain)
@@ -138,6 +142,7 @@ def test_a_topic_that_nobody_far_away_reads_has_no_route(pair: tuple[Host, Host]
     assert near.stats().missed == 0
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("silence", ["publisher", "node"])
 def test_deadline_events_come_when_the_publisher_or_its_node_is_silent(pair: tuple[Host, Host], silence: str) -> None:
     here, there = pair

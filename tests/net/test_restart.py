@@ -15,6 +15,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
+from tests.net.ways import BOTH_WAYS
 
 TOPIC = "handed/over"
 LONG = ("--handover", str(PATIENCE))
@@ -79,6 +80,7 @@ def restart(host: Host) -> None:
     host.start(*LONG)
 
 
+@BOTH_WAYS
 def test_a_node_stopped_and_started_again_twice_under_load_loses_nothing(hosts: tuple[Host, Host], load: Load) -> None:
     load.come(2000)
     restart(hosts[0])  # meanwhile nobody takes anything there, so that the node is told to pause
@@ -98,6 +100,7 @@ def restart_while_taking(load: Load, *hosts: Host) -> None:
             one.result()
 
 
+@BOTH_WAYS
 def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_nothing(
     hosts: tuple[Host, Host], load: Load
 ) -> None:
@@ -109,6 +112,7 @@ def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_n
     assert hosts[1].crossed("in", TOPIC)["lost"] == 0
 
 
+@BOTH_WAYS
 def test_what_a_program_published_and_left_while_no_node_ran_is_carried_by_the_next(pair: tuple[Host, Host]) -> None:
     here, there = pair
     load = Load(here, there)
@@ -152,6 +156,7 @@ def test_publishers_go_on_after_the_handover_when_no_node_comes_and_the_next_one
     wait_until(lambda: there.crossed("in", TOPIC)["lost"] == missed, "the node does not count it")
 
 
+@BOTH_WAYS
 def test_a_publisher_that_does_not_wait_is_told_while_no_node_runs(pair: tuple[Host, Host]) -> None:
     here, there = pair
     load = Load(here, there)

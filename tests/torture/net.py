@@ -14,6 +14,7 @@ FILES = [
     "tests/net/test_flow.py",
     "tests/net/test_overload.py",
     "tests/net/test_pacing.py",
+    "tests/net/link/test_acceptance.py",
     "tests/torture/test_wire_engine.py",
 ]
 ROUNDS = 3

@@ -201,7 +201,8 @@ class Route:
         others that is taken from the bus from now on. Inbound: as those of `inbound`. 0 for bytes: no limit."""
 
     def finish(self) -> None:
-        """Outbound: take nothing more from the bus. `delivered` is true once all that was taken is acknowledged."""
+        """The node at the end that sends ends. Outbound: take nothing more from the bus; `delivered` is true once all
+        that was taken is acknowledged. Inbound: the peer may send what it has taken, though messages wait here."""
 
     def adjust(self, depth: int, min_interval_ns: int, /) -> None:
         """Outbound: other limits for what is taken from the bus."""

@@ -207,9 +207,11 @@ static PyObject *Route_limit(PyObject *object, PyObject *args)
 static PyObject *Route_finish(PyObject *object, PyObject *unused)
 {
     struct out *o = ((Route *)object)->out;
+    struct in *i = ((Route *)object)->in;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
     if (o) out_finish(o);
+    if (i) in_widen(i);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

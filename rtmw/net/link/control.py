@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from rtmw.net.link import effects as do
 from rtmw.net.link.incoming import IncomingRoutes
-from rtmw.net.link.messages import Answer, Bye, Close, Denied, Hello, Interest, Join, Joined, Open, read
+from rtmw.net.link.matching import Lane
+from rtmw.net.link.messages import Answer, Bye, Close, Denied, Hello, Interest, Join, Joined, Leaving, Open, read
 from rtmw.net.link.outgoing import OutgoingRoutes
 from rtmw.net.link.side import Patterns, Side
 from rtmw.net.neighbours import LocalTopic
@@ -27,10 +28,13 @@ from rtmw.net.session.errors import Violation
 class Control:
     """Of one line, from its beginning to its end, over cuts. Not for several threads."""
 
-    def __init__(self, peer: str, rights: Rights, patterns: Patterns) -> None:
-        """`peer`: the name that its certificate has."""
+    def __init__(
+        self, peer: str, rights: Rights, patterns: Patterns, is_taken: Callable[[Lane], bool] = lambda _: False
+    ) -> None:
+        """`peer`: the name that its certificate has. `is_taken`: does a line before this one still bring messages of
+        this lane? `freed` says when it does no more."""
         self._side = Side(peer, rights, patterns)
-        self.outgoing, self.incoming = OutgoingRoutes(self._side), IncomingRoutes(self._side)
+        self.outgoing, self.incoming = OutgoingRoutes(self._side), IncomingRoutes(self._side, is_taken)
         self._is_over = False
 
     def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> list[do.Effect]:
@@ -72,6 +76,16 @@ class Control:
         found, self._side.explained = self._side.explained, set()
         return found
 
+    def leave(self, for_ns: int) -> list[do.Effect]:
+        """This node ends: the peer is to keep RELIABLE topics for the next one, for so long."""
+        self._side.say(Leaving(for_ns))
+        return self._side.taken()
+
+    def freed(self, lane: Lane) -> list[do.Effect]:
+        """What came of a lane over a line before this one is on the bus now."""
+        self.incoming.freed(lane)
+        return self._side.taken()
+
     def left(self, route: int, sent: int) -> list[do.Effect]:
         """What LeaveOut or DropOut asked for is done: the route is closed. `sent`: how many messages went by it."""
         self.outgoing.left(route, sent)
@@ -81,6 +95,10 @@ class Control:
         """What DrainIn asked for is done: all that the peer sent by the route is on the bus, or the lease is over."""
         self.incoming.drained(route)
         return self._side.taken()
+
+    def _hear_leaving(self, leaving: Leaving) -> None:
+        self.outgoing.hear_leaving(leaving)
+        self.incoming.hear_leaving()
 
     def _hear_late(self, message: Hello | Join | Joined | Bye, _size: int) -> None:
         raise Violation(f"{type(message).__name__.lower()} in the middle of a line")
@@ -93,4 +111,5 @@ _HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     Close: lambda control, message, _: control.incoming.hear_close(message),
     Answer: lambda control, message, _: control.outgoing.hear_answer(message),
     Denied: lambda control, message, _: control.incoming.hear_denied(message),
+    Leaving: lambda control, message, _: control._hear_leaving(message),
 }

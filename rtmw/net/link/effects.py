@@ -42,6 +42,14 @@ class LeaveOut(NamedTuple):
     route: int
 
 
+class PartOut(NamedTuple):
+    """The peer ends: send what was taken from the bus, and have the bus keep the rest for the peer that follows, for so
+    long at most. Then `Control.left` is to be called."""
+
+    route: int
+    for_ns: int
+
+
 class StayOut(NamedTuple):
     """It is needed again, before it was closed."""
 
@@ -72,6 +80,12 @@ class AdjustIn(NamedTuple):
     verdict: Verdict
 
 
+class WidenIn(NamedTuple):
+    """The peer ends: let it send what it has taken from its bus."""
+
+    route: int
+
+
 class DrainIn(NamedTuple):
     """The peer has sent so many messages by it, and sends no more. Call `Control.drained` when all have come to their
     end here, and after the lease at the latest."""
@@ -93,4 +107,18 @@ class Over(NamedTuple):
     words: str
 
 
-Effect = Say | OpenOut | AdjustOut | LeaveOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Over
+Effect = (
+    Say
+    | OpenOut
+    | AdjustOut
+    | LeaveOut
+    | PartOut
+    | StayOut
+    | DropOut
+    | OpenIn
+    | AdjustIn
+    | WidenIn
+    | DrainIn
+    | CloseIn
+    | Over
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rtmw.errors import RtmwError
@@ -13,6 +13,7 @@ from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Ope
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
+from rtmw.qos import Reliability
 from rtmw.types import MessageType, carried_type
 
 
@@ -33,8 +34,8 @@ class Incoming:
 class IncomingRoutes:
     """Of one link. Not for several threads."""
 
-    def __init__(self, side: Side) -> None:
-        self._side = side
+    def __init__(self, side: Side, is_taken: Callable[[Lane], bool]) -> None:
+        self._side, self._is_taken = side, is_taken
         self._told: dict[str, tuple[Wanted, ...]] = {}
         """What the peer knows to be wanted here."""
         self._denied: dict[str, Refusal] = {}
@@ -96,7 +97,7 @@ class IncomingRoutes:
         if wanted is None:
             refusal = Refusal("unwanted", "nobody here wants messages of this type")
             self._refuse(asked.route, asked.topic, refusal, verdict)
-        elif any(route.lane == lane for route in self.routes.of(asked.topic)):
+        elif self._is_taken(lane) or any(route.lane == lane for route in self.routes.of(asked.topic)):
             if lane in self._waiting:
                 raise Violation(f"route {asked.route} is opened beside others of the same publishers")
             self._waiting[lane] = asked
@@ -112,6 +113,12 @@ class IncomingRoutes:
         if denied.topic in self._told:
             self._side.explained.add(denied.topic)
             self._denied[denied.topic] = Refusal(denied.cause, f"the rules of the peer: {denied.why}")
+
+    def hear_leaving(self) -> None:
+        """The peer ends. It has taken messages from its bus that nobody else has."""
+        for number, route in self.routes.items():
+            if route.lane.reliability is Reliability.RELIABLE:
+                self._side.act(do.WidenIn(number))
 
     def hear_close(self, close: Close) -> None:
         """Raises Violation for a route that was never opened. One that is closed here already needs nothing."""
@@ -159,14 +166,19 @@ class IncomingRoutes:
         self.routes.pop(number)
         self._side.memory.drop(number)
         self._side.act(do.CloseIn(number))
-        waiting = self._waiting.pop(route.lane, None)
+        self.freed(route.lane)
+
+    def freed(self, lane: Lane) -> None:
+        """No earlier route of the lane is there any more: one that waits for its end is opened."""
+        waiting = self._waiting.pop(lane, None)
         if waiting is None:
             return
         refusal, verdict = self._judge(waiting.topic)
-        if refusal is None:
-            self._open(waiting, route.kind, verdict)
+        found = refusal or _kind(waiting)
+        if isinstance(found, Refusal):
+            self._refuse(waiting.route, waiting.topic, found, verdict)
         else:
-            self._refuse(waiting.route, waiting.topic, refusal, verdict)
+            self._open(waiting, found, verdict)
 
 
 def _kind(asked: Open) -> MessageType | Refusal:

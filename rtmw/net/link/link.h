@@ -135,6 +135,7 @@ struct in {
     uint64_t waits;   /* cost of what waits for room */
     uint64_t largest; /* the highest cost of one of these, since something waits */
     struct waiting *first, *last;
+    bool is_ending;     /* the peer ends, and sends what it has taken */
     bool must_ack;      /* room or numbers have changed since the last ACK */
     uint64_t since_ack; /* cost of what has come since */
     bool told[REFUSALS];
@@ -154,6 +155,7 @@ struct incoming {
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
 void in_limit(struct in *, struct ceilings);
+void in_widen(struct in *); /* idempotent */
 void in_close(struct in *);
 bool in_is_delivered(struct in *);
 void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* what its number leaves out */

@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rtmw.net.dds.discovery import printable
 from rtmw.net.dds.ended import Ended
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
-from rtmw.net.link.library import Connection, Line, Route
+from rtmw.net.link.library import Connection, Line
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Hello, Open
+from rtmw.net.link.messages import Hello
 from rtmw.net.link.mouth import UNSAID_MOST, Mouth
+from rtmw.net.link.routes import In, Out
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import Verdict
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
@@ -27,61 +26,10 @@ from rtmw.units import size
 
 log = logging.getLogger("rtmw.node")
 
-DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "old", "priority", "size", "rate")
-"""What ends a message of an inbound route, beside `received`."""
 SAID_MOST: Final = 1000
 """Topics of which it is remembered what the log has said."""
 BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
-
-
-@dataclass
-class Out:
-    """A route by which this node sends."""
-
-    lane: Lane
-    type_name: str
-    route: Route
-    verdict: Verdict
-    """Its ceilings hold for what is sent."""
-    kept: tuple[int, int]
-    """Depth and minimum interval."""
-    leave_by: float = 0.0
-    """CLOCK_MONOTONIC, when it is closed at the latest; 0: it is to stay."""
-
-    @property
-    def topic(self) -> str:
-        return self.lane.topic
-
-    @property
-    def reliability(self) -> Reliability:
-        return self.lane.reliability
-
-
-@dataclass
-class In:
-    """A route by which the peer sends."""
-
-    open: Open
-    type_name: str
-    route: Route
-    sent: int | None = None
-    """How many messages the peer has sent by it, once it sends no more."""
-    close_by: float = 0.0
-
-    @property
-    def topic(self) -> str:
-        return self.open.topic
-
-    @property
-    def reliability(self) -> Reliability:
-        return self.open.reliability
-
-    def is_drained(self) -> bool:
-        """All that was sent has come, or is known not to."""
-        counted = self.route.counters()
-        come = counted["received"] + sum(counted.get(cause, 0) for cause in DROPPED)
-        return self.sent is not None and come >= self.sent and self.route.delivered()
 
 
 class Linked:
@@ -90,13 +38,17 @@ class Linked:
     def __init__(
         self, number: int, line: Line, peer: Hello, name: str, rights: Rights, settings: Settings,
         window: int, ended: Mapping[str, Ended], on_bus: Callable[[str], dict[int, int]], region: str,
+        elder: Linked | None = None,
     ) -> None:  # fmt: skip
         """`number`: of the line. `window`: bytes of a route that may be on their way. `ended`: where counters go of
         routes that are closed, by direction. `on_bus`: what the bus keeps of a topic (neighbours.on_bus). `region`: by
-        which publishers of the peer are told apart."""
+        which publishers of the peer are told apart. `elder`: of the line before this one, which was retired: its
+        messages come first."""
+        self._elder, self._taken = elder, elder.drain() if elder else set[Lane]()
+        self._elder_by = time.monotonic() + settings.link.lease
         self._on_bus, self._region = on_bus, region
         self.number, self.line, self.peer, self.name = number, line, peer, name
-        self.control = Control(name, rights, settings)
+        self.control = Control(name, rights, settings, lambda lane: lane in self._taken)
         self.out: dict[int, Out] = {}
         self.into: dict[int, In] = {}
         self.since = time.time()
@@ -107,6 +59,8 @@ class Linked:
         """Why the line must end; None: it may go on."""
         self.cipher = ""
         self._settings, self._window, self._ended = settings, window, ended
+        self._is_leaving = self._is_left = self._is_closed = False
+        """This node ends; the peer does; the line is closed."""
         self._mouth = Mouth(line)
         self._unseen: set[str] = set()
         """Topics of this host that have changed, and of which a peer that takes controls slowly is told later."""
@@ -186,6 +140,7 @@ class Linked:
     def step(self) -> None:
         """Close what has come to its end, and say what had no room. Ten times a second."""
         now = time.monotonic()
+        self._see_elder(now)
         for number, out in [*self.out.items()]:
             if out.leave_by and (now >= out.leave_by or out.route.delivered()):
                 self._left(number)
@@ -193,6 +148,17 @@ class Linked:
             if into.sent is not None and (now >= into.close_by or into.is_drained()):
                 self._do(self.control.drained(number))
         self._say()
+
+    def _see_elder(self, now: float) -> None:
+        if self._elder is None:
+            return
+        left = self._elder.drain() if now < self._elder_by else set[Lane]()
+        freed, self._taken = self._taken - left, left
+        if not left:
+            self._elder.close("its messages are on the bus")
+            self._elder = None
+        for lane in freed:
+            self._do(self.control.freed(lane))
 
     def is_lost(self) -> bool:
         """Has the line been cut for longer than the lease?"""
@@ -202,19 +168,52 @@ class Linked:
         """`out` or `in`, with their numbers."""
         return self.out.items() if way == "out" else self.into.items()
 
+    def leave(self, for_s: float) -> None:
+        """This node ends: the peer keeps RELIABLE topics for the next one."""
+        self._do(self.control.leave(int(for_s * 1e9)))
+
+    def finish(self) -> None:
+        """Take nothing more from the bus. Idempotent."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            for out in self.out.values():
+                out.route.finish()
+
     def is_delivered(self) -> bool:
-        """Has all left that was published here?"""
-        return all(out.route.delivered() for out in self.out.values())
+        """Once this node leaves: has all arrived that was taken here, and is all on the bus that the peer has sent?"""
+        into = (one for one in self.into.values() if one.reliability is Reliability.RELIABLE)
+        is_all_here = not any(into) if self.is_up else all(one.route.delivered() for one in into)
+        return is_all_here and all(out.route.delivered() for out in self.out.values())
+
+    def retire(self, words: str, park_ns: int = 0) -> bool:
+        """End the line, but for what has come of RELIABLE topics and waits for room on the bus. False: nothing does,
+        and the line is closed. `park_ns`: for so long RELIABLE topics are kept for the next node."""
+        self.over = self.over or words
+        for number, out in [*self.out.items()]:
+            self._close_out(number, max(park_ns, out.park_ns))
+        if not self._is_closed:
+            self.line.cut(words)
+        if not self.drain():
+            self._close_line()
+        return bool(self.into)
+
+    def _close_line(self) -> None:
+        self._is_closed = True
+        self.line.close()
+
+    def drain(self) -> set[Lane]:
+        """Close the routes of the peer of which nothing waits; the lanes of the others."""
+        for number, one in [*self.into.items()]:
+            if one.route.delivered():
+                self._close_in(number)
+        return {one.lane for one in self.into.values()}
 
     def close(self, words: str, park_ns: int = 0) -> None:
-        """End the line. `park_ns`: for so long RELIABLE topics are kept for the next node. Idempotent."""
-        self.over = self.over or words
-        for number in [*self.out]:
-            self._close_out(number, park_ns)
+        """End the line, with all that waits. Idempotent."""
+        self.retire(words, park_ns)
         for number in [*self.into]:
             self._close_in(number)
-        self.line.cut(words)
-        self.line.close()
+        self._close_line()
 
     # ---- effects ----
 
@@ -243,6 +242,8 @@ class Linked:
             effect.route, lane.topic, wire_type(offer.kind), lane.reliability, kept[0], offer.history, kept[1],
             int(self._settings.link.lease * 1e9) if is_reliable else 0,
         )  # fmt: skip
+        if self._is_leaving:
+            route.finish()
         out = self.out[effect.route] = Out(lane, offer.kind.name, route, effect.verdict, kept)
         self._limit(out)
 
@@ -263,6 +264,17 @@ class Linked:
     def _do_leave_out(self, effect: do.LeaveOut) -> None:
         self.out[effect.route].leave_by = time.monotonic() + self._settings.link.lease
 
+    def _do_part_out(self, effect: do.PartOut) -> None:
+        out, park_ns = self.out[effect.route], min(effect.for_ns, int(self._settings.handover * 1e9))
+        out.route.finish()
+        out.leave_by, out.park_ns = time.monotonic() + self._settings.link.lease, park_ns
+        if not self._is_left:
+            self._is_left = True
+            log.info("%s ends; RELIABLE topics wait for the next one, for %g s at most", self, park_ns / 1e9)
+
+    def _do_widen_in(self, effect: do.WidenIn) -> None:
+        self.into[effect.route].route.finish()
+
     def _do_stay_out(self, effect: do.StayOut) -> None:
         self.out[effect.route].leave_by = 0.0
 
@@ -270,9 +282,10 @@ class Linked:
         self._left(effect.route)
 
     def _left(self, number: int) -> None:
-        known = self.control.outgoing.routes.get(number)
-        is_changing = known is not None and known.is_changing
-        sent = self._close_out(number, int(self._settings.link.lease * 1e9) if is_changing else 0)
+        known, park_ns = self.control.outgoing.routes.get(number), self.out[number].park_ns
+        if known is not None and known.is_changing:
+            park_ns = max(park_ns, int(self._settings.link.lease * 1e9))
+        sent = self._close_out(number, park_ns)
         self._do(self.control.left(number, sent))
 
     def _close_out(self, number: int, park_ns: int) -> int:
@@ -293,7 +306,8 @@ class Linked:
             asked.history, self._region, effect.asked.history > 0, self._window, *verdict.ceilings,
             self._on_bus(asked.topic) if asked.history else {},
         )  # fmt: skip
-        self.into[effect.route] = In(asked, effect.kind.name, route)
+        lane = Lane(asked.topic, effect.kind.identity, asked.reliability, asked.history > 0)
+        self.into[effect.route] = In(asked, lane, effect.kind.name, route)
 
     def _do_adjust_in(self, effect: do.AdjustIn) -> None:
         verdict = effect.verdict
@@ -320,6 +334,8 @@ _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
     do.OpenOut: Linked._do_open_out,
     do.AdjustOut: Linked._do_adjust_out,
     do.LeaveOut: Linked._do_leave_out,
+    do.PartOut: Linked._do_part_out,
+    do.WidenIn: Linked._do_widen_in,
     do.StayOut: Linked._do_stay_out,
     do.DropOut: Linked._do_drop_out,
     do.OpenIn: Linked._do_open_in,

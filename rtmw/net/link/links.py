@@ -79,6 +79,8 @@ class Links:
         self.sessions: dict[PeerKey, Session] = {}
         self.explained: set[str] = set()
         """Topics of links that are over, until `LinkService.explained` takes them."""
+        self._elders: dict[PeerKey, tuple[Linked, float]] = {}
+        """Of lines that are over, and have messages that wait for room on the bus; until when, by CLOCK_MONOTONIC."""
         self.why: dict[str, str] = {}
         """By a place of `connect`: why there is no link with it."""
         hello = Hello(
@@ -172,7 +174,7 @@ class Links:
         who, joined = pair.who, pair.joined
         session = self.sessions.get(who.key)
         if session is not None and session.linked.number != joined.line:
-            self._end(session, "another line has begun with the peer")
+            self._end(session, "another line has begun with the peer", drains=True)
             session = None
         if session is None:
             session = self._begin(who, joined.line)
@@ -186,7 +188,7 @@ class Links:
         called = self._regions.meet(who.hello.region, who.name, who.hello.node)
         linked = Linked(
             number, line, who.hello, who.name, self.rights, self._settings, min(WINDOW, most), self._ended,
-            partial(on_bus, self._domain), called,
+            partial(on_bus, self._domain), called, self._elders.pop(who.key, (None, 0.0))[0],
         )  # fmt: skip
         if called != who.hello.region:
             log.warning("%s says that its domain is one that another node has: what it publishes is told apart", linked)
@@ -211,7 +213,8 @@ class Links:
         if linked.over is not None:
             self._end(session, linked.over)
 
-    def _end(self, session: Session, words: str, park_ns: int = 0) -> None:
+    def _end(self, session: Session, words: str, park_ns: int = 0, drains: bool = False) -> None:
+        """`drains`: what has come and waits for room still goes to the bus, before what the next line brings."""
         linked, key = session.linked, session.who.key
         if self.sessions.get(key) is not session:
             return
@@ -219,7 +222,10 @@ class Links:
         del self.sessions[key]
         self.register.forget(key, linked.number)
         self.explained |= {*linked.control.outgoing.topics(), *linked.control.incoming.topics()}
-        linked.close(words, park_ns)
+        if drains and linked.retire(words, park_ns):
+            self._elders[key] = (linked, time.monotonic() + self._settings.link.lease)
+        else:
+            linked.close(words, park_ns)
         log.warning("the link with %s is over: %s", linked, printable(words))
 
     # ---- ten times a second ----
@@ -227,18 +233,28 @@ class Links:
     def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
         """`topics`: as the bus of this host shows them, and which have changed."""
         self._topics = topics
+        self._drain_elders()
         for session in [*self.sessions.values()]:
             linked, certificate = session.linked, session.who.certificate
             fault = self.identity.fault(certificate) if self.identity and certificate else None
             if fault is not None:
                 self._end(session, str(fault))
             elif linked.is_lost():
-                self._end(session, f"it was cut for longer than the lease of {self._settings.link.lease:g} s")
+                self._end(
+                    session, f"it was cut for longer than the lease of {self._settings.link.lease:g} s", drains=True
+                )
             else:
                 linked.see(topics, changed)
                 linked.step()
                 if linked.over is not None:
                     self._end(session, linked.over)
+
+    def _drain_elders(self) -> None:
+        now = time.monotonic()
+        for key, (linked, until) in [*self._elders.items()]:
+            if now >= until or not linked.drain():
+                linked.close("the lease is over")
+                del self._elders[key]
 
     async def _keep(self, place: str) -> None:
         """Dial whenever no link is there with the node at that place."""
@@ -274,6 +290,7 @@ class Links:
     def obey(self, settings: Settings, identity: Identity | None) -> None:
         """Take other settings, with the keys that belong to them: all of it, at once."""
         self._settings = settings
+        has_other_keys = identity is not None and identity.is_other(self.identity)
         self.rights.swap(settings.allow)
         self._use(identity)
         self._tell_dds()
@@ -286,11 +303,27 @@ class Links:
                 self._end(session, f"no rule is for {linked} any more")
             else:
                 linked.obey(settings)
+                if has_other_keys:  # who both are is asked again, and the line goes on
+                    linked.line.cut("the keys of the node are others now; it connects again")
         with suppress(NodeError):
             self.open()
 
+    def leave(self, for_s: float) -> None:
+        """The node ends: RELIABLE topics are to be kept for the next one, here and at the peers, for so long."""
+        for session in self.sessions.values():
+            session.linked.leave(for_s)
+
+    def finish(self) -> None:
+        """Take nothing more from the bus."""
+        for session in self.sessions.values():
+            session.linked.finish()
+
     def is_delivered(self) -> bool:
-        return all(session.linked.is_delivered() for session in self.sessions.values())
+        """Once the node leaves: has all come to its end that was on its way over links?"""
+        self._drain_elders()
+        for session in self.sessions.values():
+            session.linked.step()
+        return not self._elders and all(session.linked.is_delivered() for session in self.sessions.values())
 
     def close(self, park_ns: int = 0) -> None:
         """`park_ns`: for so long RELIABLE topics are kept for the next node."""
@@ -300,6 +333,8 @@ class Links:
             task.cancel()
         for session in [*self.sessions.values()]:
             self._end(session, "the node ends", park_ns)
+        for linked, _ in self._elders.values():
+            linked.close("the node ends")
         self._bus.close()
 
 

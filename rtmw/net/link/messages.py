@@ -158,7 +158,15 @@ class Denied:
     why: str
 
 
-Message = Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Denied
+@dataclass(frozen=True)
+class Leaving:
+    """The sender ends, and another one will follow: RELIABLE topics are to be kept for that."""
+
+    for_ns: int
+    """For so long at most."""
+
+
+Message = Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Denied | Leaving
 
 
 class _Form(NamedTuple):
@@ -304,6 +312,7 @@ _FORMS: Final[dict[type, dict[str, _Form]]] = {
     Answer: {"route": _ROUTE, "cause": _TEXT, "why": _TEXT},
     Close: {"route": _ROUTE, "sent": _NUMBER},
     Denied: {"topic": _NAME, "cause": _TEXT, "why": _TEXT},
+    Leaving: {"for_ns": _NUMBER},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
 _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}

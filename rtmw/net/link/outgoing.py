@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, Offer, asked_of, lanes_of
-from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Open, Wanted
+from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Leaving, Open, Wanted
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
+from rtmw.qos import Reliability
 
 
 @dataclass
@@ -27,6 +28,8 @@ class Outgoing:
     is_leaving: bool = False
     is_changing: bool = False
     """It leaves, and is opened again with another number."""
+    is_parting: bool = False
+    """It leaves, because the peer ends."""
 
 
 class OutgoingRoutes:
@@ -42,6 +45,8 @@ class OutgoingRoutes:
         """By the peer, until it says again what it wants of the topic."""
         self._numbers: dict[Lane, int] = {}
         self._last = 0
+        self._has_left = False
+        """The peer ends, and takes nothing RELIABLE any more."""
         self.routes = ByTopic[int, Outgoing]()
 
     def topics(self) -> Iterator[str]:
@@ -82,6 +87,8 @@ class OutgoingRoutes:
             return
         if answer.cause == "":
             route.is_open = True
+        elif route.is_parting:
+            return
         elif answer.cause == CHANGED:
             route.is_changing = True
             self._leave(answer.route, route)
@@ -90,6 +97,14 @@ class OutgoingRoutes:
             self._refused.put(route.lane.topic, route.lane, refusal)
             self._side.explained.add(route.lane.topic)
             self._drop(answer.route, route)
+
+    def hear_leaving(self, leaving: Leaving) -> None:
+        """The peer ends. What was taken of RELIABLE topics is still sent."""
+        self._has_left = True
+        for number, route in [*self.routes.items()]:
+            if route.lane.reliability is Reliability.RELIABLE and not route.is_parting:
+                route.is_parting = True
+                self._side.act(do.PartOut(number, leaving.for_ns))
 
     def see(self, topic: str) -> None:
         """Open, change and close its routes as everything that is known now asks for. Idempotent."""
@@ -101,6 +116,8 @@ class OutgoingRoutes:
             route = self.routes.at(number)
             if not verdict.allowed:
                 self._drop(number, route)
+            elif route.is_parting:
+                continue
             elif route.lane not in lanes or asked_of(wanted, route.lane.type) is None:
                 self._leave(number, route)
         for lane, offer in lanes.items():
@@ -130,6 +147,8 @@ class OutgoingRoutes:
         return verdict
 
     def _need(self, lane: Lane, offer: Offer, asked: Wanted, verdict: Verdict) -> None:
+        if self._has_left and lane.reliability is Reliability.RELIABLE:
+            return
         number = self._numbers.get(lane)
         if number is None:
             if not self._refused.has_key(lane):

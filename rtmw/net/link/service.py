@@ -100,8 +100,25 @@ class LinkService:
         else:
             self._begin()
 
+    def leave(self, for_s: float) -> None:
+        """The node ends: from here on ask `is_delivered`. `for_s`: seconds that RELIABLE topics wait for the next."""
+        if self._links is not None:
+            self._links.leave(for_s)
+
+    def finish(self) -> None:
+        """Take nothing more from the bus: it is left to the next node."""
+        if self._links is not None:
+            self._links.finish()
+
     def is_delivered(self) -> bool:
         return self._links is None or self._links.is_delivered()
+
+    def undelivered(self) -> Iterator[tuple[str, str]]:
+        """Topics of which something is still on its way, each with the peer that has not acknowledged it."""
+        for session in self._links.sessions.values() if self._links else ():
+            for out in session.linked.out.values():
+                if not out.route.delivered():
+                    yield out.topic, str(session.linked)
 
     def close(self, park_ns: int = 0) -> None:
         """`park_ns`: for so long RELIABLE topics are kept for the next node. Idempotent."""

@@ -80,6 +80,10 @@ class Identity:
             raise KeysError(f"{path}: no authority in {folder / AUTHORITIES} has signed the certificate of {own.name}")
         return cls(folder, own, tuple(authorities), frozenset(revoked))
 
+    def is_other(self, before: Identity | None) -> bool:
+        """Is the certificate of this node, or whom it trusts, another than before? `fault` says who is revoked."""
+        return before is None or (self.own, self.authorities) != (before.own, before.authorities)
+
     def server_context(self) -> ssl.SSLContext:
         """For those who listen. Raises KeysError if the files have changed since, and do not fit any more."""
         context = self._context(ssl.PROTOCOL_TLS_SERVER)

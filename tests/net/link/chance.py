@@ -28,8 +28,10 @@ def run(seed: int) -> Counter[str]:
                 toggle(world, node)
             elif what < 0.5:
                 world.publish_some(node)
-            elif what < 0.52:
+            elif what < 0.51:
                 world.connect()
+            elif what < 0.52:
+                world.part(node)
             elif what < 0.56:
                 world.stuck = world.random.choice([0, *world.nodes[0].into, *world.nodes[1].into])
             else:

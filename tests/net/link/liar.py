@@ -2,7 +2,8 @@
 
     python -m tests.net.link.liar DOMAIN KEYS PORT CLAIMS
 
-CLAIMS: fields of the hello in JSON. It prints `up` when it has a link for the first time, and ends when its input does.
+CLAIMS: fields of the hello in JSON; `now`, what its clock says when it reads its keys; `garbage`, controls that it says
+once it has a link. It prints `up` when it has a link for the first time, why it has none, and ends when its input does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid5
 
 import rtmw
@@ -36,8 +38,12 @@ class Liar:
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def wait_up(self) -> None:
+        assert self.says() == "up"
+
+    def says(self) -> str:
+        """The next line."""
         assert self._child.stdout
-        assert self._child.stdout.readline() == "up\n"
+        return self._child.stdout.readline().rstrip()
 
     def close(self) -> None:
         assert self._child.stdin
@@ -47,22 +53,28 @@ class Liar:
         self._child.stdout.close()
 
 
-async def run(domain: rtmw.Domain, keys: Path, port: int, claims: dict[str, str]) -> None:
+async def run(domain: rtmw.Domain, keys: Path, port: int, claims: dict[str, Any]) -> None:
     file = keys / "liar.toml"
     file.write_text(f'[link]\nkeys = "{keys}"\nconnect = ["127.0.0.1:{port}"]\n{ALL}')
     settings, ended = make_settings(file, {}), {"out": Ended(), "in": Ended()}
-    links = Links(uuid5(SPACE, origin(domain)), domain, settings, Identity.load(keys), ended, lambda _: None)
+    identity = Identity.load(keys, now=claims.pop("now", None))
+    garbage: list[str] = claims.pop("garbage", [])
+    links = Links(uuid5(SPACE, origin(domain)), domain, settings, identity, ended, lambda _: None)
     said = {name: UUID(value) if name == "node" else value for name, value in claims.items()}
-    links.register.mine = replace(links.register.mine, **said)  # type: ignore[arg-type]
+    links.register.mine = replace(links.register.mine, **said)
     links.open()
-    bus, is_new = Neighbours(domain), True
+    bus, told = Neighbours(domain), set[str]()
     over = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     while not over.done():
         changed = bus.look()
         links.step(bus.topics, changed)
-        if is_new and any(session.linked.is_up for session in links.sessions.values()):
-            print("up", flush=True)
-            is_new = False
+        lines = [session.linked.line for session in links.sessions.values() if session.linked.is_up]
+        for words in {*links.why.values(), *(["up"] if lines else [])} - told:
+            print(words, flush=True)
+            told.add(words)
+        for line in lines:
+            for control in garbage:
+                line.say(control.encode())
         await asyncio.sleep(STEP_S)
     links.close()
 

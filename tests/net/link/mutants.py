@@ -12,7 +12,7 @@ from rtmw.net.link import incoming, matching, outgoing
 from rtmw.net.link.control import Control
 from rtmw.net.link.incoming import Incoming, IncomingRoutes
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Answer, Close, Interest, Open, Wanted
+from rtmw.net.link.messages import Answer, Close, Interest, Leaving, Open, Wanted
 from rtmw.net.link.outgoing import Outgoing, OutgoingRoutes
 from rtmw.net.link.side import Patterns, Refusal
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
@@ -94,6 +94,10 @@ def _opens_twice(self: OutgoingRoutes, route: Outgoing) -> None:
     del self._numbers[route.lane]
 
 
+def _stays(self: OutgoingRoutes, leaving: Leaving) -> None:
+    """It goes on to send."""
+
+
 def _keeps_its_ceilings(self: IncomingRoutes, number: int, route: Incoming, verdict: Verdict) -> None:
     _change(self, number, route, route.verdict)
 
@@ -114,6 +118,7 @@ MUTANTS: dict[str, Mutant] = {
     "a route ends": lambda: patch.object(IncomingRoutes, "hear_close", _never_closes),
     "a route is drained before it is closed": lambda: patch.object(IncomingRoutes, "hear_close", _closes_at_once),
     "a route waits for the one before it": lambda: patch.object(IncomingRoutes, "_open", _waits_for_nobody),
+    "nothing reliable is sent to a node that has left": lambda: patch.object(OutgoingRoutes, "hear_leaving", _stays),
     "open routes take new ceilings": lambda: patch.object(IncomingRoutes, "_change", _keeps_its_ceilings),
     "a lane has one route": lambda: patch.object(OutgoingRoutes, "_open", _opens_twice),
 }

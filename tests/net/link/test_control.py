@@ -38,7 +38,19 @@ from tests.net.link.mutants import MUTANTS, harm
 
 def test_just_what_is_published_wanted_and_allowed_crosses_and_each_message_once() -> None:
     seen = sum((run(seed) for seed in range(60)), start=Counter[str]())
-    for what in ("OpenOut", "AdjustOut", "LeaveOut", "StayOut", "DropOut", "OpenIn", "DrainIn", "CloseIn", "steady"):
+    for what in (
+        "OpenOut",
+        "AdjustOut",
+        "LeaveOut",
+        "StayOut",
+        "DropOut",
+        "OpenIn",
+        "DrainIn",
+        "CloseIn",
+        "steady",
+        "PartOut",
+        "parted",
+    ):
         assert seen[what] > 0, what
 
 

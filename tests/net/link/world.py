@@ -51,6 +51,8 @@ class Sending:
     sent: int = 0
     is_granted: bool = False
     is_leaving: bool = False
+    is_parting: bool = False
+    """The peer ends: what is in the queue is left to the next line."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,9 @@ class World:
                 node.draining.pop(route, None)
             case do.Over(code, words):
                 raise AssertionError(f"{code}: {words}")
-            case do.AdjustOut():
+            case do.PartOut(route):
+                node.out[route].is_leaving = node.out[route].is_parting = True
+            case do.AdjustOut() | do.WidenIn():
                 pass
 
     def end(self, node: Node, route: int) -> None:
@@ -161,6 +165,18 @@ class World:
             node.line = self.lines
             node.control = Control(NAMES[1 - node.index], node.rights, node.settings)
             self.act(node, node.control.see(node.topics, [*node.topics]))
+
+    def part(self, node: Node) -> None:
+        """A node ends, and is back: its peer sends nothing RELIABLE any more over the line that they have."""
+        if node.control is not None:
+            self.act(node, node.control.leave(10**9))
+            self.settle()
+            reliable = [
+                one for one in self.nodes[1 - node.index].out.values() if one.lane.reliability is Reliability.RELIABLE
+            ]
+            assert not reliable, "it still sends to a node that has left"
+            self.seen["parted"] += 1
+            self.connect()
 
     def hang_up(self, node: Node) -> None:
         """Its line is over: what was on its way to the other one is lost, and what waits for a RELIABLE lane is not."""
@@ -307,7 +323,11 @@ class World:
         return number <= node.control.incoming.last
 
     def leavable(self, node: Node) -> list[int]:
-        return [number for number, one in node.out.items() if one.is_leaving and not (one.queue and one.is_granted)]
+        return [
+            number
+            for number, one in node.out.items()
+            if one.is_leaving and (one.is_parting or not (one.queue and one.is_granted))
+        ]
 
     def leave(self, node: Node) -> None:
         """All has left, or the lease is over."""

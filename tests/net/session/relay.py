@@ -14,6 +14,8 @@ class Relay:
         self.port = 0
         self.forth = bytearray()
         """All that the dialler sent over the last connection."""
+        self.recorded: list[bytearray] = []
+        """The same of each connection, the last one at the end."""
         self.connections = 0
         self.is_down = False
         """New connections are closed at once."""
@@ -52,24 +54,25 @@ class Relay:
             writer.transport.abort()
             return
         self.connections += 1
-        self.forth.clear()
-        number = self.connections
+        self.forth = bytearray()
+        self.recorded.append(self.forth)
+        number, recording = self.connections, self.forth
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
         self._writers += [writer, far_writer]
         for source, target, is_forth in ((reader, far_writer, True), (far_reader, writer, False)):
-            task = asyncio.create_task(self._copy(source, target, is_forth, number))
+            task = asyncio.create_task(self._copy(source, target, recording if is_forth else None, number))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_forth: bool, number: int
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: bytearray | None, number: int
     ) -> None:
         try:
             while data := await reader.read(65536):
                 if number <= self._silent:
                     continue
-                if is_forth:
-                    self.forth += data
+                if recording is not None:
+                    recording += data
                     data = self.change(data)
                 writer.write(data)
                 await writer.drain()
