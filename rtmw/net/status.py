@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain
 from typing import Any, Final
@@ -29,6 +29,8 @@ from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
 
+NODE_PROGRAM: Final = "rtmw node"
+"""What stands for the programs of a host that is met over a link."""
 CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
@@ -65,8 +67,8 @@ class Status:
         self._untold = {"apart_untold": 0, "elsewhere_untold": 0}
         self._ended, self._ended_changes = {"out": Rows[int](), "in": Rows[int]()}, {"out": 0, "in": 0}
         self._shortest: int | None = None
-        self._seen = (-1, -1, -1)
-        """Changes of DDS, of rosters and of topics that do not cross, as of when `elsewhere` was made."""
+        self._seen: tuple[Any, ...] = ()
+        """Changes of DDS, of rosters, of topics that do not cross and of links, as of when `elsewhere` was made."""
         self._apart_changes = 0
 
     def see(self, changed: set[str]) -> None:
@@ -76,7 +78,7 @@ class Status:
     def make(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
         """`topics`: as the bus of this host shows them. Lists that are long are Rows."""
         bridge, settings = self._bridge, self._bridge.settings
-        is_news = bool(self._changed) or self._seen[0] != bridge.discovery.changes
+        is_news = bool(self._changed) or self._seen[:1] != (bridge.discovery.changes,)
         if is_news:
             self._shortest = shortest_lifetime_ns(topics, bridge)
         self._see_routes()
@@ -149,15 +151,23 @@ class Status:
     def _see_elsewhere(self) -> None:
         """Who publishes and subscribes elsewhere, of topics that may cross here."""
         changes = self._rosters.look()
-        seen = (self._bridge.discovery.changes, changes, self._apart_changes)
+        seen = (self._bridge.discovery.changes, changes, self._apart_changes, self._links.changes)
         if seen == self._seen:
             return
         self._seen, settings = seen, self._bridge.settings
         every = chain.from_iterable(self._apart.values())
         reasons = {one["endpoint"]: one["reason"] for one in every if one["cause"] in ("type", "qos")}
-        found = chain(self._rosters.members(), plain_members(self._bridge, self._names, reasons))
+        told = [*self._rosters.members()]
+        found = chain(told, plain_members(self._bridge, self._names, reasons), self._linked_members(told))
         concerned = (asdict(member) for member in found if _concerns(member, settings))
         self._untold["elsewhere_untold"] = self._elsewhere.fill(concerned)
+
+    def _linked_members(self, told: list[Member]) -> Iterator[Member]:
+        """Nodes that are met over links alone stand for their programs, of which they tell nothing."""
+        known = {(member.host, member.domain) for member in told}
+        for peer, topic, publishes, kind, reliability in self._links.members():
+            if (peer.host, peer.domain) not in known:
+                yield Member(peer.name, peer.domain, peer.pid, NODE_PROGRAM, topic, publishes, kind, reliability)
 
     def _see_ended(self) -> None:
         for way, ended in self._bridge.ended.items():

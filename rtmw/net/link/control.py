@@ -67,6 +67,11 @@ class Control:
             return [*self._side.taken(), do.Over(error.code, str(error))]
         return self._side.taken()
 
+    @property
+    def changes(self) -> int:
+        """How often it has become another, what the peer wants or sends."""
+        return self._side.changes
+
     def explain(self, topic: str) -> None:
         """There is something to say of the topic: it will be among the `explained`."""
         self._side.explained.add(topic)

@@ -105,6 +105,7 @@ class IncomingRoutes:
             if self._denied.pop(asked.topic, None):
                 self._side.explained.add(asked.topic)
             self.routes.put(asked.topic, asked.route, Incoming(asked, lane, kind, verdict, wanted.history > 0))
+            self._side.changes += 1
             self._side.act(do.OpenIn(asked.route, asked, kind, wanted, verdict))
             self._side.say(Answer(asked.route, "", ""))
 
@@ -165,6 +166,7 @@ class IncomingRoutes:
         route = self.routes.at(number)
         self.routes.pop(number)
         self._side.memory.drop(number)
+        self._side.changes += 1
         self._side.act(do.CloseIn(number))
         self.freed(route.lane)
 

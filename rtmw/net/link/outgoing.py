@@ -53,6 +53,10 @@ class OutgoingRoutes:
         """Those that the peer wants, or gets."""
         yield from {*self._wanted, *self.routes.topics()}
 
+    def wanted(self) -> Iterator[tuple[str, Wanted]]:
+        """What the peer wants, by topic."""
+        return ((topic, row) for topic, rows in self._wanted.items() for row in rows)
+
     def why_not(self, topic: str) -> Refusal | None:
         """Why a topic that is published here does not cross to the peer; None: it does, or is not wanted there."""
         verdict = self._denied.get(topic)
@@ -63,6 +67,7 @@ class OutgoingRoutes:
     def hear_interest(self, interest: Interest, size: int) -> None:
         """The peer wants something else of a topic. `size`: bytes of its control."""
         topic, wanted = interest.topic, interest.wanted
+        self._side.changes += 1
         if wanted and topic not in self._wanted and len(self._wanted) >= TOPICS_MOST:
             self._side.say(Denied(topic, "crowd", f"a peer may want {TOPICS_MOST} topics"))
             return

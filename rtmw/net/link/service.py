@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from rtmw.domain import Domain
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 RowKey = tuple[str, str, int]
 """Of a row of the node's document: the direction, the peer, and the route."""
+
+
+class Peer(NamedTuple):
+    """The other node of a link."""
+
+    name: str
+    """In its certificate; that of its host where it has none."""
+    host: str
+    domain: int
+    pid: int
 
 
 class LinkService:
@@ -165,6 +175,22 @@ class LinkService:
             "refused": dict(self._links.refused),
             "denials": self._links.rights.denials(),
         }
+
+    @property
+    def changes(self) -> tuple[tuple[str, int, int], ...]:
+        """Another one when `members` may be."""
+        sessions = self._links.sessions.values() if self._links else ()
+        return tuple((_key_of(one), one.linked.number, one.linked.control.changes) for one in sessions)
+
+    def members(self) -> Iterator[tuple[Peer, str, bool, str, str]]:
+        """What peers publish and want: who it is, topic, whether it publishes it, type (`*`: any) and reliability."""
+        for session in self._links.sessions.values() if self._links else ():
+            hello, control = session.who.hello, session.linked.control
+            peer = Peer(printable(session.linked.name or hello.host), printable(hello.host), hello.domain, hello.pid)
+            for topic, row in control.outgoing.wanted():
+                yield peer, topic, False, printable(row.name), row.reliability.name
+            for route in control.incoming.routes:
+                yield peer, route.lane.topic, True, route.kind.name, route.lane.reliability.name
 
     def explained(self) -> set[str]:
         """Topics of which `apart` may be another than when this was asked last."""

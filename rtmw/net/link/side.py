@@ -63,6 +63,8 @@ class Side:
         self.memory = Memory()
         self.explained: set[str] = set()
         """Topics of which it may be another reason than before why they do not cross. Who looks empties it."""
+        self.changes = 0
+        """How often it has become another, what the peer wants or sends."""
         self._effects: list[do.Effect] = []
 
     def topic(self, name: str) -> LocalTopic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -204,3 +206,22 @@ def test_ceilings_that_a_reload_lowers_hold_at_once_whatever_the_peer_sends(link
         wait_until(lambda: linked.crossed("hub", "in", "a")["size"] == 1, "the counter")
         assert linked.crossed("hub", "in", "a")["priority"] == 1
         assert linked.crossed("hub", "in", "a")["received"] == 2, "by the same route"
+
+
+def test_graph_shows_who_is_at_the_other_end_of_a_link(linked: LinkedPair) -> None:
+    linked.with_keys()
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a"), publisher(linked.press, "a"):
+        wait_until(lambda: crosses(linked, "a"), "the route")
+
+        def shown(host: Host) -> str:
+            command = [sys.executable, "-m", "rtmw", "graph", "--domain", str(host.number)]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+        pid = linked.press.node.pid
+        line = f"<- rtmw node ({pid}) on rtmw://plant/press  RELIABLE"
+        wait_until(lambda: line in shown(linked.hub), "who publishes there")
+        line_back = f"-> rtmw node ({linked.hub.node.pid}) on rtmw://plant/hub  RELIABLE"
+        wait_until(lambda: line_back in shown(linked.press), "who subscribes there")
+        assert "a  (bytes), crosses hosts" in shown(linked.press)
+    wait_until(lambda: "rtmw://plant/press" not in shown(linked.hub), "nobody publishes there any more")
