@@ -20,7 +20,7 @@ IN_PYTHON = ["types_descriptions", "idl_texts", "columns_rows", "cdr_cyclone"]
 """Modules with an `attack` and `MUTANTS`."""
 IN_C = ["cdr_decode", "columns_decode"]
 """Programs of the Makefile, whose mutants are in mutate.sh."""
-WITH_MUTANTS = ["link_fuzz"]
+WITH_MUTANTS = ["engine_fuzz", "link_fuzz"]
 """Modules whose `main` attacks mutants, too."""
 
 PATIENCE = 120
