@@ -348,7 +348,7 @@ class Node:
         """Say once of each clock that it is wrong, and once that it is right again."""
         wrong = {peer["node"]: peer for peer in peers if peer["warning"]}
         for node in wrong.keys() - self._warned.keys():
-            log.warning("%s", wrong[node]["warning"])
+            self._refusals.say(logging.WARNING, "clocks", "%s", wrong[node]["warning"])
         for node in self._warned.keys() - wrong.keys():
-            log.info("the clock of %s is no longer in the way", self._warned[node])
+            self._refusals.say(logging.INFO, "clocks", "the clock of %s is no longer in the way", self._warned[node])
         self._warned = {node: peer["host"] for node, peer in wrong.items()}

@@ -23,6 +23,10 @@ _STAMP = 32
 """Where the time stamp lies in a sample (dds.h)."""
 
 
+class NotTaken(AssertionError):
+    """What the DDS library does not take for a sample of its type."""
+
+
 class _Vector(ctypes.Structure):
     _fields_ = (("base", ctypes.c_char_p), ("length", ctypes.c_size_t))
 
@@ -50,7 +54,8 @@ def write_bytes(writer: Any, sample: bytes) -> None:
     make.restype = ctypes.c_void_p
     vector = _Vector(sample, len(sample))
     data = make(kind, 2, ctypes.c_size_t(1), ctypes.byref(vector), ctypes.c_size_t(len(sample)))
-    assert data, "DDS takes no such sample"
+    if not data:
+        raise NotTaken(sample)
     ctypes.c_int64.from_address(data + _STAMP).value = time.time_ns()
     assert dds.dds_forwardcdr(writer._ref, ctypes.c_void_p(data)) == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -16,6 +17,7 @@ from rtmw.net.dds.beacon import PEERS_MOST
 from rtmw.net.dds.cyclone import Policy
 from rtmw.net.dds.roster import Roster
 from rtmw.net.dds.wire import MARK
+from rtmw.net.refusals import LINES_MOST, Refusals
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import (
@@ -181,6 +183,37 @@ def test_times_that_cannot_be_are_no_measurement(pair: Pair, stranger: Stranger)
     lie = beacon(99, "liar", tuple(echo(node, (1 << 63) - 1, 0) for node in nodes))
     refused_by_both(pair, "rtmw/node", lambda: stranger.tell("rtmw/node", Beacon, lie))
     assert all(peer["round_trip_ns"] is None or peer["round_trip_ns"] >= 0 for peer in pair[0].info()["peers"])
+
+
+def test_a_beacon_in_the_name_of_another_node_is_refused_and_takes_nothing_from_it(
+    pair: Pair, stranger: Stranger
+) -> None:
+    here, there = pair
+    wait_until(partial(is_heard, here, there), "the nodes do not hear each other")
+    nodes = [peer["node"] for host in pair for peer in host.info()["peers"]]
+    lies = [beacon(node, "liar") for node in nodes]
+    refused_by_both(pair, "rtmw/node", lambda: stranger.tell("rtmw/node", Beacon, *lies))
+    stranger.close()
+    mark = here.said
+    for host, other in (pair, pair[::-1]):
+        since = host.info()["told_ns"]
+        wait_until(lambda host=host, since=since: host.info()["told_ns"] > since + 2_500_000_000, "it says nothing")
+        assert is_heard(host, other)
+        assert not any(peer["host"] == "liar" for peer in host.info()["peers"])
+    assert f"({there.node.pid}) has left" not in here.said.removeprefix(mark)
+
+
+def test_what_a_stranger_brings_about_again_and_again_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rtmw.node")
+    refusals = Refusals()
+    for number in range(1000):
+        refusals.say(logging.WARNING, "topics", "topic %s cannot be received", number)
+    refusals.say(logging.INFO, "nodes", "another kind")
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == "topic 0 cannot be received"
+    assert len(lines) == LINES_MOST + 2
+    assert "lines of topics; for a minute no more are written" in lines[-2]
+    assert lines[-1] == "another kind"
 
 
 def test_invented_nodes_are_bounded_and_the_real_ones_stay(pair: Pair, stranger: Stranger) -> None:

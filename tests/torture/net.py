@@ -16,6 +16,7 @@ FILES = [
     "tests/net/test_pacing.py",
     "tests/net/link/test_acceptance.py",
     "tests/torture/test_wire_engine.py",
+    "tests/torture/test_wire_topics.py",
 ]
 ROUNDS = 3
 

@@ -26,8 +26,6 @@ from rtmw.net.dds.discovery import printable
 from rtmw.net.dds.library import DataEvent
 from rtmw.net.refusals import Refusals, Refused
 
-log = logging.getLogger("rtmw.node")
-
 _TOPIC = "rtmw/node"
 _NAMED_MOST = 16
 _DRIFT_NS = 10_000_000
@@ -92,13 +90,14 @@ class Peer:
         return min(self.measured)[0] if self.measured else None
 
 
-def _say(what: str, peers: list[Peer]) -> None:
+def _say(refusals: Refusals, what: str, peers: list[Peer]) -> None:
     """In the log; of a crowd, which somebody may have made up, only how many they are."""
     if len(peers) > _NAMED_MOST:
-        log.info("of %d other nodes each %s", len(peers), what)
-    else:
-        for peer in peers:
-            log.info("the node of domain %d on %s (%d) %s", peer.domain, peer.host, peer.pid, what)
+        refusals.say(logging.INFO, "nodes", "of %d other nodes each %s", len(peers), what)
+        return
+    for peer in peers:
+        line = "the node of domain %d on %s (%d) %s"
+        refusals.say(logging.INFO, "nodes", line, peer.domain, peer.host, peer.pid, what)
 
 
 class Beacons:
@@ -109,6 +108,7 @@ class Beacons:
     ) -> None:
         self.node = int.from_bytes(os.urandom(8), "little")
         self._own = (socket.gethostname(), os.getpid(), domain)
+        self._refusals = refusals
         self._channel = Channel(participant, _TOPIC, Beacon, _LONGEST, refusals)
         self._data_event, self._loop = DataEvent(self._channel.reader), loop
         loop.add_reader(self._data_event.fileno(), self._receive)
@@ -131,10 +131,10 @@ class Beacons:
         self.lost |= {peer.node: peer for peer in silent}
         while len(self.lost) > _LOST_MOST:
             del self.lost[next(iter(self.lost))]
-        _say("is heard", self._come)
+        _say(self._refusals, "is heard", self._come)
         self._come.clear()
-        _say("has left", gone)
-        _say(f"has said nothing for {SILENT_S:.0f} s", silent)
+        _say(self._refusals, "has left", gone)
+        _say(self._refusals, f"has said nothing for {SILENT_S:.0f} s", silent)
         echoes = [peer.last for peer in self.peers.values()]
         sent_ns = time.time_ns()
         self._sent[sent_ns] = now
@@ -162,6 +162,8 @@ class Beacons:
             raise Refused(f"a host's name has {len(beacon.host)} letters; at most {_NAME_LONGEST} are read")
         last = Echo(beacon.node, beacon.sent_ns, received_ns)
         peer = self.peers.get(beacon.node)
+        if peer is not None and peer.writer != writer:  # a node has one writer as long as it lives
+            raise Refused(f"a beacon of {beacon.host} is in the name of another node, on {peer.host}")
         if peer is None:
             if len(self.peers) >= PEERS_MOST:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
@@ -171,7 +173,7 @@ class Beacons:
             self._come.append(peer)
             at = (peer.host, peer.domain)  # where it was restarted, its predecessor is missed no longer
             self.lost = {node: lost for node, lost in self.lost.items() if (lost.host, lost.domain) != at}
-        peer.heard, peer.last, peer.writer = time.monotonic(), last, writer
+        peer.heard, peer.last = time.monotonic(), last
         for echo in beacon.echoes:
             if echo.node == self.node:
                 peer.hears = max(peer.hears, self._sent.get(echo.sent_ns, 0.0))
