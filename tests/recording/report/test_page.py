@@ -182,3 +182,14 @@ def test_times_have_the_digits_that_tell_them_apart(seconds: float, labels: list
 
 def test_a_plot_without_a_value_says_so() -> None:
     assert "There is nothing to show." in drawn(Plot("t", [0], [Line("t", [None])]))
+
+
+def test_a_report_draws_an_outage_at_zero_and_marks_the_interval_in_which_the_recording_ended(tmp_path: Path) -> None:
+    figures = body(written(tmp_path, every=1.0)).iter("figure")
+    rate = next(one for one in figures if one.findtext("figcaption") == "breaks")
+    found = {path.attrib["class"]: path.attrib["d"] for path in rate.iter("path")}
+    bounds = [f"{WIDTH * second / 21:.1f}" for second in range(22)]
+    outage = "".join(f"V200.0H{bounds[second + 1]}" for second in range(5, 9))
+    assert f"H{bounds[5]}{outage}V0.0" in found["line s0"]
+    assert found["dotted s0"] == f"M{bounds[20]} 200.0H{bounds[21]}"
+    assert found["ring s0"].count("M") == 1
