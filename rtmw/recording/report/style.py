@@ -61,7 +61,7 @@ figcaption { font-size: 13px; font-weight: 600; overflow-wrap: anywhere }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; font-size: 12.5px; color: var(--quiet); margin: 2px 0 6px }
 .legend i { display: inline-block; width: 14px; height: 3px; margin-right: 5px }
 .legend i { vertical-align: middle; border-radius: 2px }
-.plot { position: relative; margin: 12px 8px 20px 58px; height: 190px }
+.plot { position: relative; margin: 12px 26px 20px 58px; height: 190px }
 .plot svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible }
 .plot path { fill: none; vector-effect: non-scaling-stroke; stroke-width: 1.5px; stroke-linejoin: round }
 .plot .grid { stroke: var(--line); stroke-width: 1px }

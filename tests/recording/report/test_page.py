@@ -12,6 +12,7 @@ import pytest
 from rtmw.recording.report.build import report
 from rtmw.recording.report.page import Page, heading, moment, shown
 from rtmw.recording.report.plot import HEIGHT, WIDTH, Line, Plot, drawn
+from rtmw.recording.report.style import STYLE
 from rtmw.recording.report.verdict import Check, Level
 from tests.recording.report.made import night
 from tests.recordings import BEGIN_NS, MS, SECOND, numbered
@@ -193,3 +194,12 @@ def test_a_report_draws_an_outage_at_zero_and_marks_the_interval_in_which_the_re
     assert f"H{bounds[5]}{outage}V0.0" in found["line s0"]
     assert found["dotted s0"] == f"M{bounds[20]} 200.0H{bounds[21]}"
     assert found["ring s0"].count("M") == 1
+
+
+def test_the_last_time_of_a_plot_fits_into_its_box() -> None:
+    """Or the box of each plot gets a bar to scroll it by."""
+    margin = re.search(r"\.plot \{[^}]*margin: \d+px (\d+)px", STYLE)
+    padding = re.search(r"figure \{[^}]*padding: \d+px (\d+)px", STYLE)
+    assert margin is not None
+    assert padding is not None
+    assert int(margin[1]) + int(padding[1]) > len("22:13:40") * 7 / 2  # its middle lies at the end of the plot
