@@ -18,8 +18,8 @@ CHECKED = (
 )
 
 ZEROS = (
-    "by strace: three syncs, and the zeros behind the last record, 256 KiB at a time, which are written whatever the "
-    "file has there"
+    "by strace: three syncs, and zeros behind the last record, 256 KiB at a time, up to the reach of the watermark, "
+    "4 to 8 MiB, which are written whatever the file has there"
 )
 
 TWICE = (

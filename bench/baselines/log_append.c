@@ -13,7 +13,8 @@ enum { MOST_THREADS = 256, IDLE_NS = 100000000, SEGMENT_BYTES = 64 << 20, FIRST_
 static const struct writer_options OPTIONS = {.most = SEGMENT_BYTES,
                                               .idle_ns = IDLE_NS,
                                               .window = IDS,
-                                              .retention = {RETENTION_ALL, RETENTION_ALL, 0}};
+                                              .retention = {RETENTION_ALL, RETENTION_ALL, 0},
+                                              .ahead = WRITER_BATCH};
 
 struct appender {
     pthread_t self;

@@ -35,7 +35,7 @@ static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
     self->owner = getpid();
-    struct writer_options options = {most, IDLE_NS, window, {age_ns, bytes, cursors_ns, per_key}};
+    struct writer_options options = {most, IDLE_NS, window, {age_ns, bytes, cursors_ns, per_key}, WRITER_BATCH};
     Py_BEGIN_ALLOW_THREADS
     code = writer_open(&self->core, &folder, &options, &fault);
     Py_END_ALLOW_THREADS

@@ -80,16 +80,33 @@ static int publish(struct writer *w, uint64_t end, struct log_fault *fault)
     return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
 }
 
+/* Of a mark that goes with records up to this offset: so far that the next batch needs no mark of its own before it. */
+static uint64_t next_reach(const struct writer *w, uint64_t offset)
+{
+    return w->ahead ? (offset / w->ahead + 2) * w->ahead : w->last.size;
+}
+
+/* A mark with a longer reach, durable before the records that need it. */
+static int extend_reach(struct writer *w, uint64_t lsn, uint64_t reach, struct log_fault *fault)
+{
+    int error = segment_write_mark(&w->folder, &w->last, lsn, segment_reach_flags(&w->last, reach));
+    if (!error) error = w->folder.io->sync(w->folder.io->disk, w->last.file);
+    return error ? fail_with(w, fault, "write of the mark", error) : LOG_OK;
+}
+
 /* Records of one segment: written, with the mark for those before them, and synced. */
 static int commit(struct writer *w, const uint8_t *bytes, uint64_t lsn, uint64_t size, struct log_fault *fault)
 {
     const struct log_io *io = w->folder.io;
-    int error = io_write_all(io, w->last.file, bytes, size, segment_offset(&w->last, lsn));
+    uint64_t offset = segment_offset(&w->last, lsn), reach = next_reach(w, offset + size);
+    if (offset + size > w->last.reach && extend_reach(w, lsn, reach, fault)) return LOG_FAILED;
+    int error = io_write_all(io, w->last.file, bytes, size, offset);
     if (error) return fail_with(w, fault, "write", error);
-    error = segment_write_mark(&w->folder, &w->last, lsn, 0);
+    error = segment_write_mark(&w->folder, &w->last, lsn, segment_reach_flags(&w->last, reach));
     if (error) return fail_with(w, fault, "write of the mark", error);
     error = io->sync(io->disk, w->last.file);
     if (error) return fail_with(w, fault, "fdatasync", error);
+    w->last.reach = reach < w->last.size ? reach : w->last.size;
     return publish(w, lsn + size, fault);
 }
 
@@ -124,6 +141,7 @@ static int flush_batch(struct writer *w, const struct writer_batch *batch, struc
 /* Nobody came for a while, or ever will again. */
 static int write_idle_mark(struct writer *w, uint32_t flags, struct log_fault *fault)
 {
+    flags |= segment_reach_flags(&w->last, w->last.reach);
     int error = segment_write_mark(&w->folder, &w->last, load_relaxed(&w->durable), flags);
     if (!error) error = w->folder.io->sync(w->folder.io->disk, w->last.file);
     w->mark_is_due = false;

@@ -74,14 +74,15 @@ static bool is_zero(const uint8_t *bytes, size_t size)
     return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1));
 }
 
-/* Zeros from `from` on. `*cut`: how many blocks' bytes had something else. 0 or -errno. */
-static int zero_behind(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t *cut)
+/* Zeros from `from` up to the offset `reach`. `*cut`: how many blocks' bytes had something else. 0 or -errno. */
+static int zero_behind(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t reach,
+                       uint64_t *cut)
 {
     static const uint8_t zeros[STEP];
     uint8_t *there = malloc(STEP);
     int error = there ? 0 : -ENOMEM;
-    for (uint64_t at = segment_offset(s, from); at < s->size && !error;) {
-        size_t size = STEP - at % STEP < s->size - at ? STEP - at % STEP : s->size - at;
+    for (uint64_t at = segment_offset(s, from); at < reach && !error;) {
+        size_t size = STEP - at % STEP < reach - at ? STEP - at % STEP : reach - at;
         int64_t count = io_read_all(folder->io, s->file, there, size, at);
         if (count > 0)
             for (size_t n = 0; n < (size_t)count; n += SEGMENT_BLOCK)
@@ -122,7 +123,7 @@ static int settle(const struct log_folder *folder, struct recovered *found, cons
     int error = 0;
     if (is_clean && !to_write) return LOG_OK;
     if (!is_clean) {
-        error = zero_behind(folder, s, found->end, &found->cut);
+        error = zero_behind(folder, s, found->end, segment_reach(s, mark->flags), &found->cut);
         if (!error) error = write_again(folder, s, mark->durable, found->end);
         if (!error) error = io->sync_folder(io->disk, folder->folder);
         if (!error) error = io->sync(io->disk, s->file);

@@ -6,8 +6,8 @@
  *
  * In the last segment the records end where no valid one follows, or where the last batch is not whole. Where its newest
  * mark is clean and says that end, nothing is to be done but, for a writer, to write one that is not. Else:
- *   1. All behind the end is overwritten with zeros, whatever a read shows there: it may be the rest of a batch, and would
- *      be valid again behind new records of the same sizes.
+ *   1. All behind the end, up to the reach of the mark, is overwritten with zeros, whatever a read shows there: it may be the
+ *      rest of a batch, and would be valid again behind new records of the same sizes.
  *   2. What lies between watermark and end is written once more: after a sync that failed, the system holds pages for
  *      clean that are not on the disk, and the next sync would not write them.
  *   3. Folder and file are synced; only then a mark says so, and is synced too; then segments that were not sealed are.

@@ -41,6 +41,7 @@ _Static_assert(sizeof(struct segment_head) == 88, "as in docs/log-format.md");
 enum mark_flags {
     MARK_SEALED = 1, /* the segment ends there */
     MARK_CLEAN = 2,  /* nothing was written behind it: its writer has closed the log, or recovery has cleaned up */
+    MARK_REACH = 8,  /* from this bit on: its reach in blocks, see segment_reach; 0: the end of the file */
 };
 
 struct segment_mark {
@@ -54,6 +55,8 @@ struct segment {
     int file; /* -1: none */
     uint64_t base, size;
     uint64_t mark; /* number of the newest mark */
+    uint64_t
+        reach; /* of one that is written: the newest durable mark says that nothing lies at this offset or behind */
     uint64_t created_ns;
     bool is_compacted;
     uint64_t end, bytes, records; /* of one that is compacted */
@@ -89,6 +92,17 @@ void segment_close(const struct log_folder *folder, struct segment *segment);
 /* The newest valid mark, LOG_DAMAGED where none is valid. Sets segment->mark. */
 int segment_read_mark(const struct log_folder *folder, struct segment *segment, struct segment_mark *mark,
                       struct log_fault *fault);
+/* The reach of a mark is an offset in the file at which, and behind which, nothing was ever written but zeros: recovery has
+ * nothing to remove there. A record that ends behind it is written only when a mark with a longer one is durable. */
+static inline uint64_t segment_reach(const struct segment *s, uint32_t flags)
+{
+    uint64_t reach = (uint64_t)(flags >> MARK_REACH) * SEGMENT_BLOCK;
+    return reach && reach < s->size ? reach : s->size;
+}
+static inline uint32_t segment_reach_flags(const struct segment *s, uint64_t reach)
+{
+    return reach < s->size ? (uint32_t)(reach / SEGMENT_BLOCK) << MARK_REACH : 0;
+}
 /* The next mark, into the slot of the older one; not synced. 0 or -errno. */
 int segment_write_mark(const struct log_folder *folder, struct segment *segment, uint64_t durable, uint32_t flags);
 

@@ -60,6 +60,7 @@ int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t 
     error = io->sync_folder(io->disk, folder->folder);
     if (error) return log_fail(fault, LOG_FAILED, "fsync of the folder", name, -error);
     spare->base = base;
+    spare->reach = spare->size;
     spare->mark = 0;
     return LOG_OK;
 }

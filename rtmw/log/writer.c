@@ -47,6 +47,7 @@ void writer_free(struct writer *w)
 static void adopt(struct writer *w, const struct recovered *found)
 {
     w->last = found->last;
+    w->last.reach = w->last.size; /* as the mark of recovery says */
     w->newest_size = found->last.size;
     w->boundary = found->last.base + segment_capacity(&found->last);
     w->next = w->durable = found->end;
@@ -61,7 +62,11 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
 {
     struct recovered found;
     const struct log_io *io = folder->io;
-    *w = (struct writer){.folder = *folder, .most = options->most, .idle_ns = options->idle_ns, .spare.file = -1};
+    *w = (struct writer){.folder = *folder,
+                         .most = options->most,
+                         .idle_ns = options->idle_ns,
+                         .ahead = options->ahead,
+                         .spare.file = -1};
     w->retention = options->retention;
     w->retention_is_due = retention_limits(&w->retention);
     w->compaction_is_due = w->retention.per_key;

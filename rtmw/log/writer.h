@@ -55,6 +55,7 @@ struct writer {
     struct log_folder folder;
     uint64_t most;        /* bytes of a segment's file at most */
     uint64_t idle_ns;     /* with nothing to do for so long the flusher writes a mark, or what nobody waits for */
+    uint64_t ahead;       /* see struct writer_options */
     pthread_mutex_t lock; /* nothing else is taken under it, and no call of the system made but futex_wake */
     pthread_t flusher, maker;
 
@@ -116,6 +117,7 @@ struct writer_options {
     uint64_t idle_ns; /* see struct writer */
     uint32_t window;  /* ids that are remembered, 1 or more */
     struct retention retention;
+    uint64_t ahead; /* bytes that the reach of a mark goes beyond its batch, a multiple of SEGMENT_BLOCK; 0: all */
 };
 
 /* Recovers, and starts the threads. The lock of the folder is held, `folder` stays open until writer_close. */

@@ -29,6 +29,7 @@ RULES = (
     "sync what was found",
     "mark only behind the sync",
     "a clean mark is taken back before a write",
+    "the reach is durable before what needs it",
 )
 
 TRIM_RULES = (
@@ -54,6 +55,8 @@ class Mark:
     sealed: bool = False
     clean: bool = False
     """Nothing was written behind it."""
+    reach: int = CELLS
+    """Of the cells of its segment: nothing was ever written behind so many."""
 
 
 Value = Record | Mark | str | None
@@ -127,6 +130,8 @@ class Log:
     base: int = 0
     end: int = 0
     number: int = 0
+    reach: int = CELLS
+    """That of the newest durable mark. A batch needs one of its own as soon as it is longer: none is given ahead."""
     start: int = 0
     appended: list[Record] = field(default_factory=list[Record])
 
@@ -134,10 +139,10 @@ class Log:
         assert rule in RULES + TRIM_RULES
         return rule != self.without
 
-    def _mark(self, durable: int, sealed: bool = False, clean: bool = False) -> None:
+    def _mark(self, durable: int, sealed: bool = False, clean: bool = False, reach: int = CELLS) -> None:
         self.number += 1
         slot = self.number % len(self._slots())
-        self.disk = self.disk.write((self.base, "mark", slot), Mark(self.number, durable, sealed, clean))
+        self.disk = self.disk.write((self.base, "mark", slot), Mark(self.number, durable, sealed, clean, reach))
 
     def _slots(self) -> range:
         return range(2 if self.keeps("two slots of the watermark") else 1)
@@ -194,14 +199,20 @@ class Log:
             elif self.keeps("folder sync at a roll"):
                 self.disk = self.disk.sync_folder()
             yield self.disk, self.end
-        self.base, self.number = new, 0
+        self.base, self.number, self.reach = new, 0, CELLS
         return self.disk, self.end
 
     def append(self, count: int) -> Steps:
         if self.end + count > self.base + CELLS:
             yield from self._roll()
+        reach = self.end + count - self.base
+        if reach > self.reach and self.keeps("the reach is durable before what needs it"):
+            self._mark(self.end, reach=reach)
+            yield self.disk, self.end
+            self.disk = self.disk.sync(self.base)
+            yield self.disk, self.end
         whole = self.keeps("watermark only of what was synced")
-        self._mark(self.end if whole else self.end + count)
+        self._mark(self.end if whole else self.end + count, reach=reach)
         yield self.disk, self.end
         for n in range(count):
             record = Record(self.end + n, self.life, more=n + 1 < count)
@@ -211,7 +222,7 @@ class Log:
         if self.keeps("sync before the answer"):
             self.disk = self.disk.sync(self.base)
         yield self.disk, self.end
-        self.end += count
+        self.end, self.reach = self.end + count, reach
         yield self.disk, self.end
         return self.disk, self.end
 
@@ -252,7 +263,7 @@ class Log:
                 self.disk = self.disk.sync(self.base)
             yield self.disk, self.end
             return self.disk, self.end
-        yield from self._settle(view, newest.durable)
+        yield from self._settle(view, newest)
         for base, number in unsealed:
             successor = min(other for other in bases if other > base)
             mark = Mark(number + 1, successor, sealed=True)
@@ -275,12 +286,12 @@ class Log:
                 raise Damage(f"the log begins at {self.start}, and its segments with {bases[:1]}")
         return view, bases
 
-    def _settle(self, view: dict[Place, Value], durable: int) -> Steps:
+    def _settle(self, view: dict[Place, Value], newest: Mark) -> Steps:
         """What was found becomes durable, and nothing is left behind its end."""
-        for lsn in range(durable, self.end):  # written anew: a sync that failed has left pages that look clean
+        for lsn in range(newest.durable, self.end):  # written anew: a sync that failed has left pages that look clean
             self.disk = self.disk.write((self.base, "cell", lsn - self.base), view[self.base, "cell", lsn - self.base])
         if self.keeps("zero behind a cut"):
-            for cell in range(self.end - self.base, CELLS):
+            for cell in range(self.end - self.base, newest.reach):
                 if view.get((self.base, "cell", cell)) is not None:
                     self.disk = self.disk.write((self.base, "cell", cell), None)
         yield self.disk, -1

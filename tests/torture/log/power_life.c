@@ -16,7 +16,8 @@ enum { IDLE_NS = 2000000, BATCH = 3, ONE_IN_BATCH = 6, APPENDS_LEAST = 30, APPEN
 static const struct writer_options OPTIONS = {.most = POWER_SEGMENT,
                                               .idle_ns = IDLE_NS,
                                               .window = IDS,
-                                              .retention = {RETENTION_ALL, RETENTION_ALL, 0, 0}};
+                                              .retention = {RETENTION_ALL, RETENTION_ALL, 0, 0},
+                                              .ahead = 2 * SEGMENT_BLOCK};
 
 struct thread {
     pthread_t self;
