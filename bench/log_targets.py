@@ -25,8 +25,7 @@ ZEROS = (
 TWICE = (
     "each byte is written twice, once as a zero of the next segment, and the zeros of the plain file are not in its "
     "figure. Of 12 alternating plays in C on a busy machine (2026-11-24) the best median of an append was 97 µs, as of "
-    "the plain write, and the best rate 0.81 × its: the sync of a segment of zeros holds up an append by as much as "
-    "20 ms"
+    "the plain write, and the best rate 0.81 × its: the sync of a segment of zeros holds up an append by up to 20 ms"
 )
 
 BUSY = (
