@@ -169,11 +169,14 @@ def test_deadline_events_come_when_the_publisher_or_its_node_is_silent(pair: tup
 BURST = 500
 
 
-@pytest.mark.parametrize(("depth", "size", "whole"), [(64, 64, True), (64, 1024, False), (4, 64, False)])
+@pytest.mark.parametrize(
+    ("depth", "size", "whole"), [(64, 64, True), (64, 1024, False), (4, 64, False), (500, 1024, True)]
+)
 def test_a_timely_burst_of_small_messages_waits_for_its_node_and_who_asks_for_the_newest_gets_them(
     hosts: tuple[Host, Host], depth: int, size: int, whole: bool
 ) -> None:
-    """64 KiB of small messages wait, though their depth is less; not where the depth is below the usual one."""
+    """64 KiB of small messages wait, though their depth is less; not where the depth is below the usual one. With a
+    depth as large as the burst all of it waits, whatever its size."""
     here, there = hosts
     for host in hosts:
         host.start()
