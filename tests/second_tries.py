@@ -78,7 +78,7 @@ LISTED = (
         (
             "tests/replay/test_player.py::*",
             "tests/replay/test_replay.py::*",
-            "tests/replay/test_vigil.py::*",
+            "tests/replay/test_pacing.py::*",
             "tests/cli/test_replay.py::*",
         ),
     ),

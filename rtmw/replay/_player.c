@@ -20,8 +20,8 @@ typedef struct {
 } State;
 
 /* A batch with the Python memory that it reads. */
-struct reel {
-    struct batch batch; /* first: a batch that is over is a reel */
+struct python_batch {
+    struct batch batch; /* first: player_over gives it back */
     Py_buffer cues;
     Py_ssize_t buffer_count;
     Py_buffer *buffers;
@@ -37,57 +37,57 @@ static struct player *running(PyObject *self)
     return NULL;
 }
 
-/* ---- reels ---- */
+/* ---- batches with memory of Python ---- */
 
-static void reel_free(struct reel *reel)
+static void python_batch_free(struct python_batch *given)
 {
-    for (Py_ssize_t i = 0; i < reel->buffer_count; i++) PyBuffer_Release(&reel->buffers[i]);
-    if (reel->cues.obj) PyBuffer_Release(&reel->cues);
-    free(reel->buffers);
-    free(reel->data);
-    free(reel);
+    for (Py_ssize_t i = 0; i < given->buffer_count; i++) PyBuffer_Release(&given->buffers[i]);
+    if (given->cues.obj) PyBuffer_Release(&given->cues);
+    free(given->buffers);
+    free(given->data);
+    free(given);
 }
 
 static void free_what_is_over(struct player *core)
 {
     for (struct batch *b = player_over(core), *next; b; b = next) {
         next = b->next;
-        reel_free((struct reel *)b);
+        python_batch_free((struct python_batch *)b);
     }
 }
 
-static int get_buffers(struct reel *reel, PyObject *list)
+static int get_buffers(struct python_batch *given, PyObject *list)
 {
     Py_ssize_t count = PyList_GET_SIZE(list);
-    reel->buffers = calloc((size_t)count + 1, sizeof *reel->buffers);
-    reel->data = calloc((size_t)count + 1, sizeof *reel->data);
-    if (!reel->buffers || !reel->data) return PyErr_NoMemory(), -1;
-    for (; reel->buffer_count < count; reel->buffer_count++) {
-        Py_buffer *view = &reel->buffers[reel->buffer_count];
-        if (PyObject_GetBuffer(PyList_GET_ITEM(list, reel->buffer_count), view, PyBUF_SIMPLE)) return -1;
-        reel->data[reel->buffer_count] = view->buf;
+    given->buffers = calloc((size_t)count + 1, sizeof *given->buffers);
+    given->data = calloc((size_t)count + 1, sizeof *given->data);
+    if (!given->buffers || !given->data) return PyErr_NoMemory(), -1;
+    for (; given->buffer_count < count; given->buffer_count++) {
+        Py_buffer *view = &given->buffers[given->buffer_count];
+        if (PyObject_GetBuffer(PyList_GET_ITEM(list, given->buffer_count), view, PyBUF_SIMPLE)) return -1;
+        given->data[given->buffer_count] = view->buf;
     }
     return 0;
 }
 
 /* Nothing that a cue says leads outside of what it was given with. */
-static bool is_sound(const struct reel *reel, const struct cue *c, uint32_t tracks)
+static bool is_sound(const struct python_batch *given, const struct cue *c, uint32_t tracks)
 {
-    if (c->track >= tracks || c->buffer >= (uint64_t)reel->buffer_count || c->priority < -1 || c->priority > 7)
+    if (c->track >= tracks || c->buffer >= (uint64_t)given->buffer_count || c->priority < -1 || c->priority > 7)
         return false;
-    uint64_t length = (uint64_t)reel->buffers[c->buffer].len;
+    uint64_t length = (uint64_t)given->buffers[c->buffer].len;
     return c->position <= length && c->size <= length - c->position;
 }
 
-static int check_cues(struct reel *reel, uint32_t tracks)
+static int check_cues(struct python_batch *given, uint32_t tracks)
 {
-    struct batch *b = &reel->batch;
-    if (reel->cues.len % (Py_ssize_t)sizeof *b->cues) return PyErr_SetString(PyExc_ValueError, "no array of CUE"), -1;
-    b->count = (uint64_t)reel->cues.len / sizeof *b->cues;
-    b->cues = reel->cues.buf;
-    b->data = reel->data;
+    struct batch *b = &given->batch;
+    if (given->cues.len % (Py_ssize_t)sizeof *b->cues) return PyErr_SetString(PyExc_ValueError, "no array of CUE"), -1;
+    b->count = (uint64_t)given->cues.len / sizeof *b->cues;
+    b->cues = given->cues.buf;
+    b->data = given->data;
     for (uint64_t i = 0; i < b->count; i++) {
-        if (is_sound(reel, &b->cues[i], tracks)) continue;
+        if (is_sound(given, &b->cues[i], tracks)) continue;
         return PyErr_Format(PyExc_ValueError, "cue %llu of %llu is not possible", (unsigned long long)i,
                             (unsigned long long)b->count),
                -1;
@@ -95,15 +95,16 @@ static int check_cues(struct reel *reel, uint32_t tracks)
     return 0;
 }
 
-static struct reel *reel_of(PyObject *cues, PyObject *buffers, uint32_t tracks)
+static struct python_batch *python_batch_of(PyObject *cues, PyObject *buffers, uint32_t tracks)
 {
-    struct reel *reel = calloc(1, sizeof *reel);
-    if (!reel) return (struct reel *)PyErr_NoMemory();
-    if (PyObject_GetBuffer(cues, &reel->cues, PyBUF_SIMPLE) || get_buffers(reel, buffers) || check_cues(reel, tracks)) {
-        reel_free(reel);
+    struct python_batch *given = calloc(1, sizeof *given);
+    if (!given) return (struct python_batch *)PyErr_NoMemory();
+    if (PyObject_GetBuffer(cues, &given->cues, PyBUF_SIMPLE) || get_buffers(given, buffers) ||
+        check_cues(given, tracks)) {
+        python_batch_free(given);
         return NULL;
     }
-    return reel;
+    return given;
 }
 
 /* ---- the player ---- */
@@ -118,7 +119,7 @@ static PyObject *Player_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     Player *self = (Player *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->core.max_blocking_ns = limit;
-    self->core.vigil.spin_ns = spin_ns;
+    self->core.pacing.spin_ns = spin_ns;
     int code = rtmw_attach(domain, &self->core.region), failed = errno;
     if (code == RTMW_OK && (failed = player_start(&self->core))) {
         rtmw_detach(self->core.region);
@@ -190,15 +191,15 @@ static PyObject *Player_feed(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     free_what_is_over(core);
     long long begin_ns = begin == Py_None ? 0 : PyLong_AsLongLong(begin);
-    struct reel *reel = PyErr_Occurred() ? NULL : reel_of(cues, buffers, core->track_count);
-    if (!reel) return NULL;
-    reel->batch.begins = begin != Py_None;
-    reel->batch.begin_ns = begin_ns;
+    struct python_batch *given = PyErr_Occurred() ? NULL : python_batch_of(cues, buffers, core->track_count);
+    if (!given) return NULL;
+    given->batch.begins = begin != Py_None;
+    given->batch.begin_ns = begin_ns;
     bool fed;
     Py_BEGIN_ALLOW_THREADS
-    fed = player_feed(core, &reel->batch, take);
+    fed = player_feed(core, &given->batch, take);
     Py_END_ALLOW_THREADS
-    if (!fed) reel_free(reel);
+    if (!fed) python_batch_free(given);
     return PyBool_FromLong(fed);
 }
 
@@ -314,8 +315,8 @@ static PyObject *Player_timing(PyObject *self, PyObject *unused)
     struct player *core = running(self);
     (void)unused;
     if (!core) return NULL;
-    const struct vigil *v = &core->vigil;
-    return Py_BuildValue("NNK", rows_of(&core->lateness), rows_of(&v->overslept), load_relaxed(&v->spun_ns));
+    const struct pacing *t = &core->pacing;
+    return Py_BuildValue("NNK", rows_of(&core->lateness), rows_of(&t->overslept), load_relaxed(&t->spun_ns));
 }
 
 #define NAMED(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS

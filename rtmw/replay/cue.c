@@ -60,20 +60,20 @@ static int play(struct player *p, const struct batch *b, const struct cue *c, ui
 
 /* ---- one after the other ---- */
 
-static uint64_t due_ns(const struct pace *pace, int64_t log_ns)
+static uint64_t due_ns(const struct timeline *timeline, int64_t log_ns)
 {
-    if (pace->rate == 0) return 0;
-    double ahead = (double)(log_ns - pace->log_ns) / pace->rate;
-    if (!(ahead > 0)) return (uint64_t)pace->mono_ns;
-    return (uint64_t)pace->mono_ns + (ahead < FAR_NS ? (uint64_t)ahead : (uint64_t)FAR_NS);
+    if (timeline->rate == 0) return 0;
+    double ahead = (double)(log_ns - timeline->log_ns) / timeline->rate;
+    if (!(ahead > 0)) return (uint64_t)timeline->mono_ns;
+    return (uint64_t)timeline->mono_ns + (ahead < FAR_NS ? (uint64_t)ahead : (uint64_t)FAR_NS);
 }
 
-int play_some(struct player *p, struct batch *b, const struct pace *pace, uint32_t word, uint64_t most)
+int play_some(struct player *p, struct batch *b, const struct timeline *timeline, uint32_t word, uint64_t most)
 {
     for (int code; most && b->at < b->count; most--) {
         const struct cue *c = &b->cues[b->at];
-        uint64_t due = due_ns(pace, c->log_ns);
-        if (!(due ? vigil_wait(p, due, word) : is_current(p, word))) return RTMW_INTERRUPTED;
+        uint64_t due = due_ns(timeline, c->log_ns);
+        if (!(due ? pacing_wait(p, due, word) : is_current(p, word))) return RTMW_INTERRUPTED;
         if ((code = play(p, b, c, due, word)) != RTMW_OK) return code;
         store_relaxed(&b->at, b->at + 1);
     }

@@ -37,8 +37,8 @@ static void retire_first(struct player *p)
 static void begin(struct player *p, struct batch *b)
 {
     b->begins = false;
-    p->pace.log_ns = b->begin_ns;
-    p->pace.mono_ns = (int64_t)now_ns();
+    p->timeline.log_ns = b->begin_ns;
+    p->timeline.mono_ns = (int64_t)now_ns();
 }
 
 static void settle(struct player *p, struct batch *b, uint64_t began, int code)
@@ -51,7 +51,7 @@ static void settle(struct player *p, struct batch *b, uint64_t began, int code)
         p->played_ns = b->cues[b->at - 1].log_ns;
         if (p->paused) { /* it was a step */
             p->steps--;
-            p->pace.log_ns = p->played_ns;
+            p->timeline.log_ns = p->played_ns;
         }
     }
     if (b->at == b->count) retire_first(p);
@@ -62,13 +62,13 @@ static void work(struct player *p)
 {
     struct batch *b = p->first;
     if (b->begins) begin(p, b);
-    struct pace pace = p->pace;
-    if (p->paused) pace.rate = 0;
+    struct timeline timeline = p->timeline;
+    if (p->paused) timeline.rate = 0;
     uint64_t began = b->at, most = p->paused ? 1 : UINT64_MAX;
     uint32_t word = p->word;
     p->playing = true;
     pthread_mutex_unlock(&p->lock);
-    int code = play_some(p, b, &pace, word, most);
+    int code = play_some(p, b, &timeline, word, most);
     pthread_mutex_lock(&p->lock);
     p->playing = false;
     settle(p, b, began, code);
@@ -84,7 +84,7 @@ static void *run(void *argument)
 {
     struct player *p = argument;
     prctl(PR_SET_NAME, "rtmw replay");
-    vigil_begin(&p->vigil);
+    pacing_begin(&p->pacing);
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
         if (has_work(p))
@@ -118,19 +118,19 @@ static void tell(struct player *p)
 static int64_t position(const struct player *p)
 {
     const struct batch *b = p->first;
-    if (p->paused) return p->pace.log_ns;
+    if (p->paused) return p->timeline.log_ns;
     if (!b || b->begins) return p->played_ns;
     uint64_t at = load_relaxed(&b->at);
-    if (p->pace.rate == 0 || at == b->count) return at ? b->cues[at - 1].log_ns : p->played_ns;
-    double gone = (double)((int64_t)now_ns() - p->pace.mono_ns) * p->pace.rate;
-    int64_t here = p->pace.log_ns + (int64_t)gone, next = b->cues[at].log_ns;
+    if (p->timeline.rate == 0 || at == b->count) return at ? b->cues[at - 1].log_ns : p->played_ns;
+    double gone = (double)((int64_t)now_ns() - p->timeline.mono_ns) * p->timeline.rate;
+    int64_t here = p->timeline.log_ns + (int64_t)gone, next = b->cues[at].log_ns;
     return here < next ? here : next;
 }
 
 static void anchor_here(struct player *p)
 {
-    p->pace.log_ns = position(p);
-    p->pace.mono_ns = (int64_t)now_ns();
+    p->timeline.log_ns = position(p);
+    p->timeline.mono_ns = (int64_t)now_ns();
 }
 
 void player_pause(struct player *p, bool paused)
@@ -157,7 +157,7 @@ void player_rate(struct player *p, double rate)
     pthread_mutex_lock(&p->lock);
     interrupt(p);
     anchor_here(p);
-    p->pace.rate = rate;
+    p->timeline.rate = rate;
     tell(p);
 }
 
@@ -175,7 +175,7 @@ uint32_t player_clear(struct player *p, int64_t log_ns)
     uint32_t take = ++p->take;
     interrupt(p);
     while (p->first) retire_first(p);
-    p->pace.log_ns = p->played_ns = log_ns;
+    p->timeline.log_ns = p->played_ns = log_ns;
     p->ended = false;
     p->steps = 0;
     tell(p);

@@ -3,7 +3,7 @@
  *   Python ─ feed ─► batch ─► batch ─► the player's thread: sleep, spin, publish ─► tracks ─► bus
  *              ◄─ over: what has been played, or dropped, is given back at the next call
  *
- * A cue is one message to be played. Its time is that of the recording; the pace says when that is on this host's clock.
+ * A cue is one message to be played. Its time is that of the recording; the timeline says when that is on this host's clock.
  * Whoever changes something adds 1 to `word`, on which the thread sleeps, and at which it looks before each cue: so a
  * command is heeded at once, in the middle of a wait of hours, and also where a RELIABLE subscriber has no room.
  */
@@ -36,7 +36,6 @@ struct batch {
     uint64_t count, at; /* at: the next to be played; only the thread moves it on */
     const struct cue *cues;
     const uint8_t *const *data; /* where each buffer begins */
-    void *owner;                /* what Python lets go of */
     bool begins;                /* the clock begins anew with it, at begin_ns */
     int64_t begin_ns;
 };
@@ -50,13 +49,13 @@ struct track {
 };
 
 /* What the recording's clock is on this host's. Written under the lock, copied by the thread before it plays. */
-struct pace {
+struct timeline {
     double rate;             /* 0: everything is due at once */
     int64_t log_ns, mono_ns; /* one moment on both */
 };
 
-/* How the thread is on time (vigil.c). The counters only grow, and others read them; all else is the thread's own. */
-struct vigil {
+/* How the thread is on time (pacing.c). The counters only grow, and others read them; all else is the thread's own. */
+struct pacing {
     int64_t spin_ns;            /* so much before each cue it wakes up, to spin the rest; below 0: learned */
     uint64_t early_ns;          /* what it has learned */
     uint64_t credit_ns;         /* of what it has learned: what it may spin by now */
@@ -70,7 +69,7 @@ struct player {
     struct track **tracks;
     uint32_t track_count;
     uint64_t max_blocking_ns; /* how long a full RELIABLE subscriber is waited for; UINT64_MAX: no limit */
-    struct vigil vigil;
+    struct pacing pacing;
     struct histogram lateness; /* publishing after the time that was due; written by the thread alone */
 
     pthread_t thread;
@@ -85,7 +84,7 @@ struct player {
     uint32_t commanders; /* commands that wait until the thread is not at work; it does not begin meanwhile */
     bool playing;        /* the thread is at work on `first`, outside of the lock */
     uint32_t steps;      /* cues to be played though it is paused */
-    struct pace pace;
+    struct timeline timeline;
     int64_t played_ns;  /* time of the last cue that was played */
     int failure, error; /* why the thread gave up, and errno at that time; RTMW_OK: it did not */
 };
@@ -93,14 +92,14 @@ struct player {
 /* No command has come since the word was that. */
 static inline bool is_current(struct player *p, uint32_t word) { return load_acquire(&p->word) == word; }
 
-/* vigil.c */
-void vigil_begin(struct vigil *); /* by the thread itself: what the kernel is told of it */
-bool vigil_wait(struct player *, uint64_t due_ns, uint32_t word); /* false: a command came */
+/* pacing.c */
+void pacing_begin(struct pacing *); /* by the thread itself: what the kernel is told of it */
+bool pacing_wait(struct player *, uint64_t due_ns, uint32_t word); /* false: a command came */
 
 /* cue.c */
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 /* Plays from one batch, at most so many cues. RTMW_INTERRUPTED: a command came; else not RTMW_OK: why it gave up. */
-int play_some(struct player *, struct batch *, const struct pace *, uint32_t word, uint64_t most);
+int play_some(struct player *, struct batch *, const struct timeline *, uint32_t word, uint64_t most);
 
 /* track.c: before the thread has anything to play, and when it has ended */
 int track_open(struct player *, const char *topic, const rtmw_type *, const rtmw_publisher_qos *);

@@ -45,38 +45,38 @@ static void take_short_turns(void)
     syscall(SYS_sched_setattr, 0, &own, 0);
 }
 
-void vigil_begin(struct vigil *v)
+void pacing_begin(struct pacing *t)
 {
     prctl(PR_SET_TIMERSLACK, 1);
     take_short_turns();
-    v->early_ns = EARLY_MOST_NS; /* the first messages are to be punctual, too */
-    v->credit_ns = CREDIT_MOST_NS;
-    v->earned_ns = now_ns();
+    t->early_ns = EARLY_MOST_NS; /* the first messages are to be punctual, too */
+    t->credit_ns = CREDIT_MOST_NS;
+    t->earned_ns = now_ns();
 }
 
-static void learn(struct vigil *v, uint64_t overslept)
+static void learn(struct pacing *t, uint64_t overslept)
 {
-    histogram_record(&v->overslept, overslept);
+    histogram_record(&t->overslept, overslept);
     if (overslept > EARLY_MOST_NS) return;
-    v->early_ns = overslept > v->early_ns ? v->early_ns + v->early_ns / MORE : v->early_ns - v->early_ns / LESS;
-    if (v->early_ns > EARLY_MOST_NS) v->early_ns = EARLY_MOST_NS;
-    if (v->early_ns < EARLY_LEAST_NS) v->early_ns = EARLY_LEAST_NS;
+    t->early_ns = overslept > t->early_ns ? t->early_ns + t->early_ns / MORE : t->early_ns - t->early_ns / LESS;
+    if (t->early_ns > EARLY_MOST_NS) t->early_ns = EARLY_MOST_NS;
+    if (t->early_ns < EARLY_LEAST_NS) t->early_ns = EARLY_LEAST_NS;
 }
 
 /* How much before a cue the thread is to wake up. */
-static uint64_t early(struct vigil *v, uint64_t now)
+static uint64_t early(struct pacing *t, uint64_t now)
 {
-    if (v->spin_ns >= 0) return (uint64_t)v->spin_ns;
-    v->credit_ns += (now - v->earned_ns) / SHARE;
-    v->earned_ns = now;
-    if (v->credit_ns > CREDIT_MOST_NS) v->credit_ns = CREDIT_MOST_NS;
-    return v->early_ns < v->credit_ns ? v->early_ns : v->credit_ns;
+    if (t->spin_ns >= 0) return (uint64_t)t->spin_ns;
+    t->credit_ns += (now - t->earned_ns) / SHARE;
+    t->earned_ns = now;
+    if (t->credit_ns > CREDIT_MOST_NS) t->credit_ns = CREDIT_MOST_NS;
+    return t->early_ns < t->credit_ns ? t->early_ns : t->credit_ns;
 }
 
-static void spend(struct vigil *v, uint64_t spun)
+static void spend(struct pacing *t, uint64_t spun)
 {
-    count_up(&v->spun_ns, spun);
-    v->credit_ns -= spun < v->credit_ns ? spun : v->credit_ns;
+    count_up(&t->spun_ns, spun);
+    t->credit_ns -= spun < t->credit_ns ? spun : t->credit_ns;
 }
 
 /* Gives the time at which it ended: at `end` or later, but for a command. */
@@ -85,7 +85,7 @@ static uint64_t sleep_until(struct player *p, uint64_t now, uint64_t end, uint32
     struct timespec until = timespec_of(end);
     while (now < end && is_current(p, word)) {
         syscall(SYS_futex, &p->word, FUTEX_WAIT_BITSET_PRIVATE, word, &until, NULL, FUTEX_BITSET_MATCH_ANY);
-        if ((now = now_ns()) >= end) learn(&p->vigil, now - end);
+        if ((now = now_ns()) >= end) learn(&p->pacing, now - end);
     }
     return now;
 }
@@ -94,14 +94,14 @@ static void spin_until(struct player *p, uint64_t now, uint64_t due, uint32_t wo
 {
     uint64_t since = now;
     for (; now < due && is_current(p, word); now = now_ns()) cpu_relax();
-    if (since < due) spend(&p->vigil, (now < due ? now : due) - since);
+    if (since < due) spend(&p->pacing, (now < due ? now : due) - since);
 }
 
-bool vigil_wait(struct player *p, uint64_t due, uint32_t word)
+bool pacing_wait(struct player *p, uint64_t due, uint32_t word)
 {
     uint64_t now = now_ns();
     if (now < due) {
-        uint64_t before = early(&p->vigil, now);
+        uint64_t before = early(&p->pacing, now);
         now = sleep_until(p, now, before < due ? due - before : 0, word);
         spin_until(p, now, due, word);
     }
