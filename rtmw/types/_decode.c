@@ -81,17 +81,61 @@ bool list_append(cdr_value *list, cdr_value *item)
     return result == 0;
 }
 
+/* `size`: of the element, known where this is inlined. */
+__attribute__((always_inline)) static inline bool fill(PyObject *list, const struct cdr_op *element,
+                                                       const uint8_t *numbers, size_t count, size_t size)
+{
+    for (size_t i = 0; i < count; i++, numbers += size) {
+        cdr_value *item = value_from_bits(element, cdr_load(numbers, size, false));
+        if (!item) return false;
+        PyList_SET_ITEM(list, (Py_ssize_t)i, OBJECT(item));
+    }
+    return true;
+}
+
+static bool fill_doubles(PyObject *list, const uint8_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++, numbers += sizeof(double)) {
+        double number;
+        memcpy(&number, numbers, sizeof number);
+        PyObject *item = PyFloat_FromDouble(number);
+        if (!item) return false;
+        PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    }
+    return true;
+}
+
+static bool fill_sized(PyObject *list, const struct cdr_op *element, const uint8_t *numbers, size_t count)
+{
+    if (element->code == CDR_FLOAT && element->size == 8) return fill_doubles(list, numbers, count);
+    switch (element->size) {
+    case 1:
+        return fill(list, element, numbers, count, 1);
+    case 2:
+        return fill(list, element, numbers, count, 2);
+    case 4:
+        return fill(list, element, numbers, count, 4);
+    default:
+        return fill(list, element, numbers, count, 8);
+    }
+}
+
+/* Making a value runs Python, which must not meet a list with gaps. */
+static bool append_each(PyObject *list, const struct cdr_op *element, const uint8_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++, numbers += element->size) {
+        cdr_value *item = value_from_bits(element, cdr_load(numbers, element->size, false));
+        if (!item || !list_append(VALUE(list), item)) return false;
+    }
+    return true;
+}
+
 cdr_value *list_from_numbers(const struct cdr_op *element, const uint8_t *numbers, size_t count)
 {
-    bool runs_python = element->code == CDR_BITMASK; /* which must not meet a list with gaps */
+    bool runs_python = element->code == CDR_BITMASK;
     PyObject *list = PyList_New(runs_python ? 0 : (Py_ssize_t)count);
-    for (size_t i = 0; list && i < count; i++, numbers += element->size) {
-        cdr_value *item = value_from_bits(element, cdr_load(numbers, element->size, false));
-        if (item && !runs_python)
-            PyList_SET_ITEM(list, (Py_ssize_t)i, OBJECT(item));
-        else if (!item || !list_append(VALUE(list), item))
-            Py_CLEAR(list);
-    }
+    bool is_full = list && (runs_python ? append_each : fill_sized)(list, element, numbers, count);
+    if (list && !is_full) Py_CLEAR(list);
     return VALUE(list);
 }
 
