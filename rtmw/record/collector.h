@@ -17,7 +17,7 @@
 #include "../shm/atomics.h"
 #include "../shm/rtmw.h"
 
-enum { BANDS = 8, TYPES_AT_FIRST = 2, SOURCES_AT_FIRST = 64 };
+enum { BANDS = RTMW_PRIORITIES, TYPES_AT_FIRST = 2, SOURCES_AT_FIRST = 64 };
 
 /* Why a message is not in the recording; the numbers are those of the side record (docs/format.md). */
 enum cause { MISSED = 1, EXPIRED, UNKNOWN_TYPE, OVERFLOWED, PAUSED, EARLY, CAUSES };

@@ -1,10 +1,11 @@
 """The part of a replay that touches messages (player.h)."""
 
-from typing import Any
+from typing import Any, final
 
 CUE: Any
 """One message to be played, for `numpy.dtype`: see struct cue."""
 
+@final
 class Player:
     """Attached to a domain, with a thread that publishes. Paused at first."""
 

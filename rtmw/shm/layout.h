@@ -38,9 +38,7 @@
 #ifndef RTMW_LAYOUT_H
 #define RTMW_LAYOUT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "rtmw.h"
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
 #define RTMW_LAYOUT_VERSION 8u
@@ -48,10 +46,10 @@
 enum {
     LINE = 64,
     PARTICIPANTS = 128,
-    BANDS = 8,
-    NAME_BYTES = 192,      /* topic name with its terminating zero */
-    TYPE_NAME_BYTES = 128, /* type name with its terminating zero */
-    TYPE_BYTES = 8000,     /* longest type description */
+    BANDS = RTMW_PRIORITIES, /* queues of a topic, one a priority */
+    NAME_BYTES = 192,        /* topic name with its terminating zero */
+    TYPE_NAME_BYTES = 128,   /* type name with its terminating zero */
+    TYPE_BYTES = 8000,       /* longest type description */
     PAGE = 4096,
     GRANULE = 256,
     GRANULES_A_PAGE = PAGE / GRANULE,

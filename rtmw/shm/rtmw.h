@@ -42,6 +42,8 @@
 extern "C" {
 #endif
 
+enum { RTMW_PRIORITIES = 8 }; /* 0 to 7 */
+
 typedef struct rtmw_region rtmw_region; /* this process, attached to a domain */
 typedef struct rtmw_publisher rtmw_publisher;
 typedef struct rtmw_subscriber rtmw_subscriber;

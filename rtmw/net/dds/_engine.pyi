@@ -1,5 +1,7 @@
 """The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_shown.c)."""
 
+from typing import final
+
 Text = bytes | None
 PolicyRow = tuple[tuple[Text, ...] | None, int, int, int, int, int, int, int, int, int, bool, bool]
 """The fields of Policies (policies.py) but for the last one, in their order; None: too many partitions."""
@@ -19,6 +21,7 @@ def matched(entity: int, writes: bool, /) -> tuple[int, ...]:
 def matched_endpoint(entity: int, writes: bool, handle: int, /) -> EndpointRow | None:
     """One of them; None: it has left."""
 
+@final
 class Engine:
     """Attached to a domain, with a thread that sends."""
 
@@ -153,6 +156,7 @@ class Engine:
     def close(self) -> None:
         """Stop the thread, and detach once all routes are closed. Idempotent. Open routes carry nothing out then."""
 
+@final
 class Route:
     """One topic in one direction."""
 
@@ -215,6 +219,7 @@ class Route:
 
     def close(self) -> None: ...
 
+@final
 class DataEvent:
     """A descriptor that becomes readable when a DDS reader has something."""
 

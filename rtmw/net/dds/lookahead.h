@@ -14,7 +14,7 @@
 #include "../../shm/rtmw.h"
 
 enum {
-    BANDS = 8,
+    BANDS = RTMW_PRIORITIES,
     LOOKAHEAD = 32,            /* messages of a route and band that are taken in advance */
     LOOKAHEAD_BYTES = 1 << 20, /* once they have so many bytes, no more are taken */
 };

@@ -9,12 +9,15 @@
 All calls return at once, but for `Route.close`, `Route.stop` and `Line.close`, which wait for a burst of the thread.
 """
 
+from typing import final
+
 from rtmw.errors import RtmwError
 
 class TlsError(RtmwError):
     """OpenSSL refused. `args`: (reason, verify_code, verify_message); `tls.py` makes an ssl.SSLError of it, which
     rtmw.net.security.tls_errors.in_words takes. verify_code 0: the certificate was not what failed."""
 
+@final
 class Context:
     """Keys of this node for TLS 1.3: a certificate of the peer is required, no tickets, no renegotiation, no 0-RTT."""
 
@@ -22,6 +25,7 @@ class Context:
         """`pem`: private key and certificate, as node.pem has them. `authorities`: certificates in DER. Raises
         TlsError, and RtmwError in words where no OpenSSL can be found."""
 
+@final
 class Connection:
     """A TCP connection: its own copy of a descriptor (the caller closes its own), made non-blocking.
 
@@ -63,6 +67,7 @@ class Connection:
     def close(self) -> None:
         """Idempotent."""
 
+@final
 class Bus:
     """Attached to a domain, as one participant for all lines of a node."""
 
@@ -70,6 +75,7 @@ class Bus:
     def close(self) -> None:
         """Detach once all lines are closed. Idempotent."""
 
+@final
 class Line:
     """What joins this node with one other, from the first connection to the end of the session.
 
@@ -181,6 +187,7 @@ class Line:
     def close(self) -> None:
         """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""
 
+@final
 class Route:
     """One topic in one direction over one line."""
 
