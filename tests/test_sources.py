@@ -61,7 +61,7 @@ def test_c_reads_clocks_in_one_header() -> None:
     assert {path for path in files_with(CLOCK, C_FAMILY) if path.startswith("rtmw/")} == {"rtmw/shm/clock.h"}
 
 
-CLOCKED = ("demo", "observe", "record", "recording/tools", "replay", "spark", "shm", "types", "columns")
+CLOCKED = ("cli", "columns", "demo", "log", "observe", "record", "recording", "replay", "shm", "spark", "types")
 """Folders of rtmw that read clocks by rtmw/clock.py alone."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.node_links import links_table, links_words
 from rtmw.cli.show import Table, counted, show, show_json, size
+from rtmw.clock import CLOCK
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
@@ -126,5 +126,5 @@ def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | 
         except TimeoutError:
             return None
         status: dict[str, Any] = json.loads(bytes(sample.data))
-        status["silent_s"] = max(0.0, (time.monotonic_ns() - status["told_ns"]) / 1e9)
+        status["silent_s"] = max(0.0, (CLOCK.monotonic_ns() - status["told_ns"]) / 1e9)
     return status if Path(f"/proc/{status['pid']}").exists() else None

@@ -6,7 +6,6 @@ import argparse
 import logging
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
 from rtmw.cli.show import show_json
+from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
 from rtmw.recording.report.build import facts_of, look_into, write
 from rtmw.recording.report.verdict import CHECKS, Check, Level, worst
@@ -74,20 +74,20 @@ def _say(output: str, checks: Sequence[Check]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> tuple[Check, ...]:
-    begin = time.monotonic()
+    begin = CLOCK.monotonic()
     with line() as shown:
         contents = look_into(arguments.paths, arguments.output, in_percent(shown, "looked into"))
         asked = {"every": arguments.every, "deadline": arguments.deadline}
         counted = partial(facts_of, contents, **asked, progress=in_percent(shown, "counted"))
         if not _wants_spark(arguments, contents):
-            return write(counted(), arguments.output, time.monotonic() - begin)
+            return write(counted(), arguments.output, CLOCK.monotonic() - begin)
         shown("Spark begins")
         from rtmw.spark.report import fields_in, measure_in  # Spark is only needed here
 
         with warnings.catch_warnings(), _spark_ends_at_once(arguments.master) as session:
             warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the newest pandas
             facts = counted(measure=measure_in(session))
-            return write(facts, arguments.output, time.monotonic() - begin, [fields_in(session())])
+            return write(facts, arguments.output, CLOCK.monotonic() - begin, [fields_in(session())])
 
 
 def _wants_spark(arguments: argparse.Namespace, contents: Contents) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from rtmw.cli.common import look_at
 from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
+from rtmw.clock import CLOCK
 from rtmw.observe import TopicActivity
 
 SORT: dict[str, Callable[[TopicActivity], Any]] = {
@@ -39,15 +39,15 @@ def top(arguments: argparse.Namespace) -> int:
     """Show the activity of all topics, a window at a time."""
     meter, transfers = observe.Meter(), TransferWords()
     with look_at(arguments.domain) as domain, live() as display:
-        meter.read(observe.topics(domain), time.monotonic())
-        transfers.read(observe.transfers(domain), time.monotonic())
+        meter.read(observe.topics(domain), CLOCK.monotonic())
+        transfers.read(observe.transfers(domain), CLOCK.monotonic())
         for _ in windows(arguments.window, 1 if arguments.once else arguments.count):
-            found = sorted(meter.read(observe.topics(domain), time.monotonic()), key=SORT[arguments.sort])
+            found = sorted(meter.read(observe.topics(domain), CLOCK.monotonic()), key=SORT[arguments.sort])
             if arguments.json:
                 show_json([record(topic) for topic in found])
             else:
                 table = top_table(arguments.domain, found, _lines())
-                words = transfers.read(observe.transfers(domain), time.monotonic())
+                words = transfers.read(observe.transfers(domain), CLOCK.monotonic())
                 display.update(fitted(replace(table, title=table.title + words)))
     return 0
 

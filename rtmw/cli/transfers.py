@@ -12,6 +12,7 @@ from typing import Any, Final
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
 from rtmw.cli.windows import windows
+from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
 from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.records import TransferId
@@ -52,10 +53,10 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 def _watch(viewer: Viewer, arguments: argparse.Namespace) -> int:
     what = "queues" if arguments.queues else "transfers"
-    before, then = viewer.show(what), time.monotonic()
+    before, then = viewer.show(what), CLOCK.monotonic()
     with live() as display:
         for _ in windows(arguments.window, arguments.count):
-            found, now = viewer.show(what), time.monotonic()
+            found, now = viewer.show(what), CLOCK.monotonic()
             if arguments.json:
                 show_json(found if arguments.queues else {**found, "rates": rates(before, found, now - then)})
             elif arguments.queues:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
 from rtmw.errors import LogError, LogLocked
@@ -141,7 +142,7 @@ def open_folder(path: Path, description: bytes | None, *, segment: int, disk: Di
 
 
 def _create(path: str, descriptor: int, description: bytes, segment: int) -> tuple[bytes, bytes]:
-    until = time.monotonic() + CREATION_S
+    until = CLOCK.monotonic() + CREATION_S
     while True:
         try:
             with Holder(path, descriptor):
@@ -156,7 +157,7 @@ def _create(path: str, descriptor: int, description: bytes, segment: int) -> tup
             found = core.identify(path, descriptor)
             if found is not None:
                 return found
-            if time.monotonic() > until:
+            if CLOCK.monotonic() > until:
                 raise
             time.sleep(0.01)
 

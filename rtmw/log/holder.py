@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import LogError, LogLocked
 from rtmw.locks import FileLock, NoLocks, is_locked
@@ -58,7 +59,7 @@ class Holder(Closing):
 
 
 def _take(log: str, lock: FileLock, to_write: bool, told: str) -> None:
-    seen, since = "", time.monotonic()
+    seen, since = "", CLOCK.monotonic()
     while True:
         try:
             if lock.take():
@@ -70,9 +71,9 @@ def _take(log: str, lock: FileLock, to_write: bool, told: str) -> None:
             ) from error
         name = _read_name(lock.descriptor)
         if name != seen:  # another holder than at the last look, or one that has written its name since
-            seen, since = name, time.monotonic()
+            seen, since = name, CLOCK.monotonic()
         patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S if name else _NAMING_S
-        if not to_write or time.monotonic() - since > patience:
+        if not to_write or CLOCK.monotonic() - since > patience:
             raise LogLocked(told.format(log=log, name=name or _UNNAMED))
         time.sleep(_LOOK_S)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from rtmw.clock import CLOCK
 from rtmw.net.link.metrics import of_links
 from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
@@ -32,14 +32,14 @@ class Metrics(Collector):
 
     def tell(self, status: dict[str, Any]) -> None:
         """The newest document of make_status."""
-        self._latest, self._told = status, time.monotonic()
+        self._latest, self._told = status, CLOCK.monotonic()
 
     def close(self) -> None:
         self._server.close()
 
     def _fault(self) -> str:
         """Why the node is not well; empty: it is."""
-        silent = time.monotonic() - self._told
+        silent = CLOCK.monotonic() - self._told
         return "" if silent < _STALE_S else f"the node has said nothing for {silent:.0f} s"
 
     def collect(self) -> Iterator[Metric]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.recording.paths import Source, find_recordings
 from rtmw.recording.places import is_remote, place
 from rtmw.recording.report.contents import Contents, contents_of
@@ -73,6 +73,6 @@ def report(
     source: Source, output: str | Path, *, every: float | None = None, deadline: float | None = None
 ) -> tuple[Check, ...]:
     """Write one HTML page about recordings; its checks, the worst first. Errors: as `look_into` and `facts_of`."""
-    begin = time.monotonic()
+    begin = CLOCK.monotonic()
     facts = facts_of(look_into(source, output), every=every, deadline=deadline)
-    return write(facts, output, time.monotonic() - begin)
+    return write(facts, output, CLOCK.monotonic() - begin)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import rtmw
+from rtmw.clock import CLOCK
 from rtmw.domain import domain_of
 from rtmw.errors import ClosedError, RtmwError, SweptError
 from rtmw.transfer.address import Life
@@ -80,7 +80,7 @@ def new_life() -> Life:
 
 def _left(end: float | None) -> float | None:
     """Seconds until this time; None: no limit."""
-    return None if end is None else max(0.0, end - time.monotonic())
+    return None if end is None else max(0.0, end - CLOCK.monotonic())
 
 
 class Line:
@@ -103,7 +103,7 @@ class Line:
         self.node = ""
         self._has_heard = False
         """Of a core, which may have ended since."""
-        self._gone_at = time.monotonic()
+        self._gone_at = CLOCK.monotonic()
         """Since when there is no core."""
         self._members: dict[Life, Member] = {}
         self._pending: dict[tuple[Life, int], Pending] = {}
@@ -200,9 +200,9 @@ class Line:
         self._pending[life, pending.number] = pending
 
     def _put_late(self, pending: Pending) -> None:
-        end = time.monotonic() + GRACE_S
+        end = CLOCK.monotonic() + GRACE_S
         while (core := self.core) is not None and not self.put(pending, pending.message):
-            if time.monotonic() >= end:
+            if CLOCK.monotonic() >= end:
                 del self._pending[pending.life, pending.number]
                 raise TimeoutError(
                     f"the queue of the core has been full for {GRACE_S:.0f} s; look whether process {core.pid} is "
@@ -236,18 +236,18 @@ class Line:
 
     def wait_until(self, met: Callable[[], bool], timeout: float | None) -> bool:
         """False: not within `timeout` seconds. CoreNotRunning: there has been no core for the grace time."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else CLOCK.monotonic() + timeout
         while not self.changed.wait(met, _left(end)):
-            if end is not None and time.monotonic() >= end:
+            if end is not None and CLOCK.monotonic() >= end:
                 return False
             self.check_core()
         return True
 
     async def until(self, met: Callable[[], bool], timeout: float | None) -> bool:
         """The same for a task."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else CLOCK.monotonic() + timeout
         while not await self.changed.reached(met, _left(end)):
-            if end is not None and time.monotonic() >= end:
+            if end is not None and CLOCK.monotonic() >= end:
                 return False
             self.check_core()
         return True
@@ -256,7 +256,7 @@ class Line:
         """Raises CoreNotRunning: there has been none for the grace time; ClosedError: nothing is heard any more."""
         if self._error is not None:
             raise type(self._error)(*self._error.args)
-        if self.core is None and time.monotonic() - self._gone_at > GRACE_S:
+        if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
             raise self.no_core()
 
     def no_core(self) -> CoreNotRunning:
@@ -282,8 +282,8 @@ class Line:
             while not self._closed:
                 waits.wait(_LOOK_S)
                 self._hear_cores()
-                if time.monotonic() >= look_at:
-                    look_at = time.monotonic() + _LOOK_S
+                if CLOCK.monotonic() >= look_at:
+                    look_at = CLOCK.monotonic() + _LOOK_S
                     self._look_at_core()
                 frames = [sample.value for sample in self._heard.take_many(256)]
                 if frames:
@@ -306,9 +306,9 @@ class Line:
     def _look_at_core(self) -> None:
         """That it has ended is seen in its process."""
         if self.core is not None and not self.core.lives():
-            self.core, self._gone_at = None, time.monotonic()
+            self.core, self._gone_at = None, CLOCK.monotonic()
             self.changed.notify()
-        if self.core is None and time.monotonic() - self._gone_at > GRACE_S:
+        if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
             self.changed.notify(all=True)  # who waits looks at check_core
 
     def _meet(self, life: Life, core: Core) -> None:

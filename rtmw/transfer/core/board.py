@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 import rtmw
+from rtmw.clock import CLOCK
 from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters
 from rtmw.strict_json import as_json
 from rtmw.transfer.core.watching import Happening
@@ -36,7 +36,7 @@ class Board:
 
     def count(self, counters: TransferCounters, begun: float) -> None:
         """`begun`: when the core began to count."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         self._next = begun + max(EVERY_S, SHARE * (now - begun))
         self._counters.publish(counters.pack())
 
