@@ -44,7 +44,7 @@ SOURCE = re.compile(r"`([\w/]+\.(?:py|[ch]))`")
 
 @pytest.mark.parametrize("path", DESIGN, ids=name)
 def test_a_source_file_that_the_architecture_names_exists(path: Path) -> None:
-    present = [f"/{name(file)}" for folder in ("rtmw", "tests") for file in (ROOT / folder).rglob("*.*")]
+    present = [f"/{name(file)}" for folder in ("rtmw", "tests", "bench") for file in (ROOT / folder).rglob("*.*")]
     named = SOURCE.findall(path.read_text())
     assert [n for n in named if not any(file.endswith(f"/{n}") for file in present)] == []
 
