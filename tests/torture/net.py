@@ -15,6 +15,7 @@ FILES = [
     "tests/net/test_overload.py",
     "tests/net/test_pacing.py",
     "tests/net/link/test_acceptance.py",
+    "tests/net/link/test_pacing.py",
     "tests/torture/test_wire_engine.py",
     "tests/torture/test_wire_topics.py",
 ]

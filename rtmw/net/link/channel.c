@@ -17,6 +17,8 @@
 #include "kept.h"
 
 enum {
+    AHEAD_PARTS = 256,      /* what leaves in such a part of a second lies in the kernel in advance */
+    AHEAD_LEAST = 4096,     /* bytes of it */
     UNSENT_MOST = 16 << 10, /* bytes that the kernel has and has not sent, before it takes no more */
     IDLE_S = 5,             /* of a connection, before the kernel probes whether the peer is there */
     UNACKNOWLEDGED_MS = 20000,
@@ -152,6 +154,14 @@ bool channel_has_lines(const struct channel *c)
 
 /* One record of TLS; of TCP as much as a burst. */
 static size_t budget(const struct channel *c) { return c->has_tls ? FRAME_MOST : OUTBOX_BYTES; }
+
+bool channel_is_slow(const struct channel *c) { return c->rate && c->rate / AHEAD_PARTS < OUTBOX_BYTES; }
+
+size_t channel_ahead(const struct channel *c)
+{
+    uint64_t ahead = c->rate / AHEAD_PARTS;
+    return ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST;
+}
 
 size_t channel_room(const struct channel *c)
 {

@@ -42,6 +42,9 @@ struct channel {
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
     uint64_t read;                /* bytes. Who reads writes it; any thread reads it, with load_relaxed */
     uint64_t written;             /* bytes. Under the lock of the line */
+    uint64_t rate, carried;       /* of pacing, bytes a second: that are allowed, 0: all; that the way has carried */
+    uint64_t acked, looked_ns;    /* bytes that TCP had acknowledged at the last look */
+    uint64_t steered_ns;          /* when that is reckoned next */
     size_t first, end;            /* of the inbox, what was not read yet */
     struct tls_fault
         fault; /* this and the next: why handshake or reading has failed. A write that fails is not told: the
@@ -68,6 +71,9 @@ enum frame_state channel_next(struct channel *, struct frame *);
 /* Is the next frame one that only a line takes? Before who the peer is is known, none may come. */
 bool channel_has_lines(const struct channel *);
 
+/* Has it a rate at which an outbox takes long? Then no more than `ahead` bytes of messages lie in outbox and kernel at a time. */
+bool channel_is_slow(const struct channel *);
+size_t channel_ahead(const struct channel *);
 /* Bytes that a frame may still have that is put into the outbox: 0: it is to be written first. */
 size_t channel_room(const struct channel *);
 /* Puts a frame into the outbox, which has room for it: `head` is copied; of `payload` so much is sent as lies there, and

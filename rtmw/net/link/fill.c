@@ -140,6 +140,7 @@ static void put_chunk(struct line *l, struct channel *c, uint32_t band, uint64_t
     bool is_first = u->sent == 0;
     struct frame_begin begin;
     size_t head = is_first ? sizeof begin : 0, room = channel_room(c) - channel_around(c) - head;
+    if (channel_is_slow(c) && room > channel_ahead(c)) room = channel_ahead(c);
     size_t size = u->kept->message.size - u->sent < room ? u->kept->message.size - u->sent : room;
     struct frame_header header = {.kind = is_first ? FRAME_BEGIN : FRAME_MORE,
                                   .flags = (uint8_t)band,
@@ -190,6 +191,12 @@ static bool put_message(struct line *l, int channel, uint64_t now)
     return false;
 }
 
+static bool may_have_more(const struct channel *c)
+{
+    bool is_paced = channel_is_slow(c) && c->out.total >= channel_ahead(c);
+    return channel_is_empty(c) || (!is_paced && channel_room(c) >= CHUNK_LEAST);
+}
+
 void line_fill(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
@@ -197,5 +204,5 @@ void line_fill(struct line *l, int channel, uint64_t now)
     put_pings(l, channel, now);
     if (!l->peer_has_resumed || !l->has_resumed) return;
     if (channel == URGENT) put_controls(l, c);
-    while ((channel_is_empty(c) || channel_room(c) >= CHUNK_LEAST) && put_message(l, channel, now)) {}
+    while (may_have_more(c) && put_message(l, channel, now)) {}
 }

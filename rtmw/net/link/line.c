@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "link.h"
@@ -156,16 +155,4 @@ bool line_say(struct line *l, const void *bytes, size_t size)
     else
         free(c);
     return is_taken;
-}
-
-/* ---- pacing ---- */
-
-/* Of the kernel's own: it spreads what is sent evenly, so that no queue fills on the way. */
-void line_pace(struct line *l)
-{
-    uint64_t limit = load_relaxed(&l->bytes_per_second);
-    for (int c = 0; c < CHANNELS; c++) {
-        uint64_t rate = limit ? limit : UINT64_MAX;
-        if (l->channel[c]) setsockopt(l->channel[c]->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
-    }
 }

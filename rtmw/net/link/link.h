@@ -232,6 +232,7 @@ struct line {
     bool must_look, is_asleep; /* the sender is to look again; it sleeps, and uses subscribers */
     uint64_t looks;            /* how often it has woken */
     bool has_resumed, peer_has_resumed, is_cut;
+    uint32_t is_paced; /* what is there waits until the kernel has sent. Written under the lock, read atomically */
     char bye[FRAME_WORDS + 1];       /* what the peer is told by a cut */
     char farewell[FRAME_WORDS + 32]; /* what it has said. The receiver's */
     uint64_t pong[CHANNELS];
@@ -272,7 +273,6 @@ void line_cut(struct line *, const char *words, size_t size);
 bool line_say(struct line *, const void *bytes, size_t size); /* false: too many wait, or no memory */
 void line_wake_receiver(struct line *);
 void line_tell_up(struct line *);     /* if both sides have resumed. The lock is held */
-void line_pace(struct line *);        /* sets the limits of its connections. The lock is held */
 void line_lock(struct line *);        /* takes the lock, between two bursts */
 void line_wake_sender(struct line *); /* the lock is held */
 
@@ -287,6 +287,14 @@ void line_end(struct line *);
 /* pump.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst. true: there is more to do at once. */
 bool line_pump(struct line *, uint64_t now);
 uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again; UINT64_MAX: when something changes */
+
+/* pacing.c. Pace sets the limits of its connections: the lock is held. Steer is the receiver's: reckons them anew where the
+ * settings give none. */
+void line_pace(struct line *);
+void line_steer(struct line *, uint64_t now);
+bool is_ahead(const struct channel *); /* the kernel has as much as leaves soon at the channel's rate */
+/* What a connection may send a second after it has brought `delivered` and so much was queued on the way; 0: all. */
+uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us);
 
 /* fill.c: under the lock: fills an outbox that is empty */
 void line_fill(struct line *, int channel, uint64_t now);

@@ -25,6 +25,7 @@ static bool pump(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
     if (!c || !c->may_write) return false;
+    if (is_ahead(c)) return store_relaxed(&l->is_paced, 1u), false;
     if (channel_is_empty(c)) line_fill(l, channel, now);
     if (channel_is_empty(c)) return false;
     c->may_write = channel_write(c) == CHANNEL_DONE;
@@ -33,6 +34,7 @@ static bool pump(struct line *l, int channel, uint64_t now)
 
 bool line_pump(struct line *l, uint64_t now)
 {
+    store_relaxed(&l->is_paced, 0u);
     gather(l);
     bool is_more = pump(l, URGENT, now);
     return pump(l, BULK, now) || is_more;
@@ -40,7 +42,7 @@ bool line_pump(struct line *l, uint64_t now)
 
 uint64_t line_next_try(const struct line *l, uint64_t now)
 {
-    uint64_t at = UINT64_MAX;
+    uint64_t at = load_relaxed(&l->is_paced) ? now + RETRY_NS : UINT64_MAX;
     for (const struct out *o = l->outs; o; o = o->next) {
         uint64_t next =
             o->lookahead.taken ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */

@@ -190,7 +190,7 @@ static void pump(struct line *l)
 static int wait_ms(const struct line *l, bool is_more)
 {
     if (is_more) return 0;
-    return load_relaxed(&l->acks_at_ns) || load_relaxed(&l->waiting) ? 1 : WAIT_MS;
+    return load_relaxed(&l->acks_at_ns) || load_relaxed(&l->waiting) || load_relaxed(&l->is_paced) ? 1 : WAIT_MS;
 }
 
 static void note(struct line *l, const struct epoll_event *event)
@@ -217,6 +217,7 @@ bool line_turn(struct line *l, bool is_more)
     is_more = read_all(l);
     retry(l);
     look_at_silence(l, now_monotonic_ns());
+    line_steer(l, now_monotonic_ns());
     pump(l);
     return is_more;
 }

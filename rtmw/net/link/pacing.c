@@ -1,0 +1,108 @@
+/* Pacing: no more is sent than the way carries, so that what is urgent does not wait behind what is large on it.
+ *
+ * What lies in the queue of a switch or router cannot be overtaken. With max_rate the kernel spreads what is sent at that rate.
+ * Without it, the rate follows from what TCP knows, LOOK_NS apart: a round trip takes longer than the shortest one by as much
+ * as is queued on the way. While more is queued than QUEUE_US, and this connection has its part in that, it sends less than
+ * what arrives at the peer, which is what the way carries then; while less is, a little more each time. TCP's own
+ * tcpi_delivery_rate does not say what arrives: it stands still while room of routes, and not TCP, limits what is sent.
+ *
+ * Ways that are faster than FASTEST queue for no time that matters; there a round trip says more about processors that are
+ * busy, as it does on loopback. A peer that sends at the same time through the same queue gives way just so, if it is a line;
+ * else the rate stays above a share of what the way has carried.
+ */
+#include <arpa/inet.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "link.h"
+
+enum {
+    LOOK_NS = 50000000,
+    QUEUE_US = 5000,
+    PART_LEAST = FRAME_MOST / 2, /* bytes on the way, below which a connection has no part in a queue */
+    GROWTH = 32,
+    SHARE_LEAST = 8,
+    FORGET = 256,
+};
+#define SECOND_NS UINT64_C(1000000000)
+#define FASTEST   UINT64_C(125000000) /* bytes a second */
+
+static void set_rate(struct channel *c, uint64_t bytes_per_second)
+{
+    uint64_t rate = bytes_per_second ? bytes_per_second : UINT64_MAX;
+    c->rate = bytes_per_second;
+    setsockopt(c->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+}
+
+/* The kernel keeps a rate, but sends in one piece what lies there in one, up to 64 KiB where round trips are short; and it takes
+ * more into a piece than TCP_NOTSENT_LOWAT allows. So it is given no more than leaves soon. */
+bool is_ahead(const struct channel *c)
+{
+    int unsent = 0;
+    return channel_is_slow(c) && ioctl(c->descriptor, SIOCOUTQNSD, &unsent) == 0 && (size_t)unsent >= channel_ahead(c);
+}
+
+void line_pace(struct line *l)
+{
+    for (int n = 0; n < CHANNELS; n++) {
+        if (l->channel[n]) set_rate(l->channel[n], load_relaxed(&l->bytes_per_second));
+    }
+}
+
+static bool is_within_host(int descriptor)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof at;
+    if (getpeername(descriptor, (void *)&at, &size) < 0) return true;
+    if (at.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return at.ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
+}
+
+uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)
+{
+    if (delivered > FASTEST || rate > FASTEST) return 0;
+    if (queue_us > 3 * QUEUE_US) return delivered * 3 / 5 + 1;
+    if (queue_us > QUEUE_US) return delivered * 17 / 20 + 1;
+    return rate + rate / GROWTH;
+}
+
+/* Bytes a second that have arrived at the peer since the last look. */
+static uint64_t delivered(struct channel *c, uint64_t acked, uint64_t now)
+{
+    uint64_t rate = c->looked_ns ? (acked - c->acked) * SECOND_NS / (now - c->looked_ns) : 0;
+    c->acked = acked;
+    c->looked_ns = now;
+    c->carried -= c->carried / FORGET;
+    if (c->carried < rate) c->carried = rate;
+    return rate;
+}
+
+static void steer(struct channel *c, uint64_t now)
+{
+    struct tcp_info i;
+    socklen_t size = sizeof i;
+    int on_way = 0;
+    if (getsockopt(c->descriptor, IPPROTO_TCP, TCP_INFO, &i, &size) < 0 || size < sizeof i) return;
+    if (ioctl(c->descriptor, SIOCOUTQ, &on_way) < 0) return;
+    uint64_t arrived = delivered(c, i.tcpi_bytes_acked, now), least = c->carried / SHARE_LEAST;
+    uint64_t queue_us = i.tcpi_rtt > i.tcpi_min_rtt && on_way >= PART_LEAST ? i.tcpi_rtt - i.tcpi_min_rtt : 0;
+    uint64_t rate = steered(c->rate, arrived, queue_us);
+    if (rate && rate < least) rate = least;
+    if (rate != c->rate) set_rate(c, rate);
+}
+
+void line_steer(struct line *l, uint64_t now)
+{
+    if (load_relaxed(&l->bytes_per_second)) return;
+    for (int n = 0; n < CHANNELS; n++) {
+        struct channel *c = l->channel[n];
+        if (!c || now < c->steered_ns) continue;
+        c->steered_ns = is_within_host(c->descriptor) ? UINT64_MAX : now + LOOK_NS;
+        if (c->steered_ns == UINT64_MAX) continue;
+        line_lock(l);
+        steer(c, now);
+        unlock(&l->lock, LOCK_ENGINE);
+    }
+}

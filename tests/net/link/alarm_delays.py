@@ -1,0 +1,158 @@
+"""How long an alarm takes behind a RELIABLE flood over a link, beside DDS and `max_rate`. Needs root.
+
+`python -m tests.net.link.alarm_delays [SECONDS]`. The slow part of the way lies behind a switch, with a queue of
+half a second, where no buffer of the sender shows it. The hosts use one congestion control and then another.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import rtmw
+from rtmw import Reliability
+from rtmw.cli.show import Table, show
+from tests.conftest import free_number
+from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.link.nodes import ALL, free_port
+from tests.net.namespaces import Network, run
+
+QUEUE_S = 0.5
+IMAGE = 256 << 10
+PERIOD_S = 0.05
+"""Of the alarms."""
+SETTLED_S = 4.0
+"""Of the flood, before the first alarm: the line has been learned by then."""
+SHARE = 0.88
+"""Of what the line carries, as max_rate."""
+
+
+@dataclass(frozen=True)
+class Way:
+    name: str
+    has_link: bool = True
+    has_rate: bool = False
+    congestion: str = "reno"
+
+
+WAYS = (
+    Way("DDS", has_link=False),
+    Way("link, reno"),
+    Way("link, bbr", congestion="bbr"),
+    Way("link, reno, max_rate", has_rate=True),
+)
+RATES = (8_000_000, 100_000_000)
+"""Bits a second."""
+
+
+@contextmanager
+def pair(way: Way, bits_per_second: int) -> Generator[tuple[Host, Host]]:
+    """Two hosts with nodes, whose way to the second one is slow behind the switch."""
+    network, port, dds = Network(2), free_port(), free_number()
+    with tempfile.TemporaryDirectory() as folder:
+        domains = (dds, free_number() if way.has_link else dds)
+        hosts = [Host(free_number(), domains[at], Path(folder), network.place(at), "64M") for at in (0, 1)]
+        try:
+            for at, host in enumerate(hosts):
+                choose_congestion(network.place(at).enter, way.congestion)
+                network.narrow_behind(at, bits_per_second, QUEUE_S)
+                host.start(*settings(way, Path(folder), at, port, network, bits_per_second))
+            yield hosts[0], hosts[1]
+        finally:
+            for host in hosts:
+                host.end()
+            network.close()
+
+
+def choose_congestion(enter: tuple[str, ...], algorithm: str) -> None:
+    """What TCP of a host uses."""
+    run(*enter, "sh", "-c", f"echo {algorithm} > /proc/sys/net/ipv4/tcp_congestion_control")
+
+
+def settings(way: Way, folder: Path, at: int, port: int, network: Network, bits_per_second: int) -> tuple[str, ...]:
+    """Arguments of a node: the first one listens."""
+    if not way.has_link:
+        return ()
+    where = f'connect = ["{network.address(0)}:{port}"]' if at else f'listen = "{network.address(0)}:{port}"'
+    rate = f"max_rate = {int(SHARE * bits_per_second / 8)}\n" if way.has_rate else ""
+    path = folder / f"{at}.toml"
+    path.write_text(f"[link]\n{where}\ninsecure = true\n{rate}{ALL}")
+    return "--config", str(path)
+
+
+@dataclass
+class Measured:
+    """Milliseconds of each alarm, and what the flood brought meanwhile, as a share of the line."""
+
+    delays: list[float]
+    share: float
+
+    def at(self, quantile: float) -> float:
+        return sorted(self.delays)[min(len(self.delays) - 1, int(quantile * len(self.delays)))]
+
+
+def measure(here: Host, there: Host, bits_per_second: int, seconds: float) -> Measured:
+    """Alarms behind a flood from here to there."""
+    reliable, over = Reliability.RELIABLE, threading.Event()
+    with (
+        rtmw.Publisher("flood", domain=here.domain, reliability=reliable, max_blocking=0.2) as out,
+        rtmw.Subscriber("flood", domain=there.domain, reliability=reliable) as into,
+        rtmw.Publisher("alarm", domain=here.domain, reliability=reliable, priority=7) as alarms,
+        rtmw.Subscriber("alarm", domain=there.domain, reliability=reliable) as heard,
+    ):
+        for publisher in (out, alarms):
+            assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        got = [0]
+
+        def publish() -> None:
+            image = bytes(IMAGE)
+            while not over.is_set():
+                out.publish(image)
+
+        def take() -> None:
+            while not over.is_set():
+                got[0] += len(into.take_many(100))
+                over.wait(0.005)
+
+        threads = [threading.Thread(target=publish), threading.Thread(target=take)]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_until(lambda: got[0] > 0, "the flood does not arrive")
+            time.sleep(SETTLED_S)
+            begun, before = time.monotonic(), got[0]
+            delays = list[float]()
+            while time.monotonic() < begun + seconds:
+                said = time.monotonic()
+                alarms.publish(bytes(64))
+                heard.receive(timeout=PATIENCE)
+                delays.append(1e3 * (time.monotonic() - said))
+                over.wait(PERIOD_S)
+            brought = (got[0] - before) * IMAGE * 8 / (time.monotonic() - begun)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+    return Measured(delays, brought / bits_per_second)
+
+
+def main(seconds: float) -> None:
+    rows: list[tuple[str, ...]] = []
+    for rate in RATES:
+        for way in WAYS:
+            with pair(way, rate) as hosts:
+                found = measure(*hosts, rate, seconds)
+            delays = (f"{found.at(quantile):.1f}" for quantile in (0.5, 0.99, 1.0))
+            rows.append((f"{rate / 1e6:g} Mbit/s", way.name, *delays, f"{100 * found.share:.0f} %"))
+            print(rows[-1], file=sys.stderr, flush=True)
+    show(Table("Alarms behind a flood", ("line", "way", "p50, ms", "p99", "most", "flood, of the line"), rows))
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0)
