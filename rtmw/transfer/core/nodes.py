@@ -43,6 +43,8 @@ log = logging.getLogger("rtmw.transfer")
 _SAYS_NODE: Final = "node="
 """Before the name of a node, among the capabilities in its hello."""
 _AGAIN_S: Final = 0.2
+MOST: Final = 1000
+"""Other nodes that a core knows, and reasons that its log has said."""
 
 
 @dataclass
@@ -148,6 +150,8 @@ class Nodes:
         if self._said.get(about) != words:
             self._said[about] = words
             log.warning("%s", words)
+            while len(self._said) > MOST:
+                del self._said[next(iter(self._said))]
 
     async def _accept(self, carrier: Carrier) -> None:
         async for session in carrier:
@@ -184,6 +188,10 @@ class Nodes:
             Address.parse(f"any@{said}")
         except ValueError:
             raise TransferRefused(f"the peer calls itself {said!r}, which is no name of a node") from None
+        if said not in self._peers and len(self._peers) >= MOST:
+            raise TransferRefused(
+                f"{MOST} nodes are known here already; start this one again to forget those that are gone"
+            )
         return said
 
     async def _carry(self, known: _Known, session: Session, before: asyncio.Task[None] | None) -> None:
