@@ -16,6 +16,7 @@ from rtmw.cli import (
     delay,
     doctor,
     echo,
+    files_arguments,
     graph,
     log_arguments,
     metrics,
@@ -63,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")
     _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
     _add_node(commands)
+    files_arguments.add_commands(commands, _add)
     transfers_arguments.add_commands(commands, _add)
     _add_recordings(commands)
     _add_upkeep(commands)

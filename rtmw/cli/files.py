@@ -1,0 +1,173 @@
+"""`rtmw send` and `rtmw receive`: files to one receiver, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import rtmw
+from rtmw.cli.common import CommandError, attach
+from rtmw.cli.endings import ends_in_order
+from rtmw.cli.show import counted, duration, show_json, size
+from rtmw.disk import DISK, Disk
+from rtmw.transfer.client.viewer import Viewer
+
+__all__ = ["receive_command", "send_command"]
+
+SENDER: Final = "rtmw-send"
+LOOK_S, LINES_S = 0.5, 5.0
+
+
+def send_command(arguments: argparse.Namespace) -> int:
+    """Until each file has reached the level. Status 1: one never will, or not in time; each with its reason."""
+    level = rtmw.Level[arguments.wait.upper()]
+    paths = [_file(name) for name in arguments.files]
+    with attach(arguments.domain) as domain, rtmw.Sender(SENDER, domain=domain) as sender, Viewer(domain) as viewer:
+        sent = {path: _send(sender, path, arguments) for path in paths}
+        failed = _follow(sent, level, arguments, viewer)
+    if arguments.json:
+        rows = [(str(path), str(one.id), one.state.name, failed.get(path, "")) for path, one in sent.items()]
+        show_json([dict(zip(("file", "id", "state", "cause"), row, strict=True)) for row in rows])
+        return int(bool(failed))
+    for path, one in sent.items():
+        if path not in failed and not arguments.quiet:
+            print(f"{path}: {one.state.name}, transfer {one.id}")
+    for path, why in failed.items():
+        print(f"rtmw: {path}: {why}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def _file(name: str) -> Path:
+    path = Path(name)
+    if not path.is_file():
+        raise CommandError(f"{name} is no file; give files, and `tar` for folders.")
+    return path
+
+
+def _send(sender: rtmw.Sender, path: Path, arguments: argparse.Namespace) -> rtmw.Transfer:
+    """The id is that of this file as it is now: the same command again follows the same transfer."""
+    about = path.stat()
+    destination = os.path.join(arguments.into, path.name)
+    id = "\0".join(
+        map(str, (path.absolute(), about.st_ino, about.st_size, about.st_mtime_ns, destination, arguments.to))
+    )
+    try:
+        return sender.send(arguments.to, rtmw.File(path, destination), delivery=rtmw.Delivery.LOG, id=id)
+    except (ValueError, TimeoutError) as error:
+        raise CommandError(f"{path}: {error}") from None
+
+
+def _follow(
+    sent: dict[Path, rtmw.Transfer], level: rtmw.Level, arguments: argparse.Namespace, viewer: Viewer
+) -> dict[Path, str]:
+    """Why files have not reached the level; empty: all have."""
+    failed, left, line = dict[Path, str](), dict(sent), Line(arguments.quiet or arguments.json)
+    total = sum(path.stat().st_size for path in sent)
+    end = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    while left:
+        for path, one in list(left.items()):
+            try:
+                if not one.wait(level, LOOK_S / len(left)):
+                    continue
+            except rtmw.TransferError as error:
+                failed[path] = str(error)
+            del left[path]
+        line.show(total - sum(map(_rest, left, _rows(viewer, left.values()))), total, len(sent) - len(left), len(sent))
+        if end is not None and time.monotonic() >= end:
+            return failed | {path: f"not {level.name} in time; it goes on" for path in left}
+    return failed
+
+
+def _rows(viewer: Viewer, transfers: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for one in transfers:
+        try:
+            rows.append(viewer.show(f"info {one.id}"))
+        except rtmw.TransferRefused:  # it has ended meanwhile
+            rows.append({"sent": None})
+    return rows
+
+
+def _rest(path: Path, row: dict[str, Any]) -> int:
+    """Bytes of a file that have not left yet."""
+    try:
+        return max(0, path.stat().st_size - (row.get("sent") or 0))
+    except OSError:
+        return 0
+
+
+class Line:
+    """How it goes: a line that changes on a terminal, and a line now and then elsewhere; on standard error."""
+
+    def __init__(self, is_quiet: bool) -> None:
+        self._is_quiet, self._begun, self._shown = is_quiet, time.monotonic(), time.monotonic()
+        self._first: int | None = None
+
+    def show(self, done: int, total: int, files: int, of: int) -> None:
+        now = time.monotonic()
+        self._first = done if self._first is None else self._first
+        on_terminal = sys.stderr.isatty()
+        if self._is_quiet or (not on_terminal and now - self._shown < LINES_S):
+            return
+        self._shown = now
+        text = progress_words((done, total), (files, of), (done - self._first) / max(now - self._begun, 1e-9))
+        print(
+            f"\r\033[K{text}" if on_terminal else text, end="" if on_terminal and files < of else "\n", file=sys.stderr
+        )
+
+
+def progress_words(sizes: tuple[int, int], files: tuple[int, int], rate: float) -> str:
+    """What is there of all bytes and files, with bytes a second and the time that is left."""
+    done, total = sizes
+    words = f"{files[0]} of {counted(files[1], 'file')}, {size(done)} of {size(total)}, {size(rate)}/s"
+    return words + (f", {duration((total - done) / rate)} left" if rate > 0 and done < total else "")
+
+
+def receive_command(arguments: argparse.Namespace) -> int:
+    """Each letter is consumed when its files are in the folder, and a letter without files is a file of its own."""
+    folder = Path(arguments.into)
+    folder.mkdir(parents=True, exist_ok=True)
+    left = arguments.count
+    with (
+        ends_in_order(),
+        attach(arguments.domain) as domain,
+        rtmw.Inbox(arguments.service, folder=folder, domain=domain) as inbox,
+    ):
+        while left is None or left > 0:
+            letter = inbox.take(1.0)
+            if letter is None:
+                continue
+            with letter:
+                _say(letter, letter.files or [_written(folder, letter)], arguments.json)
+            left = None if left is None else left - 1
+    return 0
+
+
+def _written(folder: Path, letter: rtmw.Letter, disk: Disk = DISK) -> Path:
+    """A body without files, under the id of its transfer; written anew if it comes again."""
+    path = folder / str(letter.id).replace(":", ".")
+    part, position = f"{path}.part", 0
+    descriptor = disk.create(part, None, os.O_WRONLY | os.O_TRUNC)
+    try:
+        with letter.open() as body:
+            while block := body.read(1 << 20):
+                disk.write_all(descriptor, [block], position)
+                position += len(block)
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
+    disk.rename(part, None, str(path), None)
+    return path
+
+
+def _say(letter: rtmw.Letter, paths: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        names = [str(path) for path in paths]
+        show_json({"id": str(letter.id), "from": letter.sender, "files": names, "redelivered": letter.redelivered})
+    else:
+        print(f"{', '.join(map(str, paths))} from {letter.sender}, transfer {letter.id}", flush=True)
