@@ -174,7 +174,7 @@ static void open_sides(void)
             struct in like = {.number = route + 1,
                               .reliable = kinds[route] == RTMW_RELIABLE,
                               .window = WINDOW,
-                              .max_priority = BANDS - 1};
+                              .ceilings = {.max_priority = BANDS - 1}};
             side_in(&sides[side], route, like);
             side_out(&sides[side], route, route + 1, kinds[route]);
         }

@@ -89,13 +89,12 @@ static void act(void)
 static void open_side(void)
 {
     side_open(&side);
-    struct in like = {.number = RELIABLE_IN, .reliable = true, .window = WINDOW, .max_priority = 7, .wants_old = 1};
+    struct in like = {.number = RELIABLE_IN, .reliable = true, .window = WINDOW, .ceilings = {7, 0, 0}, .wants_old = 1};
     side_in(&side, 0, like);
-    like =
-        (struct in){.number = LIMITED_IN, .window = WINDOW, .max_priority = CEILING_PRIORITY, .max_size = CEILING_SIZE};
+    like = (struct in){.number = LIMITED_IN, .window = WINDOW, .ceilings = {CEILING_PRIORITY, CEILING_SIZE, 0}};
     side_in(&side, 1, like);
     rate_limit_set(&side.in[1]->rate, 50000000);
-    like = (struct in){.number = CLOSED_IN, .window = WINDOW, .max_priority = 7};
+    like = (struct in){.number = CLOSED_IN, .window = WINDOW, .ceilings = {7, 0, 0}};
     side_in(&side, 2, like);
     side_shut_in(&side, 2);
     side_out(&side, 0, RELIABLE_OUT, RTMW_RELIABLE);

@@ -56,8 +56,8 @@ mutant fuzz "controls that were not sent are acknowledged" hear 's/ \|\| ack->nu
 mutant fuzz "what was not sent is acknowledged" out 's/number <= o->band\[band\]\.number \&\& //' "$@"
 mutant fuzz "what is under way is acknowledged" out 's/ \&\& \(!k \|\| number < k->number\);/;/' "$@"
 mutant fuzz "acknowledgements go back" out 's/return number >= o->band\[band\]\.acknowledged \&\& /return /' "$@"
-mutant fuzz "a priority above the ceiling is published" in 's/^    if \(b->trailer\.priority > i->max_priority\).*$//' "$@"
-mutant fuzz "a size above the ceiling is published" in 's/^    if \(i->max_size.*$//' "$@"
+mutant fuzz "a priority above the ceiling is published" in 's/^    if \(!keeps_priority.*$//' "$@"
+mutant fuzz "a size above the ceiling is published" in 's/^    if \(!keeps_size.*$//' "$@"
 mutant fuzz "a route that is closed keeps what came in part" in 's/if \(l->incoming\[band\]\.in == i\) incoming_forget.*$/{}/' "$@"
 
 mutant cuts "what was not acknowledged is sent again" out 's/^    o->band\[band\]\.again = o->band\[band\]\.first;$//' "$@"

@@ -129,10 +129,10 @@ static void open_route(int from, int n)
     i->reliable = true;
     i->publisher = publish_on(other->region, name, RTMW_RELIABLE, 0);
     i->window = WINDOW;
-    i->max_priority = BANDS - 1;
-    i->max_size = n < STEADY || o->number % 2 ? 0 : 10000;
+    o->ceilings = (struct ceilings){BANDS - 1, 0, o->number % 3 == 0 ? 4 << 20 : 0};
+    i->ceilings = (struct ceilings){BANDS - 1, n < STEADY || o->number % 2 ? 0 : 10000, 0};
     CHECK(out_open(o) && in_open(i));
-    if (o->number % 3 == 0) out_limit(o, 4 << 20);
+    out_limit(o, o->ceilings);
 }
 
 static void close_route(int from, int n)
