@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +13,7 @@ import rtmw
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.endings import ends_in_order
 from rtmw.cli.show import counted, duration, show_json, size
+from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
 from rtmw.transfer.client.viewer import Viewer
 
@@ -68,7 +68,7 @@ def _follow(
     """Why files have not reached the level; empty: all have."""
     failed, left, line = dict[Path, str](), dict(sent), Line(arguments.quiet or arguments.json)
     total = sum(path.stat().st_size for path in sent)
-    end = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    end = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     while left:
         for path, one in list(left.items()):
             try:
@@ -78,7 +78,7 @@ def _follow(
                 failed[path] = str(error)
             del left[path]
         line.show(total - sum(map(_rest, left, _rows(viewer, left.values()))), total, len(sent) - len(left), len(sent))
-        if end is not None and time.monotonic() >= end:
+        if end is not None and CLOCK.monotonic() >= end:
             return failed | {path: f"not {level.name} in time; it goes on" for path in left}
     return failed
 
@@ -105,11 +105,11 @@ class Line:
     """How it goes: a line that changes on a terminal, and a line now and then elsewhere; on standard error."""
 
     def __init__(self, is_quiet: bool) -> None:
-        self._is_quiet, self._begun, self._shown = is_quiet, time.monotonic(), time.monotonic()
+        self._is_quiet, self._begun, self._shown = is_quiet, CLOCK.monotonic(), CLOCK.monotonic()
         self._first: int | None = None
 
     def show(self, done: int, total: int, files: int, of: int) -> None:
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         self._first = done if self._first is None else self._first
         on_terminal = sys.stderr.isatty()
         if self._is_quiet or (not on_terminal and now - self._shown < LINES_S):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.leaving import Keeper
 from rtmw.net.dds.library import Engine
@@ -31,14 +31,14 @@ class Ending:
     async def hand_over(self, handover: float, refusals: Refusals) -> None:
         """What was published before the end is still delivered, if it can be within END_S; of RELIABLE topics, if it
         can be within TAKE_S, and the rest is left to the next node. What others sent of these comes to its end."""
-        begun = time.monotonic()
+        begun = CLOCK.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
         self._keeper.leave(handover)
         self._links.leave(handover)
         while not self._is_delivered():
             with refusals.barrier("step"):
                 self._keeper.step()
-            elapsed = time.monotonic() - begun
+            elapsed = CLOCK.monotonic() - begun
             if elapsed >= END_S:
                 return
             if elapsed >= TAKE_S and handover:

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net import clocks, signals
@@ -87,7 +87,7 @@ class Node:
         `config`: the file of the settings, of which its services read tables."""
         self.settings, self._reread, self._begins_anew = settings, reread, begins_anew
         self._stopping: asyncio.Event | None = None
-        self._since = time.time()
+        self._since = CLOCK.wall()
         self._metrics: Metrics | None = None
         self._refusals, self._services = Refusals(), Services(settings, config)
         self._cut_off: str | None = None
@@ -252,8 +252,8 @@ class Node:
                 self._farewells.tell(self._bridge.discovery.participants, again=False)
             with barrier("link"):
                 self._links.step(bus.topics, changed, self._bridge.discovery)
-            if time.monotonic() - told >= _STATUS_S:
-                told = time.monotonic()
+            if CLOCK.monotonic() - told >= _STATUS_S:
+                told = CLOCK.monotonic()
                 self._see_region(domain.id)
                 with barrier("step"):
                     self._bridge.give_back()
@@ -332,7 +332,7 @@ class Node:
         """How the node is, for everybody who asks; long lists are Rows."""
         told = self._status.make(self._topics)
         told["undelivered"] = rows_of(self._left)
-        told["told_ns"] = time.monotonic_ns()
+        told["told_ns"] = CLOCK.monotonic_ns()
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)

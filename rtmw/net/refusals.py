@@ -7,11 +7,11 @@ raises Refused, inside a `barrier`: whatever is wrong with it costs nobody but i
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 
 log = logging.getLogger("rtmw.node")
@@ -32,12 +32,12 @@ class Refusals:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._lines: Counter[str] = Counter()
-        self._since = time.monotonic()
+        self._since = CLOCK.monotonic()
 
     def say(self, level: int, of: str, message: str, *values: object) -> None:
         """In the log; of what others can bring about as often as they like, no more than LINES_MOST lines a minute of
         each kind. `level`: of logging; `of`: what they are about, for the last line of those."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         if now - self._since >= _WINDOW_S:
             self._lines.clear()
             self._since = now

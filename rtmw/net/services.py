@@ -11,12 +11,12 @@ import logging
 import os
 import signal
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rtmw.clock import CLOCK
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
 
@@ -70,9 +70,9 @@ class Services:
     async def _keep(self, service: Service) -> None:
         backoff = Backoff(_FIRST_S, _MOST_S)
         while True:
-            begun = time.monotonic()
+            begun = CLOCK.monotonic()
             code = await self._run(service)
-            if time.monotonic() - begun > _LONG_S:
+            if CLOCK.monotonic() - begun > _LONG_S:
                 backoff.reset()
             log.warning("service %s ended (%d): %s; it starts again", service.name, code, service.why or "no reason")
             await asyncio.sleep(backoff.seconds())

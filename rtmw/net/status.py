@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain
 from typing import Any, Final
 
+from rtmw.clock import CLOCK
 from rtmw.net.clocks import disagreement, shortest_lifetime_ns
 from rtmw.net.dds.beacon import Beacons, Peer
 from rtmw.net.dds.bridge import Bridge
@@ -197,7 +197,7 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
         "rules": _rules(settings.allow),
         "links": None,
         "ended": {"out": [], "in": []},
-        "told_ns": time.monotonic_ns(),
+        "told_ns": CLOCK.monotonic_ns(),
         "since": since,
         "metrics_address": settings.metrics_address,
     }

@@ -7,10 +7,10 @@ import sys
 import time
 from collections import deque
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
+from rtmw.clock import Clock
 from rtmw.net.clocks import disagreement, measured
 from rtmw.net.dds import beacon
 from rtmw.net.dds.beacon import Beacons, Peer
@@ -81,14 +81,16 @@ ROUNDS = 20
 def test_a_node_that_is_held_up_while_it_reads_beacons_measures_no_way_below_0(
     participant: DomainParticipant, dds_domain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def held() -> int:
-        """The time; whoever reads it when a beacon comes gets no further for a moment."""
-        now = time.time_ns()
-        if sys._getframe(1).f_code is Beacons._receive.__code__:
-            time.sleep(HELD_S)
-        return now
+    class Held(Clock):
+        """Who reads the time when a beacon comes gets no further for a moment."""
 
-    monkeypatch.setattr(beacon, "time", SimpleNamespace(time_ns=held, monotonic=time.monotonic))
+        def wall_ns(self) -> int:
+            now = super().wall_ns()
+            if sys._getframe(1).f_code is Beacons._receive.__code__:
+                time.sleep(HELD_S)
+            return now
+
+    monkeypatch.setattr(beacon, "CLOCK", Held())
     refusals, other = Refusals(), DomainParticipant(dds_domain)
 
     async def talk() -> list[Peer]:

@@ -14,11 +14,11 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtmw.clock import CLOCK
 from rtmw.net.dds.channel import Channel
 from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.dds.cyclone import types as idl
@@ -122,7 +122,7 @@ class Beacons:
 
     def send(self) -> None:
         """Send ours, and forget who has left or been silent."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         writers = self._channel.writers()
         gone = [peer for peer in self.peers.values() if peer.writer not in writers]
         silent = [peer for peer in self.peers.values() if now - peer.heard > SILENT_S and peer.writer in writers]
@@ -136,7 +136,7 @@ class Beacons:
         _say(self._refusals, "has left", gone)
         _say(self._refusals, f"has said nothing for {SILENT_S:.0f} s", silent)
         echoes = [peer.last for peer in self.peers.values()]
-        sent_ns = time.time_ns()
+        sent_ns = CLOCK.wall_ns()
         self._sent[sent_ns] = now
         while len(self._sent) > _SENT_MOST:
             del self._sent[next(iter(self._sent))]
@@ -149,7 +149,7 @@ class Beacons:
 
     def _receive(self) -> None:
         ages_ns = self._data_event.take()
-        now_ns = time.time_ns()  # after the ages: late, a time makes the way longer; early, it would make it shorter
+        now_ns = CLOCK.wall_ns()  # after the ages: late, a time makes the way longer; early, it would make it shorter
         arrived_ns = [now_ns - age for age in ages_ns]  # of the newest that the reader keeps
         self._channel.read(
             lambda writer, beacon, after: self._on_beacon(writer, beacon, arrived_ns[-1 - after]), len(arrived_ns)
@@ -168,12 +168,12 @@ class Beacons:
             if len(self.peers) >= PEERS_MOST:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
             peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last, writer)
-            peer.hears = time.monotonic()
+            peer.hears = CLOCK.monotonic()
             self.peers[beacon.node] = peer
             self._come.append(peer)
             at = (peer.host, peer.domain)  # where it was restarted, its predecessor is missed no longer
             self.lost = {node: lost for node, lost in self.lost.items() if (lost.host, lost.domain) != at}
-        peer.heard, peer.last = time.monotonic(), last
+        peer.heard, peer.last = CLOCK.monotonic(), last
         for echo in beacon.echoes:
             if echo.node == self.node:
                 peer.hears = max(peer.hears, self._sent.get(echo.sent_ns, 0.0))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from rtmw.clock import CLOCK
 from rtmw.net.dds.discovery import printable
 from rtmw.net.dds.ended import Ended
 from rtmw.net.link import effects as do
@@ -45,15 +45,15 @@ class Linked:
         which publishers of the peer are told apart. `elder`: of the line before this one, which was retired: its
         messages come first."""
         self._elder, self._taken = elder, elder.drain() if elder else set[Lane]()
-        self._elder_by = time.monotonic() + settings.link.lease
+        self._elder_by = CLOCK.monotonic() + settings.link.lease
         self._on_bus, self._region = on_bus, region
         self.number, self.line, self.peer, self.name = number, line, peer, name
         self.control = Control(name, rights, settings, lambda lane: lane in self._taken)
         self.out: dict[int, Out] = {}
         self.into: dict[int, In] = {}
-        self.since = time.time()
+        self.since = CLOCK.wall()
         self.is_up = False
-        self.down_since = time.monotonic()
+        self.down_since = CLOCK.monotonic()
         self.why_down = ""
         self.over: str | None = None
         """Why the line must end; None: it may go on."""
@@ -95,7 +95,7 @@ class Linked:
                 self._exceeds("out", self.out[number].topic, data)
 
     def _down(self, code: int, words: str) -> None:
-        self.is_up, self.down_since, self.why_down = False, time.monotonic(), words
+        self.is_up, self.down_since, self.why_down = False, CLOCK.monotonic(), words
         log.warning("the link with %s is cut: %s", self, words or "it was closed")
         if code == BROKEN:
             self.over = f"it broke a rule of the wire: {words}"
@@ -139,7 +139,7 @@ class Linked:
 
     def step(self) -> None:
         """Close what has come to its end, and say what had no room. Ten times a second."""
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         self._see_elder(now)
         for number, out in [*self.out.items()]:
             if out.leave_by and (now >= out.leave_by or out.route.delivered()):
@@ -162,7 +162,7 @@ class Linked:
 
     def is_lost(self) -> bool:
         """Has the line been cut for longer than the lease?"""
-        return not self.is_up and time.monotonic() - self.down_since >= self._settings.link.lease
+        return not self.is_up and CLOCK.monotonic() - self.down_since >= self._settings.link.lease
 
     def routes(self, way: str) -> Iterable[tuple[int, Out | In]]:
         """`out` or `in`, with their numbers."""
@@ -262,12 +262,12 @@ class Linked:
         self._limit(out)
 
     def _do_leave_out(self, effect: do.LeaveOut) -> None:
-        self.out[effect.route].leave_by = time.monotonic() + self._settings.link.lease
+        self.out[effect.route].leave_by = CLOCK.monotonic() + self._settings.link.lease
 
     def _do_part_out(self, effect: do.PartOut) -> None:
         out, park_ns = self.out[effect.route], min(effect.for_ns, int(self._settings.handover * 1e9))
         out.route.finish()
-        out.leave_by, out.park_ns = time.monotonic() + self._settings.link.lease, park_ns
+        out.leave_by, out.park_ns = CLOCK.monotonic() + self._settings.link.lease, park_ns
         if not self._is_left:
             self._is_left = True
             log.info("%s ends; RELIABLE topics wait for the next one, for %g s at most", self, park_ns / 1e9)
@@ -315,7 +315,7 @@ class Linked:
 
     def _do_drain_in(self, effect: do.DrainIn) -> None:
         into = self.into[effect.route]
-        into.sent, into.close_by = effect.sent, time.monotonic() + self._settings.link.lease
+        into.sent, into.close_by = effect.sent, CLOCK.monotonic() + self._settings.link.lease
 
     def _do_close_in(self, effect: do.CloseIn) -> None:
         self._close_in(effect.route)

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from uuid import UUID
 from zlib import crc32
 
 from rtmw.addresses import place_to_listen, place_to_reach
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
@@ -84,7 +84,7 @@ class Links:
         self.why: dict[str, str] = {}
         """By a place of `connect`: why there is no link with it."""
         hello = Hello(
-            node, time.time_ns(), VERSION, VERSION, socket.gethostname(), os.getpid(),
+            node, CLOCK.wall_ns(), VERSION, VERSION, socket.gethostname(), os.getpid(),
             settings.domain, origin(domain), 0, 1,
         )  # fmt: skip
         self.register = Register(hello, lambda: secrets.randbits(62) + 1)
@@ -223,7 +223,7 @@ class Links:
         self.register.forget(key, linked.number)
         self.explained |= {*linked.control.outgoing.topics(), *linked.control.incoming.topics()}
         if drains and linked.retire(words, park_ns):
-            self._elders[key] = (linked, time.monotonic() + self._settings.link.lease)
+            self._elders[key] = (linked, CLOCK.monotonic() + self._settings.link.lease)
         else:
             linked.close(words, park_ns)
         log.warning("the link with %s is over: %s", linked, printable(words))
@@ -250,7 +250,7 @@ class Links:
                     self._end(session, linked.over)
 
     def _drain_elders(self) -> None:
-        now = time.monotonic()
+        now = CLOCK.monotonic()
         for key, (linked, until) in [*self._elders.items()]:
             if now >= until or not linked.drain():
                 linked.close("the lease is over")
@@ -281,8 +281,8 @@ class Links:
 
     async def _while_linked(self, peer: PeerKey) -> None:
         """Until there is no connection with it. A line that has just been given its own is not up yet."""
-        begun = time.monotonic()
-        while peer in self.sessions and (self.is_up(peer) or time.monotonic() - begun < 1.0):
+        begun = CLOCK.monotonic()
+        while peer in self.sessions and (self.is_up(peer) or CLOCK.monotonic() - begun < 1.0):
             await asyncio.sleep(LOOK_S)
 
     # ---- when the settings change, and at the end ----

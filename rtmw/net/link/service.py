@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Discovery, Program, printable
 from rtmw.net.dds.ended import Ended
@@ -232,7 +232,7 @@ def _row(session: Session) -> dict[str, Any]:
         "dialled": who.is_dialler,
         "up": linked.is_up,
         "why_down": linked.why_down,
-        "down_s": None if linked.is_up else time.monotonic() - linked.down_since,
+        "down_s": None if linked.is_up else CLOCK.monotonic() - linked.down_since,
         "since": linked.since,
         "cipher": linked.cipher or None,
         "expires": who.certificate.expires if who.certificate else None,

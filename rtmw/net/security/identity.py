@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
 
+from rtmw.clock import CLOCK
 from rtmw.net.security.certificates import (
     Certificate,
     Facts,
@@ -67,7 +67,7 @@ class Identity:
         Raises KeysError where files are missing, damaged or open to others, where key, certificate and authority do
         not belong together, and where the certificate is not valid now.
         """
-        folder, now = Path(folder), time.time() if now is None else now
+        folder, now = Path(folder), CLOCK.wall() if now is None else now
         check_folder(folder)
         path = folder / NODE
         certificate, authorities = read_node(folder)
@@ -136,14 +136,14 @@ class Identity:
             )
         expires = min(found.expires, issuer.not_valid_after_utc.timestamp())
         peer = Peer(found.name, certificate.serial_number, found.valid_from, expires, found.fingerprint)
-        fault = self._fault(peer, time.time() if now is None else now)
+        fault = self._fault(peer, CLOCK.wall() if now is None else now)
         if fault is not None:
             raise NotTrusted(*fault)
         return peer
 
     def fault(self, peer: Peer, now: float | None = None) -> NotTrusted | None:
         """Why a session with this peer must end; None: it may go on. Ask at `peer.expires`, and after a reload."""
-        found = self._fault(peer, time.time() if now is None else now)
+        found = self._fault(peer, CLOCK.wall() if now is None else now)
         return NotTrusted(*found) if found else None
 
     def _fault(self, peer: Peer, now: float) -> tuple[str, str] | None:

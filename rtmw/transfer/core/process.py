@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
+from rtmw.clock import CLOCK
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.core.board import Board
 from rtmw.transfer.core.claim import claim
@@ -73,7 +73,7 @@ _AGAIN_S: Final = 0.01
 
 
 def _now() -> Now:
-    return Now(time.monotonic_ns(), time.time_ns())
+    return Now(CLOCK.monotonic_ns(), CLOCK.wall_ns())
 
 
 def _finish(reached: asyncio.Future[None]) -> None:
@@ -218,7 +218,7 @@ class Process:
             self._count()
 
     def _count(self) -> None:
-        begun = time.monotonic()
+        begun = CLOCK.monotonic()
         if self._board.is_due(begun):
             machines = self._store.machine, self._volatile.machine
             self._board.count(counters_of(machines, self._service.redelivered), begun)
