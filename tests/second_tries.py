@@ -32,15 +32,22 @@ LISTED = (
     Listed(
         "nodes in namespaces, or behind a cable that cuts and slows, have to keep a lease, a rate or a time",
         (
+            "tests/net/link/test_acceptance.py::*",
             "tests/net/link/test_bands.py::*",
+            "tests/net/link/test_bounds.py::*",
+            "tests/net/link/test_claims.py::*",
             "tests/net/link/test_cuts.py::*",
             "tests/net/link/test_hostile.py::*",
             "tests/net/link/test_line.py::*",
+            "tests/net/link/test_lines.py::*",
             "tests/net/link/test_nodes.py::*",
+            "tests/net/link/test_pacing.py::*",
+            "tests/net/link/test_promised.py::*",
             "tests/net/link/test_resume.py::*",
             "tests/net/link/test_security.py::*",
             "tests/cli/test_log_bus.py::*",
             "tests/torture/test_wire_engine.py::*",
+            "tests/torture/test_wire_topics.py::*",
         ),
     ),
     Listed(
@@ -50,9 +57,11 @@ LISTED = (
     Listed(
         "processes are killed or stopped at a moment, and others have to notice within a lease or a time",
         (
+            "tests/cli/test_files.py::*",
             "tests/system/*",
             "tests/cli/test_ending.py::*",
             "tests/log/test_killed_writer.py::*",
+            "tests/transfer/between/*",
             "tests/transfer/carry/test_kills.py::*",
             "tests/transfer/carry/test_peers.py::*",
             "tests/transfer/programs/*",
