@@ -1,4 +1,4 @@
-"""The documents keep their word: what they name exists."""
+"""The documents keep their word: what they name exists, and people can read them."""
 
 from __future__ import annotations
 
@@ -54,3 +54,17 @@ def test_a_heading_that_a_document_links_to_exists(path: Path) -> None:
     for target, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", path.read_text()):
         headings = re.findall(r"^#+ (.*)$", (path.parent / target if target else path).read_text(), re.MULTILINE)
         assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+WIDTH = 120
+MADE = {"docs/performance.md", "docs/dds-rtps.md", "docs/api.md"}
+"""Commands write these, or parts of them."""
+WHOLE = re.compile(r"\s*(?:\||\S+$|[-*] \S+$)")
+"""Rows of tables, and what has no place to break."""
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) not in MADE], ids=name)
+def test_lines_of_a_document_can_be_read_side_by_side(path: Path) -> None:
+    parts = re.split(r"^ *```.*$", path.read_text(), flags=re.MULTILINE)
+    prose = [line for part in parts[::2] for line in part.splitlines()]
+    assert [line for line in prose if len(line) > WIDTH and not WHOLE.match(line)] == []
