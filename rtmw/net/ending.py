@@ -51,8 +51,7 @@ class Ending:
 
     def left(self) -> list[Undelivered]:
         """What the node takes with it; said in the log."""
-        over_links = (Undelivered(topic, "out", 0, (peer,)) for topic, peer in self._links.undelivered())
-        found = [*undelivered(self._bridge), *over_links]
+        found = [*undelivered(self._bridge), *self._links.undelivered()]
         if found:
             log.warning("ended with messages that are not delivered: %s", words(found))
         return found

@@ -74,6 +74,7 @@ def test_of_a_slow_line_a_node_takes_no_more_than_it_can_send_before_both_have_e
     assert not any(NOT_IN_TIME in host.said for host in hosts)
 
 
+@BOTH_WAYS
 def test_what_came_before_its_sender_left_is_on_the_bus_before_the_node_ends(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:

@@ -211,6 +211,17 @@ class Route:
         """The node at the end that sends ends. Outbound: take nothing more from the bus; `delivered` is true once all
         that was taken is acknowledged. Inbound: the peer may send what it has taken, though messages wait here."""
 
+    def leave(self) -> None:
+        """This node ends. Outbound, RELIABLE: take no more from the bus than the peer will have room for besides what
+        it keeps for a node that leaves; `finish` comes later."""
+
+    def abandon(self) -> None:
+        """Inbound: what waits for room on the bus is lost. It counts as no_memory, and subscribers of a RELIABLE topic
+        are told."""
+
+    def held(self) -> int:
+        """Messages. Outbound: those taken from the bus and not begun to be sent. Inbound: those that wait for room."""
+
     def adjust(self, depth: int, min_interval_ns: int, /) -> None:
         """Outbound: other limits for what is taken from the bus."""
 

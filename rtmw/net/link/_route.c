@@ -216,6 +216,39 @@ static PyObject *Route_finish(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_leave(PyObject *object, PyObject *unused)
+{
+    struct out *o = ((Route *)object)->out;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    if (o) out_leave(o);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_abandon(PyObject *object, PyObject *unused)
+{
+    struct in *i = ((Route *)object)->in;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    if (i) in_abandon(i);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *Route_held(PyObject *object, PyObject *unused)
+{
+    struct out *o = ((Route *)object)->out;
+    struct in *i = ((Route *)object)->in;
+    uint32_t held = 0;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    if (o) held = out_held(o);
+    if (i) held = in_held(i);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromUnsignedLong(held);
+}
+
 static PyObject *Route_adjust(PyObject *object, PyObject *args)
 {
     struct out *o = ((Route *)object)->out;
@@ -278,6 +311,9 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"total", Route_total, METH_NOARGS, NULL},
                                       {"limit", Route_limit, METH_VARARGS, NULL},
                                       {"finish", Route_finish, METH_NOARGS, NULL},
+                                      {"leave", Route_leave, METH_NOARGS, NULL},
+                                      {"abandon", Route_abandon, METH_NOARGS, NULL},
+                                      {"held", Route_held, METH_NOARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},

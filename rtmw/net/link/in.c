@@ -257,6 +257,38 @@ void in_widen(struct in *i)
     line_wake_receiver(i->line);
 }
 
+uint32_t in_held(struct in *i)
+{
+    uint32_t count = 0;
+    lock(&i->line->arriving, LOCK_ROUTE);
+    for (const struct waiting *w = i->first; w; w = w->next) count++;
+    unlock(&i->line->arriving, LOCK_ROUTE);
+    return count;
+}
+
+/* The lock of what arrives is held. The peer has been told that all of it came. */
+static void abandon(struct in *i)
+{
+    uint32_t count = 0;
+    if (i->first) fetch_add(&i->line->waiting, UINT32_MAX);
+    for (struct waiting *w; (w = i->first); count++) {
+        i->first = w->next;
+        in_drop(i, w);
+    }
+    i->last = NULL;
+    i->waits = i->largest = 0;
+    if (!count) return;
+    count_up(&i->no_memory, count);
+    if (i->reliable) rtmw_publisher_lost(i->publisher, count, now_monotonic_ns());
+}
+
+void in_abandon(struct in *i)
+{
+    lock(&i->line->arriving, LOCK_ROUTE);
+    abandon(i);
+    unlock(&i->line->arriving, LOCK_ROUTE);
+}
+
 void in_close(struct in *i)
 {
     struct line *l = i->line;
@@ -269,11 +301,7 @@ void in_close(struct in *i)
     }
     for (uint32_t band = 0; band < BANDS; band++)
         if (l->incoming[band].in == i) incoming_forget(&l->incoming[band]);
-    if (i->first) fetch_add(&l->waiting, UINT32_MAX);
-    for (struct waiting *w; (w = i->first);) {
-        i->first = w->next;
-        in_drop(i, w);
-    }
+    abandon(i);
     unlock(&l->arriving, LOCK_ROUTE);
     rtmw_publisher_close(i->publisher);
 }

@@ -70,6 +70,7 @@ struct out {
     rtmw_subscriber *subscriber;
     bool reliable, resends; /* resends: RELIABLE and ADAPTIVE; what is lost in a cut is sent again */
     uint32_t closing;       /* 1: nothing is taken and sent any more */
+    bool is_leaving;        /* no more is taken than the peer has room for besides what it keeps for the look-ahead */
     bool is_finishing;      /* nothing is taken any more */
     bool told[REFUSALS];
     struct ceilings ceilings; /* but for the rate, which is the next's */
@@ -93,6 +94,7 @@ struct out {
 bool out_open(struct out *);                   /* false: its number is not above all before */
 void out_stop(struct out *);                   /* idempotent */
 void out_limit(struct out *, struct ceilings); /* from the next message on that is taken from the bus */
+void out_leave(struct out *);                  /* the node ends; RELIABLE: takes what the peer will have room for */
 void out_finish(struct out *);                 /* takes nothing more: what was taken goes on to be sent */
 void out_close(struct out *);                  /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
@@ -104,6 +106,7 @@ void out_begun(struct out *, uint32_t band, struct kept *, uint64_t now);
 bool out_acknowledge(struct out *, const struct frame_ack *);
 void out_cut(struct out *); /* the connections have ended */
 bool out_is_delivered(struct out *);
+uint32_t out_held(struct out *); /* taken from the bus, and not begun to be sent */
 
 /* ---- inbound ---- */
 
@@ -156,6 +159,9 @@ struct incoming {
 bool in_open(struct in *); /* false: its number is not above all before */
 void in_limit(struct in *, struct ceilings);
 void in_widen(struct in *); /* idempotent */
+/* What waits for room is lost: it is counted, and subscribers of a RELIABLE topic are told. */
+void in_abandon(struct in *);
+uint32_t in_held(struct in *); /* messages that wait for room */
 void in_close(struct in *);
 bool in_is_delivered(struct in *);
 void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* what its number leaves out */

@@ -9,6 +9,7 @@ from typing import Any, Final
 from rtmw.clock import CLOCK
 from rtmw.net.dds.discovery import printable
 from rtmw.net.dds.ended import Ended
+from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
 from rtmw.net.link.library import Connection, Line
@@ -170,6 +171,9 @@ class Linked:
 
     def leave(self, for_s: float) -> None:
         """This node ends: the peer keeps RELIABLE topics for the next one."""
+        if for_s:
+            for out in self.out.values():
+                out.route.leave()
         self._do(self.control.leave(int(for_s * 1e9)))
 
     def finish(self) -> None:
@@ -184,6 +188,15 @@ class Linked:
         into = (one for one in self.into.values() if one.reliability is Reliability.RELIABLE)
         is_all_here = not any(into) if self.is_up else all(one.route.delivered() for one in into)
         return is_all_here and all(out.route.delivered() for out in self.out.values())
+
+    def undelivered(self) -> Iterator[Undelivered]:
+        """What is still on its way, or waits for room here."""
+        for out in self.out.values():
+            if not out.route.delivered():
+                yield Undelivered(out.topic, "out", out.route.held(), (str(self),))
+        for into in self.into.values():
+            if into.reliability is Reliability.RELIABLE and (held := into.route.held()):
+                yield Undelivered(into.open.topic, "in", held)
 
     def retire(self, words: str, park_ns: int = 0) -> bool:
         """End the line, but for what has come of RELIABLE topics and waits for room on the bus. False: nothing does,
@@ -322,6 +335,7 @@ class Linked:
 
     def _close_in(self, number: int) -> None:
         into = self.into.pop(number)
+        into.route.abandon()
         self._ended["in"].add(into.open.topic, into.route.counters())
         into.route.close()
 

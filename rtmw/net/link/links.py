@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
 from rtmw.net.dds.discovery import Program, printable
 from rtmw.net.dds.ended import Ended
+from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.greeting import Greeted, LinkGuest, Pair, Twins, dial
 from rtmw.net.link.library import Bus, Context, Line
 from rtmw.net.link.linked import Linked
@@ -324,6 +325,13 @@ class Links:
         for session in self.sessions.values():
             session.linked.step()
         return not self._elders and all(session.linked.is_delivered() for session in self.sessions.values())
+
+    def undelivered(self) -> Iterator[Undelivered]:
+        """What is still on its way."""
+        for session in self.sessions.values():
+            yield from session.linked.undelivered()
+        for elder, _ in self._elders.values():
+            yield from elder.undelivered()
 
     def close(self, park_ns: int = 0) -> None:
         """`park_ns`: for so long RELIABLE topics are kept for the next node."""

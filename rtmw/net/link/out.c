@@ -9,7 +9,17 @@
 
 #include "link.h"
 
-bool out_may_take(const struct out *o) { return !o->closing && !o->is_finishing && lookahead_has_room(&o->lookahead); }
+/* The peer makes room for a look-ahead once, when it hears that this node leaves. What is taken until then must not use it. */
+static bool keeps_reserve(const struct out *o)
+{
+    uint64_t taken = o->lookahead.bytes + (uint64_t)o->lookahead.taken * FRAME_COST;
+    return o->in_flight + taken + 2 * LOOKAHEAD_BYTES < o->room;
+}
+
+bool out_may_take(const struct out *o)
+{
+    return !o->closing && !o->is_finishing && (!o->is_leaving || keeps_reserve(o)) && lookahead_has_room(&o->lookahead);
+}
 
 /* What the bus could not keep for this route since it was looked last, is missing before this message. */
 static void count_missed(struct out *o, uint32_t band)
@@ -180,6 +190,13 @@ void out_limit(struct out *o, struct ceilings ceilings)
     unlock(&o->line->lock, LOCK_ENGINE);
 }
 
+void out_leave(struct out *o)
+{
+    line_lock(o->line);
+    o->is_leaving = o->reliable;
+    unlock(&o->line->lock, LOCK_ENGINE);
+}
+
 void out_finish(struct out *o)
 {
     line_lock(o->line);
@@ -232,6 +249,8 @@ void out_close(struct out *o)
     else
         rtmw_subscriber_close(o->subscriber);
 }
+
+uint32_t out_held(struct out *o) { return load_relaxed(&o->lookahead.taken); }
 
 bool out_is_delivered(struct out *o)
 {

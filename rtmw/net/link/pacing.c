@@ -24,6 +24,7 @@ enum {
     PART_LEAST = FRAME_MOST / 2, /* bytes on the way, below which a connection has no part in a queue */
     GROWTH = 32,
     SHARE_LEAST = 8,
+    RATE_LEAST = 4096, /* bytes a second: pings alone say nothing of what the way carries */
     FORGET = 256,
 };
 #define SECOND_NS UINT64_C(1000000000)
@@ -65,7 +66,7 @@ uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)
     if (delivered > FASTEST || rate > FASTEST) return 0;
     if (queue_us > 3 * QUEUE_US) return delivered * 3 / 5 + 1;
     if (queue_us > QUEUE_US) return delivered * 17 / 20 + 1;
-    return rate + rate / GROWTH;
+    return rate ? rate + rate / GROWTH + 1 : 0;
 }
 
 /* Bytes a second that have arrived at the peer since the last look. */
@@ -86,7 +87,10 @@ static void steer(struct channel *c, uint64_t now)
     int on_way = 0;
     if (getsockopt(c->descriptor, IPPROTO_TCP, TCP_INFO, &i, &size) < 0 || size < sizeof i) return;
     if (ioctl(c->descriptor, SIOCOUTQ, &on_way) < 0) return;
+    if (now - c->looked_ns < i.tcpi_rtt * UINT64_C(1000))
+        return; /* what was sent since the last look is on the way yet */
     uint64_t arrived = delivered(c, i.tcpi_bytes_acked, now), least = c->carried / SHARE_LEAST;
+    if (least < RATE_LEAST) least = RATE_LEAST;
     uint64_t queue_us = i.tcpi_rtt > i.tcpi_min_rtt && on_way >= PART_LEAST ? i.tcpi_rtt - i.tcpi_min_rtt : 0;
     uint64_t rate = steered(c->rate, arrived, queue_us);
     if (rate && rate < least) rate = least;

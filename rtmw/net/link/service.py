@@ -10,6 +10,7 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Discovery, Program, printable
 from rtmw.net.dds.ended import Ended
+from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.settings import Settings
@@ -123,12 +124,9 @@ class LinkService:
     def is_delivered(self) -> bool:
         return self._links is None or self._links.is_delivered()
 
-    def undelivered(self) -> Iterator[tuple[str, str]]:
-        """Topics of which something is still on its way, each with the peer that has not acknowledged it."""
-        for session in self._links.sessions.values() if self._links else ():
-            for out in session.linked.out.values():
-                if not out.route.delivered():
-                    yield out.topic, str(session.linked)
+    def undelivered(self) -> Iterator[Undelivered]:
+        """What is still on its way."""
+        return self._links.undelivered() if self._links is not None else iter(())
 
     def close(self, park_ns: int = 0) -> None:
         """`park_ns`: for so long RELIABLE topics are kept for the next node. Idempotent."""

@@ -118,7 +118,7 @@ static void begin(void)
     wrong_if(b.size < size, "more bytes than the message has");
     if (b.size != u.size) u.size = u.sent = b.size;
     memcpy(body, &b, sizeof b);
-    if (!choose(400)) body[choose(sizeof b)] ^= (uint8_t)(1u << choose(8)), is_made_up = false;
+    if (!choose(400)) body[choose(sizeof b)] ^= (uint8_t)(1u << choose(8)), is_made_up = false, is_odd = true;
     under_way[band] = u;
     finish(&under_way[band], band);
     bool is_elsewhere = !choose(60);
