@@ -1,10 +1,13 @@
-"""Transfers between two nodes: thousands of seeded worlds, and a file of 1 GiB whose cores are killed 200 times.
+"""Transfers between two nodes: thousands of seeded worlds, and a file of 1 GiB whose cores are killed 200 times. Then
+the rules of the queues between programs and core, taken out one by one.
 
 python -m tests.torture.transfers [SECONDS [MIB KILLS]]
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +19,7 @@ from tests.transfer.wire.world import run
 
 SEEDS = 10_000
 SECONDS = 600.0
+MUTANTS = "tests/transfer/programs/test_queue_mutants.py"
 
 
 def worlds(seconds: float) -> None:
@@ -44,6 +48,8 @@ def kills(size: int, number: int) -> None:
 def main(seconds: float, size: int, number: int) -> None:
     worlds(seconds)
     kills(size, number)
+    environment = os.environ | {"RTMW_TORTURE": "1"}
+    subprocess.run([sys.executable, "-m", "pytest", "-q", MUTANTS], env=environment, check=True)
 
 
 if __name__ == "__main__":
