@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from rtmw.net.dds.leaving import Leaving
 from rtmw.net.dds.undelivered import added, read_rows, rows_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in
-from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking
+from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking, while_taking
 from tests.net.ways import BOTH_WAYS
 from tests.openmetrics import labelled, scraped
 
@@ -44,10 +43,7 @@ def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_e
     load = Load(here, there)
     load.come(1000)
     for host in (there, here):  # the publisher goes on all the time, so the node here has messages in its queue
-        with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(host.stop)
-            wait_until(lambda done=done: bool(load.take()) and done.done(), "a node does not end")
-        assert done.result() == 0
+        while_taking(load, Host.stop, host)
     for host in hosts:
         host.start(*LONG)
     load.all_came_once()
@@ -64,10 +60,7 @@ def test_of_a_slow_line_a_node_takes_no_more_than_it_can_send_before_both_have_e
     load = Load(here, there, digits=100)
     load.come(20)
     for host in (there, here):
-        with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(host.stop)
-            wait_until(lambda done=done: bool(load.take()) and done.done(), "a node does not end")
-        assert done.result() == 0
+        while_taking(load, Host.stop, host)
     for host in hosts:
         host.start(*LONG)
     load.all_came_once()
@@ -82,10 +75,7 @@ def test_what_came_before_its_sender_left_is_on_the_bus_before_the_node_ends(hos
     load = Load(here, there)
     wait_until(lambda: there.crossed("in", TOPIC)["delayed"] > 0, "nothing waits for room")
     assert here.stop() == 0
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(there.stop)
-        wait_until(lambda: bool(load.take()) and done.done(), "the node does not end")
-    assert done.result() == 0
+    while_taking(load, Host.stop, there)
     for host in hosts:
         host.start(*LONG)
     load.all_came_once()
@@ -98,10 +88,7 @@ def test_a_node_that_ends_does_not_wait_until_it_must_no_longer(hosts: tuple[Hos
         host.start(*LONG)
     load = Load(*hosts)
     load.come(100)
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(hosts[1].stop)
-        wait_until(lambda: bool(load.take()) and done.done(), "the node does not end")
-    assert done.result() == 0
+    while_taking(load, Host.stop, hosts[1])
     wait_until(lambda: "RELIABLE topics wait for the next one" in hosts[0].said, "nobody keeps anything for it")
     hosts[1].start(*LONG)
     load.all_came_once()

@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -91,13 +91,17 @@ def test_a_node_stopped_and_started_again_twice_under_load_loses_nothing(hosts: 
     assert hosts[1].crossed("in", TOPIC)["lost"] == 0
 
 
+def while_taking(load: Load, act: Callable[[Host], int | None], *hosts: Host) -> None:
+    """Do this to their nodes, all at once, while the subscriber takes what comes. `act`: 0 or None is well."""
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        done = [pool.submit(act, host) for host in hosts]
+        wait_until(lambda: bool(load.take()) and all(one.done() for one in done), "a node does not end, or start again")
+    assert not any(one.result() for one in done)
+
+
 def restart_while_taking(load: Load, *hosts: Host) -> None:
     """Their nodes, all at once."""
-    with ThreadPoolExecutor(len(hosts)) as pool:
-        done = [pool.submit(restart, host) for host in hosts]
-        wait_until(lambda: bool(load.take()) and all(one.done() for one in done), "the nodes do not start again")
-        for one in done:
-            one.result()
+    while_taking(load, restart, *hosts)
 
 
 @BOTH_WAYS
