@@ -7,7 +7,7 @@ NET := ../../../rtmw/net/dds
 SHM := ../../../rtmw/shm
 BUILD := build
 PARTS := inbound write_cdr landing pack trailer sequence sources dedup backlog keyless flow watch carried dated instances linked
-HEADERS := $(wildcard $(NET)/*.h) engine_stage.h
+HEADERS := $(wildcard $(NET)/*.h) engine_stage.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
 FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET) \
 	-Dposix_fallocate=stage_posix_fallocate

@@ -4,35 +4,17 @@
 #   engine_mutate.sh NET BUILD COMPILER FLAGS...       with the objects of the fuzzer in BUILD
 #   ONLY=TEXT                                          those whose name contains the text
 set -u
-net=$1 build=$2
+folder=$1 build=$2 prefix=net
 shift 2
-mkdir -p "$build/mutants"
-survived=0
+. ./mutant.sh
 
-# mutant PROGRAM NAME FILE SED-PROGRAM
-mutant() {
-    program=$1 name=$2 file=$3 change=$4 source=$build/mutants/$3
-    case $name in *"${ONLY:-}"*) ;; *) return ;; esac
-    shift 4
-    sed -E "$change" "$net/$file.c" >"$source.c"
-    if cmp -s "$net/$file.c" "$source.c"; then
-        echo "mutant $name: the line it changes is not in $file.c any more" >&2
-        survived=$((survived + 1))
-        return
-    fi
-    others=$(ls "$build"/net_*.o | grep -v "/net_$file\.o$")
-    case $program in
-    fuzz) others="$others $build/engine_stage.o $build/engine_fuzz.o $build/engine_main.o" ;;
-    limits | gaps) others="$others $build/engine_stage.o $build/engine_$program.o" ;;
+run() { "$1" 1 20000 30; }
+
+objects_of() {
+    case $1 in
+    fuzz) echo "$build/engine_stage.o $build/engine_fuzz.o $build/engine_main.o" ;;
+    limits | gaps) echo "$build/engine_stage.o $build/engine_$1.o" ;;
     esac
-    # shellcheck disable=SC2086  # lists of words
-    "$@" -Wno-error -w -I"$net" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/program" "$source.o" $others || exit 1
-    if found=$("$build/mutants/program" 1 20000 30 2>&1 >/dev/null); then
-        echo "mutant $name: SURVIVED" >&2
-        survived=$((survived + 1))
-    else
-        echo "mutant $name: found, $(echo "$found" | grep -E -m1 '^fuzz: |ERROR|runtime error' | cut -c 1-110)"
-    fi
 }
 
 mutant fuzz "a sum is not compared" trailer 's/return trailer_crc\(crc, &t\) == sent;/return true;/' "$@"
@@ -56,4 +38,4 @@ mutant gaps "what comes again takes numbers back" carried 's/ \|\| sequence_is_r
 mutant gaps "a part of a pack is not remembered" inbound 's/^        carried_received\(s, trailer->sequence.*$//' "$@"
 mutant gaps "what was meant for nobody is lost" carried 's/if \(rtmw_publisher_lost\(i->publisher, lost, since\)\) count_lost/rtmw_publisher_lost(i->publisher, lost, since); count_lost/' "$@"
 
-[ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
+none_survived

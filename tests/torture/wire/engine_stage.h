@@ -4,6 +4,7 @@
 
 #include "../../../rtmw/net/dds/engine.h"
 #include "../../../rtmw/net/dds/pack.h"
+#include "require.h"
 
 enum {
     READER = 1,
@@ -40,15 +41,5 @@ struct ddsi_serdata *stage_claim(uint32_t size);
 
 /* In place of posix_fallocate (engine.mk). Weak: a program may have its own. */
 int stage_posix_fallocate(int fd, off_t offset, off_t size);
-
-/* The program ends, and says why. */
-#define REQUIRE(condition, ...)                                        \
-    do {                                                               \
-        if (!(condition)) {                                            \
-            fprintf(stderr, "fuzz: " __VA_ARGS__);                     \
-            fprintf(stderr, " (%s, line %d)\n", #condition, __LINE__); \
-            abort();                                                   \
-        }                                                              \
-    } while (0)
 
 #endif

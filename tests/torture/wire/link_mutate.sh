@@ -4,35 +4,17 @@
 #   link_mutate.sh LINK BUILD COMPILER FLAGS...       with the objects of both programs in BUILD
 #   ONLY=TEXT                                         those whose name contains the text
 set -u
-link=$1 build=$2
+folder=$1 build=$2 prefix=line
 shift 2
-mkdir -p "$build/mutants"
-survived=0
+. ./mutant.sh
 
-# mutant PROGRAM NAME FILE SED-PROGRAM COMPILER FLAGS...
-mutant() {
-    program=$1 name=$2 file=$3 change=$4 source=$build/mutants/$3
-    case $name in *"${ONLY:-}"*) ;; *) return ;; esac
-    shift 4
-    sed -E "$change" "$link/$file.c" >"$source.c"
-    if cmp -s "$link/$file.c" "$source.c"; then
-        echo "mutant $name: the line it changes is not in $file.c any more" >&2
-        survived=$((survived + 1))
-        return
-    fi
-    others=$(ls "$build"/line_*.o | grep -v "/line_$file\.o$")
-    case $program in
-    fuzz) others="$others $build/link_stage.o $build/link_fuzz.o $build/link_peer.o $build/link_main.o" ;;
-    cuts) others="$others $build/link_stage.o $build/link_cuts.o" ;;
+run() { timeout 60 "$1" 1 1500 30; }
+
+objects_of() {
+    case $1 in
+    fuzz) echo "$build/link_stage.o $build/link_fuzz.o $build/link_peer.o $build/link_main.o" ;;
+    cuts) echo "$build/link_stage.o $build/link_cuts.o" ;;
     esac
-    # shellcheck disable=SC2086  # lists of words
-    "$@" -Wno-error -w -I"$link" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/$program" "$source.o" $others || exit 1
-    if found=$(timeout 60 "$build/mutants/$program" 1 1500 30 2>&1 >/dev/null); then
-        echo "mutant $name: SURVIVED" >&2
-        survived=$((survived + 1))
-    else
-        echo "mutant $name: found, $(echo "$found" | grep -E -m1 '^fuzz: |ERROR|runtime error' | cut -c 1-110)"
-    fi
 }
 
 mutant fuzz "a frame may be shorter than its kind" frame 's/f->size < kinds\[h->kind\]\.least \|\| //' "$@"
@@ -78,4 +60,4 @@ mutant cuts "room counts what waits" in 's/\{\.room = i->window > i->waits \? i-
 mutant cuts "a large message that has left is not subtracted" in 's/return sum <= largest \|\| /return /' "$@"
 mutant cuts "what is in flight is given back" out 's/^    o->in_flight -= cost_of.*$//' "$@"
 
-[ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
+none_survived

@@ -2,10 +2,8 @@
 #ifndef LINK_STAGE_H
 #define LINK_STAGE_H
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "../../../rtmw/net/link/link.h"
+#include "require.h"
 
 enum { HELD_MOST = 1024, POOL = 1 << 20, ROUTES_MOST = 6, OFFSET_NS = 1000000 };
 
@@ -63,15 +61,5 @@ bool is_as_made(const uint8_t *bytes, size_t size, uint32_t route, uint32_t band
 /* In place of epoll_wait (link.mk): never sleeps. */
 struct epoll_event;
 int stage_epoll_wait(int epoll, struct epoll_event *, int most, int wait_ms);
-
-/* The program ends, and says why. */
-#define REQUIRE(condition, ...)                                        \
-    do {                                                               \
-        if (!(condition)) {                                            \
-            fprintf(stderr, "fuzz: " __VA_ARGS__);                     \
-            fprintf(stderr, " (%s, line %d)\n", #condition, __LINE__); \
-            abort();                                                   \
-        }                                                              \
-    } while (0)
 
 #endif
