@@ -56,7 +56,7 @@ mutant cuts "the peer's RESUME is awaited on each connection" receiver 's/l->has
 mutant cuts "what expires in a cut is said" fill 's/put_drop\(l, c, band, u->out \? FRAME_EXPIRED : FRAME_CLOSED\);/finish(l, band);/' "$@"
 mutant cuts "a gap is counted" in 's/^    \*received \+= lost;$//; s/if \(lost \&\& rtmw_publisher_lost.*$/(void)lost;/' "$@"
 mutant cuts "what waits keeps its place" in 's/if \(!i->first \&\& publish\(i, b,/if (publish(i, b,/' "$@"
-mutant cuts "room counts what waits" in 's/\{\.room = i->window > i->waits \? i->window - i->waits : 0\}/{.room = i->window}/' "$@"
+mutant cuts "room counts what waits" in 's/room = i->window > i->waits \? i->window - i->waits : 0;/room = i->window;/' "$@"
 mutant cuts "a large message that has left is not subtracted" in 's/return sum <= largest \|\| /return /' "$@"
 mutant cuts "what is in flight is given back" out 's/^    o->in_flight -= cost_of.*$//' "$@"
 
