@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import rtmw
 from rtmw.clock import CLOCK
+from rtmw.shm import pid_of
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.core.board import Board
 from rtmw.transfer.core.claim import claim
@@ -160,7 +161,7 @@ class Process:
         except TransfersDamaged as error:
             self.refused += 1
             if self.refused == 1:
-                log.warning("process %d sent no frame: %s; more of it is counted only", sample.publisher >> 32, error)
+                log.warning("process %d sent no frame: %s; more of it is counted only", pid_of(sample.publisher), error)
             return
         if isinstance(frame.message, Join) and not self._admit(frame):
             return
