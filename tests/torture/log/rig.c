@@ -187,7 +187,7 @@ static void *run_appender(void *given)
     for (int n = 0; n < a->life->appends && a->code == LOG_OK; n++) {
         size_t more = n == 0 ? 2 : disk_random(&a->seed) % 4 == 0 ? disk_random(&a->seed) % 3 : 0;
         a->code = append(a, a->life->lost_count ? 1 : 1 + more);
-        if (!a->code && disk_random(&a->seed) % 8 == 0) a->code = trim_some(a);
+        if (!a->code && !a->life->keeps_all && disk_random(&a->seed) % 8 == 0) a->code = trim_some(a);
         if (!a->code && a->is_first && disk_random(&a->seed) % 6 == 0) a->code = commit_some(a);
         if (disk_random(&a->seed) % 8 == 0) usleep(2 * IDLE_NS / 1000); /* so that the flusher has a rest */
     }

@@ -38,6 +38,7 @@ struct life {
     struct history *history;
     uint64_t seed;
     int appends, threads;
+    bool keeps_all; /* its appenders trim nothing */
     const struct entry
         *lost;           /* records that a cut took: the first ones are of the same sizes again, so that what is left */
     uint32_t lost_count; /* of the old ones lies where new ones could end */
