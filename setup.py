@@ -159,9 +159,9 @@ setup(
         extension("rtmw.net.dds._engine", "rtmw/shm/crc32c.c"),
         extension("rtmw.net.link._line", "rtmw/shm/crc32c.c", *(f"rtmw/net/dds/{one}.c" for one in ENGINES)),
         extension("rtmw.recording._mcap"),
-        extension("rtmw.replay._player"),
+        extension("rtmw.player._player"),
         extension("rtmw.columns._columns"),
-        extension("rtmw.record._collector", "rtmw/recording/chunk.c"),
+        extension("rtmw.recorder._collector", "rtmw/recording/chunk.c"),
     ],
     cmdclass={"build_ext": BuildCore},
 )

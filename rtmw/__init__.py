@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     from rtmw.log_options import Retention
     from rtmw.log_reading import Cursor, Start
     from rtmw.log_records import LogRecord, LogRecords
-    from rtmw.record import Recorder, RecorderStats
+    from rtmw.player import Replay, ReplayStats
+    from rtmw.recorder import Recorder, RecorderStats
     from rtmw.recording import Recording
-    from rtmw.replay import Replay, ReplayStats
     from rtmw.transfer import (
         Delivery,
         File,
@@ -207,11 +207,11 @@ _LATE: Final = {
     "Part": "rtmw.transfer",
     "PersistQueue": "rtmw.log_answers",
     "Progress": "rtmw.transfer",
-    "Recorder": "rtmw.record",
-    "RecorderStats": "rtmw.record",
+    "Recorder": "rtmw.recorder",
+    "RecorderStats": "rtmw.recorder",
     "Recording": "rtmw.recording",
-    "Replay": "rtmw.replay",
-    "ReplayStats": "rtmw.replay",
+    "Replay": "rtmw.player",
+    "ReplayStats": "rtmw.player",
     "Retention": "rtmw.log_options",
     "Savepoint": "rtmw.transfer",
     "Sender": "rtmw.transfer",

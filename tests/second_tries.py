@@ -85,19 +85,19 @@ LISTED = (
     Listed(
         "a replay keeps the times of its recording",
         (
-            "tests/replay/test_player.py::*",
-            "tests/replay/test_replay.py::*",
-            "tests/replay/test_pacing.py::*",
+            "tests/player/test_player.py::*",
+            "tests/player/test_replay.py::*",
+            "tests/player/test_pacing.py::*",
             "tests/cli/test_replay.py::*",
         ),
     ),
     Listed(
         "a recorder has to keep up with publishers that do not wait for it",
         (
-            "tests/record/test_collector.py::*",
-            "tests/record/test_files.py::*",
-            "tests/record/test_missing.py::*",
-            "tests/record/test_recorder.py::*",
+            "tests/recorder/test_collector.py::*",
+            "tests/recorder/test_files.py::*",
+            "tests/recorder/test_missing.py::*",
+            "tests/recorder/test_recorder.py::*",
             "tests/cli/test_record.py::*",
             "tests/recording/test_live.py::*",
         ),
@@ -153,7 +153,7 @@ LISTED = (
     ),
     Listed(
         "a server of the test answers late, or not at all, and is tried again after pauses",
-        ("tests/record/test_uploads.py::*", "tests/recording/test_remote.py::*"),
+        ("tests/recorder/test_uploads.py::*", "tests/recording/test_remote.py::*"),
     ),
     Listed(
         "a bench is run, and judges times that it has measured",

@@ -51,7 +51,7 @@ LAYERS = (
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net.security", "rtmw.net.session"),
-    ("rtmw.net", "rtmw.record", "rtmw.replay", "rtmw.transfer"),
+    ("rtmw.net", "rtmw.recorder", "rtmw.player", "rtmw.transfer"),
     ("rtmw.spark",),
     ("rtmw.cli", "rtmw.demo", "rtmw.__main__"),
 )
@@ -60,7 +60,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 SIBLINGS = {"rtmw.shm", "rtmw.types", "rtmw.log"}
 """Of one layer, and yet they do not know each other: memory and files know nothing of values, nor these of them."""
 
-LATE = {"rtmw.record", "rtmw.replay", "rtmw.spark", "rtmw.transfer"}
+LATE = {"rtmw.recorder", "rtmw.player", "rtmw.spark", "rtmw.transfer"}
 """Services that `rtmw` names for type checkers, and imports when it is asked for them (tests/test_exports.py)."""
 
 OUTSIDE = ("topics", "examples", "bench")

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = ".ci/"
-MODULES = ("shm/_core", "types/_cdr", "log/_log", "net/dds/_engine", "recording/_mcap", "replay/_player")
+MODULES = ("shm/_core", "types/_cdr", "log/_log", "net/dds/_engine", "recording/_mcap", "player/_player")
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 
 

@@ -13,8 +13,8 @@ from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
-    from rtmw.record import RecorderStats
-    from rtmw.record.uploads import UploadStats
+    from rtmw.recorder import RecorderStats
+    from rtmw.recorder.uploads import UploadStats
     from rtmw.recording.causes import Cause
 
 LIVE_S, LINES_S = 0.4, 5.0

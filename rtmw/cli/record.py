@@ -19,7 +19,7 @@ from rtmw.cli.show import show_json
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
-from rtmw.record import Recorder
+from rtmw.recorder import Recorder
 
 STEP_S = 0.2
 HELP_KEYS = "q ends it, p pauses, s begins the next file or writes the snapshot"

@@ -13,7 +13,7 @@ from rtmw.cli.keys import has_terminal, keys
 from rtmw.cli.line import Line, is_seen, line
 from rtmw.cli.show import counted, duration, show_json, size
 from rtmw.clock import CLOCK
-from rtmw.replay import Replay, ReplayStats
+from rtmw.player import Replay, ReplayStats
 
 LOOK_S: Final = 0.1
 JUMP_S: Final = 10.0

@@ -35,7 +35,7 @@ struct chunk {
     struct chunk_channel *channels;
     size_t channel_count, channels_room;
     uint32_t *of_channel; /* channel id → its place in `channels` + 1; 0: not there yet */
-    uint64_t charged;     /* bytes that the collector counts against its budget (rtmw/record) */
+    uint64_t charged;     /* bytes that the collector counts against its budget (rtmw/recorder) */
 };
 
 /* All that return bool: false when there is no memory, and then nothing has changed. */

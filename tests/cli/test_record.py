@@ -17,10 +17,10 @@ import pytest
 
 import rtmw
 from rtmw.cli.progress import line, summary
-from rtmw.record import RecorderStats
+from rtmw.recorder import RecorderStats
 from rtmw.recording.causes import Cause
 from tests.cli.command import ROOT, Start, starting
-from tests.record.files import payloads_of, table_of
+from tests.recorder.files import payloads_of, table_of
 
 LONG_S = 60.0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rtmw
 from tests.net.hosts import PATIENCE, Host, wait_until
-from tests.record.files import messages_of
+from tests.recorder.files import messages_of
 from topics.river import Quality, Reading
 
 

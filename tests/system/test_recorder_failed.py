@@ -11,14 +11,14 @@ import pytest
 import rtmw
 from rtmw.recording.tools.recover import recover
 from tests.child import Child, Spawn
-from tests.record.files import LONG_S, table_of, until
+from tests.recorder.files import LONG_S, table_of, until
 
 BREAK = f"""
 import json, sys, threading
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import rtmw
 from rtmw.cli import main
-from tests.record import failing
+from tests.recorder import failing
 
 def break_disk(calls):
     sys.stdin.readline()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import rtmw
 from tests.child import Spawn
-from tests.record.files import payloads_of
+from tests.recorder.files import payloads_of
 
 LONG_S = 60.0
 BATCH, BATCHES = 500, 20

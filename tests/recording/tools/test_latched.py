@@ -12,7 +12,7 @@ from rtmw.cli import main
 from rtmw.recording import Recording
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.cut import Section, cut
-from tests.record.files import taken
+from tests.recorder.files import taken
 from tests.recordings import BEGIN_NS, SECOND, Maker
 
 Told = list[tuple[bytes, int, int, int]]

@@ -11,8 +11,8 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.qos import Reliability
-from rtmw.record.library import Collector
-from rtmw.record.settings import Topics
+from rtmw.recorder.library import Collector
+from rtmw.recorder.settings import Topics
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
 from rtmw.types import resolve

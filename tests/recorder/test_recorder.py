@@ -15,7 +15,7 @@ from cyclonedds.idl import IdlStruct, types
 import rtmw
 from tests.books import assert_usable, examine
 from tests.child import Spawn
-from tests.record.files import LONG_S, messages_of, payloads_of, table_of, taken, until
+from tests.recorder.files import LONG_S, messages_of, payloads_of, table_of, taken, until
 
 
 @dataclass

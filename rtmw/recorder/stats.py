@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rtmw.record.uploads import UploadStats
+from rtmw.recorder.uploads import UploadStats
 from rtmw.recording.causes import Cause
 
 __all__ = ["RecordedTopic", "RecorderStats"]

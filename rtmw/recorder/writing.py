@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rtmw.clock import CLOCK
-from rtmw.record.files import Files
-from rtmw.record.library import Collector
-from rtmw.record.ring import Kept, Ring
-from rtmw.record.settings import Settings
-from rtmw.record.sources import Sources
+from rtmw.recorder.files import Files
+from rtmw.recorder.library import Collector
+from rtmw.recorder.ring import Kept, Ring
+from rtmw.recorder.settings import Settings
+from rtmw.recorder.sources import Sources
 from rtmw.recording._mcap import Chunk
 
 __all__ = ["State", "Writing"]

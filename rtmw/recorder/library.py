@@ -8,4 +8,4 @@ __all__ = ["Collector"]
 
 make_linkable()
 
-from rtmw.record._collector import Collector  # noqa: E402  the names have to be there first
+from rtmw.recorder._collector import Collector  # noqa: E402  the names have to be there first

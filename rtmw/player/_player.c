@@ -338,7 +338,7 @@ static PyType_Slot player_slots[] = {{Py_tp_new, Player_new},
                                      {Py_tp_dealloc, Player_dealloc},
                                      {Py_tp_methods, player_methods},
                                      {0, NULL}};
-static PyType_Spec player_spec = {"rtmw.replay._player.Player", sizeof(Player), 0, Py_TPFLAGS_DEFAULT, player_slots};
+static PyType_Spec player_spec = {"rtmw.player._player.Player", sizeof(Player), 0, Py_TPFLAGS_DEFAULT, player_slots};
 
 /* What numpy makes a dtype of. */
 static PyObject *cue_layout(void)
@@ -368,6 +368,6 @@ static int module_exec(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "rtmw.replay._player", NULL, sizeof(State), NULL, module_slots, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "rtmw.player._player", NULL, sizeof(State), NULL, module_slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__player(void) { return PyModuleDef_Init(&module); }

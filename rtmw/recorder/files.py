@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rtmw.clock import CLOCK, Clock
 from rtmw.errors import RecordingFailed
-from rtmw.record.latched import Latched
-from rtmw.record.settings import Settings
-from rtmw.record.uploads import Uploads
+from rtmw.recorder.latched import Latched
+from rtmw.recorder.settings import Settings
+from rtmw.recorder.uploads import Uploads
 from rtmw.recording._mcap import Chunk
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.paths import SUFFIX, by_name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rtmw
 from rtmw.shm import _core
-from tests.record.files import messages_of
+from tests.recorder.files import messages_of
 
 
 class MessageQos(ctypes.Structure):

@@ -9,7 +9,7 @@ from pathlib import Path
 import rtmw
 from rtmw.recording.causes import Cause
 from rtmw.recording.contents import Message
-from tests.record.files import LONG_S, missed_of, payloads_of, taken, until
+from tests.recorder.files import LONG_S, missed_of, payloads_of, taken, until
 
 
 def test_what_a_new_topic_had_before_it_was_found_is_recorded_or_counted(domain: rtmw.Domain, tmp_path: Path) -> None:

@@ -8,4 +8,4 @@ __all__ = ["CUE", "Player"]
 
 make_linkable()
 
-from rtmw.replay._player import CUE, Player  # noqa: E402  the names have to be there first
+from rtmw.player._player import CUE, Player  # noqa: E402  the names have to be there first

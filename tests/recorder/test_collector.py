@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.record.library import Collector
+from rtmw.recorder.library import Collector
 from rtmw.recording._mcap import Chunk
 from rtmw.recording.causes import Cause
 from tests.child import Spawn
@@ -187,7 +187,7 @@ def test_of_a_new_topic_what_came_before_is_early(domain: rtmw.Domain, collector
 
 COLLECTS = """
     import sys, rtmw
-    from tests.record.test_collector import Fixture, rows_of
+    from tests.recorder.test_collector import Fixture, rows_of
     domain = rtmw.Domain({domain})
     collector = Fixture(domain.id)
     collector.add("a")
@@ -257,7 +257,7 @@ def test_it_says_what_is_wrong(domain: rtmw.Domain, collector: Fixture) -> None:
 FINALIZERS = """
     import faulthandler, gc, threading
     import rtmw
-    from rtmw.record.library import Collector
+    from rtmw.recorder.library import Collector
 
     faulthandler.dump_traceback_later({patience}, exit=True)
     domain = rtmw.Domain({domain})

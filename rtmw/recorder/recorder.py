@@ -18,12 +18,12 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
-from rtmw.record.files import Files
-from rtmw.record.library import Collector
-from rtmw.record.settings import Settings, topics_of
-from rtmw.record.sources import Sources
-from rtmw.record.stats import RecordedTopic, RecorderStats, recorded_topic
-from rtmw.record.writing import State, Writing
+from rtmw.recorder.files import Files
+from rtmw.recorder.library import Collector
+from rtmw.recorder.settings import Settings, topics_of
+from rtmw.recorder.sources import Sources
+from rtmw.recorder.stats import RecordedTopic, RecorderStats, recorded_topic
+from rtmw.recorder.writing import State, Writing
 from rtmw.recording.causes import Cause
 from rtmw.recording.claim import Claim
 from rtmw.recording.places import is_remote

@@ -9,8 +9,8 @@ import pytest
 
 import rtmw
 from rtmw.cli import main
-from rtmw.replay.clock import Clock, Ticks, Time, payloads
-from rtmw.replay.cues import DTYPE, Cues
+from rtmw.player.clock import Clock, Ticks, Time, payloads
+from rtmw.player.cues import DTYPE, Cues
 from rtmw.types import resolve
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
 

@@ -13,9 +13,9 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("moto")
 
 import rtmw
-from rtmw.record.uploads import Uploads
+from rtmw.recorder.uploads import Uploads
 from rtmw.recording.places import RemotePath, recordings_at
-from tests.record.files import messages_of, until
+from tests.recorder.files import messages_of, until
 from tests.recording.s3 import BUCKET, Server, s3_server
 
 ROOT = f"s3://{BUCKET}/line"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.record.files import Files
-from rtmw.record.settings import Settings
+from rtmw.recorder.files import Files
+from rtmw.recorder.settings import Settings
 from rtmw.recording._mcap import Chunk
 from tests.child import Spawn
 from tests.clocks import Moved
-from tests.record.files import messages_of, payloads_of, table_of, until
+from tests.recorder.files import messages_of, payloads_of, table_of, until
 
 FORKING = """
 import os, time

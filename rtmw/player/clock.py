@@ -11,10 +11,10 @@ from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.annotations import final
 from cyclonedds.idl.types import int32, uint32
 
+from rtmw.player.cues import DTYPE, Cues
+from rtmw.player.qos import TrackQos
+from rtmw.player.tracks import Track
 from rtmw.qos import Reliability
-from rtmw.replay.cues import DTYPE, Cues
-from rtmw.replay.qos import TrackQos
-from rtmw.replay.tracks import Track
 from rtmw.types import resolve
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 from rtmw import shm
 from rtmw.errors import RtmwError
 from rtmw.patterns import is_among, is_meant, is_own
+from rtmw.player.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import Selection
-from rtmw.replay.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.types import MessageType
 
 if TYPE_CHECKING:

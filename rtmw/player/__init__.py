@@ -8,8 +8,8 @@ feeder      prepares what comes next, in a thread of its own
 _player     publishes, in a thread without Python (player.h)
 """
 
-from rtmw.replay.qos import QosOptions
-from rtmw.replay.replay import Replay
-from rtmw.replay.stats import ReplayStats, TopicReplayed
+from rtmw.player.qos import QosOptions
+from rtmw.player.replay import Replay
+from rtmw.player.stats import ReplayStats, TopicReplayed
 
 __all__ = ["QosOptions", "Replay", "ReplayStats", "TopicReplayed"]

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rtmw.errors import RtmwError
+from rtmw.player.cues import CueMaker, Cues
+from rtmw.player.latched import latched
+from rtmw.player.library import Player
+from rtmw.player.tracks import Plan
 from rtmw.recording.ordered import in_order
-from rtmw.replay.cues import CueMaker, Cues
-from rtmw.replay.latched import latched
-from rtmw.replay.library import Player
-from rtmw.replay.tracks import Plan
 
 if TYPE_CHECKING:
+    from rtmw.player.clock import Ticks
     from rtmw.recording.recording import Recording
-    from rtmw.replay.clock import Ticks
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rtmw.player.library import CUE
+from rtmw.player.tracks import Plan
 from rtmw.recording.ordered import CarriedOver, Part, Stretch
-from rtmw.replay.library import CUE
-from rtmw.replay.tracks import Plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rtmw.player.tracks import Plan
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.ordered import Part, Stretch
-from rtmw.replay.tracks import Plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

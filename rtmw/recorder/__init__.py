@@ -1,7 +1,7 @@
 """The recorder: a service on the bus that writes what flows on topics into recordings."""
 
-from rtmw.record.recorder import Recorder, RecorderOptions
-from rtmw.record.stats import RecordedTopic, RecorderStats
-from rtmw.record.uploads import UploadStats
+from rtmw.recorder.recorder import Recorder, RecorderOptions
+from rtmw.recorder.stats import RecordedTopic, RecorderStats
+from rtmw.recorder.uploads import UploadStats
 
 __all__ = ["RecordedTopic", "Recorder", "RecorderOptions", "RecorderStats", "UploadStats"]

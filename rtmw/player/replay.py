@@ -14,18 +14,18 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RtmwError
 from rtmw.latency import Latency
+from rtmw.player.feeder import Feeder, Score
+from rtmw.player.library import Player
+from rtmw.player.qos import QosOptions
+from rtmw.player.stats import ReplayStats, by_topic
+from rtmw.player.tracks import Choice, Plan, Track
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording
 from rtmw.recording.paths import Source, find_recordings
 from rtmw.recording.times import nanoseconds
-from rtmw.replay.feeder import Feeder, Score
-from rtmw.replay.library import Player
-from rtmw.replay.qos import QosOptions
-from rtmw.replay.stats import ReplayStats, by_topic
-from rtmw.replay.tracks import Choice, Plan, Track
 
 if TYPE_CHECKING:
-    from rtmw.replay.clock import Ticks
+    from rtmw.player.clock import Ticks
 
 NO_LIMIT_NS = 2**64 - 1
 LEARNED = -1
@@ -246,7 +246,7 @@ class Replay(Closing):
 
 def _with_clock(plan: Plan, hz: float, reliable: bool, fresh: bool) -> Ticks:
     """Adds the track of the recording's time; what plays it."""
-    from rtmw.replay.clock import MOST_HZ, TOPIC, Ticks, clock_track  # cyclonedds is only needed here
+    from rtmw.player.clock import MOST_HZ, TOPIC, Ticks, clock_track  # cyclonedds is only needed here
 
     if not 0 < hz <= MOST_HZ:
         raise ValueError(f"clock={hz!r} is not possible; it is above 0 and at most {MOST_HZ:g} times a second, or None")

@@ -268,7 +268,7 @@ static PyType_Slot collector_slots[] = {{Py_tp_new, Collector_new},
                                         {Py_tp_dealloc, Collector_dealloc},
                                         {Py_tp_methods, collector_methods},
                                         {0, NULL}};
-static PyType_Spec collector_spec = {"rtmw.record._collector.Collector", sizeof(Collector), 0, Py_TPFLAGS_DEFAULT,
+static PyType_Spec collector_spec = {"rtmw.recorder._collector.Collector", sizeof(Collector), 0, Py_TPFLAGS_DEFAULT,
                                      collector_slots};
 
 static int module_exec(PyObject *module)
@@ -285,6 +285,6 @@ static int module_exec(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "rtmw.record._collector", NULL, sizeof(PyObject *), NULL, module_slots, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "rtmw.recorder._collector", NULL, sizeof(PyObject *), NULL, module_slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__collector(void) { return PyModuleDef_Init(&module); }
