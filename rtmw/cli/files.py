@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ __all__ = ["receive_command", "send_command"]
 
 SENDER: Final = "rtmw-send"
 LOOK_S, LINES_S = 0.5, 5.0
+WIDTH: Final = 20
+"""Of the bar."""
 
 
 def send_command(arguments: argparse.Namespace) -> int:
@@ -77,7 +80,9 @@ def _follow(
             except rtmw.TransferError as error:
                 failed[path] = str(error)
             del left[path]
-        line.show(total - sum(map(_rest, left, _rows(viewer, left.values()))), total, len(sent) - len(left), len(sent))
+        rows = _rows(viewer, left.values())
+        why = next((row["cause"] for row in rows if row["cause"]), "")
+        line.show((total - sum(map(_rest, left, rows)), total), (len(sent) - len(left), len(sent)), why)
         if end is not None and CLOCK.monotonic() >= end:
             return failed | {path: f"not {level.name} in time; it goes on" for path in left}
     return failed
@@ -89,7 +94,7 @@ def _rows(viewer: Viewer, transfers: Any) -> list[dict[str, Any]]:
         try:
             rows.append(viewer.show(f"info {one.id}"))
         except rtmw.TransferRefused:  # it has ended meanwhile
-            rows.append({"sent": None})
+            rows.append({"sent": sys.maxsize, "cause": ""})
     return rows
 
 
@@ -108,24 +113,36 @@ class Line:
         self._is_quiet, self._begun, self._shown = is_quiet, CLOCK.monotonic(), CLOCK.monotonic()
         self._first: int | None = None
 
-    def show(self, done: int, total: int, files: int, of: int) -> None:
-        now = CLOCK.monotonic()
+    def show(self, sizes: tuple[int, int], files: tuple[int, int], why: str) -> None:
+        """`sizes`: bytes that are sent, of all; `files`: that are done, of all; `why`: one waits."""
+        now, done = CLOCK.monotonic(), sizes[0]
         self._first = done if self._first is None else self._first
         on_terminal = sys.stderr.isatty()
         if self._is_quiet or (not on_terminal and now - self._shown < LINES_S):
             return
         self._shown = now
-        text = progress_words((done, total), (files, of), (done - self._first) / max(now - self._begun, 1e-9))
-        print(
-            f"\r\033[K{text}" if on_terminal else text, end="" if on_terminal and files < of else "\n", file=sys.stderr
-        )
+        text = progress_words(sizes, files, (done - self._first) / max(now - self._begun, 1e-9))
+        text += f"; {why}" if why else ""
+        if not on_terminal:
+            print(text, file=sys.stderr)
+            return
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\033[K{text[:width]}", end="" if files[0] < files[1] else "\n", file=sys.stderr, flush=True)
 
 
 def progress_words(sizes: tuple[int, int], files: tuple[int, int], rate: float) -> str:
-    """What is there of all bytes and files, with bytes a second and the time that is left."""
+    """A bar, what is there of all bytes and files, bytes a second, and the time that is left."""
     done, total = sizes
-    words = f"{files[0]} of {counted(files[1], 'file')}, {size(done)} of {size(total)}, {size(rate)}/s"
+    which = f"{files[0]} of {counted(files[1], 'file')}"
+    words = f"{bar(done, total)} {which}, {size(done)} of {size(total)}, {size(rate)}/s"
     return words + (f", {duration((total - done) / rate)} left" if rate > 0 and done < total else "")
+
+
+def bar(done: int, total: int) -> str:
+    """As [#####-----]  50 %."""
+    whole = max(total, 1)
+    full = WIDTH * done // whole
+    return f"[{'#' * full}{'-' * (WIDTH - full)}] {100 * done // whole:3} %"
 
 
 def receive_command(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,9 @@ from rtmw.transfer.records import TransferId
 
 __all__ = ["cancel_command", "info_command", "retry_command", "show_command"]
 
-COLUMNS: Final = ("id", "to", "from", "state", "delivery", "kind", "bytes", "priority", "retries", "taken by", "why")
+COLUMNS: Final = (
+    "id", "to", "from", "state", "delivery", "kind", "bytes", "progress", "priority", "retries", "taken by", "why",
+)  # fmt: skip
 ROWS: Final = 40
 """Of transfers, in each table of --watch."""
 EVENTS: Final = 10
@@ -79,7 +81,7 @@ def rates(before: dict[str, Any], found: dict[str, Any], seconds: float) -> dict
 def title(found: dict[str, Any]) -> str:
     counters = found["counters"]
     words = [
-        f"Node {found['node']}: {counted(counters['parked'], 'transfer')} of {size(counters['body_bytes'])}",
+        f"Node {found['node']}: {counted(counters['parked'], 'transfer')}, {size(counters['body_bytes'])} in the core",
         f"{counters['consumed']} consumed, {counters['failed']} failed",
     ]
     words += [counted(counters["dead"], "dead letter")] if counters["dead"] else []
@@ -104,8 +106,16 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
     why = one["cause"] or (f"in transaction {one['transaction']}" if one["transaction"] else None)
     return (
         one["id"], one["to"], one["from"], one["state"], one["delivery"], one["kind"], size(one["bytes"]),
-        one["priority"], one["retries"] or None, one["taker"], why,
+        _progress(one), one["priority"], one["retries"] or None, one["taker"], why,
     )  # fmt: skip
+
+
+def _progress(one: dict[str, Any]) -> str | None:
+    """Of what is on its way to another node; None: it is not, or it is all there."""
+    if one["sent"] is None or one["state"] != "ACCEPTED":
+        return None
+    rate = f", {size(one['rate'])}/s" if one["rate"] is not None else ""
+    return f"{size(one['sent'])}, {100 * one['sent'] // max(one['bytes'], 1)} %{rate}"
 
 
 def _transaction(one: dict[str, Any]) -> tuple[Any, ...]:

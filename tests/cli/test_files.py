@@ -59,8 +59,9 @@ def test_what_is_no_file_is_said_before_anything_is_sent(core: CoreProcess, run:
     assert (status, why in err) == (1, True)
 
 
-def test_progress_has_rate_and_time_left() -> None:
-    assert progress_words((0, 100), (0, 1), 0.0) == "0 of 1 file, 0 B of 100 B, 0 B/s"
+def test_progress_has_a_bar_rate_and_time_left() -> None:
+    assert progress_words((0, 100), (0, 1), 0.0) == f"[{'-' * 20}]   0 % 0 of 1 file, 0 B of 100 B, 0 B/s"
     assert progress_words((1 << 20, 3 << 20), (1, 2), float(1 << 20)) == (
-        "1 of 2 files, 1.0 MiB of 3.0 MiB, 1.0 MiB/s, 2 s left"
+        f"[{'#' * 6}{'-' * 14}]  33 % 1 of 2 files, 1.0 MiB of 3.0 MiB, 1.0 MiB/s, 2 s left"
     )
+    assert progress_words((5, 5), (1, 1), 5.0).startswith(f"[{'#' * 20}] 100 % 1 of 1 file")

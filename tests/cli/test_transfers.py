@@ -58,7 +58,7 @@ def test_t11_transfers_are_shown_with_their_states_and_retries(
     assert (counters["parked"], counters["dead"], counters["redelivered"]) == (2, 1, 15)
     status, out, _ = run("transfers", *here(core))
     assert status == 0
-    assert "Node plant: 2 transfers of 11 B, 0 consumed, 0 failed, 1 dead letter, 15 redelivered" in out
+    assert "Node plant: 2 transfers, 11 B in the core, 0 consumed, 0 failed, 1 dead letter, 15 redelivered" in out
     assert "delivered 16 times, and each time given back: always" in out
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rtmw.closing import Closing
@@ -11,22 +13,53 @@ from rtmw.transfer.files.source import Fingerprint, Source
 from rtmw.transfer.header import File, Kind, unpack_body
 from rtmw.transfer.wire.frames import Part
 
-__all__ = ["Content", "names_files"]
+__all__ = ["Content", "names_files", "size_of_parts"]
 
 
 def names_files(kind: Kind, body: bytes | Path) -> bool:
-    """Is it a FILE, or a COMPOSITE with one? Reads heads of parts only. Raises TransfersDamaged."""
-    if kind is not Kind.COMPOSITE:
-        return kind is Kind.FILE
+    """Is it a FILE, or a COMPOSITE with one? Raises TransfersDamaged."""
+    return any(part is Kind.FILE for part, _, _ in _heads(kind, body))
+
+
+def size_of_parts(kind: Kind, body: bytes | Path, accepted: Iterable[Fingerprint] = ()) -> int:
+    """Bytes of all parts, those of files included. `accepted`: of the files that it names; without it, as large as
+    they are now, and 0 for a file that is not there. Raises TransfersDamaged, OSError."""
+    known, total = iter(accepted), 0
+    for part, length, data in _heads(kind, body):
+        if part is Kind.FILE:
+            fingerprint = next(known, None)
+            total += _size_now(data) if fingerprint is None else fingerprint.size
+        else:
+            total += length
+    return total
+
+
+def _size_now(named: bytes) -> int:
+    file = unpack_body(Kind.FILE, named)
+    assert isinstance(file, File)
+    try:
+        return os.stat(file.source).st_size
+    except OSError:
+        return 0
+
+
+def _heads(kind: Kind, body: bytes | Path) -> Iterator[tuple[Kind, int, bytes]]:
+    """Kind and length of each part, and of a FILE its bytes, which name it. Other bytes are not read."""
+    size = body.stat().st_size if isinstance(body, Path) else len(body)
     with body.open("rb") if isinstance(body, Path) else io.BytesIO(body) as file:
+        if kind is not Kind.COMPOSITE:
+            yield kind, size, file.read() if kind is Kind.FILE else b""
+            return
         for _ in range(int.from_bytes(file.read(2), "little")):
             head = file.read(9)
             if len(head) < 9:
                 raise TransfersDamaged("a COMPOSITE that ends before its last part")
+            length = int.from_bytes(head[1:], "little")
             if head[0] == Kind.FILE:
-                return True
-            file.seek(int.from_bytes(head[1:], "little"), io.SEEK_CUR)
-    return False
+                yield Kind.FILE, length, file.read(min(length, size))
+            else:
+                yield Kind.BUF, length, b""
+                file.seek(length, io.SEEK_CUR)
 
 
 class _Place(Closing):

@@ -5,10 +5,11 @@ What may be at another node already is not called cancelled before that node say
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from rtmw.transfer import messages
 from rtmw.transfer.core.effects import Do, Steps, Tell, Withdraw
+from rtmw.transfer.core.progress import Progress
 from rtmw.transfer.effects import Moved
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import SettleTransfer
@@ -30,7 +31,9 @@ class Elsewhere(Protocol):
 
     def why_waits(self, item: Item) -> str: ...
 
-    def progress(self, item: Item) -> tuple[int, int] | None: ...
+    def progress(self, item: Item) -> Progress: ...
+
+    def arriving(self) -> list[dict[str, Any]]: ...
 
 
 class Altering:

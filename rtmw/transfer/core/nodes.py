@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from rtmw.addresses import place_to_listen, place_to_reach
@@ -29,6 +29,7 @@ from rtmw.transfer.carry.loop import loop_ends
 from rtmw.transfer.carry.peer import Peer, sweep
 from rtmw.transfer.core.desk import CoreDesk, NodeDesk
 from rtmw.transfer.core.network import Network
+from rtmw.transfer.core.progress import Progress, coming_from, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.files.landing import Folder
 from rtmw.transfer.files.source import Fingerprint
@@ -316,11 +317,14 @@ class Nodes:
         tries = "; ".join(f"{place}: {why}" for place, why in self.failing.items())
         return f"node {node!r} is not connected{': ' if tries else ''}{tries}"
 
-    def progress(self, item: Item) -> tuple[int, int] | None:
-        """Bytes that were sent, and all; None: it is not on its way."""
-        known = self._peers.get(item.record.header.to.node)
-        one = known.peer.outbound.machine.transfers.get(item.record.id) if known is not None else None
-        return (one.sent, one.size) if one is not None else None
+    def progress(self, item: Item) -> Progress:
+        known, body = self._peers.get(item.record.header.to.node), item.record.body
+        held = self._desk.host.spool.path(body) if isinstance(body, Spooled) else body
+        return progress_of(item, held, known.peer if known is not None else None, self._journal)
+
+    def arriving(self) -> list[dict[str, Any]]:
+        """What has come in part from other nodes."""
+        return [one for node, known in self._peers.items() if node != self._node for one in coming_from(known.peer)]
 
     # ---- settings, and the end ----
 

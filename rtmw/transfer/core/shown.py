@@ -60,7 +60,7 @@ def _all(service: Service) -> dict[str, Any]:
         "counters": asdict(counters),
         "transfers": [transfer_row(item, service) for item in _items(service, MOST)],
         "more": max(0, counters.parked - MOST),
-        "arriving": service.arriving(),
+        "arriving": [*service.arriving(), *service.nodes.arriving()],
         "transactions": _transactions(service),
         "events": [one.row() for one in service.events.last],
         "events_before": service.events.count - len(service.events.last),
@@ -102,9 +102,10 @@ def _items(service: Service, most: int) -> list[Item]:
 
 
 def transfer_row(item: Item, service: Service) -> dict[str, Any]:
-    """`sent`: bytes of its parts that have left for another node, `parts`: all of them; None: it is not on its way."""
+    """`bytes`: of all its parts, those of files included; `sent`: of these, how many have left for another node;
+    `rate`: bytes a second; None: it is not on its way."""
     record, header = item.record, item.record.header
-    sent, parts = (header.to.node and service.nodes.progress(item)) or (None, None)
+    progress = service.nodes.progress(item)
     waits = service.nodes.why_waits(item) if header.to.node and item.state is TransferState.ACCEPTED else ""
     return {
         "id": str(record.id),
@@ -113,15 +114,15 @@ def transfer_row(item: Item, service: Service) -> dict[str, Any]:
         "state": item.state.name,
         "delivery": header.delivery.name,
         "kind": header.kind.name,
-        "bytes": header.length,
+        "bytes": progress.size,
         "priority": header.priority,
         "deliveries": item.deliveries,
         "retries": max(0, item.deliveries - 1),
         "taker": item.taker.pid if item.taker else None,
         "transaction": item.txn or None,
         "expires_ns": record.deadline_ns or None,
-        "sent": sent,
-        "parts": parts,
+        "sent": progress.sent,
+        "rate": progress.rate,
         "cause": item.cause or waits,
     }
 

@@ -56,10 +56,18 @@ class Outgoing:
     kept: int = 0
     """Position of the mark that is logged."""
     withdrawn: bool = False
+    began: tuple[float, int] = (0.0, 0)
+    """When SENDING began on this stream, and at which position."""
 
     @property
     def size(self) -> int:
         return sum(part.length for part in self.add.parts)
+
+    def rate(self, now: float) -> float | None:
+        """Bytes a second since SENDING began on this stream; None: nothing of it is sent."""
+        if self.phase is not Phase.SENDING or self.chain is None or now <= self.began[0]:
+            return None
+        return (self.chain.position - self.began[1]) / (now - self.began[0])
 
     @property
     def sent(self) -> int:

@@ -204,7 +204,8 @@ class Sending:
         return one.marks.get(logged.position, logged).value == logged.value
 
     def _send_from_here(self, one: Outgoing) -> None:
-        one.phase = Phase.SENDING
+        assert one.chain is not None
+        one.phase, one.began = Phase.SENDING, (self._now, one.chain.position)
         self._turns.append(one.add.id)
         self._whole_if_sent(one)
 

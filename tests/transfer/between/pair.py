@@ -119,12 +119,12 @@ class Pair:
         self.cable.close()
 
 
-def shown(sender: rtmw.Sender) -> list[dict[str, Any]]:
-    """The transfers that its core has."""
+def shown(sender: rtmw.Sender, what: str = "transfers") -> list[dict[str, Any]]:
+    """The transfers that its core has, or what is `arriving`."""
     pending = sender._line.begin(Pending(sender._life, Show("transfers")))
     sender._line.wait(pending, PATIENCE)
     data = b"".join(one.data for one in pending.first if isinstance(one, Shown))
-    found: list[dict[str, Any]] = json.loads(data)["transfers"]
+    found: list[dict[str, Any]] = json.loads(data)[what]
     return found
 
 

@@ -1,0 +1,54 @@
+"""How far transfers with other nodes are, as people see it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rtmw.transfer.carry.content import size_of_parts
+from rtmw.transfer.carry.journal import Journal
+from rtmw.transfer.carry.peer import Peer
+from rtmw.transfer.header import Kind
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import TransferState
+from rtmw.transfer.wire.outgoing import Phase
+
+__all__ = ["Progress", "coming_from", "progress_of"]
+
+
+class Progress(NamedTuple):
+    """Of one transfer."""
+
+    size: int
+    """Bytes of all its parts, those of files included."""
+    sent: int | None = None
+    """Of these, how many have left for its node; None: none has yet, or it stays here."""
+    rate: float | None = None
+    """Bytes a second, since it began on this session."""
+
+
+def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Journal | None) -> Progress:
+    """`peer`: of its node, if that was there in this life of the core."""
+    id, header = item.record.id, item.record.header
+    one = peer.outbound.machine.transfers.get(id) if peer is not None else None
+    if one is not None:
+        is_there = one.phase in (Phase.WHOLE, Phase.AT_PEER, Phase.ENDED)
+        sent = one.size if is_there else max(one.sent, one.kept)
+        return Progress(one.size, sent or None, one.rate(asyncio.get_running_loop().time()))
+    going = journal.going.get(id) if journal is not None else None
+    size = header.length
+    if header.kind is not Kind.BUF:
+        size = size_of_parts(header.kind, body, going.accepted if going else ())
+    if header.to.node and item.state not in (TransferState.HELD, TransferState.ACCEPTED):
+        return Progress(size, size)
+    return Progress(size, (going.mark.position or None) if going else None)
+
+
+def coming_from(peer: Peer) -> list[dict[str, Any]]:
+    """What has come in part from this node."""
+    return [
+        {"from": f"{one.offer.sender}@{peer.node}", "to": str(one.offer.header.to), "got": one.received,
+         "bytes": one.offer.size}
+        for one in peer.inbound.machine.arriving.values()
+    ]  # fmt: skip
