@@ -1,7 +1,7 @@
 """Brings the last results into docs/performance.md, and its pictures beside it.
 
-The page has two parts, each between two markers: the log's questions, and all others. A part of which the run has asked
-nothing stays as it is, so that a run of one part, which takes a fraction of the time, renews that part.
+The page has parts, each between two markers: the questions of links, of the log, and all others. A part of which the
+run has asked nothing stays as it is, so that a run of one part, which takes a fraction of the time, renews that part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.questions import NAMES
+from bench.questions import LINKS, NAMES
 from bench.report import markdown
 from bench.results import Results, load
 from bench.stage import ROOT
@@ -24,9 +24,9 @@ LOG = tuple(name for name in NAMES if name.startswith("log_"))
 class PagePart:
     marker: str
     questions: tuple[str, ...]
-    picture: str
-    """File name, beside the page."""
-    shows: str
+    picture: str = ""
+    """File name, beside the page; nothing: there is none."""
+    shows: str = ""
     """What is on the picture."""
     is_section: bool = False
     """Its headings lie below one of the page."""
@@ -35,11 +35,12 @@ class PagePart:
 PARTS = (
     PagePart(
         "results",
-        tuple(name for name in NAMES if name not in LOG),
+        tuple(name for name in NAMES if name not in (*LOG, *LINKS)),
         "performance.svg",
         "Latency over size, publish calls over subscribers, and throughput",
     ),
     PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers", True),
+    *(PagePart(f"{name} results", (name,), is_section=True) for name in LINKS),
 )
 
 
@@ -64,12 +65,14 @@ def refresh(results: Path) -> int:
     found = load(results)
     for part in PARTS:
         if measured(found, part):
-            text = f"![{part.shows}]({part.picture})\n\n{markdown(found, part.questions)}"
+            text = markdown(found, part.questions)
+            if part.picture:
+                text = f"![{part.shows}]({part.picture})\n\n{text}"
+                pictures()[part.marker](found, PAGE.with_name(part.picture))
             if part.is_section:
                 text = re.sub(r"^#", "##", text, flags=re.MULTILINE)
             PAGE.write_text(between(PAGE.read_text(), text, part.marker))
-            pictures()[part.marker](found, PAGE.with_name(part.picture))
-            print(f"Refreshed {part.picture} and the {part.marker} of {PAGE.relative_to(ROOT)}.")
+            print(f"Refreshed the {part.marker} of {PAGE.relative_to(ROOT)}.")
     return 0
 
 

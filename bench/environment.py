@@ -19,7 +19,8 @@ PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 def requirements() -> list[str]:
     lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
     project = tomllib.loads(PROJECT.read_text())["project"]
-    return [line for line in lines if line] + project["dependencies"] + project["optional-dependencies"]["spark"]
+    extras = [line for extra in ("spark", "link") for line in project["optional-dependencies"][extra]]
+    return [line for line in lines if line] + project["dependencies"] + extras
 
 
 def install(python: Path, *wanted: str) -> bool:

@@ -132,6 +132,7 @@ def open_line(role: Role, near: bool) -> Line:
             role.place,
             role.domain,
             listens=near,
+            reliable=options.get("reliable", False),
             waits=options.get("waits", False),
             spin=options.get("spin", 0.0),
         )

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.cable import HERE, Place, cable
-from bench.domain import domain
-from bench.nodes import hosts
+from bench.carriers import CARRIERS, Carrier, carried
+from bench.certificates import certificates
+from bench.peers import ZENOH_TLS
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 30.0
@@ -29,6 +30,8 @@ LEAVE = 3.0
 
 ADDRESS = "RTMW_BENCH_ADDRESS"
 """In the environment of a process: the address at which others reach it."""
+CERTIFICATES = "RTMW_BENCH_CERTIFICATES"
+"""A folder with what programs need that speak TLS to each other."""
 
 turn = count()
 
@@ -50,10 +53,16 @@ class Part:
 class Way:
     """What lies between the first part and the others."""
 
-    has_nodes: bool = False
-    """Each is on a host of its own, with a node."""
+    carrier: Carrier = Carrier.NONE
     has_cable: bool = False
     """These hosts have a network of their own each, and a cable between them; else they meet on loopback."""
+    has_certificates: bool = False
+    """Programs get certificates."""
+
+    @classmethod
+    def between(cls, system: str, *, has_cable: bool = False) -> Way:
+        """From host to host, as this system does."""
+        return cls(CARRIERS.get(system, Carrier.NONE), has_cable, system == ZENOH_TLS)
 
 
 WITHIN = Way()
@@ -92,8 +101,9 @@ class Play:
                     with suppress(BrokenPipeError):
                         pipe.close()
 
-    def start(self, task: dict[str, Any], place: Place = HERE) -> None:
-        """In a session of its own: Ctrl-C comes to the bench alone, which ends its processes."""
+    def start(self, task: dict[str, Any], place: Place, more: dict[str, str]) -> None:
+        """In a session of its own: Ctrl-C comes to the bench alone, which ends its processes. `more`: of the
+        environment."""
         process = subprocess.Popen(
             [*place.enter, sys.executable, "-m", "bench.role"],
             stdin=subprocess.PIPE,
@@ -101,7 +111,7 @@ class Play:
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=ROOT,
-            env=environment() | {ADDRESS: place.address},
+            env=environment() | {ADDRESS: place.address} | more,
             start_new_session=True,
         )
         self.processes.append(process)
@@ -164,25 +174,17 @@ class Stage:
         with (
             tempfile.TemporaryDirectory(prefix="rtmw-bench-") as folder,
             _places(way.has_cable) as places,
-            self._domains(way.has_nodes, places) as numbers,
+            carried(way.carrier, self.pool, environment(), places, Path(folder)) as numbers,
             Play(limit) as play,
         ):
             task: dict[str, Any] = {"question": question, "peer": peer, "place": folder}
+            more = {CERTIFICATES: str(certificates())} if way.has_certificates else {}
             name = f"bench{os.getpid()}n{next(turn)}"
             for at, part in enumerate(parts):
                 host = min(at, 1)
                 about = {"part": part.name, "name": name, "options": part.options, "cpu": part.cpu}
-                play.start(task | about | {"domain": numbers[host]}, places[host])
+                play.start(task | about | {"domain": numbers[host]}, places[host], more)
             return play.answers()
-
-    @contextmanager
-    def _domains(self, nodes: bool, places: tuple[Place, Place]) -> Iterator[tuple[int, int]]:
-        if nodes:
-            with hosts(self.pool, environment(), places) as numbers:
-                yield numbers
-        else:
-            with domain(self.pool) as number:
-                yield number, number
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from bench.cases import (
     SPIN,
     WRITE,
 )
+from bench.link_targets import LINK_TARGETS
 from bench.log_targets import LOG_TARGETS
 from bench.peers import ALL, ZENOH_TCP
 from bench.target import Target, ours
@@ -247,6 +248,7 @@ TARGETS = (
     ),
     Target("attach and first message through, after import: at most 20 ms", ours("attach", "first message"), 20.0),
     Target("import rtmw: at most 60 ms", ours("attach", "import"), 60.0),
+    *LINK_TARGETS,
     *LOG_TARGETS,
     *TRANSFER_TARGETS,
     Target(

@@ -82,8 +82,18 @@ MODULES = {
 }
 """Distribution → module of this package."""
 
-ZENOH_SHM, ZENOH_TCP = "zenoh, shared memory", "zenoh, TCP"
-TRANSPORTS = {ZENOH_SHM: "zenoh", ZENOH_TCP: "zenoh_tcp"}
+ZENOH_SHM, ZENOH_TCP, ZENOH_TLS = "zenoh, shared memory", "zenoh, TCP", "zenoh, TLS"
+LINK_TCP, LINK_TLS = "rtmw, link over TCP", "rtmw, link over TLS"
+NATS, NATS_TLS = "NATS leaf, TCP", "NATS leaf, TLS"
+TRANSPORTS = {
+    ZENOH_SHM: "zenoh",
+    ZENOH_TCP: "zenoh_tcp",
+    ZENOH_TLS: "zenoh_tls",
+    LINK_TCP: "rtmw",
+    LINK_TLS: "rtmw",
+    NATS: "nats",
+    NATS_TLS: "nats",
+}
 """One system by the ways its messages may go, where questions tell them apart → module of this package."""
 
 LIBRARIES = {name: name for name in MODULES} | {"pyzmq": "zmq", "eclipse-zenoh": "zenoh"}

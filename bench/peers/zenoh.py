@@ -26,6 +26,8 @@ class Way:
 
     endpoint: Callable[[Channel], str]
     shared_memory: bool
+    settings: Callable[[], dict[str, object]] = dict
+    """More of zenoh's settings."""
 
 
 UNIX = Way(lambda channel: f"unixsock-stream/{channel.place}/zenoh", shared_memory=True)
@@ -42,7 +44,7 @@ def session(channel: Channel, way: Way) -> Any:
         "listen/endpoints": where if channel.listens else [],
         "connect/endpoints": [] if channel.listens else where,
     }
-    for key, value in settings.items():
+    for key, value in (settings | way.settings()).items():
         config.insert_json5(key, json.dumps(value))
     return zenoh.open(config)
 

@@ -31,13 +31,13 @@ def told_place(file: Path) -> str:
     return file.read_text()
 
 
-def endpoint(channel: Channel) -> str:
+def endpoint(channel: Channel, protocol: str = "tcp") -> str:
     file = Path(channel.place, "zenoh-place")
     if channel.listens:
         written = file.with_suffix(".part")
         written.write_text(free_place())
         written.rename(file)  # seen whole, or not yet
-    return f"tcp/{told_place(file)}"
+    return f"{protocol}/{told_place(file)}"
 
 
 TCP = common.Way(endpoint, shared_memory=False)

@@ -25,6 +25,8 @@ NAMES = (
     "between_trip",
     "cable_rate",
     "cable_trip",
+    "links",
+    "links_cable",
     "log_append",
     "log_delay",
     "log_bulk",
@@ -37,6 +39,8 @@ NAMES = (
     "scan_slice",
     "scan_some",
 )
+LINKS = ("links", "links_cable")
+"""Asked only where they are named: they would take as long as all others."""
 
 
 def question(name: str) -> Question:

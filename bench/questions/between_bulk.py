@@ -29,7 +29,7 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options) for name in ("source", "sink")]
-    sent, (seen, rate) = stage.play("between_bulk", system, parts, way=Way(has_nodes=system == RTMW))
+    sent, (seen, rate) = stage.play("between_bulk", system, parts, way=Way.between(system))
     return {system: Figures(rate, note=f"{sent - seen} of {sent} lost" if sent > seen else "")}
 
 

@@ -29,7 +29,7 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options) for name in ("source", "sink")]
-    sent, (seen, rates) = stage.play("between_rate", system, parts, way=Way(has_nodes=system == RTMW))
+    sent, (seen, rates) = stage.play("between_rate", system, parts, way=Way.between(system))
     lost = sent - seen
     note = f"{100 * lost / sent:.1f} % lost" if lost else ""
     return {system: Figures(median(rates) if rates else 0.0, note=note)}

@@ -34,7 +34,7 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     if case.name == BARE:
         return _bare(stage, system, case)
     parts = [Part(name, case.options) for name in ("source", "sink")]
-    way = Way(has_nodes=system == RTMW, has_cable=True)
+    way = Way.between(system, has_cable=True)
     sent, (seen, rate) = stage.play("cable_rate", system, parts, way=way)
     return {system: Figures(rate, note=f"{sent - seen} of {sent} lost" if sent > seen else "")}
 

@@ -27,5 +27,5 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     parts = [Part(name, case.options) for name in ("near", "far")]
-    result = stage.play("cable_trip", system, parts, way=Way(has_nodes=system == RTMW, has_cable=True))[0]
+    result = stage.play("cable_trip", system, parts, way=Way.between(system, has_cable=True))[0]
     return {system: Figures(result["p50"], result)}

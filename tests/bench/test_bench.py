@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from bench.cable import NoCable, cable
 from bench.cases import MSGSPEC, RTMW, Case
 from bench.domain import NUMBERS, domain
-from bench.peers import TRANSPORTS, ZENOH_TCP
-from bench.questions import NAMES, crowd, question
+from bench.peers import LINK_TCP, LINK_TLS, TRANSPORTS, ZENOH_SHM, ZENOH_TCP
+from bench.questions import LINKS, NAMES, crowd, links, question
 from bench.results import Key
 from bench.stage import Failed, Part, Stage
 from bench.targets import TARGETS
@@ -48,6 +49,33 @@ def test_every_figure_that_a_target_needs_is_measured(quick: bool) -> None:
 def test_between_hosts_no_target_is_held_against_a_way_within_one() -> None:
     held = {key[2] for target in TARGETS for key in target.over if key[0].startswith(("between_", "cable_"))}
     assert held & set(TRANSPORTS) == {ZENOH_TCP}
+    assert not any(ZENOH_SHM in key for target in TARGETS for key in target.over if key[0] in LINKS)
+
+
+@pytest.mark.parametrize("system", [LINK_TCP, LINK_TLS])
+def test_a_link_is_asked_for_trips_flows_and_the_processor_time_of_its_nodes(system: str) -> None:
+    pytest.importorskip("cryptography")
+    case = next(case for case in question("links").cases(quick=True) if case.name == system)
+    found = question("links").measure(Stage("16M"), system, Case(system, (system,), {**case.options, "seconds": 0.05}))
+    assert set(found) == set(links.SYSTEMS)
+    assert all(figures.value > 0 for figures in found.values())
+    assert not any("lost" in figures.note for figures in found.values())
+    assert found[links.CARRYING].value < found[links.WHOLE].value
+
+
+def test_processor_time_of_a_play_is_told_apart_by_what_its_processes_are() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); input()"
+    ask = "import json; from bench.siblings import processor_s; print(json.dumps(processor_s()))"
+    commands = ([sys.executable, "-c", busy], [sys.executable, "-c", busy, "bench.role"])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    carrier, program = (subprocess.Popen(command, **pipes, text=True) for command in commands)
+    with carrier, program:
+        for one in (carrier, program):
+            assert one.stdout
+            one.stdout.readline()
+        done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
+    total, carrying = json.loads(done.stdout)
+    assert 0.29 <= carrying <= total - 0.29
 
 
 def test_over_a_cable_messages_of_each_host_go_through_its_own_network() -> None:
