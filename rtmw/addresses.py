@@ -1,4 +1,4 @@
-"""Hosts and ports as people write them: names, addresses of IPv4 or IPv6, and what listens there."""
+"""Hosts, ports and Unix sockets as people write them: names, addresses of IPv4 or IPv6, and what listens there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ IPV6: Final = re.compile(
     r"(?:\[([0-9a-fA-F:.]*:[0-9a-fA-F:.]+)\](?::(\d+))?|([0-9a-fA-F:.]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*))"
 )
 _NAME: Final = re.compile(r"([^:\s\[\]]+)(?::(\d+))?")
+UNIX: Final = "unix:"
+"""Before the path of a Unix socket."""
+_PATH_MOST: Final = 107
+"""Bytes that Linux takes (unix(7), sun_path)."""
 
 
 def parts(peer: str) -> tuple[str, str | None]:
@@ -31,6 +35,19 @@ def place_to_reach(text: str) -> tuple[str, int]:
     if port is None:
         raise ValueError(f"{text!r} is not HOST:PORT, such as hub.plant:7447 or [fd00::7]:7447")
     return host, int(port)
+
+
+def unix_path(text: str) -> str | None:
+    """The path of `unix:/run/rtmw/a.sock`; None: this is no Unix socket, but a host. Raises ValueError."""
+    if not text.startswith(UNIX):
+        return None
+    path = text.removeprefix(UNIX)
+    if not path.startswith("/") or path.endswith("/") or len(path.encode()) > _PATH_MOST or not path.isprintable():
+        raise ValueError(
+            f"{text!r} is no Unix socket; its path begins with / and has at most {_PATH_MOST} bytes, such as "
+            "unix:/run/rtmw/a.sock"
+        )
+    return path
 
 
 def is_loopback(host: str) -> bool:

@@ -107,9 +107,9 @@ def _ceilings(verdict: Verdict) -> str | None:
 
 def _check_peer(peer: str) -> None:
     """A name that no certificate can have would always be denied, and nobody would see the slip."""
-    from rtmw.net.security.names import parse_name
+    from rtmw.net.security.names import USER, parse_name
 
-    if peer.startswith("uid:") and peer[4:].isdecimal():
+    if peer.startswith(USER) and peer.removeprefix(USER).isdecimal():
         return
     try:
         parse_name(peer)

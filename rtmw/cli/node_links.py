@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtmw.addresses import place_to_listen, place_to_reach
+from rtmw.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.cli.environment import Check
 from rtmw.cli.show import Table, duration, size
 from rtmw.clock import CLOCK
@@ -30,9 +30,13 @@ def _row(peer: dict[str, Any]) -> tuple[Any, ...]:
     way = None if peer["round_trip_ns"] is None else duration(peer["round_trip_ns"] / 1e9)
     waiting = size(peer["queued_bytes"] + peer["unacknowledged_bytes"])
     return (
-        peer["peer"], peer["host"], peer["address"], state, peer["cipher"] or "none", left, way, waiting,
+        peer["peer"], peer["host"], peer["address"], state, _cipher(peer, "none"), left, way, waiting,
         peer["routes_out"], peer["routes_in"],
     )  # fmt: skip
+
+
+def _cipher(peer: dict[str, Any], without: str) -> str:
+    return str(peer["cipher"] or ("within this host" if peer["user"] else without))
 
 
 def links_words(links: dict[str, Any]) -> Iterator[str]:
@@ -56,7 +60,7 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     for peer in links["peers"]:
         name = f"link with {peer['peer'] or peer['host']}"
         if peer["up"]:
-            cipher = peer["cipher"] or "no TLS: anybody on the way may read and change it"
+            cipher = _cipher(peer, "no TLS: anybody on the way may read and change it")
             yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
         else:
             found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
@@ -70,13 +74,17 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
     link = settings.link
     if not link.is_used:
         return
-    how = "with TLS" if link.keys else "without TLS: anybody on the way may read, change and send"
-    for place in link.listening:
+    tcp = "with TLS" if link.keys else "without TLS: anybody on the way may read, change and send"
+    for place in link.listen:
         advice = "" if place in ports else _why_not(place)
+        how = "the kernel says which user connects" if unix_path(place) else tcp
         yield Check(
             "links are accepted at", f"{place}, {how}", f"{place_of(path, 'listen')}: {advice}" if advice else ""
         )
     for place in link.connect:
+        if unix_path(place):
+            yield Check(f"link with {place}", "the kernel says which user listens there")
+            continue
         host, port = place_to_reach(place)
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -84,13 +92,19 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
             advice = f"{place_of(path, 'connect')}: the host {host!r} cannot be found: {error}"
             yield Check(f"link with {place}", "not found", advice)
         else:
-            yield Check(f"link with {place}", how)
+            yield Check(f"link with {place}", tcp)
     if not settings.allow.rules:
         yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
 
 
 def _why_not(place: str) -> str:
     """Why nothing can listen there; empty: it can."""
+    path = unix_path(place)
+    if path is not None:
+        from rtmw.net.link.places import why_not
+
+        why = why_not(path)
+        return f"{place} cannot be had: {why}" if why else ""
     host, port = place_to_listen(place)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

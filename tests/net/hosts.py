@@ -55,6 +55,7 @@ class Host:
         Path(address).unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
             supervisor.bind(address)
+            os.chmod(address, 0o777)  # also for a node of another user
             supervisor.setblocking(False)
             node = self.launch(*arguments, notify=address)
             until = time.monotonic() + seconds

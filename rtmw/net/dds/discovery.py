@@ -157,6 +157,8 @@ class Program:
     """Of a node that has links: its UUID there; None: it has none."""
     link_name: str = ""
     """The name in its certificate, as it says; empty: it has none."""
+    link_user: str = ""
+    """Of a node that meets others at Unix sockets: its user, as it says."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -180,6 +182,7 @@ class Program:
             region if isinstance(region := node.get("region"), str) else "",
             link if isinstance(link := node.get("link"), str) else None,
             link_name if isinstance(link_name := node.get("link_name"), str) else "",
+            link_user if isinstance(link_user := node.get("link_user"), str) else "",
         )
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-/* Context: keys of this node. Connection: a TCP connection, until a line carries on with it. */
+/* Context: keys of this node. Connection: to a peer, until a line carries on with it. */
 #include "_line.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-"""Topics over TCP and TLS (link.h). Python opens connections, lines and routes; no Python runs for a message.
+"""Topics over TCP, TLS and Unix sockets (link.h). Python opens connections, lines and routes; no Python runs for
+a message.
 
     connections   Python connects or accepts, calls `handshake` until it is done, asks who the peer is, exchanges a
                   hello with `say` and `heard`, and gives two of them, one for urgent and one for bulk, to a line.
@@ -27,14 +28,14 @@ class Context:
 
 @final
 class Connection:
-    """A TCP connection: its own copy of a descriptor (the caller closes its own), made non-blocking.
+    """A connection over TCP or a Unix socket: its own copy of a descriptor (the caller closes its own), non-blocking.
 
     Until it is given to a line: for one thread at a time. From then on it is the line's, and all but `peer`, `cipher`
     and `close` (which does nothing) raise RtmwError.
     """
 
     def __new__(cls, descriptor: int, context: Context | None = None, congestion: str = "") -> Connection:
-        """`context` None: TCP without TLS, and each frame has a CRC. `congestion`: algorithm of the kernel, such as
+        """`context` None: without TLS, and each frame has a CRC. `congestion`: algorithm of the kernel, such as
         "cubic"; "": the host's default. Raises OSError."""
 
     def handshake(self) -> str:

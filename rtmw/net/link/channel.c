@@ -29,14 +29,14 @@ static void set(int descriptor, int level, int option, int value)
     setsockopt(descriptor, level, option, &value, sizeof value); /* one that a kernel does not have costs speed alone */
 }
 
-/* Does nothing for a socket that is not TCP. false: errno is set. */
-static bool set_options(int descriptor, const char *congestion)
+/* `domain`: of the socket; all but the first of the options are those of TCP. false: errno is set. */
+static bool set_options(int descriptor, const char *congestion, int *domain)
 {
-    int flags = fcntl(descriptor, F_GETFL), domain = 0;
-    socklen_t size = sizeof domain;
+    int flags = fcntl(descriptor, F_GETFL);
+    socklen_t size = sizeof *domain;
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return false;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0) return false;
-    if (domain != AF_INET && domain != AF_INET6) return true;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, domain, &size) < 0) return false;
+    if (*domain != AF_INET && *domain != AF_INET6) return true;
     set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
     set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MOST);
     set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -49,10 +49,12 @@ static bool set_options(int descriptor, const char *congestion)
 
 struct channel *channel_open(int descriptor, const struct tls_context *context, const char *congestion)
 {
-    struct channel *c = set_options(descriptor, congestion) ? calloc(1, sizeof *c) : NULL;
+    int domain = 0;
+    struct channel *c = set_options(descriptor, congestion, &domain) ? calloc(1, sizeof *c) : NULL;
     if (!c) return NULL;
     c->descriptor = descriptor;
     c->has_tls = context != NULL;
+    c->is_unix = domain == AF_UNIX;
     if (context && !tls_open(&c->tls, context, descriptor)) {
         free(c);
         errno = ENOMEM;

@@ -1,4 +1,4 @@
-/* A channel: one TCP connection, with TLS or a CRC a frame, and what is read and written of it.
+/* A channel: one connection, over TCP or a Unix socket, with TLS or a CRC a frame, and what is read and written of it.
  *
  *   outbox ─ frames, whole ─► socket ─► … ─► socket ─► inbox ─ frame by frame ─► who reads
  *
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/uio.h>
 
+#include "../dds/rate_limit.h"
 #include "frame.h"
 #include "tls.h"
 
@@ -35,7 +36,7 @@ struct outbox {
 
 struct channel {
     int descriptor;
-    bool has_tls;
+    bool has_tls, is_unix;
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
@@ -43,6 +44,7 @@ struct channel {
     uint64_t read;                /* bytes. Who reads writes it; any thread reads it, with load_relaxed */
     uint64_t written;             /* bytes. Under the lock of the line */
     uint64_t rate, carried;       /* of pacing, bytes a second: that are allowed, 0: all; that the way has carried */
+    struct rate_limit limit;      /* of a Unix socket, for which the kernel keeps no rate. Under the lock of the line */
     uint64_t acked, looked_ns;    /* bytes that TCP had acknowledged at the last look */
     uint64_t steered_ns;          /* when that is reckoned next */
     size_t first, end;            /* of the inbox, what was not read yet */

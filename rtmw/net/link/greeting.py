@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.link.messages import PARTS, Hello, Join, Joined, Message
+from rtmw.net.link.places import reach
 from rtmw.net.link.register import PeerKey
 from rtmw.net.link.talk import Talk
 from rtmw.net.security.identity import Peer
@@ -36,7 +37,7 @@ class Greeted:
 
     hello: Hello
     name: str
-    """Of its certificate; empty: it has none."""
+    """In its certificate, or of its user; empty: nobody says who it is."""
     certificate: Peer | None
     address: str
     is_dialler: bool
@@ -65,7 +66,7 @@ async def _expect(talk: Talk, kind: type[_Message]) -> _Message:
     return message
 
 
-async def dial(links: Links, host: str, port: int) -> Greeted:
+async def dial(links: Links, place: str) -> Greeted:
     """Connect twice, and hand both to a line. The peer; it may be one that has a link already, which stays.
 
     Raises OSError, TlsError and RtmwError, each of which says why there is no link.
@@ -74,8 +75,8 @@ async def dial(links: Links, host: str, port: int) -> Greeted:
     try:
         async with asyncio.timeout(PATIENCE):
             for _ in PARTS:
-                talks.append(await _reach(links, host, port))
-            greeted = [await _greet(links, talk, f"{host}:{port}") for talk in talks]
+                talks.append(Talk(asyncio.get_running_loop(), await reach(place), links.client_context))
+            greeted = [await _greet(links, talk, place) for talk in talks]
             if len({(one.hello.node, one.hello.incarnation, one.name) for one in greeted}) > 1:
                 raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
             who = greeted[0]
@@ -96,27 +97,12 @@ async def dial(links: Links, host: str, port: int) -> Greeted:
             talk.close()
 
 
-async def _reach(links: Links, host: str, port: int) -> Talk:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, kind, protocol, _, address = found[0]
-    sock = socket.socket(family, kind, protocol)
-    sock.setblocking(False)
-    try:
-        await loop.sock_connect(sock, address)
-        talk = Talk(loop, sock, links.client_context)
-    except BaseException:
-        sock.close()
-        raise
-    return talk
-
-
 async def _greet(links: Links, talk: Talk, address: str) -> Greeted:
     await talk.shake()
-    certificate = links.certificate_of(talk)
+    name, certificate = links.who_is(talk)
     await talk.say(links.register.mine)
     hello = await _expect(talk, Hello)
-    who = Greeted(hello, certificate.name if certificate else "", certificate, address, True)
+    who = Greeted(hello, name, certificate, address, True)
     links.check(who)
     return who
 
@@ -135,9 +121,11 @@ async def _join(links: Links, who: Greeted, talks: list[Talk], line: int) -> Non
 class LinkGuest:
     """A connection that was accepted, until its twin is there and a line has both."""
 
-    def __init__(self, links: Links, sock: socket.socket) -> None:
-        self._links, self._socket = links, sock
-        self._address = sock.getpeername()[0]
+    def __init__(self, links: Links, place: str, sock: socket.socket, address: str) -> None:
+        """`address`: where it comes from, or the user who has connected at the Unix socket `place`."""
+        self._links, self._socket, self._address = links, sock, address
+        self._is_unix = sock.family == socket.AF_UNIX
+        self._place = place if self._is_unix else address
         self._talk: Talk | None = None
 
     def over(self) -> None:
@@ -167,15 +155,15 @@ class LinkGuest:
     async def _let_in(self) -> None:
         links, sock = self._links, self._socket
         sock.setblocking(False)
-        if links.server_context is not None:  # no TLS state before a plausible record header
+        if links.server_context is not None and not self._is_unix:  # no TLS state before a plausible record header
             first = await first_bytes(sock)
             if len(first) < FIRST or not is_plausible(first, tls=True):
                 raise SessionError("what came is no TLS" if first else "it said nothing", Code.REFUSED)
         self._talk = talk = Talk(asyncio.get_running_loop(), sock, links.server_context)
         await talk.shake()
-        certificate = links.certificate_of(talk)
+        name, certificate = links.who_is(talk)
         hello = await _expect(talk, Hello)
-        who = Greeted(hello, certificate.name if certificate else "", certificate, self._address, False)
+        who = Greeted(hello, name, certificate, self._place, False)
         links.check(who)
         await talk.say(links.register.mine)
         join = await _expect(talk, Join)

@@ -298,7 +298,7 @@ uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again
  * settings give none. */
 void line_pace(struct line *);
 void line_steer(struct line *, uint64_t now);
-bool is_ahead(const struct channel *); /* the kernel has as much as leaves soon at the channel's rate */
+bool is_ahead(const struct channel *, uint64_t now); /* as much is sent as leaves soon at the channel's rate */
 /* What a connection may send a second after it has brought `delivered` and so much was queued on the way; 0: all. */
 uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us);
 

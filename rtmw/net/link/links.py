@@ -9,14 +9,12 @@ import secrets
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 from uuid import UUID
 from zlib import crc32
 
-from rtmw.addresses import place_to_listen, place_to_reach
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
@@ -28,12 +26,14 @@ from rtmw.net.link.greeting import Greeted, LinkGuest, Pair, Twins, dial
 from rtmw.net.link.library import Bus, Context, Line
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.messages import VERSION, Hello
+from rtmw.net.link.places import Listening
 from rtmw.net.link.regions import Regions
 from rtmw.net.link.register import PeerKey, Register
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.security.identity import Identity, Peer
+from rtmw.net.security.names import is_user
 from rtmw.net.security.rights import Rights
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import Door
@@ -42,7 +42,6 @@ from rtmw.net.settings import Settings
 
 log = logging.getLogger("rtmw.node")
 
-BACKLOG: Final = 128
 WINDOW: Final = 4 << 20
 """Bytes of a route that may be on their way: what a line of 1 Gbit/s has under way in 32 ms."""
 POOL_PART: Final = 16
@@ -92,11 +91,12 @@ class Links:
         self.twins = Twins(self)
         self._bus = Bus(domain.id)
         self._topics: Mapping[str, LocalTopic] = {}
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, tuple[Door, Listening]] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._said: dict[str, str] = {}
         """What the log has said last, by address."""
         self.ports: dict[str, int] = {}
+        """By a place of `listen`; 0: it is a Unix socket."""
         self._use(identity)
 
     def _use(self, identity: Identity | None) -> None:
@@ -109,41 +109,46 @@ class Links:
 
     def open(self) -> None:
         """Listen and dial. Raises NodeError where that cannot be listened."""
-        link = self._settings.link
-        for place in [place for place in self._doors if place not in link.listening]:
-            self._doors.pop(place).close()
-            del self.ports[place]
-        for place in [place for place in self._dialling if place not in link.connect]:
-            self._dialling.pop(place).cancel()
-            self.why.pop(place, None)
-        for place in link.listening:
+        for place in [place for place in self._doors if place not in self._settings.link.listen]:
+            self._shut(place)
+        for place in self._settings.link.listen:
             if place not in self._doors:
                 self._listen(place)
-        for place in link.connect:
+        self._dial_all()
+
+    def _dial_all(self) -> None:
+        connect = self._settings.link.connect
+        for place in [place for place in self._dialling if place not in connect]:
+            self._dialling.pop(place).cancel()
+            self.why.pop(place, None)
+        for place in connect:
             if place not in self._dialling:
                 self._dialling[place] = self._loop.create_task(self._keep(place))
 
     def _listen(self, place: str) -> None:
-        host, port = place_to_listen(place)
-        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-        except OSError as error:
-            listening.close()
-            raise NodeError(f"[link] listen: {place} cannot be had: {os.strerror(error.errno or 0)}") from error
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-        self.ports[place] = listening.getsockname()[1]
-        self._doors[place] = Door(self._loop, listening, self.refused, lambda sock: LinkGuest(self, sock))
+        listening = Listening(place)
+        self.ports[place] = listening.port
+        door = Door(self._loop, listening.socket, self.refused, partial(LinkGuest, self, place))
+        self._doors[place] = (door, listening)
+        if not listening.port:
+            log.info("links of users of this host are accepted at %s", place)
+            return
         how = "with TLS" if self.identity else "without TLS: anybody who reaches it may read, change and send"
-        log.info("links are accepted at %s (port %d), %s", place, self.ports[place], how)
+        log.info("links are accepted at %s (port %d), %s", place, listening.port, how)
+
+    def _shut(self, place: str) -> None:
+        for one in self._doors.pop(place):
+            one.close()
+        del self.ports[place]
 
     # ---- what a greeting asks ----
 
-    def certificate_of(self, talk: Talk) -> Peer | None:
-        """Who the peer is; None without TLS. Raises NotTrusted."""
-        return self.identity.peer_of(talk.connection.peer) if self.identity else None
+    def who_is(self, talk: Talk) -> tuple[str, Peer | None]:
+        """The peer's name, and its certificate: none at a Unix socket, and neither in plain TCP. Raises NotTrusted."""
+        if talk.user or self.identity is None:
+            return talk.user, None
+        certificate = self.identity.peer_of(talk.connection.peer)
+        return certificate.name, certificate
 
     def check(self, who: Greeted) -> None:
         """May the peer have a link at all? Raises Violation."""
@@ -259,11 +264,10 @@ class Links:
 
     async def _keep(self, place: str) -> None:
         """Dial whenever no link is there with the node at that place."""
-        host, port = place_to_reach(place)
         backoff = Backoff()
         while True:
             try:
-                who = await dial(self, host, port)
+                who = await dial(self, place)
             except (OSError, RtmwError, TimeoutError) as error:
                 cause, words = in_words(error, "connection lost")
                 self.why[place] = words
@@ -304,10 +308,13 @@ class Links:
                 self._end(session, f"no rule is for {linked} any more")
             else:
                 linked.obey(settings)
-                if has_other_keys:  # who both are is asked again, and the line goes on
+                if has_other_keys and not is_user(linked.name):  # who both are is asked again, and the line goes on
                     linked.line.cut("the keys of the node are others now; it connects again")
-        with suppress(NodeError):
+        try:
             self.open()
+        except NodeError as error:
+            log.error("%s", error)
+            self._dial_all()
 
     def leave(self, for_s: float) -> None:
         """The node ends: RELIABLE topics are to be kept for the next one, here and at the peers, for so long."""
@@ -335,8 +342,8 @@ class Links:
 
     def close(self, park_ns: int = 0) -> None:
         """`park_ns`: for so long RELIABLE topics are kept for the next node."""
-        for door in self._doors.values():
-            door.close()
+        for place in [*self._doors]:
+            self._shut(place)
         for task in self._dialling.values():
             task.cancel()
         for session in [*self.sessions.values()]:
@@ -347,5 +354,8 @@ class Links:
 
 
 def _park_key(who: Greeted) -> int:
-    """What RELIABLE topics are kept under for the next line with the peer. By its name, so that no other takes them."""
-    return crc32(who.name.encode()) & 0x7FFF if who.name else who.hello.node.int & 0x7FFF
+    """What RELIABLE topics are kept under for the next line with the peer. By its name, so that no other takes them; a
+    user may have many nodes."""
+    if who.certificate is None:
+        return crc32(who.name.encode(), who.hello.node.int & 0xFFFFFFFF) & 0x7FFF
+    return crc32(who.name.encode()) & 0x7FFF

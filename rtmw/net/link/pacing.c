@@ -1,6 +1,7 @@
 /* Pacing: no more is sent than the way carries, so that what is urgent does not wait behind what is large on it.
  *
- * What lies in the queue of a switch or router cannot be overtaken. With max_rate the kernel spreads what is sent at that rate.
+ * What lies in the queue of a switch or router cannot be overtaken. With max_rate the kernel spreads what is sent at that rate;
+ * at a Unix socket, of which the kernel keeps none, what was sent is a debt (rate_limit.h).
  * Without it, the rate follows from what TCP knows, LOOK_NS apart: a round trip takes longer than the shortest one by as much
  * as is queued on the way. While more is queued than QUEUE_US, and this connection has its part in that, it sends less than
  * what arrives at the peer, which is what the way carries then; while less is, a little more each time. TCP's own
@@ -34,14 +35,18 @@ static void set_rate(struct channel *c, uint64_t bytes_per_second)
 {
     uint64_t rate = bytes_per_second ? bytes_per_second : UINT64_MAX;
     c->rate = bytes_per_second;
-    setsockopt(c->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    if (c->is_unix)
+        rate_limit_set(&c->limit, bytes_per_second);
+    else
+        setsockopt(c->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
 }
 
 /* The kernel keeps a rate, but sends in one piece what lies there in one, up to 64 KiB where round trips are short; and it takes
  * more into a piece than TCP_NOTSENT_LOWAT allows. So it is given no more than leaves soon. */
-bool is_ahead(const struct channel *c)
+bool is_ahead(const struct channel *c, uint64_t now)
 {
     int unsent = 0;
+    if (c->is_unix) return rate_limit_free_ns(&c->limit, now) != 0;
     return channel_is_slow(c) && ioctl(c->descriptor, SIOCOUTQNSD, &unsent) == 0 && (size_t)unsent >= channel_ahead(c);
 }
 

@@ -25,10 +25,12 @@ static bool pump(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
     if (!c || !c->may_write) return false;
-    if (is_ahead(c)) return store_relaxed(&l->is_paced, 1u), false;
+    if (is_ahead(c, now)) return store_relaxed(&l->is_paced, 1u), false;
     if (channel_is_empty(c)) line_fill(l, channel, now);
     if (channel_is_empty(c)) return false;
+    uint64_t before = c->written;
     c->may_write = channel_write(c) == CHANNEL_DONE;
+    rate_limit_charge(&c->limit, c->written - before, now);
     return c->may_write;
 }
 

@@ -20,8 +20,8 @@ class Regions:
         self._own = own
         self._met: dict[str, tuple[str, UUID]] = {}
         """By region: the name of the peer that said it first since this node runs, and its UUID."""
-        self._elsewhere: dict[str, set[tuple[str, str]]] = {}
-        """Regions of DDS participants: the UUID of the links and the name that each says, both empty without links."""
+        self._elsewhere: dict[str, set[tuple[str, str, str]]] = {}
+        """Regions of DDS participants: UUID of the links, name and user that each says, empty without links."""
 
     def meet(self, region: str, name: str, node: UUID) -> str:
         """A peer has said that its region is this one. How its publishers are told apart from others."""
@@ -40,7 +40,7 @@ class Regions:
         self._elsewhere = {}
         for one in programs:
             if one.region:
-                self._elsewhere.setdefault(one.region, set()).add((one.link or "", one.link_name))
+                self._elsewhere.setdefault(one.region, set()).add((one.link or "", one.link_name, one.link_user))
         return self.linked() != before
 
     def forget(self, is_over: Callable[[str], bool]) -> None:
@@ -53,4 +53,5 @@ class Regions:
 
     def _fits(self, region: str, owner: tuple[str, UUID]) -> bool:
         name, node = owner
-        return self._elsewhere.get(region, set()) <= {(node.hex, name)}
+        said = self._elsewhere.get(region, ())
+        return all(link == node.hex and name in (named, user or named) for link, named, user in said)

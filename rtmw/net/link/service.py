@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -13,6 +15,7 @@ from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
+from rtmw.net.security.names import is_user, user_name
 from rtmw.net.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ class Peer(NamedTuple):
     """The other node of a link."""
 
     name: str
-    """In its certificate; that of its host where it has none."""
+    """In its certificate, or of its user; that of its host where it has none."""
     host: str
     domain: int
     pid: int
@@ -72,16 +75,21 @@ class LinkService:
         """What the node says of its links over DDS, so that other nodes know it again; nothing: it has none."""
         if not self._settings.link.is_used:
             return {}
-        name = self._identity.name if self._identity else ""
-        return {"link": self._uuid().hex, "link_name": name}
+        said = {"link": self._uuid().hex, "link_name": self._identity.name if self._identity else ""}
+        return {**said, "link_user": user_name(os.geteuid())} if self._settings.link.meets_users else said
 
     def is_linked(self, program: Program) -> bool:
         """Does this node meet the DDS participant over a link, and so not over DDS?
 
         If and only if: (1) both are nodes that have links; (2) a rule here is for the name that the other one says it
-        has. Whether the link is up does not matter: whoever cuts it must not make its topics go in clear.
+        has, or, if both meet users and run on this host, for its user. Whether the link is up does not matter: whoever
+        cuts it must not make its topics go in clear.
         """
-        return self._links is not None and program.link is not None and self._settings.allow.knows(program.link_name)
+        if self._links is None or program.link is None:
+            return False
+        knows = self._settings.allow.knows
+        is_user_here = self._settings.link.meets_users and program.link_user and program.host == socket.gethostname()
+        return knows(program.link_name) or (bool(is_user_here) and knows(program.link_user))
 
     def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str], discovery: Discovery) -> None:
         """Ten times a second. `topics`: as the bus of this host shows them, and which have changed."""
@@ -233,6 +241,7 @@ def _row(session: Session) -> dict[str, Any]:
         "down_s": None if linked.is_up else CLOCK.monotonic() - linked.down_since,
         "since": linked.since,
         "cipher": linked.cipher or None,
+        "user": linked.name if is_user(linked.name) else None,
         "expires": who.certificate.expires if who.certificate else None,
         "routes_out": len(linked.out),
         "routes_in": len(linked.into),

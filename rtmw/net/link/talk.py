@@ -10,16 +10,20 @@ from rtmw.errors import RtmwError, SessionError
 from rtmw.net.link.library import Connection, Context
 from rtmw.net.link.messages import Bye, Message, pack, read
 from rtmw.net.session.errors import Violation
+from rtmw.net.session.sockets import user_of
 
 
 class Talk:
     """Errors of `shake`, `say` and `hear`: OSError, TlsError, SessionError for what the peer said or broke."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, context: Context | None) -> None:
-        """`sock` is closed; the connection has its own descriptor."""
+        """`sock` is closed; the connection has its own descriptor. `context`: for TLS; a Unix socket needs none."""
         self._loop = loop
+        is_unix = sock.family == socket.AF_UNIX
         try:
-            self.connection = Connection(sock.fileno(), context)
+            self.user = user_of(sock) if is_unix else ""
+            """Who is at the other end, as the kernel says; empty: it does not."""
+            self.connection = Connection(sock.fileno(), None if is_unix else context)
         finally:
             sock.close()
         self._heard: deque[bytes] = deque()

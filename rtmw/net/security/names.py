@@ -1,4 +1,4 @@
-"""Names of nodes in certificates: `rtmw://site/node`."""
+"""Names of peers: of nodes in certificates, `rtmw://site/node`, and of users of this host, `uid:1000`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from dataclasses import dataclass
 from typing import Final
 
 SCHEME: Final = "rtmw://"
+USER: Final = "uid:"
+"""Before the number of a user, whom the kernel names at a Unix socket."""
 _NAME: Final = re.compile(r"rtmw://([a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?)/([A-Za-z0-9][A-Za-z0-9._-]{0,62})")
 """No character that a pattern gives a meaning to: `{node}` of a rule is replaced by the node's name."""
+
+
+def user_name(uid: int) -> str:
+    """The name of a peer that is a user of this host."""
+    return f"{USER}{uid}"
+
+
+def is_user(name: str) -> bool:
+    """Has the kernel named this peer, and no certificate?"""
+    return name.startswith(USER)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, cast
 
 from rtmw.net.security.errors import RulesError
-from rtmw.net.security.names import SCHEME, parse_name
+from rtmw.net.security.names import SCHEME, USER, is_user, parse_name
 from rtmw.patterns import is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES
 from rtmw.units import size as in_words
@@ -53,6 +53,7 @@ CAUSES: Final = {
 PEERS_KEPT: Final = 4096
 _NODE: Final = "{node}"
 _BRACES: Final = re.compile(r"\{[^}]*\}?")
+_OF_USERS: Final = re.compile(r"uid:[0-9*?\[\]!-]+")
 
 
 @dataclass(frozen=True)
@@ -254,8 +255,10 @@ def _patterns(value: Any) -> tuple[str, ...]:
 def _peers(value: Any) -> tuple[str, ...]:
     found = _texts(value)
     for pattern in found:
-        if not pattern.startswith((SCHEME, "uid:")) and pattern != "*":
+        if not pattern.startswith((SCHEME, USER)) and pattern != "*":
             raise ValueError(f"{pattern!r} fits no peer; names are rtmw://SITE/NODE or uid:NUMBER, and '*' is all")
+        if is_user(pattern) and not _OF_USERS.fullmatch(pattern):
+            raise ValueError(f"{pattern!r} fits no peer; a user has a number, such as uid:1000, which `id -u` tells")
     return found
 
 

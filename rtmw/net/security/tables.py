@@ -4,10 +4,12 @@
 keys = "keys"                      # the folder of keys; from the folder of this file on
 revoked = ["5f2a…"]                # serial numbers of certificates that are refused, as `keys show` has them
 connect = ["hub.plant:7447"]       # nodes to have a link with
-listen = "0.0.0.0:7447"            # where others may connect; default: nowhere
+listen = "0.0.0.0:7447"            # where others may connect, or a list of such places; default: nowhere
 insecure = true                    # without keys, also beyond this host: anybody may read, change and send
 max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
 lease = 10.0                       # seconds that a link may be cut until the peer is gone
+
+A place of [link] may also be a Unix socket of this host, "unix:/run/rtmw/a.sock", which needs no keys.
 
 [transfer] has the same keys but max_rate, for sessions between cores of transfers; without keys and revoked, those of
 [link].
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rtmw.addresses import is_loopback, place_to_listen, place_to_reach
+from rtmw.addresses import is_loopback, place_to_listen, place_to_reach, unix_path
 from rtmw.net.security.errors import RulesError
 from rtmw.net.security.rules import RuleTable, make_rule
 from rtmw.net.security.toml_lines import TomlLines
@@ -40,9 +42,9 @@ class Link:
     revoked: frozenset[int] = frozenset()
     """Serial numbers."""
     connect: tuple[str, ...] = ()
-    """Nodes to have a link with, as HOST:PORT."""
-    listen: str | None = None
-    """ADDRESS:PORT where others may connect."""
+    """Nodes to have a link with: HOST:PORT, or unix:PATH."""
+    listen: tuple[str, ...] = ()
+    """Where others may connect: ADDRESS:PORT, or unix:PATH."""
     insecure: bool = False
     """Without keys, beyond this host, too."""
     max_rate: int = 0
@@ -56,9 +58,9 @@ class Link:
         return bool(self.connect or self.listen)
 
     @property
-    def listening(self) -> tuple[str, ...]:
-        """The places where others may connect."""
-        return (self.listen,) if self.listen else ()
+    def meets_users(self) -> bool:
+        """May it have links at Unix sockets?"""
+        return any(unix_path(place) for place in (*self.connect, *self.listen))
 
 
 NO_LINK: Final = Link()
@@ -115,6 +117,8 @@ def _link(path: Path, lines: TomlLines, name: str, table: Any, base: Link = NO_L
             checked[key] = _LINK[key](path, value)
         except ValueError as error:
             raise RulesError(f"{place}: {key} cannot be used: {error}") from None
+        if name == "transfer" and key in ("connect", "listen") and any(map(unix_path, checked[key])):
+            raise RulesError(f"{place}: {key}: transfers cross over TCP; Unix sockets are for [link]")
     link = Link(**checked)
     if link.keys is None and not link.insecure:
         _check_plain(link, lambda key: _place(path, lines.key(at, key)))
@@ -123,8 +127,8 @@ def _link(path: Path, lines: TomlLines, name: str, table: Any, base: Link = NO_L
 
 def _check_plain(link: Link, place: Callable[[str], str]) -> None:
     """Without keys, links stay on loopback. Raises RulesError."""
-    hosts = [("connect", one, place_to_reach(one)[0]) for one in link.connect]
-    hosts += [("listen", one, place_to_listen(one)[0]) for one in link.listening]
+    hosts = [("connect", one, place_to_reach(one)[0]) for one in link.connect if not unix_path(one)]
+    hosts += [("listen", one, place_to_listen(one)[0]) for one in link.listen if not unix_path(one)]
     for key, where, host in hosts:
         if not is_loopback(host):
             raise RulesError(
@@ -158,19 +162,24 @@ def _serial(value: Any) -> int:
 
 
 def _connect(_path: Path, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise ValueError(f"it is {value!r}; it must be a list of HOST:PORT, such as ['hub.plant:7447']")
+    return _places(value, place_to_reach, "HOST:PORT, such as ['hub.plant:7447']")
+
+
+def _listen(_path: Path, value: Any) -> tuple[str, ...]:
+    given = [value] if isinstance(value, str) else value
+    return _places(given, place_to_listen, "ADDRESS:PORT of this host, such as '0.0.0.0:7447'")
+
+
+def _places(value: Any, check: Callable[[str], object], what: str) -> tuple[str, ...]:
     found = cast("list[Any]", value) if isinstance(value, list | tuple) else [None]
     if not all(isinstance(one, str) for one in found):
-        raise ValueError(f"it is {value!r}; it must be a list of HOST:PORT, such as ['hub.plant:7447']")
-    for one in found:
-        place_to_reach(str(one))  # raises
+        raise ValueError(f"it is {value!r}; it must be a list of {what}")
+    for one in map(str, found):
+        if unix_path(one) is None:  # raises
+            check(one)
     return tuple(dict.fromkeys(map(str, found)))
-
-
-def _listen(_path: Path, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"it is {value!r}; it must be ADDRESS:PORT of this host, such as '0.0.0.0:7447'")
-    place_to_listen(value)
-    return value
 
 
 def _insecure(_path: Path, value: Any) -> bool:

@@ -112,7 +112,7 @@ class Carrier:
         listening.listen(BACKLOG)
         listening.setblocking(False)
         context = self._server_context if is_tls else lambda: None
-        self._doors.append(Door(self.loop, listening, self.refused, lambda sock: SessionGuest(self, sock, context)))
+        self._doors.append(Door(self.loop, listening, self.refused, lambda sock, _: SessionGuest(self, sock, context)))
         return 0 if listening.family == socket.AF_UNIX else int(listening.getsockname()[1])
 
     def _server_context(self) -> ssl.SSLContext | None:

@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from rtmw.net.session.sockets import user_of
+
 PENDING: Final = 64
 """Connections that are not through, in all."""
 PENDING_OF_ONE: Final = 8
-"""The same of one address."""
+"""The same of one address, or user."""
 REST: Final = 0.1
 """Seconds without accepting after the process ran out of descriptors."""
 
@@ -40,8 +42,9 @@ class Door:
         loop: asyncio.AbstractEventLoop,
         listening: socket.socket,
         refused: Counter[str],
-        guest: Callable[[socket.socket], Guest],
+        guest: Callable[[socket.socket, str], Guest],
     ) -> None:
+        """`guest`: of a connection, and of the address that it came from: that of a host, or a user, `uid:1000`."""
         self._loop, self._socket, self._refused, self._guest = loop, listening, refused, guest
         self._pending: dict[asyncio.Task[None], str] = {}
         self._accepting = loop.create_task(self._accept())
@@ -61,7 +64,7 @@ class Door:
                 self._refused["not accepted"] += 1
                 await asyncio.sleep(REST)
                 continue
-            self._admit(sock, address[0] if address else "")
+            self._admit(sock, user_of(sock) if sock.family == socket.AF_UNIX else address[0])
 
     def _admit(self, sock: socket.socket, address: str) -> None:
         same = [task for task, other in self._pending.items() if other == address]
@@ -69,7 +72,7 @@ class Door:
             self._give_way(same[0], "too many of one address")
         elif len(self._pending) >= PENDING:
             self._give_way(next(iter(self._pending)), "too many")
-        guest = self._guest(sock)
+        guest = self._guest(sock, address)
         task = self._loop.create_task(guest.greet())
         self._pending[task] = address
         task.add_done_callback(lambda done: self._over(done, guest))

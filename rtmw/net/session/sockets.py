@@ -8,6 +8,7 @@ import struct
 from contextlib import suppress
 from typing import Final
 
+from rtmw.net.security.names import user_name
 from rtmw.net.session.hello import MAGIC
 
 UNSENT: Final = 16384
@@ -61,4 +62,4 @@ async def first_bytes(sock: socket.socket) -> bytes:
 def user_of(sock: socket.socket) -> str:
     """The user at the other end of a Unix socket, as the kernel says: `uid:1000`."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return f"uid:{_CREDENTIALS.unpack(found)[1]}"
+    return user_name(_CREDENTIALS.unpack(found)[1])

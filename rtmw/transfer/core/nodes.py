@@ -103,7 +103,7 @@ class Nodes:
         hello = Hello(node, self._desk.life, capabilities=frozenset({"transfer", _SAYS_NODE + self._node}))
         terms = Terms(lease=link.lease)
         carrier = self._carrier = Carrier(node, identity=identity, insecure=link.insecure, terms=terms, hello=hello)
-        for place in link.listening:
+        for place in link.listen:
             port = await carrier.listen(*place_to_listen(place))
             how = "with TLS" if identity else "without TLS: anybody who reaches it may read, change and send"
             log.info("transfers of other nodes are accepted at %s (port %d), %s", place, port, how)

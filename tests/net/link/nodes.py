@@ -32,6 +32,8 @@ class LinkedPair:
     port: int = field(default_factory=free_port)
     dial: int = 0
     """Where press connects, if that is not `port`."""
+    unix: Path | None = None
+    """The Unix socket where they meet, in place of `port`."""
     dds_domains: tuple[int, int] = field(default_factory=lambda: (free_number(), free_number()))
     """The same twice: the nodes meet over DDS, too."""
     link: dict[str, str] = field(default_factory=dict)
@@ -55,11 +57,9 @@ class LinkedPair:
     def settings(self, name: str) -> Path:
         """Write the settings of a host."""
         path = self.folder / f"{name}.toml"
-        where = (
-            f'listen = "127.0.0.1:{self.port}"'
-            if name == "hub"
-            else f'connect = ["127.0.0.1:{self.dial or self.port}"]'
-        )
+        listens = name == "hub"
+        place = f"unix:{self.unix}" if self.unix else f"127.0.0.1:{self.port if listens else self.dial or self.port}"
+        where = f'listen = ["{place}"]' if listens else f'connect = ["{place}"]'
         path.write_text(f"[link]\n{where}\n{self.link.get(name, '')}\n{self.rules.get(name, ALL)}")
         return path
 
@@ -93,7 +93,8 @@ class LinkedPair:
 
     def crossed(self, name: str, way: str, topic: str) -> Counter[str]:
         """The counters of a topic on a link of a node, `out` or `in`; empty where it has no route."""
-        return self.hosts[name].crossed(way, topic, "rtmw://" if self.site else "the node of domain ")
+        audience = "uid:" if self.unix else "rtmw://" if self.site else "the node of domain "
+        return self.hosts[name].crossed(way, topic, audience)
 
     def end(self) -> None:
         for host in self.hosts.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.net.security.identity import Identity
-from tests.net.hosts import wait_until
+from tests.net.hosts import go_on, halt, wait_until
 from tests.net.link.nodes import LinkedPair
 from tests.net.security.site import Site
 
@@ -109,6 +110,17 @@ def test_a_good_peer_gets_in_while_many_stand_in_the_door(linked: LinkedPair) ->
         linked.start("press")
         linked.wait_up()
     wait_until(lambda: bool(linked.hub.info()["links"]["refused"]), "they are counted")
+
+
+def test_connections_that_are_reset_before_they_are_accepted_keep_nobody_out(linked: LinkedPair) -> None:
+    linked.start("hub")
+    halt(linked.hub)
+    for _ in range(20):
+        with knock(linked.port) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close resets
+    go_on(linked.hub)
+    linked.start("press")
+    linked.wait_up()
 
 
 @pytest.mark.parametrize("what", [b"GET / HTTP/1.1\r\n\r\n", bytes(1000), TLS_RECORD + bytes(1000)])
