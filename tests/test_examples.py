@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from tests.conftest import free_number
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -39,6 +40,7 @@ TESTED = {
     "record_replay.py",
     "flights.py",
     "read_log.py",
+    "river.py",
 }
 
 
@@ -116,6 +118,19 @@ def test_flights_of_2013_are_replayed_and_all_numbers_agree(domain_id: int) -> N
     assert lines[-1] == "All numbers agree."
     assert "published: {'airport/departure': 200," in "\n".join(lines)
     assert any("  UA 1545  EWR to IAH  +2 min" in line for line in lines)
+
+
+def test_a_river_arrives_whole_at_its_centre_whose_node_is_killed_in_the_middle() -> None:
+    domains = [str(free_number(with_dds=True)) for _ in range(2)]
+    lines = output("river.py", "--domains", *domains, timeout=240)
+    assert lines[1] == "The node of the centre is killed."
+    assert int(lines[3].split()[0]) >= 3 * (32 + 2), "what was sent meanwhile waits"
+    assert [line.split()[1:] for line in lines[7:-1]] == 3 * [
+        ["readings", "96", "96", "equal"],
+        ["samples", "6000", "6000", "equal"],
+        ["campaigns", "3", "3", "equal"],
+    ]
+    assert lines[-1] == "The centre's tables equal those of the stations."
 
 
 def test_without_the_data_of_the_flights_nothing_is_started_and_what_to_install_is_said(domain_id: int) -> None:
