@@ -215,7 +215,7 @@ class Machine:
     # ---- transfers ----
 
     def _send(self, event: SendTransfer, now: Now) -> Steps[list[TransferId]]:
-        if event.id is not None and event.id in self.state.seen:
+        if event.id is not None and self.state.has_come(event.id):
             return []
         if event.request is not None and event.request.number and event.request in self.state.requests:
             return self._asked_before(event.request)

@@ -3,6 +3,10 @@
 Of each incarnation of a node, the largest sequence is kept, and the sequences below it that have not come, as ranges.
 That a transfer has come is said by its ENQUEUE itself, so no crash can separate the two. An undone ENQUEUE has not
 come.
+
+A node numbers what it sends to all nodes, so here each of its sequences may be a gap. Of too many gaps the two oldest
+become one, and what has come between them is forgotten: of what has not ended, and of ends that its node does not know
+yet, the state knows the ids by itself (`State.has_come`); nothing else is sent again.
 """
 
 from __future__ import annotations
@@ -38,10 +42,6 @@ class HighWater:
     def __contains__(self, sequence: int) -> bool:
         return sequence <= self.high and self._gap(sequence) < 0
 
-    def has_room_for(self, sequence: int) -> bool:
-        """A new gap needs room."""
-        return sequence <= self.high + 1 or len(self.gaps) < MOST_GAPS
-
     def add(self, sequence: int) -> None:
         if sequence > self.high:
             if sequence > self.high + 1:
@@ -67,6 +67,11 @@ class HighWater:
             self.high = first - 1
         else:
             self.gaps.insert(at, (first, last))
+
+    def forget(self) -> None:
+        """Of too many gaps the two oldest become one."""
+        if len(self.gaps) > MOST_GAPS:
+            self.gaps[:2] = [(self.gaps[0][0], self.gaps[1][1])]
 
 
 class Requests:
@@ -100,21 +105,17 @@ class Seen:
     def check(self, id: TransferId) -> None:
         """Raises TransferRefused, if it cannot be said whether it has come."""
         known = self.marks.get(id.node, {})
-        mark = known.get(id.incarnation)
-        if mark is None and len(known) == MOST_INCARNATIONS and id.incarnation < min(known):
+        if id.incarnation not in known and len(known) == MOST_INCARNATIONS and id.incarnation < min(known):
             raise TransferRefused(
                 f"transfer {id} is of an incarnation of its node before the last {MOST_INCARNATIONS}, so nobody knows "
                 "whether it has come already; send it again with a new id"
             )
-        if mark is not None and not mark.has_room_for(id.sequence):
-            raise TransferRefused(
-                f"transfer {id} would leave a gap, and {MOST_GAPS} are open; send first what is missing below "
-                f"{mark.high}"
-            )
 
     def add(self, id: TransferId) -> None:
         known = self.marks.setdefault(id.node, {})
-        known.setdefault(id.incarnation, HighWater()).add(id.sequence)
+        mark = known.setdefault(id.incarnation, HighWater())
+        mark.add(id.sequence)
+        mark.forget()
         if len(known) > MOST_INCARNATIONS:
             del known[min(known)]
 
@@ -122,3 +123,4 @@ class Seen:
         mark = self.marks.get(id.node, {}).get(id.incarnation)
         if mark is not None:
             mark.discard(id.sequence)
+            mark.forget()

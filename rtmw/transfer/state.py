@@ -214,7 +214,7 @@ class State:
 
     def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
         if record.copy == 0:
-            if record.id in self.seen:
+            if self.has_come(record.id):
                 self._wrong(lsn, f"transfer {record.id} comes again")
             self.seen.add(record.id)
         if record.request is not None and record.request.number:
@@ -249,6 +249,10 @@ class State:
         """A transfer that has not ended; of copies the first one."""
         lsns = self.numbers.get(id)
         return None if lsns is None else self.items[lsns[0]]
+
+    def has_come(self, id: TransferId) -> bool:
+        """Was it enqueued once? What ended, and of which its node knows how, may be forgotten."""
+        return id in self.seen or id in self.numbers or id in self.owed
 
     def is_own(self, id: TransferId) -> bool:
         """Did it begin in this store?"""
