@@ -89,6 +89,8 @@ mutant "on ext4 no sync of the folder at a roll" power 1000 spare '/^int spare_n
 mutant "on ext4 no sync of the folder when a log is made" power 500 create '/^int log_create/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
 mutant "on ext4 a segment gets its name before it is synced" power 1000 spare '/^int spare_name/,/^}/ s/io->sync\(io->disk, spare->file\)/0/' "$@"
 mutant "on ext4 the watermark says what is not durable yet" power 1000 flush '/^static int commit/,/^}/ s/(segment_write_mark\(&w->folder, &w->last, lsn)/\1 + size/' "$@"
-mutant "on ext4 half a batch is kept" power 1000 recover 's/if \(!\(head\.flags & RECORD_MORE\)\) \*end = lsn/*end = lsn/' "$@"
+mutant "on ext4 half a batch is kept" power 5000 recover 's/if \(!\(head\.flags & RECORD_MORE\)\) \*end = lsn/*end = lsn/' "$@"
+mutant "on ext4 a compacted segment gets its name before it is synced" power 500 compact '/^static int finish_copy/,/^}/ s/io->sync\(io->disk, c->copy\.file\)/0/' "$@"
+mutant "on ext4 compaction is said to be done before the folder is synced" power 1000 compact '/^static int say_compacted/,/^}/ s/io->sync_folder\(io->disk, c->folder\.folder\)/0/' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }

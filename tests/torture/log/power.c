@@ -32,8 +32,9 @@ struct rig_of_power {
     uint8_t *stable; /* see block_cut */
     uint8_t *base;   /* with what the next life begins */
     struct state before, found, next;
+    uint32_t per_key; /* of all lives of this disk */
     long cuts, rots, records;
-    uint64_t events, flushes;
+    uint64_t events, flushes, compacted;
 };
 
 static void unavailable(const char *what) __attribute__((noreturn));
@@ -135,12 +136,14 @@ static void format(struct rig_of_power *rig)
     unmount(rig->look_device);
     memcpy(rig->base, rig->image, BLOCK_BYTES);
     rig->before.count = 0;
+    rig->before.end = 0;
     rig->before.is_created = false;
 }
 
-static void live_once(struct rig_of_power *rig, uint32_t life, uint64_t seed)
+static void live_once(struct rig_of_power *rig, uint32_t number, uint64_t seed)
 {
     int status;
+    struct power_life life = {rig->disk, rig->notes, number, rig->per_key, seed};
     memset(rig->notes, 0, sizeof *rig->notes);
     rig->notes->created = POWER_NEVER;
     block_begin(rig->disk, rig->base);
@@ -150,10 +153,11 @@ static void live_once(struct rig_of_power *rig, uint32_t life, uint64_t seed)
     if (!child) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (chdir("mounted/log") < 0) broken("chdir");
-        power_live(rig->disk, rig->notes, life, seed);
+        power_live(&life);
     }
     if (waitpid(child, &status, 0) != child) broken("waitpid");
     if (status) exit(1); /* it has said why */
+    rig->compacted += rig->notes->compacted;
     unmount(rig->live_device);
 }
 
@@ -182,7 +186,7 @@ static void cut_life(struct rig_of_power *rig, uint32_t life, uint64_t *seed)
         if (next_at > at + 1) at += disk_random(seed) % (next_at - at);
         block_cut_move(&cut, at < events ? at : events);
         block_cut_take(&cut, seed, rig->image);
-        struct expected expected = {life, cut.event, &rig->before, rig->notes};
+        struct expected expected = {life, rig->per_key, cut.event, &rig->before, rig->notes};
         if (n == chosen) memcpy(next, rig->image, BLOCK_BYTES);
         rig->found.count = 0;
         look_once(rig, &expected, seed);
@@ -211,12 +215,13 @@ void try_power(uint64_t seed, long cuts)
     long lives = 0;
     for (; rig.cuts < cuts; lives++) {
         if (lives && lives % LIVES_OF_A_DISK == 0) format(&rig);
+        rig.per_key = 1 + (uint32_t)(lives / LIVES_OF_A_DISK % 2);
         live_once(&rig, (uint32_t)lives, seed + (uint64_t)lives);
         count_events(&rig);
         cut_life(&rig, (uint32_t)lives, &seed);
     }
     printf("%ld power cuts on ext4, and %ld of them with rot, in %ld lives with %llu writes and %llu flushes, "
-           "%ld records read: all that was answered was there, and nothing else\n",
+           "%ld records read and %llu bytes compacted: all that was answered was there, and nothing else\n",
            rig.cuts, rig.rots, lives, (unsigned long long)(rig.events - rig.flushes), (unsigned long long)rig.flushes,
-           rig.records);
+           rig.records, (unsigned long long)rig.compacted);
 }

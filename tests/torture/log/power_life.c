@@ -8,23 +8,16 @@
 
 #include "../../../rtmw/log/writer.h"
 #include "../../../rtmw/shm/atomics.h"
-#include "disk.h"
 #include "power.h"
+#include "rig.h"
 
-enum { IDLE_NS = 2000000, BATCH = 3, ONE_IN_BATCH = 6, APPENDS_LEAST = 30, APPENDS_MORE = 60, IDS = 1024 };
-
-static const struct writer_options OPTIONS = {.most = POWER_SEGMENT,
-                                              .idle_ns = IDLE_NS,
-                                              .window = IDS,
-                                              .retention = {RETENTION_ALL, RETENTION_ALL, 0, 0},
-                                              .ahead = 2 * SEGMENT_BLOCK};
+enum { REST_NS = 2000000, BATCH = 3, ONE_IN_BATCH = 3, APPENDS_LEAST = 30, APPENDS_MORE = 60, IDS = 1024 };
 
 struct thread {
     pthread_t self;
-    struct block_disk *disk;
-    struct notes *notes;
+    const struct power_life *life;
     struct writer *writer;
-    uint32_t life, number, appends;
+    uint32_t number, appends;
     uint64_t seed;
     int code;
 };
@@ -39,28 +32,37 @@ uint32_t power_data(uint32_t life, uint32_t thread, uint32_t number, uint8_t dat
     return origin.size;
 }
 
+uint64_t power_tag(const struct origin *o)
+{
+    uint64_t seed = (uint64_t)o->life << 40 | (uint64_t)o->thread << 32 | o->number;
+    return disk_random(&seed) & ~UINT64_C(1);
+}
+
 /* Records that are appended at once: noted before, and again when they are answered. */
 static int append(struct thread *t, uint32_t count)
 {
-    uint8_t data[BATCH][POWER_LARGEST];
+    uint8_t data[BATCH][POWER_LARGEST], labels[BATCH][LABELS];
     struct record_parts parts[BATCH] = {0};
-    uint32_t first = t->notes->count[t->number];
-    struct note *notes = &t->notes->of[t->number][first];
+    struct block_disk *disk = t->life->disk;
+    uint32_t *noted = &t->life->notes->count[t->number], first = *noted;
+    struct note *notes = &t->life->notes->of[t->number][first];
     uint64_t position, end;
     for (uint32_t n = 0; n < count; n++) {
+        struct origin origin = {.life = t->life->number, .thread = t->number, .number = first + n};
         parts[n].data = data[n];
-        parts[n].data_size = power_data(t->life, t->number, first + n, data[n]);
-        notes[n] = (struct note){.answered = POWER_NEVER, .more = n + 1 < count};
-        notes[n].begun = load_acquire(&t->disk->count);
+        parts[n].data_size = power_data(t->life->number, t->number, first + n, data[n]);
+        parts[n].labels = labels[n];
+        parts[n].labels_size = labels_of(power_tag(&origin), labels[n]);
+        notes[n] = (struct note){.more = n + 1 < count, .begun = load_acquire(&disk->count)};
     }
-    store_release(&t->notes->count[t->number], first + count);
+    store_release(noted, first + count);
     int code = writer_append(t->writer, parts, count, WRITER_FOREVER, &position, &end);
     if (!code) code = writer_wait(t->writer, end, WRITER_FOREVER);
-    uint64_t answered = load_acquire(&t->disk->count); /* pairs with block_write: what it rests on is below */
+    uint64_t answered = load_acquire(&disk->count); /* pairs with block_write: what it rests on is below */
     for (uint32_t n = 0; n < count && !code; n++) {
         notes[n].position = position;
         notes[n].answered = answered;
-        position += record_size(parts[n].data_size);
+        position += record_size(parts[n].labels_size + parts[n].data_size);
     }
     return code;
 }
@@ -81,8 +83,7 @@ static void leave(const char *what, int code, const struct log_fault *fault)
     _exit(1);
 }
 
-static void open_or_create(const struct log_folder *given, struct log_folder *folder, struct block_disk *disk,
-                           struct notes *notes)
+static void open_or_create(const struct log_folder *given, struct log_folder *folder, const struct power_life *life)
 {
     struct log_fault fault = {0};
     void *description = NULL;
@@ -93,32 +94,42 @@ static void open_or_create(const struct log_folder *given, struct log_folder *fo
         for (size_t n = 0; n < sizeof folder->uuid; n++) folder->uuid[n] = (uint8_t)(n + 1);
         folder->seed = record_seed(folder->uuid);
         code = log_create(folder, POWER_SEGMENT, "type", 4, &fault);
-        if (!code) notes->created = load_acquire(&disk->count);
+        if (!code) life->notes->created = load_acquire(&life->disk->count);
     }
     free(description);
     if (code) leave("log_create", code, &fault);
 }
 
-void power_live(struct block_disk *disk, struct notes *notes, uint32_t life, uint64_t seed)
+static void append_by_threads(const struct power_life *life, struct writer *writer, uint64_t *seed)
 {
-    static struct writer writer;
     struct thread threads[POWER_THREADS];
-    struct log_fault fault = {0};
-    struct log_folder folder, given = {.io = &log_io_system, .folder = open(".", O_RDONLY | O_DIRECTORY)};
-    open_or_create(&given, &folder, disk, notes);
-    int code = writer_open(&writer, &folder, &OPTIONS, &fault);
-    if (code) leave("writer_open", code, &fault);
-    uint32_t appends = APPENDS_LEAST + (uint32_t)(disk_random(&seed) % APPENDS_MORE);
+    uint32_t appends = APPENDS_LEAST + (uint32_t)(disk_random(seed) % APPENDS_MORE);
     for (uint32_t n = 0; n < POWER_THREADS; n++) {
-        threads[n] = (struct thread){.disk = disk, .notes = notes, .writer = &writer, .life = life, .number = n};
-        threads[n].appends = appends;
-        threads[n].seed = disk_random(&seed);
+        threads[n] = (struct thread){.life = life, .writer = writer, .number = n, .appends = appends};
+        threads[n].seed = disk_random(seed);
         if (pthread_create(&threads[n].self, NULL, append_all, &threads[n])) abort();
     }
     for (uint32_t n = 0; n < POWER_THREADS; n++) {
         pthread_join(threads[n].self, NULL);
-        if (threads[n].code) leave("append", threads[n].code, &writer.fault);
+        if (threads[n].code) leave("append", threads[n].code, &writer->fault);
     }
+}
+
+void power_live(const struct power_life *life)
+{
+    static struct writer writer;
+    struct log_fault fault = {0};
+    struct log_folder folder, given = {.io = &log_io_system, .folder = open(".", O_RDONLY | O_DIRECTORY)};
+    struct writer_options options = {.most = POWER_SEGMENT, .idle_ns = REST_NS, .window = IDS};
+    uint64_t seed = life->seed;
+    options.retention = (struct retention){RETENTION_ALL, RETENTION_ALL, 0, life->per_key};
+    options.ahead = 2 * SEGMENT_BLOCK;
+    open_or_create(&given, &folder, life);
+    int code = writer_open(&writer, &folder, &options, &fault);
+    if (code) leave("writer_open", code, &fault);
+    append_by_threads(life, &writer, &seed);
+    await_upkeep(&writer);
+    life->notes->compacted = writer.counters.compacted;
     if (disk_random(&seed) % 2) code = writer_close(&writer, &fault); /* else it is as if it was killed */
     if (code) leave("writer_close", code, &fault);
     _exit(0);

@@ -17,32 +17,15 @@ static void wrong_at(const struct expected *e, const char *what, const struct lo
     wrong(when, what, fault);
 }
 
-/* Where the look at the records has come to. */
-struct look {
-    const struct expected *expected;
-    struct state *found;
-    uint32_t next[POWER_THREADS]; /* the first record of this thread that has not been seen */
-    uint64_t begun;               /* the latest beginning of an append among the records so far */
-};
-
-static void see_own(struct look *look, const struct origin *o, uint64_t position)
+static const struct note *note_of(const struct expected *e, const struct origin *o)
 {
-    const struct expected *e = look->expected;
     if (o->life != e->life || o->thread >= POWER_THREADS || o->number >= e->notes->count[o->thread])
         wrong_at(e, "a record that was never appended", NULL);
-    const struct note *note = &e->notes->of[o->thread][o->number];
-    if (note->begun >= e->event) wrong_at(e, "a record whose append began after the cut", NULL);
-    if (o->number != look->next[o->thread]++) wrong_at(e, "records of a thread are not in their order", NULL);
-    if (note->answered != POWER_NEVER && note->position != position)
-        wrong_at(e, "a record at another position than was answered", NULL);
-    if (note->answered < look->begun) wrong_at(e, "a record behind one that was begun when it had been answered", NULL);
-    if (note->begun > look->begun) look->begun = note->begun;
+    return &e->notes->of[o->thread][o->number];
 }
 
-static void see(struct look *look, const struct reader_record *record)
+static void see(const struct expected *e, struct state *found, const struct reader_record *record)
 {
-    const struct expected *e = look->expected;
-    struct state *found = look->found;
     uint8_t data[POWER_LARGEST];
     struct origin o;
     if (record->data_size < sizeof o) wrong_at(e, "a record that was never appended", NULL);
@@ -50,73 +33,165 @@ static void see(struct look *look, const struct reader_record *record)
     uint32_t size = power_data(o.life, o.thread, o.number, data);
     if (size != record->data_size || memcmp(data, record->data, size))
         wrong_at(e, "a record with other data than were appended", NULL);
-    const struct kept *before = found->count < e->before->count ? &e->before->records[found->count] : NULL;
-    if (before && (memcmp(&before->origin, &o, sizeof o) || before->position != record->head.lsn))
-        wrong_at(e, "a record that was there when the life began is lost or another one", NULL);
-    if (!before) see_own(look, &o, record->head.lsn);
     if (found->count == POWER_KEPT) abort();
     found->records[found->count++] = (struct kept){o, record->head.lsn};
 }
 
 /* LOG_AT_END: all were read. */
-static int read_all(const struct log_folder *folder, uint64_t end, struct look *look, struct log_fault *fault)
+static int read_all(const struct log_folder *folder, const struct expected *e, struct state *found,
+                    struct log_fault *fault)
 {
     struct reader r;
     struct reader_record record;
     int code;
     reader_open(&r, folder, 0);
-    while ((code = reader_next(&r, end, &record, fault)) == LOG_OK) see(look, &record);
-    if (code == LOG_AT_END && r.position != end) code = LOG_DAMAGED;
+    while ((code = reader_next(&r, found->end, &record, fault)) == LOG_OK) see(e, found, &record);
+    if (code == LOG_AT_END && r.position != found->end) code = LOG_DAMAGED;
     reader_close(&r);
     return code;
 }
 
-static void check_missing(const struct look *look)
+/* ---- compare ---- */
+
+/* Of each key the position before which compaction may have removed all of its records. */
+struct floors {
+    uint64_t of[KEYS];
+};
+
+/* `upto`: of the records below it. */
+static struct floors floors_of(const struct state *found, uint64_t upto, uint32_t per_key)
 {
-    const struct expected *e = look->expected;
-    if (look->found->count < e->before->count)
-        wrong_at(e, "records that were there when the life began are lost", NULL);
+    struct floors floors = {0};
+    uint32_t counts[KEYS] = {0};
+    for (uint32_t n = found->count; n > 0; n--) {
+        const struct kept *record = &found->records[n - 1];
+        uint64_t tag = power_tag(&record->origin);
+        uint32_t key = key_number(tag);
+        if (record->position >= upto || !has_key(tag)) continue;
+        if (++counts[key] == per_key) floors.of[key] = record->position;
+    }
+    return floors;
+}
+
+static bool is_superseded(const struct floors *floors, const struct origin *o, uint64_t position)
+{
+    uint64_t tag = power_tag(o);
+    return has_key(tag) && position < floors->of[key_number(tag)];
+}
+
+static int compare_positions(const void *one, const void *other)
+{
+    const struct kept *a = one, *b = other;
+    return a->position < b->position ? -1 : a->position > b->position;
+}
+
+/* A record that must be at this position is there, and no other one; or compaction has removed it. */
+static void check_kept(const struct expected *e, const struct state *found, const struct floors *floors,
+                       const struct kept *kept, const char *is_lost)
+{
+    const struct kept *there = bsearch(kept, found->records, found->count, sizeof *kept, compare_positions);
+    bool is_same = there && there->origin.life == kept->origin.life && there->origin.thread == kept->origin.thread &&
+                   there->origin.number == kept->origin.number;
+    if (there && !is_same) wrong_at(e, "another record at the position that was answered", NULL);
+    if (!there && !is_superseded(floors, &kept->origin, kept->position)) wrong_at(e, is_lost, NULL);
+}
+
+/* What was there when the life began is there. */
+static void check_before(const struct expected *e, const struct state *found, const struct floors *floors)
+{
+    if (found->end < e->before->end) wrong_at(e, "the log ends before it did when the life began", NULL);
+    for (uint32_t n = 0; n < e->before->count; n++)
+        check_kept(e, found, floors, &e->before->records[n], "a record that was there when the life began is lost");
+}
+
+/* Of what this life appended, all that lies before the end of the log is there, with whole batches; and that is all that was
+ * answered. */
+static void check_appended(const struct expected *e, const struct state *found, const struct floors *floors)
+{
     for (uint32_t t = 0; t < POWER_THREADS; t++) {
-        uint32_t count = look->next[t];
-        if (count && e->notes->of[t][count - 1].more) wrong_at(e, "half a batch is there", NULL);
-        for (uint32_t n = count; n < e->notes->count[t]; n++)
-            if (e->notes->of[t][n].answered <= e->event) wrong_at(e, "a record that was answered is lost", NULL);
+        for (uint32_t n = 0; n < e->notes->count[t]; n++) {
+            const struct note *note = &e->notes->of[t][n];
+            struct kept kept = {{.life = e->life, .thread = t, .number = n}, note->position};
+            bool is_inside = note->position < found->end;
+            if (is_inside) check_kept(e, found, floors, &kept, "a record before the end of the log is lost");
+            if (is_inside && note->more && note[1].position >= found->end) wrong_at(e, "half a batch is there", NULL);
+            if (!is_inside && note->answered <= e->event) wrong_at(e, "a record that was answered is lost", NULL);
+        }
     }
 }
 
-/* Recovers and reads. LOG_AT_END, LOG_NO_LOG, or why it was refused. */
-static int recover_and_read(int at, bool to_write, struct look *look, struct log_fault *fault)
+/* Nothing else is there: each record is one of before, or was appended before the cut; in the order of its positions,
+ * none lies behind one that was begun only when it had been answered. */
+static void check_found(const struct expected *e, const struct state *found)
 {
-    struct log_folder folder = {.io = &log_io_system, .folder = at};
-    struct recovered found;
-    void *description = NULL;
-    uint32_t size;
-    int code = log_identify(&folder, &description, &size, fault);
-    free(description);
-    if (!code) code = log_recover(&folder, to_write, &found, fault);
-    if (code) return code;
-    segment_close(&folder, &found.last);
-    return read_all(&folder, found.end, look, fault);
+    uint64_t begun = 0; /* the latest one so far */
+    for (uint32_t n = 0; n < found->count; n++) {
+        const struct kept *record = &found->records[n];
+        if (record->position < e->before->end) {
+            if (!bsearch(record, e->before->records, e->before->count, sizeof *record, compare_positions))
+                wrong_at(e, "a record that was not there when the life began", NULL);
+            continue;
+        }
+        const struct note *note = note_of(e, &record->origin);
+        if (note->begun >= e->event) wrong_at(e, "a record whose append began after the cut", NULL);
+        if (note->position != record->position) wrong_at(e, "a record at another position than was answered", NULL);
+        if (note->answered < begun) wrong_at(e, "a record behind one that was begun when it had been answered", NULL);
+        if (note->begun > begun) begun = note->begun;
+    }
 }
 
-void power_look(int folder, const struct expected *e, bool to_write, struct state *found)
+/* What compaction has said to be done is done. */
+static void check_compacted(const struct expected *e, const struct log_folder *folder, const struct state *found)
 {
-    struct look look = {.expected = e, .found = found};
-    struct log_fault fault = {0};
+    uint64_t clean = compacted_upto(folder, e->per_key);
+    struct floors floors = floors_of(found, clean, e->per_key);
+    for (uint32_t n = 0; n < found->count && found->records[n].position < clean; n++)
+        if (is_superseded(&floors, &found->records[n].origin, found->records[n].position))
+            wrong_at(e, "a record is there although compaction has said that it is gone", NULL);
+}
+
+/* ---- look ---- */
+
+/* Recovers and reads. LOG_AT_END, LOG_NO_LOG, or why it was refused. */
+static int recover_and_read(struct log_folder *folder, const struct expected *e, bool to_write, struct state *found,
+                            struct log_fault *fault)
+{
+    struct recovered recovered;
+    void *description = NULL;
+    uint32_t size;
+    int code = log_identify(folder, &description, &size, fault);
+    free(description);
     found->count = 0;
-    int code = recover_and_read(folder, to_write, &look, &fault);
+    if (!code) code = log_recover(folder, to_write, &recovered, fault);
+    if (code) return code;
+    segment_close(folder, &recovered.last);
+    found->end = recovered.end;
+    return read_all(folder, e, found, fault);
+}
+
+void power_look(int at, const struct expected *e, bool to_write, struct state *found)
+{
+    struct log_folder folder = {.io = &log_io_system, .folder = at};
+    struct log_fault fault = {0};
+    int code = recover_and_read(&folder, e, to_write, found, &fault);
     found->is_created = code != LOG_NO_LOG;
     if (code == LOG_NO_LOG && !e->before->is_created && e->notes->created > e->event) return;
     if (code == LOG_NO_LOG) wrong_at(e, "the log that was created is lost", NULL);
     if (code != LOG_AT_END) wrong_at(e, "the log is refused", &fault);
-    check_missing(&look);
+    struct floors floors = floors_of(found, UINT64_MAX, e->per_key);
+    check_before(e, found, &floors);
+    check_appended(e, found, &floors);
+    check_found(e, found);
+    check_compacted(e, &folder, found);
 }
 
+/* ---- rot ---- */
+
 /* A record that was answered before another one began that was answered too: the mark of the second says that the first
- * one is durable. POWER_NEVER: there is none. */
-static uint64_t below_watermark(const struct expected *e, uint64_t *seed)
+ * one is durable. false: there is none. */
+static bool below_watermark(const struct expected *e, uint64_t *seed, struct origin *chosen)
 {
-    uint64_t latest = 0, chosen = POWER_NEVER, candidates = 0;
+    uint64_t latest = 0, candidates = 0;
     for (uint32_t t = 0; t < POWER_THREADS; t++)
         for (uint32_t n = 0; n < e->notes->count[t]; n++)
             if (e->notes->of[t][n].answered <= e->event && e->notes->of[t][n].begun > latest)
@@ -124,40 +199,51 @@ static uint64_t below_watermark(const struct expected *e, uint64_t *seed)
     for (uint32_t t = 0; t < POWER_THREADS; t++)
         for (uint32_t n = 0; n < e->notes->count[t]; n++)
             if (e->notes->of[t][n].answered < latest && disk_random(seed) % ++candidates == 0)
-                chosen = e->notes->of[t][n].position;
-    return chosen;
+                *chosen = (struct origin){.life = e->life, .thread = t, .number = n};
+    return candidates;
 }
 
-static void turn_byte(int at, uint64_t position)
+/* In this segment. false: these bytes are not there. */
+static bool turn_byte_in(int at, uint64_t base, const uint8_t *data, size_t size)
+{
+    static uint8_t bytes[2 * POWER_SEGMENT];
+    char name[SEGMENT_NAME];
+    segment_name(base, name);
+    int file = openat(at, name, O_RDWR | O_CLOEXEC);
+    ssize_t count = file < 0 ? -1 : pread(file, bytes, sizeof bytes, 0);
+    if (count < 0) abort();
+    uint8_t *there = memmem(bytes, (size_t)count, data, size);
+    if (there) {
+        *there ^= 1;
+        if (pwrite(file, there, 1, there - bytes) != 1) abort();
+    }
+    close(file);
+    return there;
+}
+
+/* The record is looked for by its data, since compaction may have moved it within its segment, or removed it: then false. */
+static bool turn_byte(int at, const struct origin *o)
 {
     struct log_folder folder = {.io = &log_io_system, .folder = at};
     struct log_fault fault;
-    uint64_t *bases, base = 0;
-    size_t count;
-    char name[SEGMENT_NAME];
-    uint8_t byte;
+    uint8_t data[POWER_LARGEST];
+    uint64_t *bases;
+    size_t count, size = power_data(o->life, o->thread, o->number, data);
+    bool has_turned = false;
     if (segment_list(&folder, &bases, &count, &fault)) abort();
-    for (size_t n = 0; n < count && bases[n] <= position; n++) base = bases[n];
+    for (size_t n = 0; n < count && !has_turned; n++) has_turned = turn_byte_in(at, bases[n], data, size);
     free(bases);
-    segment_name(base, name);
-    int file = openat(at, name, O_RDWR);
-    off_t place = (off_t)(SEGMENT_DATA + (position - base) + RECORD_HEAD);
-    if (file < 0 || pread(file, &byte, 1, place) != 1) abort();
-    byte ^= 1;
-    if (pwrite(file, &byte, 1, place) != 1) abort();
-    close(file);
+    return has_turned;
 }
 
-bool power_rot(int folder, const struct expected *e, uint64_t *seed)
+bool power_rot(int at, const struct expected *e, uint64_t *seed)
 {
     static struct state found;
-    struct look look = {.expected = e, .found = &found};
+    struct log_folder folder = {.io = &log_io_system, .folder = at};
     struct log_fault fault = {0};
-    uint64_t position = below_watermark(e, seed);
-    if (position == POWER_NEVER) return false;
-    turn_byte(folder, position);
-    found.count = 0;
-    int code = recover_and_read(folder, disk_random(seed) % 2, &look, &fault);
+    struct origin chosen;
+    if (!below_watermark(e, seed, &chosen) || !turn_byte(at, &chosen)) return false;
+    int code = recover_and_read(&folder, e, disk_random(seed) % 2, &found, &fault);
     if (code == LOG_AT_END) wrong_at(e, "a record below the watermark rotted, and was taken for a torn tail", NULL);
     if (code != LOG_DAMAGED) wrong_at(e, "rot was not called damage", &fault);
     return true;

@@ -247,8 +247,7 @@ static void check_ids(const struct life *life, const struct writer *w)
     }
 }
 
-/* A writer that is closed leaves what its maker has not begun. */
-static void await_upkeep(struct writer *w)
+void await_upkeep(struct writer *w)
 {
     for (bool busy = true; busy; usleep(100)) {
         pthread_mutex_lock(&w->lock);

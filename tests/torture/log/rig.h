@@ -58,11 +58,13 @@ uint32_t pass_compacted(const struct history *history, uint32_t n, uint64_t lsn,
 /* Salvage finds, in each segment, only records that were handed in. Gives how many are in [from, end). */
 uint32_t salvage_all(const struct log_folder *folder, const struct history *history, uint64_t from, uint64_t end,
                      const char *when);
+/* Until the maker has no snapshot to take and nothing to compact: a writer that is closed leaves what it has not begun. */
+void await_upkeep(struct writer *w);
 /* The data of the record with this tag; how many bytes. */
 size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
 #define CURSOR "c.cursor"
-/* Of the keys there are three. */
-static inline uint32_t key_number(uint64_t tag) { return (uint32_t)(tag >> 16) % 3; }
+enum { KEYS = 3 };
+static inline uint32_t key_number(uint64_t tag) { return (uint32_t)(tag >> 16) % KEYS; }
 static inline bool has_key(uint64_t tag) { return tag % 4 < 2; }
 /* Labels of the record with this tag, of which some have a key, and some an id, too; how many bytes. */
 size_t labels_of(uint64_t tag, uint8_t labels[LABELS]);
