@@ -2,28 +2,29 @@
 
 A segment that is sealed has an index, which says of each stretch of 64 KiB or more its latest time; of a segment as a
 whole the earliest time is known, too. Conditions on positions and times leave out segments, and then stretches of
-those that are left. A segment without an index is read.
+those that are left. A segment without an index is read, in pieces: the last one never has an index, and may be all
+that there is.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from rtmw.log import Folder, stretches
+from rtmw.log import Folder, bases, segment, stretches
 from rtmw.log_batches import metadata
 from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.extent import Extent
 from rtmw.recording.frames.pruning import between, places_for
 from rtmw.recording.times import UNSET_NS
 from rtmw.spark.log_scan import LogPartition
-from rtmw.spark.partitions import sensible
+from rtmw.spark.partitions import SMALLEST, packed, sensible
 
 _FEW: Final = 8
 """Segments whose stretches are looked at one by one; of more, the share that stretches spare is small."""
@@ -39,6 +40,13 @@ class Stretch:
     end: int
     earliest_ns: int | None = None
     latest_ns: int | None = None
+    share: float = 1.0
+    """Of its bytes, that compaction has left."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its records, as they lie in the file."""
+        return round((self.end - self.start) * self.share)
 
     def guarantee(self) -> Any:
         """What is true of all of its records, as an expression."""
@@ -53,39 +61,57 @@ class Stretch:
         return between(name, pa.scalar(least, kind), pa.scalar(most, kind))
 
 
-def bases_of(folder: Folder) -> list[int]:
-    """Positions at which segments begin: there a task may begin to read."""
-    return sorted(int(name.removesuffix(".seg")) for name in os.listdir(folder.descriptor) if name.endswith(".seg"))
-
-
 def segments_of(folder: Folder, start: int, end: int) -> Iterator[list[Stretch]]:
     """The stretches of each segment from `start`, at which a record begins, up to `end`."""
-    bases = bases_of(folder)
-    for base, behind in pairwise([*bases, max(end, bases[-1] + 1 if bases else end)]):
+    begins = bases(folder)
+    for base, behind in pairwise([*begins, max(end, begins[-1] + 1 if begins else end)]):
         if behind > start and base < end:
-            yield [*_clipped(_stretches(folder, base, behind), start, end)]
+            yield [*_stretches(folder, base, behind, (max(base, start), min(behind, end)))]
 
 
-def _stretches(folder: Folder, base: int, behind: int) -> Iterator[Stretch]:
+def _stretches(folder: Folder, base: int, behind: int, bounds: tuple[int, int]) -> Iterator[Stretch]:
+    """Of a segment: those between bounds."""
+    removed = segment(folder.path, folder.descriptor, folder.uuid, base)[-1]
     found = stretches(folder.path, folder.descriptor, folder.uuid, base)
-    if found is None or found[0] != behind:  # the last one grows
-        yield Stretch(base, behind)
-        return
-    numbers = np.frombuffer(found[3], np.uint64).reshape(-1, 2).tolist()
+    share = 1 - removed / (behind - base)
+    if found is not None and found[0] == behind:  # the last one grows
+        yield from _clipped(_indexed(found, share), bounds)
+    elif removed:
+        yield Stretch(*bounds, share=share)
+    else:
+        yield from _pieces(folder, base, bounds)
+
+
+def _indexed(index: tuple[int, int, int, bytes], share: float) -> Iterator[Stretch]:
+    behind, _, earliest_ns, latest = index
+    numbers = np.frombuffer(latest, np.uint64).reshape(-1, 2).tolist()
     ends = [position for position, _ in numbers[1:]] + [behind]
     for (position, latest_ns), end in zip(numbers, ends, strict=True):
-        yield Stretch(position, end, found[2], latest_ns)
+        yield Stretch(position, end, earliest_ns, latest_ns, share)
 
 
-def _clipped(found: Iterable[Stretch], start: int, end: int) -> Iterator[Stretch]:
+def _pieces(folder: Folder, base: int, bounds: tuple[int, int]) -> Iterator[Stretch]:
+    """Each begins with the first record behind so many bytes, which is found without those before it."""
+    start, end = bounds
+    begins = [start]
+    with closing(folder.reader(base)) as reader:
+        for place in range(start + SMALLEST, end, SMALLEST):
+            record = reader.scan(base, place)
+            if record is not None and begins[-1] < record[0] < end:
+                begins.append(record[0])
+    yield from (Stretch(*both) for both in pairwise([*begins, end]))
+
+
+def _clipped(found: Iterable[Stretch], bounds: tuple[int, int]) -> Iterator[Stretch]:
+    start, end = bounds
     for one in found:
         if one.end > start and one.start < end:
-            yield Stretch(max(one.start, start), min(one.end, end), one.earliest_ns, one.latest_ns)
+            yield replace(one, start=max(one.start, start), end=min(one.end, end))
 
 
-def _as_one(segment: Sequence[Stretch]) -> Stretch:
-    latest = None if segment[0].latest_ns is None else max(one.latest_ns or 0 for one in segment)
-    return Stretch(segment[0].start, segment[-1].end, segment[0].earliest_ns, latest)
+def _as_one(found: Sequence[Stretch]) -> Stretch:
+    latest = None if found[0].latest_ns is None else max(one.latest_ns or 0 for one in found)
+    return replace(found[0], end=found[-1].end, latest_ns=latest)
 
 
 def needed(segments: Sequence[Sequence[Stretch]], condition: Any) -> list[Stretch]:
@@ -106,30 +132,18 @@ def log_partitions(
     """Runs of stretches of about `target` bytes, at least one. `start` is a position at which a record begins."""
     segments = [*segments_of(folder, start, end)]
     found = needed(segments, condition)
-    total = sum(one.end - one.start for one in found)
-    everything = [one for segment in segments for one in segment]
-    skipped = Extent(len(everything) - len(found), 0, sum(one.end - one.start for one in everything) - total)
-    groups = [*_groups(found, target or sensible(total))] or [[]]
+    everything, wanted = _extent(chain.from_iterable(segments)), _extent(found)
+    skipped = Extent(everything.chunks - wanted.chunks, 0, everything.bytes - wanted.bytes)
+    groups = [*packed(found, lambda stretch: stretch.size, target or sensible(wanted.bytes))] or [()]
     return [
         LogPartition(folder.path, _runs(group), _extent(group), Extent() if number else skipped)
         for number, group in enumerate(groups)
     ]
 
 
-def _extent(group: Sequence[Stretch]) -> Extent:
-    return Extent(len(group), 0, sum(one.end - one.start for one in group))
-
-
-def _groups(found: Iterable[Stretch], target: int) -> Iterator[list[Stretch]]:
-    group, size = list[Stretch](), 0
-    for one in found:
-        if group and size >= target:
-            yield group
-            group, size = [], 0
-        group.append(one)
-        size += one.end - one.start
-    if group:
-        yield group
+def _extent(found: Iterable[Stretch]) -> Extent:
+    sizes = [one.size for one in found]
+    return Extent(len(sizes), 0, sum(sizes))
 
 
 def _runs(group: Iterable[Stretch]) -> tuple[tuple[int, int], ...]:

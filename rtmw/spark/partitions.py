@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
@@ -25,6 +25,7 @@ OPENING = 64 << 10
 WAVES = 4
 """Tasks a processor, so that an early one does not wait for a late one for long."""
 
+_T = TypeVar("_T")
 
 Chosen = list[list[tuple[Chunk, int]]]
 """Chunks of each recording, each with the number of its first message in the file."""
@@ -54,7 +55,7 @@ def partitions_of(
     size = target or sensible(total)
     runs = [run for one, found in chosen for run in runs_of(one, found, selection, size)]
     skipped = extent_of(chunk for one, found in chosen for chunk in _others(one, found))
-    first, *others = [*packed(runs, size)] or [()]
+    first, *others = [*packed(runs, size_of, size)] or [()]
     return [Partition(first, skipped), *map(Partition, others)]
 
 
@@ -63,18 +64,23 @@ def chunks_of(surveyed: list[Surveyed], selection: Selection, pruning: Pruning |
     return [pruned(one, [*wanted_chunks(one, selection)], pruning) for one in surveyed]
 
 
-def packed(runs: Iterable[Run], target: int) -> Iterator[tuple[Run, ...]]:
-    """Runs in their order, together until they have about `target` bytes: many small files are few tasks."""
-    group, size = list[Run](), 0
-    for run in runs:
-        more = OPENING + sum(chunk.uncompressed_size for chunk, _ in run.chunks)
+def packed(parts: Iterable[_T], size_of: Callable[[_T], int], target: int) -> Iterator[tuple[_T, ...]]:
+    """Parts in their order, together until they have about `target` bytes: many small ones are few tasks."""
+    group, size = list[_T](), 0
+    for part in parts:
+        more = size_of(part)
         if group and size + more > target:
             yield tuple(group)
             group, size = [], 0
-        group.append(run)
+        group.append(part)
         size += more
     if group:
         yield tuple(group)
+
+
+def size_of(run: Run) -> int:
+    """What reading it costs, in bytes."""
+    return OPENING + sum(chunk.uncompressed_size for chunk, _ in run.chunks)
 
 
 def sensible(total: int) -> int:
@@ -109,17 +115,11 @@ def _others(one: Surveyed, found: list[tuple[Chunk, int]]) -> Iterator[Chunk]:
 
 def runs_of(one: Surveyed, found: list[tuple[Chunk, int]], selection: Selection, target: int) -> Iterator[Run]:
     """Chunks, each with the number of its first message, in runs of about `target` bytes."""
-    streams, run, size = wanted_streams(one, selection), list[tuple[Chunk, int]](), 0
-    for chunk, first in found:
-        if run and size + chunk.uncompressed_size > target:
-            yield _run(one.path, run, streams)
-            run, size = [], 0
-        run.append((chunk, first))
-        size += chunk.uncompressed_size
-    if run:
+    streams = wanted_streams(one, selection)
+    for run in packed(found, lambda chosen: chosen[0].uncompressed_size, target):
         yield _run(one.path, run, streams)
 
 
-def _run(path: Path, chunks: list[tuple[Chunk, int]], streams: dict[int, Stream]) -> Run:
+def _run(path: Path, chunks: tuple[tuple[Chunk, int], ...], streams: dict[int, Stream]) -> Run:
     there = {number for chunk, _ in chunks for number in chunk.counts}
-    return Run(path, tuple(chunks), {number: stream for number, stream in streams.items() if number in there})
+    return Run(path, chunks, {number: stream for number, stream in streams.items() if number in there})

@@ -23,7 +23,7 @@ from rtmw.recording import Chunk, Recording
 from rtmw.recording.frames.scan import Run, Stream
 from rtmw.spark.follow import Budget, Follower, Position, from_json, to_json
 from rtmw.spark.options import ReadOptions, read_options
-from rtmw.spark.partitions import Partition, packed, runs_of, sensible
+from rtmw.spark.partitions import Partition, packed, runs_of, sensible, size_of
 from rtmw.spark.source import scan_of
 from rtmw.spark.survey import Surveyed, stream_of, survey
 
@@ -126,7 +126,7 @@ class RecordingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             firsts = [0, *accumulate(chunk.message_count for chunk in recording.chunks)]
             wanted = [(each, firsts[each.number]) for each in chunks if each.counts.keys() & surveyed.streams.keys()]
             found += runs_of(surveyed, wanted, self._scan.selection, target)
-        return [Partition(runs) for runs in packed(found, target)]
+        return [Partition(runs) for runs in packed(found, size_of, target)]
 
     def _streams(self, recording: Recording, chunks: list[Chunk]) -> dict[int, Stream]:
         """What is wanted of some chunks of a recording."""

@@ -96,7 +96,7 @@ def test_of_a_compacted_log_each_record_that_stayed_is_a_row(spark: SparkSession
         records = list(log.read())
         assert log.stats().segments > 3
     assert len(records) < MANY // 2
-    frame = rtmw.spark.read(compacted, spark=spark, partition_bytes=128 << 10)
+    frame = rtmw.spark.read(compacted, spark=spark, partition_bytes=1 << 10)
     assert frame.rdd.getNumPartitions() > 2
     rows = sorted(frame.collect(), key=lambda row: row.position)
     assert [(row.position, row.time_ns, row.key, row.id, row.value) for row in rows] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,11 +12,14 @@ import pyarrow.compute as pc
 import pytest
 
 import rtmw
+from rtmw.log import bases
 from rtmw.spark.log_plan import log_partitions, needed, segments_of
 from rtmw.spark.log_scan import open_log
 from rtmw.spark.log_source import log_layout, log_scan
 from rtmw.spark.options import ReadOptions
+from rtmw.spark.partitions import SMALLEST
 from rtmw.spark.schema import spark_schema
+from tests.bus import eventually
 from tests.log.test_seek import BEGIN, clock, set_times, wait_for_indexes
 from topics.river import Alarm
 
@@ -169,3 +173,45 @@ def test_what_no_column_needs_is_not_gathered(columns: str, parts: set[str], ste
     assert run is not None
     absent = {name for name, place in (("place", 4), ("key", 7), ("id", 8)) if run[place] is None}
     assert absent == parts
+
+
+def sizes_of_tasks(path: Path, target: int | None = None) -> list[int]:
+    """Bytes that each task reads, of all records; which are read once."""
+    with open_log(path) as folder:
+        start, end = folder.bounds()
+        tasks = log_partitions(folder, start, end, target)
+    runs = [run for task in tasks for run in task.runs]
+    assert [low for low, _ in runs] == [start, *(high for _, high in runs[:-1])]
+    assert runs[-1][1] == end
+    return [task.extent.bytes for task in tasks]
+
+
+def test_a_young_log_of_many_small_segments_is_one_task(tmp_path: Path) -> None:
+    path = made(tmp_path / "log", "steady")
+    assert len([*path.glob("*.seg")]) > 4
+    assert len(sizes_of_tasks(path)) == 1
+
+
+def test_a_large_log_has_tasks_for_all_processors_also_in_its_last_segment(tmp_path: Path, spark: SparkSession) -> None:
+    with rtmw.Log(tmp_path / "log", bytes, segment="1G") as log:
+        for number in range(160):
+            log.append_many([bytes([number]) * 100_000] * 4)
+    sizes = sizes_of_tasks(tmp_path / "log")
+    with open_log(tmp_path / "log") as folder:
+        assert 2 * (folder.bounds()[1] - bases(folder)[-1]) > sum(sizes)  # half of it in the last segment
+    assert len(sizes) >= min(os.cpu_count() or 1, sum(sizes) // (2 * SMALLEST))
+    assert max(sizes) < 3 * sum(sizes) / len(sizes)
+    frame = rtmw.spark.read(tmp_path / "log", spark=spark, partition_bytes="3M")
+    assert frame.rdd.getNumPartitions() >= len(sizes)
+    assert positions(frame.select("position")) == [record.position for record in records(tmp_path / "log")]
+
+
+def test_what_compaction_has_removed_makes_no_tasks(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"segment": "64K", "retention": rtmw.Retention(per_key=1)}
+    with rtmw.Log(tmp_path / "log", bytes, **options) as log:
+        for number in range(100):
+            log.append(bytes(20_000), key=f"once {number}" if number % 20 == 0 else "often")
+        eventually(lambda: log.stats().compacted > 1_000_000)
+    sizes = sizes_of_tasks(tmp_path / "log", target=200_000)
+    assert sum(sizes) < 800_000
+    assert len(sizes) <= 5
