@@ -84,10 +84,10 @@ def test_a_task_reads_a_run_of_segments_and_all_together_read_each_record_once(
 
 @pytest.fixture(scope="module")
 def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, of which the full segments have the newest two records of each key."""
+    """The same, of which the full segments have the newest hundred records of each key."""
     path = tmp_path_factory.mktemp("logs") / "compacted"
     append(path, 0, MANY)
-    compact(path, per_key=2)
+    compact(path, per_key=100)
     return path
 
 
@@ -96,7 +96,7 @@ def test_of_a_compacted_log_each_record_that_stayed_is_a_row(spark: SparkSession
         records = list(log.read())
         assert log.stats().segments > 3
     assert len(records) < MANY // 2
-    frame = rtmw.spark.read(compacted, spark=spark, partition_bytes=1 << 10)
+    frame = rtmw.spark.read(compacted, spark=spark, partition_bytes=8 << 10)
     assert frame.rdd.getNumPartitions() > 2
     rows = sorted(frame.collect(), key=lambda row: row.position)
     assert [(row.position, row.time_ns, row.key, row.id, row.value) for row in rows] == [
