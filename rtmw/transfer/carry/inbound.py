@@ -24,6 +24,8 @@ from rtmw.transfer.wire.terms import START, Mark, Terms
 
 __all__ = ["Inbound"]
 
+_MOST_OPEN: Final = 256
+"""Transfers that come into files; each has up to four of them open."""
 _MOST_PENDING: Final = 8 << 20
 """Bytes that wait for the disk; more are not read from the stream."""
 
@@ -114,8 +116,8 @@ class Inbound:
     def _list_owed(self) -> None:
         for id, end in list(self._desk.owed(self.node)):
             self._step(e.Known(id, *end))
-        for id in [id for id in self._journal.coming if id.node == self.node and id not in self._here]:
-            self._step(e.Known(id, TransferState.HELD))
+        for id in {*self._here, *(id for id in self._journal.coming if id.node == self.node)}:
+            self._step(e.Known(id, TransferState.HELD))  # also what this core received: its sender may be another one
 
     def _known(self, id: TransferId) -> e.Known:
         return e.Known(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
@@ -191,6 +193,8 @@ class Inbound:
     async def _open(self, here: _Here, *, has_files: bool) -> Mark | None:
         """How far it had come. None: it was put off. What is journaled names its folder."""
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
+        if sum(other.arrival is not None for other in self._here.values()) >= _MOST_OPEN:
+            raise OSError(f"{_MOST_OPEN} others are arriving")
         path = ""
         if has_files:
             found = self._desk.folder(offer.header.to)
@@ -282,7 +286,12 @@ class Inbound:
             await self._desk.withdraw(id)
             self._step(self._known(id))
             return
-        await self._discard(id)
+        try:
+            await self._discard(id)
+        except (TransferRefused, OSError) as error:  # what is left is swept when an inbox has the folder again
+            log.warning("what has come of transfer %s is not removed: %s", id, error)
+            self._journal.end(id)
+            self._close_here(id)
         self._step(e.Known(id, TransferState.CANCELLED))
 
     async def _discard(self, id: TransferId) -> None:

@@ -6,6 +6,7 @@ come, says the log of the core. docs/transfer-format.md has its records.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -93,6 +94,11 @@ class Journal(Closing):
         if id in self.going:
             self._put(_DONE, id, b"")
 
+    def keep_going(self, is_wanted: Callable[[TransferId], bool]) -> None:
+        """What is sent of others is forgotten: a core that died has not said that they were done."""
+        for id in [id for id in self.going if not is_wanted(id)]:
+            self.done(id)
+
     def _put(self, kind: int, id: TransferId, content: bytes) -> rtmw.Appended:
         data = _packed(kind, id, content)
         answer = self._log.append(data)
@@ -142,8 +148,8 @@ class Journal(Closing):
             records.append(_packed(_SENT, id, _pack_mark(going.mark)))
         answers = self._log.append_many(records)
         answers[-1].resolve()
-        self._begun = answers[0].position
-        self._log.trim(self._begun)
+        self._begun = answers[-1].position  # not of the first: else much that does not end is written anew each time
+        self._log.trim(answers[0].position)
 
     def close(self) -> None:
         self._log.close()

@@ -163,7 +163,8 @@ class Outbound:
         if is_known:
             await self._desk.report(id, state, effect.cause)
         if state in ENDED:
-            self._forget(id)
+            if is_known:  # else it may be another node's, and this one only says so
+                self._forget(id)
             self._step(e.Kept(id, state))
         elif state is TransferState.ACCEPTED and is_known:
             self._contents.pop(id).close()

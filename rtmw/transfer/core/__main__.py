@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -31,6 +32,8 @@ def main() -> int:
     parser.add_argument("--config", type=Path, help="settings file of the node: [transfer] and [[allow]]")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # files that arrive and are sent, of all nodes, are open
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         uvloop.run(serve(asked))
     except (rtmw.RtmwError, ValueError, OSError) as error:

@@ -92,6 +92,7 @@ class Nodes:
             bodies = self._data / "bodies"
             bodies.mkdir(exist_ok=True)
             self._journal = Journal(self._data / "journal")
+            self._journal.keep_going(lambda id: self._desk.outgoing(id) is not None)
             sweep(bodies, self._journal)
         return self._journal
 
@@ -298,7 +299,7 @@ class Nodes:
         """An inbox was opened: what waits for one is tried again."""
         if folder is not None and folder not in self._swept:
             self._swept.add(folder)
-            with suppress(TransferRefused), Folder(folder) as opened:
+            with suppress(TransferRefused, OSError), Folder(folder) as opened:
                 opened.sweep(self._journal.arriving_names() if self._journal is not None else set())
         for known in self._peers.values():
             known.peer.inbound.try_again()

@@ -26,16 +26,20 @@ from rtmw.transfer.files.beneath import STAGING, open_folder, split
 __all__ = ["Folder", "Landing"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_FOLDER: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM)
 
 
 class Folder(Closing):
-    """The folder of an inbox, open. Raises TransferRefused: it is not there, or no folder."""
+    """The folder of an inbox, open. Raises TransferRefused: it is not there, no folder, or not for this user; OSError:
+    it cannot be opened now."""
 
     def __init__(self, path: str | os.PathLike[str], disk: Disk = DISK) -> None:
         self.path, self.disk, self.descriptor = Path(path), disk, -1
         try:
             self.descriptor = os.open(self.path, _FOLDER)
         except OSError as error:
+            if error.errno not in _NO_FOLDER:
+                raise
             raise TransferRefused(f"the receiver's folder {self.path} cannot be used: {error.strerror}") from None
 
     def staging(self) -> int:

@@ -19,7 +19,7 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
-from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Terms
+from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS, Chain, Terms
 
 __all__ = ["Arriving", "Receiving", "Stage"]
 
@@ -138,6 +138,9 @@ class Receiving:
             self._wrong(f"more than {MOST_OFFERS} offers without an answer")
         self._last_ref = frame.ref
         one = self.arriving.get(self._own(frame.id))
+        if one is None and len(self.arriving) >= MOST_ARRIVING:
+            self._later(frame.ref, f"{MOST_ARRIVING} others are arriving")
+            return
         if one is None:
             one = self.arriving[frame.id] = Arriving(frame, Chain(self.terms.block))
             self._bind(one, frame.ref)
@@ -301,8 +304,11 @@ class Receiving:
         if one.is_asked:
             self._is_not_whole(one)
         elif one.ref:
-            self._put_off = True
-            self._write(f.Later(one.ref, round(self.terms.rest * 1000), event.cause))
+            self._later(one.ref, event.cause)
+
+    def _later(self, ref: int, cause: str) -> None:
+        self._put_off = True
+        self._write(f.Later(ref, round(self.terms.rest * 1000), cause))
 
     def _try_again(self, _: e.TryAgain) -> None:
         if self._put_off:

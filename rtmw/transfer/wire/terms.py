@@ -6,12 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-__all__ = ["HASH", "MOST_OFFERS", "START", "ZERO", "Chain", "Mark", "Terms"]
+__all__ = ["HASH", "MOST_ARRIVING", "MOST_OFFERS", "START", "ZERO", "Chain", "Mark", "Terms"]
 
 HASH: Final = 16
 """Bytes of a value of the chain."""
 MOST_OFFERS: Final = 256
 """Without an answer, on a stream."""
+MOST_ARRIVING: Final = 4 * MOST_OFFERS
+"""Of one peer, also of streams before: more are put off."""
 ZERO: Final = bytes(HASH)
 """The value before the first block."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -165,6 +167,28 @@ def test_a_lifetime_that_ends_while_the_node_is_away_ends_it(sender: rtmw.Sender
     until(lambda: sent.state is TransferState.EXPIRED, "it has expired, wherever it was")
     with rtmw.Inbox("ingest", domain=pair.centre.domain) as inbox:
         assert inbox.take(0.1) is None
+
+
+def test_what_is_cancelled_after_its_folder_is_gone_ends_and_the_core_goes_on(
+    sender: rtmw.Sender, pair: Pair, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    os.truncate(tmp_path / "x", 512 * MIB)
+    with rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain):
+        sent = sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+        until(lambda: _arrived(pair) > 0, "a part of it has come")
+        pair.cable.take_down()
+    pair.centre.kill()
+    shutil.rmtree(pair.inbox)
+    pair.centre.start()
+    pair.centre.wait_until_ready()
+    cancelling = threading.Thread(target=sent.cancel)
+    cancelling.start()
+    pair.cable.put_up()
+    until(lambda: sent.state is TransferState.CANCELLED, "it is cancelled")
+    cancelling.join()
+    until(lambda: f"what has come of transfer {sent.id} is not removed" in pair.centre.log(), "the centre is told")
+    sender.send("other@centre", b"x", delivery=Delivery.LOG, wait=Level.SENT, timeout=PATIENCE)
 
 
 @pytest.fixture

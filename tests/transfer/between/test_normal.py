@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw import Delivery, Level, TransferState
-from tests.transfer.between.pair import Pair, shown, take, until, written
+from rtmw.transfer.carry.journal import Journal
+from tests.transfer.between.pair import MIB, Pair, shown, take, until, written
 from tests.transfer.core_process import PATIENCE
 
 
@@ -82,3 +84,25 @@ def test_t8_normal_a_sender_whose_core_dies_is_told_unknown_and_what_was_sent_co
         assert letter.id == sent.id
     assert inbox.take(0.2) is None
     assert [row["id"] for row in shown(sender)] == [str(kept.id)]
+    pair.station.terminate()
+    if kind == "file":
+        with Journal(pair.station.data / "journal") as journal:
+            assert set(journal.going) == {kept.id}, "of what is not sent any more, no source is remembered"
+
+
+def test_t8_normal_nothing_is_kept_of_a_file_whose_core_has_died_while_it_was_sent(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    os.truncate(tmp_path / "x", 512 * MIB)
+    sender.send("ingest@centre", rtmw.File(tmp_path / "x"))
+    staging = pair.inbox / ".rtmw"
+    until(lambda: staging.exists() and list(staging.iterdir()), "a part of it has come")
+    pair.station.kill()
+    assert list(staging.iterdir())
+    pair.station.start()
+    until(lambda: not list(staging.iterdir()), "it is discarded, since nobody sends the rest")
+    pair.station.wait_until_ready()
+    assert shown(sender) == []
+    descriptors = Path(f"/proc/{pair.centre.process.pid}/fd")
+    until(lambda: all("/.rtmw" not in os.readlink(one) for one in descriptors.iterdir()), "nor is a file open")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import rtmw
 from rtmw.transfer.carry import journal as j
+from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.journal import Coming, Journal
+from rtmw.transfer.carry.loop import loop_ends
+from rtmw.transfer.carry.outbound import Outbound
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.files.source import Fingerprint
-from rtmw.transfer.records import TransferId
-from rtmw.transfer.wire.frames import Offer
+from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.wire.frames import Frames, Offer, Report, Settled, pack
 from rtmw.transfer.wire.terms import Mark
 from tests.transfer.wire.written import HASH, ID, WRITTEN
 
@@ -89,3 +94,51 @@ if __name__ == "__main__":
         with Journal(Path(folder) / "journal") as written:
             write(written)
         GOLDEN.write_text(records(Path(folder) / "journal"))
+
+
+def test_of_what_is_sent_only_what_is_wanted_stays(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.source(OTHER, (FINGERPRINT,))
+        journal.source(ID, ())
+        journal.keep_going(lambda id: id == ID)
+        assert set(journal.going) == {ID}
+    with Journal(tmp_path / "journal") as journal:
+        assert set(journal.going) == {ID}
+
+
+def test_what_does_not_end_is_not_written_anew_with_each_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(j, "REWRITE_BYTES", 4096)
+    with Journal(tmp_path / "journal") as journal:
+        for number in range(200):
+            journal.source(TransferId("plant", 5, number), (FINGERPRINT,))
+        places = [journal.source(ID, ()).position for _ in range(10)]
+        assert places[-1] - places[0] < 4096
+
+
+def test_a_node_says_nothing_of_what_is_sent_to_another_one(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.source(ID, (FINGERPRINT,))
+        asyncio.run(_reports(journal, Report(ID, TransferState.CONSUMED, "")))
+        assert ID in journal.going
+
+
+class Nothing:
+    """A desk that has nothing for anybody."""
+
+    def waiting(self, node: str) -> tuple[()]:
+        return ()
+
+
+async def _reports(journal: Journal, report: Report) -> None:
+    """The node "b" says so, of what it was never offered; it is answered."""
+    here, there = loop_ends()
+    outbound = Outbound("b", cast(Desk, Nothing()), journal)
+    running = asyncio.ensure_future(outbound.run(here))
+    await there.write(pack(report))
+    frames = Frames(of_sender=True)
+    assert list(frames.feed(await there.read())) == [Settled(report.id, report.state)]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await outbound.close()

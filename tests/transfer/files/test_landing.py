@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,18 @@ def test_an_arrival_that_goes_on_is_cut_to_what_was_durable(tmp_path: Path) -> N
             landing.write(0, 7, b" again")
             assert landing.publish()
     assert visible(tmp_path) == {"x": b"durable again"}
+
+
+def test_a_folder_that_cannot_be_opened_now_is_not_refused_for_ever(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(tmp_path, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            Folder(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for path, why in ((tmp_path / "none", "No such file"), (Path(__file__), "Not a directory")):
+        with pytest.raises(TransferRefused, match=why):
+            Folder(path)
