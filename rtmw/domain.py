@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from rtmw import shm
 from rtmw.closing import Closing
@@ -41,14 +43,14 @@ def _check_id(id: int) -> int:
     return id
 
 
-def _attach(id: int, pool_bytes: int, reserve: int, create: bool) -> shm.Region:
+def _attach(id: int, make: Callable[[], bool], create: bool) -> shm.Region:
     while True:
         try:
             return shm.Region(id)
         except DomainNotFound:
             if not create:
                 raise
-        shm.create(id, pool_bytes, reserve)
+        make()
 
 
 def _current(regions: weakref.WeakValueDictionary[int, shm.Region], id: int) -> shm.Region | None:
@@ -60,14 +62,16 @@ class Domain(Closing):
     """Attach to a domain, and create it first if need be.
 
     `id`: 0 to 232; None: the environment's RTMW_DOMAIN, else 0. `pool`: size of the message-block pool when this call
-    creates the domain ("64M", or bytes). `reserve`: the share of that pool, and of the messages it can hold, which only
-    priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need all
-    the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. A domain that exists keeps its own pool and
-    reserve. `create=False`: DomainNotFound if nobody has created it.
+    creates the domain ("64M", or bytes). `reserve`: the share of that pool, and of the messages it can hold, which
+    only priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need
+    all the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. `group`: a Unix group, by name or
+    number, whose users may attach, too, when this call creates the domain; else only the user may who creates it.
+    Whoever may attach can read and corrupt all of it. A domain that exists keeps its own pool, reserve and group.
+    `create=False`: DomainNotFound if nobody has created it.
     `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
     places that it has for processes. Publishers and subscribers refuse such a Domain.
 
-    Errors: ValueError (number, pool, reserve), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied,
+    Errors: ValueError (number, pool, reserve, group), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied,
     SharedMemoryFull, LimitReached.
     """
 
@@ -77,17 +81,19 @@ class Domain(Closing):
         *,
         pool: int | str = "64M",
         reserve: float = 0.125,
+        group: str | int | None = None,
         create: bool = True,
         observe: bool = False,
     ) -> None:
-        pool_bytes, reserved = shm.parse_size(pool), shm.parse_reserve(reserve)
+        pool_bytes, reserved, opened_to = shm.parse_size(pool), shm.parse_reserve(reserve), shm.parse_group(group)
         self.id = _number(id)
         with _lock:
             if observe:
                 region = _current(_regions, self.id) or _current(_observed, self.id) or shm.Region(self.id, True)
                 _observed[self.id] = region
             else:
-                region = _current(_regions, self.id) or _attach(self.id, pool_bytes, reserved, create)
+                make = partial(shm.create, self.id, pool_bytes, reserved, opened_to)
+                region = _current(_regions, self.id) or _attach(self.id, make, create)
                 _regions[self.id] = region
         self._region: shm.Region | None = region
         self._endpoints: weakref.WeakSet[Closing] = weakref.WeakSet()

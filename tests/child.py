@@ -9,20 +9,21 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
 class Child:
     """Runs a source string as a program; talks by lines; ends with the test."""
 
-    def __init__(self, source: str, script: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, source: str, script: Path, env: Mapping[str, str], enter: Sequence[str] = ()) -> None:
+        """`enter`: what to put before the command."""
         script.write_text(textwrap.dedent(source))
         self._stderr = script.with_suffix(".stderr")
         self._unread = b""
         with self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", str(script)],
+                [*enter, sys.executable, "-u", str(script)],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -24,8 +24,8 @@ def parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, 
     return by_place, by_name
 
 
-def test_a_domain_takes_id_pool_reserve_create_and_observe() -> None:
-    by_name = {"pool": "64M", "reserve": 0.125, "create": True, "observe": False}
+def test_a_domain_takes_id_pool_reserve_group_create_and_observe() -> None:
+    by_name = {"pool": "64M", "reserve": 0.125, "group": None, "create": True, "observe": False}
     assert parameters(rtmw.Domain) == ({"id": None}, by_name)
 
 

@@ -12,6 +12,8 @@ from tests.net.hosts import Place
 
 ALICE, BOB = 54321, 54322
 """Users that no machine has."""
+PLANT = 54999
+"""A group that no machine has."""
 _OBSTACLE = (
     "needs root, to become another user" if os.geteuid() else None if shutil.which("setpriv") else "needs setpriv"
 )
@@ -29,9 +31,9 @@ def as_user(uid: int, *groups: int) -> tuple[str, ...]:
     return ("setpriv", "--reuid", str(uid), "--regid", str(uid), *more, *may_read)
 
 
-def of_user(uid: int) -> Place:
+def of_user(uid: int, *groups: int) -> Place:
     """Where a node of this user runs."""
-    return Place(enter=as_user(uid))
+    return Place(enter=as_user(uid, *groups))
 
 
 def give_domain(number: int, uid: int) -> None:

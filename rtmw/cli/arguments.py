@@ -196,6 +196,7 @@ def _add_node(commands: Commands) -> None:
     parser.set_defaults(domain=None)  # not given: the file may say it
     parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
     parser.add_argument("--pool", metavar="BYTES", help="memory of the domain, if the node is the first there (64M)")
+    parser.add_argument("--group", metavar="GROUP", help="its users may attach, if the node is the first there")
     parser.add_argument("--dds-domain", type=domain_number, metavar="N", help="DDS domain (default: the domain)")
     parser.add_argument(
         "--interface",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtmw import observe
+from rtmw import observe, shm
 from rtmw.cli.common import look_at
 from rtmw.cli.environment import Check
 from rtmw.cli.metrics import OfDomain
@@ -82,9 +82,15 @@ def _running(settings: Settings) -> dict[str, object] | None:
 def _domain(settings: Settings) -> Check:
     try:
         with look_at(settings.domain) as domain:
-            return Check("domain", f"{settings.domain}, with a pool of {size(domain.pool)}")
+            whose = _open_to(shm.group_of(settings.domain))
+            return Check("domain", f"{settings.domain}, with a pool of {size(domain.pool)}{whose}")
     except DomainNotFound:
-        return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}")
+        whose = _open_to(settings.group)
+        return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}{whose}")
+
+
+def _open_to(group: int | None) -> str:
+    return "" if group is None else f", open to the users of group {shm.group_name(group)}"
 
 
 def _node(settings: Settings, status: dict[str, object] | None) -> Check:

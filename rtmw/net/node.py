@@ -120,7 +120,7 @@ class Node:
             with (
                 claim(self.settings),
                 self._measured(),
-                Domain(self.settings.domain, pool=self.settings.pool) as domain,
+                Domain(self.settings.domain, pool=self.settings.pool, group=self.settings.group) as domain,
             ):
                 self._region = region_of(domain.id)
                 with opened(domain, self.settings) as self._engine:

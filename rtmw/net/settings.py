@@ -2,6 +2,7 @@
 
 domain = 0
 pool = "256M"             # of the domain, if the node is the first there; default: 64M
+group = "plant"           # whose users may attach to it, too, if the node is the first there; default: none
 dds_domain = 0            # default: the domain
 interface = "eth0"        # or several, "eth0, eth1"; default: loopback, which reaches this host only
 peers = ["10.0.0.7"]      # hosts to look for where multicast does not reach
@@ -40,7 +41,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, TABLES, Link, take_tables
 from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own
-from rtmw.shm import parse_size
+from rtmw.shm import parse_group, parse_size
 from rtmw.units import seconds_of, some_bytes
 
 LOOPBACK: Final = "lo"
@@ -67,6 +68,8 @@ class Settings:
     domain: int = 0
     pool: int = 64 << 20
     """Bytes; a domain that exists keeps its own."""
+    group: int | None = None
+    """Whose users may attach to it, too; a domain that exists keeps its own."""
     dds_domain: int | None = None
     interface: str | None = None
     peers: tuple[str, ...] = ()
@@ -239,6 +242,7 @@ def _name(value: Any) -> str:
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "domain": _domain,
     "pool": parse_size,
+    "group": parse_group,
     "dds_domain": _domain,
     "interface": _interface,
     "peers": _peers,

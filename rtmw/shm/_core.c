@@ -100,16 +100,18 @@ static PyObject *core_control_bytes(PyObject *module, PyObject *pool)
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(region_control_bytes(bytes));
 }
 
-/* create(domain, pool, reserve): False, there is one already. */
+/* create(domain, pool, reserve, group): False, there is one already. group -1: for this user alone. */
 static PyObject *core_create(PyObject *module, PyObject *args)
 {
     (void)module;
     unsigned int domain, reserve;
     unsigned long long pool;
     int code;
-    if (!PyArg_ParseTuple(args, "IKI", &domain, &pool, &reserve)) return NULL;
+    long long group;
+    if (!PyArg_ParseTuple(args, "IKIL", &domain, &pool, &reserve, &group)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    code = rtmw_create(domain, pool, reserve);
+    code =
+        group < 0 ? rtmw_create(domain, pool, reserve) : rtmw_create_for_group(domain, pool, reserve, (uint32_t)group);
     Py_END_ALLOW_THREADS
     if (code == RTMW_BAD_SIZE) return PyErr_Format(PyExc_ValueError, "%s", rtmw_describe(code));
     return code == RTMW_OK || code == RTMW_EXISTS ? PyBool_FromLong(code == RTMW_OK)

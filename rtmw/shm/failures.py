@@ -115,6 +115,10 @@ def failure(code: int, subject: object, detail: int) -> Exception:
             f"on without it; {detail} messages are gone. The next call goes on behind them",
             detail,
         )
+    if code == core.DENIED and isinstance(subject, int):
+        from rtmw.shm.region import denied
+
+        return errors.AccessDenied(denied(subject))
     if code in (core.SYSTEM, core.NO_LOCKS):
         subject = f"domain {subject}" if isinstance(subject, int) else subject
         text = f"rtmw, {subject}: {core.explain(code, detail)}"

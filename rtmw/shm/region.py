@@ -20,6 +20,8 @@ from rtmw.shm import _core
 from rtmw.units import size_of
 
 SHM = "/dev/shm"
+NO_GROUP = 0xFFFFFFFF
+"""The number that no group has: chown(2) takes it for none."""
 """Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
 _NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
 
@@ -41,6 +43,64 @@ def parse_reserve(reserve: float) -> int:
             f"a reserve of {reserve!r} is not possible; it is a share of the pool from 0 to {most / whole:g}"
         )
     return round(reserve * whole)
+
+
+def parse_group(group: int | str | None) -> int | None:
+    """The number of a group of this host, by its name or number. Raises ValueError."""
+    if group is None or (isinstance(group, int) and not isinstance(group, bool) and 0 <= group < NO_GROUP):
+        return group
+    if not isinstance(group, str) or not group:
+        raise ValueError(f"{group!r} is not a group; it is the name of one, or its number")
+    import grp  # where nobody names a group, nobody waits for it
+
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        if group.isascii() and group.isdecimal():
+            return parse_group(int(group))
+        raise ValueError(f"there is no group {group!r} on this host; getent group lists those there are") from None
+
+
+def group_name(number: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _user_name(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def group_of(domain: int) -> int | None:
+    """The group that a domain is open to; None: it is for one user. Raises FileNotFoundError."""
+    about = os.stat(SHM + _core.names(domain, 0)[0])
+    return about.st_gid if about.st_mode & 0o060 == 0o060 else None
+
+
+def denied(domain: int) -> str:
+    """Why a user may not attach, and what to do."""
+    try:
+        group = group_of(domain)
+    except OSError:
+        group = None
+    if group is None:
+        return (
+            f"domain {domain} belongs to another user; use another number, or run as that user. Who creates a domain "
+            f'can open it to a group: rtmw.Domain({domain}, group="plant")'
+        )
+    name = group_name(group)
+    return (
+        f"domain {domain} is open to the users of group {name}, and this process is not in that group; add its user "
+        f"(usermod -aG {name} USER, then log in anew), or use another number"
+    )
 
 
 def domain_bytes(pool_bytes: int) -> int:
@@ -83,16 +143,23 @@ def _no_room(domain: int, pool_bytes: int, number: int) -> SharedMemoryFull:
     )
 
 
-def create(domain: int, pool_bytes: int, reserve: int) -> bool:
-    """Make the region of a domain, with so many 1024ths of its pool for urgent messages alone.
+def create(domain: int, pool_bytes: int, reserve: int, group: int | None = None) -> bool:
+    """Make the region of a domain, with so many 1024ths of its pool for urgent messages alone, for this user, or for
+    all users of a group.
 
     False: somebody else was quicker, and theirs is used.
     """
     try:
-        return _core.create(domain, pool_bytes, reserve)
+        return _core.create(domain, pool_bytes, reserve, -1 if group is None else group)
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise _no_room(domain, pool_bytes, error.errno) from None
+        if error.errno == errno.EPERM and group is not None:
+            name = group_name(group)
+            raise AccessDenied(
+                f"domain {domain} cannot be opened to group {name}: this process is not in that group; add its user "
+                f"(usermod -aG {name} USER, then log in anew), or name a group that it is in (id -Gn)"
+            ) from None
         raise
 
 
@@ -110,10 +177,15 @@ def unlink(domain: int) -> list[str]:
     used = [control, *(f"/{name}" for name in beside if not _is_being_made(name) or _is_named(name))]
     names = [*used, *(name for name in leftovers(domain) if name not in used)]
     try:
+        unlink_quietly(control)
         for name in names:
-            unlink_quietly(name)
+            with suppress(posix_ipc.PermissionsError):  # of another user of its group, and nobody's from now on
+                unlink_quietly(name)
     except posix_ipc.PermissionsError:
-        raise AccessDenied(f"domain {domain} belongs to another user; only that user can remove it") from None
+        owner = _user_name(os.stat(SHM + control).st_uid)
+        raise AccessDenied(
+            f"domain {domain} belongs to another user, {owner}; only that user can remove it, and root"
+        ) from None
     return names
 
 
@@ -127,8 +199,18 @@ def region_of(domain: int) -> int | None:
 
 
 def beside(domain: int, nonce: int, what: str) -> str:
-    """The path of a file that belongs to a region, and is removed with it."""
-    return f"{SHM}/rtmw.{domain}.{what}.{nonce:016x}"
+    """The path of a file that belongs to a region, and is removed with it. It is there, for those who may attach."""
+    path = f"{SHM}/rtmw.{domain}.{what}.{nonce:016x}"
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            group = group_of(domain)
+            if group is not None:
+                os.fchown(descriptor, -1, group)
+                os.fchmod(descriptor, 0o660)
+        finally:
+            os.close(descriptor)
+    return path
 
 
 def domains() -> list[int]:
@@ -148,11 +230,13 @@ def leftovers(domain: int | None = None) -> list[str]:
 
 
 def remove_leftovers(domain: int | None = None) -> list[str]:
-    """The same, removed."""
-    names = leftovers(domain)
-    for name in names:
-        unlink_quietly(name)
-    return names
+    """The same, removed, as far as this user may."""
+    removed = list[str]()
+    for name in leftovers(domain):
+        with suppress(posix_ipc.PermissionsError):
+            unlink_quietly(name)
+            removed.append(name)
+    return removed
 
 
 def _is_left_over(name: str) -> bool:

@@ -182,6 +182,9 @@ RTMW_API const char *rtmw_explain(int code, int error, char *text, size_t size);
  * anew. `reserve`: how many 1024ths of it only priorities above 3 may use, at most 512; see RTMW_RESERVE. RTMW_EXISTS:
  * somebody else was quicker, which is as good. */
 RTMW_API int rtmw_create(uint32_t domain, uint64_t pool_bytes, uint32_t reserve);
+/* The same for all users of a group, by its number: each of them may attach, and so may read and corrupt all of it.
+ * RTMW_DENIED: this process is not in the group. */
+RTMW_API int rtmw_create_for_group(uint32_t domain, uint64_t pool_bytes, uint32_t reserve, uint32_t group);
 /* Attach to a domain that exists. Sweeps after participants that died. Each call makes a participant of its own. */
 RTMW_API int rtmw_attach(uint32_t domain, rtmw_region **region);
 /* Give everything back. Handles, loans and messages of the region are invalid afterwards. */

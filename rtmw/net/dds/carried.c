@@ -43,7 +43,8 @@ static int allocate(int fd, off_t size)
 bool carried_open(struct engine *e, const char *path)
 {
     size_t size = CARRIED * sizeof *e->carried;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return false;
     int failed = allocate(fd, (off_t)size);
     void *at = failed ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
