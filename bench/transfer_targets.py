@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bench.questions.transfer_file import TCP, TLS
 from bench.questions.transfer_rate import APPENDS, LOGGED
+from bench.questions.transfer_resume import CUT, RSYNC
+from bench.rsync import DAEMON, SSH
 from bench.target import Target, ours
 
 PYTHON = (
@@ -19,5 +22,21 @@ TRANSFER_TARGETS = (
         over=(("transfer_rate", LOGGED, APPENDS),),
         at_least=True,
         limited_by=PYTHON,
+    ),
+    *(
+        Target(
+            f"a file from node to node over {case}: at least 0.8 × {peer}",
+            ours("transfer_file", case),
+            0.8,
+            over=(("transfer_file", case, peer),),
+            at_least=True,
+        )
+        for case, peer in ((TCP, DAEMON), (TLS, SSH))
+    ),
+    Target(
+        "the first new byte of a file after a cut at 95 %: at most 0.2 × rsync --append-verify",
+        ours("transfer_resume", CUT),
+        0.2,
+        over=(("transfer_resume", CUT, RSYNC),),
     ),
 )

@@ -34,6 +34,8 @@ NAMES = (
     "log_scan",
     "transfer_rate",
     "transfer_levels",
+    "transfer_file",
+    "transfer_resume",
     "recording",
     "scan",
     "scan_slice",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 import rtmw
 from bench.cases import RTMW, CannotMeasure, Case
 from bench.letters import answers, serving
-from bench.questions import transfer_levels, transfer_rate
+from bench.questions import transfer_file, transfer_levels, transfer_rate, transfer_resume
 from bench.questions.transfer_rate import APPENDS, RABBITMQ
+from bench.questions.transfer_resume import RSYNC
+from bench.rsync import DAEMON, program
 from bench.stage import Stage
 
 
@@ -36,3 +39,27 @@ def test_the_node_ends_with_its_block(domain: rtmw.Domain, tmp_path: Path) -> No
     with serving(domain.id, tmp_path):
         assert answers(domain.id)
     assert not answers(domain.id)
+
+
+@pytest.mark.parametrize(("system", "tls"), [(RTMW, False), (DAEMON, False)])
+def test_a_file_has_its_time_from_node_to_node(system: str, tls: bool) -> None:
+    needs(system)
+    case = Case("", (system,), {"mib": 16, "tls": tls})
+    assert transfer_file.measure(Stage("8M"), system, case)[system].value > 0
+
+
+@pytest.mark.parametrize("system", [RTMW, RSYNC])
+def test_a_file_that_was_cut_goes_on_after_a_time(system: str) -> None:
+    needs(system)
+    case = Case("", (system,), {"mib": 128})
+    assert transfer_resume.measure(Stage("8M"), system, case)[system].value > 0
+
+
+def needs(system: str) -> None:
+    if system != RTMW and shutil.which("rsync") is None:
+        pytest.skip("rsync is not installed: apt-get install rsync")
+
+
+def test_what_a_peer_lacks_is_said_with_the_package() -> None:
+    with pytest.raises(ImportError, match="apt-get install something"):
+        program("no-such-program", "something")
