@@ -101,6 +101,8 @@ struct rtmw_publisher {
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint64_t waited_ns;      /* when it last came from waiting for memory, without the lock: read and written relaxed */
+    uint64_t reclaimed_ns;   /* when it last looked at stashes as often as its message is large */
     uint64_t relieved_ns;    /* when it last looked for relief: a topic that holds more than its own */
     bool relieved;           /* then one gave way. Says nothing of other topics, which may hold less than its own */
     uint32_t expel_scan;     /* subscriber slot at which its next look for the dead and the stalled begins */

@@ -49,6 +49,7 @@ enum {
     RELIEF_EVERY_NS = 1000000,
     RECLAIM_FOR = 4, /* pages of a message that are worth another look at stashes */
     RECLAIM_EVERY_NS = 1000000,
+    RECLAIM_AGAIN_NS = 10000000, /* by a publisher that waits, and comes again and again */
     SWEEP_EVERY_NS = 10000000
 };
 
@@ -302,6 +303,15 @@ static bool search_within(struct search *s)
     return false;
 }
 
+/* How often a call looks at stashes. One that waits for memory finds most of it by hints. */
+static uint64_t reclaims_of(rtmw_publisher *p, uint64_t size, uint64_t now)
+{
+    bool waits = now - load_relaxed(&p->waited_ns) < RECLAIM_EVERY_NS;
+    if (waits && now - p->reclaimed_ns < RECLAIM_AGAIN_NS) return 1;
+    p->reclaimed_ns = now;
+    return 1 + size / (RECLAIM_FOR * PAGE);
+}
+
 struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
 {
     struct rtmw_region *r = p->region;
@@ -312,7 +322,7 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     s.looks = (int64_t)((band ? LOOKS_URGENT : LOOKS) + LOOKS_A_PAGE * (size / PAGE));
     s.spare_looks = (int64_t)(SPARE_LOOKS + LOOKS_A_PAGE * (size / PAGE));
     s.looks_within = (int64_t)(LOOKS_WITHIN + LOOKS_A_PAGE * (size / PAGE));
-    s.reclaims = 1 + size / (RECLAIM_FOR * PAGE);
+    s.reclaims = reclaims_of(p, size, s.now);
     return s;
 }
 

@@ -137,6 +137,7 @@ int publisher_wait(rtmw_publisher *p, uint64_t end)
     if (now >= end) return RTMW_TIMEOUT;
     if (!full && p->qos.reliability == RTMW_RELIABLE && load_seq(&p->topic->room) != word) return RTMW_EMPTY;
     int woken = futex_sleep(&p->topic->room, word, end - now < slice ? end - now : slice);
+    if (!full) store_relaxed(&p->waited_ns, monotonic_ns());
     return woken == EINTR ? RTMW_INTERRUPTED : RTMW_EMPTY;
 }
 

@@ -10,6 +10,7 @@
 enum {
     READS_URGENT = 16, /* in a row, before the other channel is looked at */
     READS_BULK = 1,
+    READS_BULK_TLS = INBOX_BYTES / FRAME_MOST, /* each is a record */
     WAIT_MS = 100,
     PINGS_A_SILENCE = 4,
     NO_CHANNEL = CHANNELS, /* what epoll says of the eventfd (line.c) */
@@ -119,7 +120,8 @@ static struct verdict hear_all(struct line *l, int channel, uint64_t now)
 static struct verdict read_channel(struct line *l, int channel)
 {
     struct channel *c = l->channel[channel];
-    for (int n = 0; n < (channel == URGENT ? READS_URGENT : READS_BULK) && c->may_read; n++) {
+    int reads = channel == URGENT ? READS_URGENT : c->has_tls ? READS_BULK_TLS : READS_BULK;
+    for (int n = 0; n < reads && c->may_read; n++) {
         enum channel_state state = channel_read(c);
         uint64_t now = now_monotonic_ns();
         if (state == CHANNEL_CLOSED || state == CHANNEL_FAILED) return verdict_of(c, state);
