@@ -14,6 +14,8 @@ class Relay:
         self.port = 0
         self.forth = bytearray()
         """All that the dialler sent over the last connection."""
+        self.back = bytearray()
+        """All that the other side has sent, over all connections."""
         self.recorded: list[bytearray] = []
         """The same of each connection, the last one at the end."""
         self.connections = 0
@@ -74,6 +76,8 @@ class Relay:
                 if recording is not None:
                     recording += data
                     data = self.change(data)
+                else:
+                    self.back += data
                 writer.write(data)
                 await writer.drain()
         except OSError:
