@@ -70,6 +70,24 @@ def test_5_a_bit_turned_on_the_wire_ends_the_connection_and_no_reliable_message_
     assert "is over" not in linked.hub.said + linked.press.said
 
 
+def test_a_way_that_passes_nothing_on_any_more_and_says_nothing_is_left_and_no_reliable_message_is_lost(
+    wired: tuple[LinkedPair, Cable],
+) -> None:
+    """As a NAT does that has forgotten the connection."""
+    linked, cable = wired
+    linked.with_keys().start().wait_up()
+    load = Load(linked.press, linked.hub)
+    try:
+        load.come(100)
+        before = linked.peers("hub")[0]["resumes"]
+        cable.relay.silence()
+        wait_until(lambda: bool(load.take()) and linked.peers("hub")[0]["resumes"] > before, "it connects again")
+        load.come(100)
+    finally:
+        load.end()
+    load.all_came_once()
+
+
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.parametrize("has_keys", [True, False])
 def test_16_no_payload_topic_or_host_name_is_on_the_wire_in_clear(
