@@ -22,7 +22,7 @@ Pair = tuple[Host, Host]
 RELIABLE = Reliability.RELIABLE
 ENTRY = struct.Struct("<QQQII")
 LARGE = bytes(range(256)) * 80
-"""It lands."""
+"""It is received into a loan."""
 GOOD = checked(octets(b"payload"))
 
 
@@ -79,7 +79,7 @@ def test_no_bit_of_a_sample_can_change_unseen(deliver: Callable[..., Sent]) -> N
     assert (counted["lost"], counted["unchecked"]) == (0, 0)
 
 
-def test_a_large_sample_that_was_damaged_does_not_land(deliver: Callable[..., Sent]) -> None:
+def test_a_large_sample_that_was_damaged_is_not_received_into_a_loan(deliver: Callable[..., Sent]) -> None:
     whole = checked(octets(LARGE))
     places = [9, len(LARGE) // 2, 8 + len(LARGE) - 1, len(whole) - 33, len(whole) - 10]
     counted, published = deliver([*(flipped(whole, at) for at in places), whole], last=2)

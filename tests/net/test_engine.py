@@ -24,14 +24,15 @@ KEPT = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll)
 def outbound(engine: Engine, topic: str, writer: int, reliability: Reliability = Reliability.ADAPTIVE) -> Route:
     return engine.outbound(
         topic=topic, type=wire_type(resolve(bytes)), writer=writer, octets=True, reliability=reliability, depth=8,
-        history=0, min_interval_ns=0, lease_ns=0, may_lend=False, is_plain=False, sent=0,
+        history=0, min_interval_ns=0, lease_ns=0, may_zero_copy=False, is_plain=False, sent=0,
     )  # fmt: skip
 
 
 def inbound(engine: Engine, topic: str, reader: int) -> Route:
     return engine.inbound(
         topic=topic, type=wire_type(resolve(bytes)), reader=reader, octets=True, reliability=Reliability.ADAPTIVE,
-        priority=3, depth=8, history=0, lane=9, wants_old=False, may_land=True, is_keyed=False, known=b"", on_bus={},
+        priority=3, depth=8, history=0, lane=9, wants_old=False, may_receive_in_loan=True, is_keyed=False,
+        newest=b"", on_bus={},
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_each_gap_of_sequence_numbers_is_told_once_and_none_that_is_not_there(bu
     "check",
     [
         "a sum is not compared",
-        "what lands is not compared",
+        "the CRC of what is received into a loan is not compared",
         "anybody pauses a topic",
         "a gap before what is dropped is counted twice",
     ],

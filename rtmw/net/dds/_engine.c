@@ -6,11 +6,11 @@ enum { TOPIC_NAME = 512 }; /* bytes: more than a topic of the bus can have, with
 
 static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"domain", "bytes_per_second", "lend_most", "carried", "wire_domain", NULL};
+    static char *names[] = {"domain", "bytes_per_second", "zero_copy_most", "carried", "wire_domain", NULL};
     unsigned int domain, wire_domain = 0;
     const char *carried = NULL;
-    unsigned long long limit = 0, lend_most = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|KKzI", names, &domain, &limit, &lend_most, &carried,
+    unsigned long long limit = 0, zero_copy_most = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|KKzI", names, &domain, &limit, &zero_copy_most, &carried,
                                      &wire_domain))
         return NULL;
     Engine *self = (Engine *)type->tp_alloc(type, 0);
@@ -18,7 +18,7 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     self->core->limit.bytes_per_second = limit;
-    self->core->lend_most = lend_most;
+    self->core->zero_copy_most = zero_copy_most;
     self->core->wire_domain = wire_domain;
     if (carried && !carried_open(self->core, carried)) {
         free(self->core);
@@ -138,7 +138,7 @@ static PyObject *Engine_flow(PyObject *self, PyObject *args)
     return PyErr_Format(state_of(Py_TYPE(self))->error, "flow control: DDS answers %d", code);
 }
 
-static PyObject *Engine_fits(PyObject *unused, PyObject *args)
+static PyObject *Engine_abi_check(PyObject *unused, PyObject *args)
 {
     int writer;
     Py_buffer sample;
@@ -160,11 +160,11 @@ static PyObject *Engine_public_calls(PyObject *self, PyObject *args)
                  public_calls_carry(type, (struct iovec){sample.buf, (size_t)sample.len});
     PyBuffer_Release(&sample);
     core->public_calls_only = true;
-    core->lend_most = 0;
+    core->zero_copy_most = 0;
     return PyBool_FromLong(carry);
 }
 
-static PyObject *Engine_spread(PyObject *unused, PyObject *given)
+static PyObject *Engine_install_hash(PyObject *unused, PyObject *given)
 {
     void *table = PyLong_AsVoidPtr(given);
     (void)unused;
@@ -305,9 +305,9 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"link", Engine_link, METH_O, NULL},
                                        {"pace", Engine_pace, METH_O, NULL},
                                        {"flow", Engine_flow, METH_VARARGS, NULL},
-                                       {"fits", Engine_fits, METH_VARARGS | METH_STATIC, NULL},
+                                       {"abi_check", Engine_abi_check, METH_VARARGS | METH_STATIC, NULL},
                                        {"public_calls", Engine_public_calls, METH_VARARGS, NULL},
-                                       {"spread", Engine_spread, METH_O | METH_STATIC, NULL},
+                                       {"install_hash", Engine_install_hash, METH_O | METH_STATIC, NULL},
                                        {"trim", Engine_trim, METH_NOARGS | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},
                                        {"follow", Engine_follow, METH_O, NULL},

@@ -29,11 +29,11 @@ class Engine:
         cls,
         domain: int,
         bytes_per_second: int = 0,
-        lend_most: int = 0,
+        zero_copy_most: int = 0,
         carried: str | None = None,
         wire_domain: int = 0,
     ) -> Engine:
-        """`lend_most`: bytes of messages that DDS may hold where they lie, at a time (lent.c). `carried`: the file in
+        """`zero_copy_most`: bytes of the pool that DDS may hold at a time (zero_copy_send.c). `carried`: the file in
         which nodes of the region leave to the next one how far lanes were carried (carried.c), of this DDS domain.
         Raises OSError if it cannot be made."""
 
@@ -48,15 +48,15 @@ class Engine:
         history: int,
         min_interval_ns: int,
         lease_ns: int,
-        may_lend: bool,
+        may_zero_copy: bool,
         is_plain: bool,
         sent: int,
     ) -> Route:
         """Carry to a DDS writer what publishers of just this reliability publish.
 
-        `octets`: the payload is the one member of rtmw::Octets. `may_lend`: DDS keeps none of it for later readers, and
-        its type has no key. `is_plain`: samples have no trailer, and so no pack and no CRC. `sent`: messages that other
-        routes have given to the writer before, and count as sent.
+        `octets`: the payload is the one member of rtmw::Octets. `may_zero_copy`: DDS keeps none of it for later
+        readers, and its type has no key. `is_plain`: samples have no trailer, and so no pack and no CRC. `sent`:
+        messages that other routes have given to the writer before, and count as sent.
         """
 
     def inbound(
@@ -71,17 +71,17 @@ class Engine:
         history: int,
         lane: int,
         wants_old: bool,
-        may_land: bool,
+        may_receive_in_loan: bool,
         is_keyed: bool,
-        known: bytes,
+        newest: bytes,
         on_bus: dict[int, int],
     ) -> Route:
         """Carry what a DDS reader receives to a topic, but for what writers of other lanes sent (enum lane).
 
-        `may_land`: large messages go from datagrams to the pool; only with a DDS library whose datagrams are laid out
-        as dds.h says. `is_keyed`: its type has keys, so what writers dispose and unregister is counted. `known`: of the
-        last route of this lane; empty, if there was none. `on_bus`: the newest source time of each remote publisher of
-        which the bus has messages.
+        `may_receive_in_loan`: large messages go from datagrams to the pool; only with a DDS library whose datagrams are
+        laid out as dds.h says. `is_keyed`: its type has keys, so what writers dispose and unregister is counted.
+        `newest`: of the last route of this lane; empty, if there was none. `on_bus`: the newest source time of each
+        remote publisher of which the bus has messages.
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
@@ -113,17 +113,18 @@ class Engine:
         """Tell other nodes what to pause, and hear it of them, through these DDS entities (flow.py)."""
 
     @staticmethod
-    def fits(writer: int, sample: bytes, /) -> bool:
+    def abi_check(writer: int, sample: bytes, /) -> bool:
         """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
 
     def public_calls(self, writer: int, sample: bytes, /) -> bool:
         """Before the first route: use public calls of the DDS library alone, for it does not fit (write_cdr.c).
 
-        `sample`: as for `fits`; it is not written. False: these calls do not carry it, so routes would carry nothing.
+        `sample`: as for `abi_check`; it is not written. False: these calls do not carry it, and routes would carry
+        nothing.
         """
 
     @staticmethod
-    def spread(table: int, /) -> bool:
+    def install_hash(table: int, /) -> bool:
         """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
 
     @staticmethod
@@ -183,7 +184,7 @@ class Route:
     def held(self) -> int:
         """Outbound: messages that were taken from the bus and not sent. Inbound: samples that wait for room there."""
 
-    def adjust(self, depth: int, min_interval_ns: int, may_lend: bool, /) -> None:
+    def adjust(self, depth: int, min_interval_ns: int, may_zero_copy: bool, /) -> None:
         """Outbound: other limits for what is taken from the bus, and another way for what is sent."""
 
     def park(self, for_ns: int, /) -> None:
@@ -205,7 +206,7 @@ class Route:
         """Inbound: has all come of this DDS participant (GUID) up to the sample of that sequence, and is on the bus?
         Of whom nothing has come at all, `is_acknowledged` says it."""
 
-    def known(self) -> bytes:
+    def newest(self) -> bytes:
         """Inbound: what it has brought of which publishers, for the next route of its lane (dedup.c)."""
 
     def want_old(self, wanted: bool, /) -> None:

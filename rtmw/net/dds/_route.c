@@ -30,20 +30,22 @@ static PyObject *failed(Route *route, void *core, PyObject *nothing)
 
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic",           "type",     "writer",   "octets",   "reliability", "depth", "history",
-                            "min_interval_ns", "lease_ns", "may_lend", "is_plain", "sent",        NULL};
+    static char *names[] = {"topic",       "type",          "writer",   "octets",
+                            "reliability", "depth",         "history",  "min_interval_ns",
+                            "lease_ns",    "may_zero_copy", "is_plain", "sent",
+                            NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
-    int writer, octets, reliability, may_lend, is_plain;
+    int writer, octets, reliability, may_zero_copy, is_plain;
     unsigned int depth, history;
     unsigned long long min_interval_ns, lease_ns, sent;
     struct engine *core = open_engine(self);
     if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiIIKKppK", names, &topic, &given, &writer, &octets,
-                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns, &may_lend,
-                                              &is_plain, &sent))
+                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns,
+                                              &may_zero_copy, &is_plain, &sent))
         return NULL;
     Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
     if (!route) return NULL;
@@ -57,7 +59,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
     out->timely = reliability == RTMW_TIMELY;
-    out->may_lend = may_lend;
+    out->may_zero_copy = may_zero_copy;
     out->is_plain = is_plain;
     out->depth = out->depth_now = depth;
     out->min_interval_ns = min_interval_ns;
@@ -87,21 +89,23 @@ static void begin_with(struct inbound *in, PyObject *on_bus)
 
 PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"topic", "type",      "reader",   "octets",   "reliability", "priority", "depth", "history",
-                            "lane",  "wants_old", "may_land", "is_keyed", "known",       "on_bus",   NULL};
+    static char *names[] = {"topic",  "type",    "reader", "octets",    "reliability",         "priority",
+                            "depth",  "history", "lane",   "wants_old", "may_receive_in_loan", "is_keyed",
+                            "newest", "on_bus",  NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given, *on_bus;
     rtmw_type space;
     const rtmw_type *type;
-    int reader, octets, reliability, priority, lane, wants_old, may_land, is_keyed;
-    const char *known;
-    Py_ssize_t known_size;
+    int reader, octets, reliability, priority, lane, wants_old, may_receive_in_loan, is_keyed;
+    const char *newest;
+    Py_ssize_t newest_size;
     unsigned int depth, history;
     struct engine *core = open_engine(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIipppy#O!", names, &topic, &given, &reader,
-                                              &octets, &reliability, &priority, &depth, &history, &lane, &wants_old,
-                                              &may_land, &is_keyed, &known, &known_size, &PyDict_Type, &on_bus))
+    if (!core ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "sOipiiIIipppy#O!", names, &topic, &given, &reader, &octets,
+                                     &reliability, &priority, &depth, &history, &lane, &wants_old, &may_receive_in_loan,
+                                     &is_keyed, &newest, &newest_size, &PyDict_Type, &on_bus))
         return NULL;
     Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
     if (!route) return NULL;
@@ -116,12 +120,12 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->reliable = reliability == RTMW_RELIABLE;
     in->lane = (uint8_t)lane;
     in->wants_old = (uint32_t)wants_old;
-    in->may_land = may_land && !core->public_calls_only;
+    in->may_receive_in_loan = may_receive_in_loan && !core->public_calls_only;
     in->is_keyed = is_keyed;
     in->history = history;
-    if (known_size == sizeof in->known) memcpy(in->known, known, sizeof in->known);
+    if (newest_size == sizeof in->newest) memcpy(in->newest, newest, sizeof in->newest);
     begin_with(in, on_bus);
-    memcpy(in->known_before, in->known, sizeof in->known);
+    memcpy(in->newest_before, in->newest, sizeof in->newest);
     in->framing = octets ? FRAMING_OCTETS : FRAMING_CDR;
     Py_BEGIN_ALLOW_THREADS
     code = inbound_open(in);
@@ -225,10 +229,10 @@ static PyObject *Route_adjust(PyObject *object, PyObject *args)
     struct outbound *o = ((Route *)object)->outbound;
     unsigned int depth;
     unsigned long long min_interval_ns;
-    int may_lend;
-    if (!PyArg_ParseTuple(args, "IKp", &depth, &min_interval_ns, &may_lend)) return NULL;
+    int may_zero_copy;
+    if (!PyArg_ParseTuple(args, "IKp", &depth, &min_interval_ns, &may_zero_copy)) return NULL;
     if (o) outbound_adjust(o, depth, min_interval_ns);
-    if (o) store_relaxed(&o->may_lend, (bool)may_lend);
+    if (o) store_relaxed(&o->may_zero_copy, (bool)may_zero_copy);
     Py_RETURN_NONE;
 }
 
@@ -299,18 +303,18 @@ static PyObject *Route_has(PyObject *object, PyObject *args)
     return PyBool_FromLong(has);
 }
 
-static PyObject *Route_known(PyObject *object, PyObject *unused)
+static PyObject *Route_newest(PyObject *object, PyObject *unused)
 {
     struct inbound *i = ((Route *)object)->inbound;
     (void)unused;
     if (!i) return PyBytes_FromString("");
-    struct newest known[KNOWN];
+    struct newest newest[NEWEST_MOST];
     Py_BEGIN_ALLOW_THREADS
     lock(&i->lock, LOCK_ROUTE);
-    memcpy(known, i->known, sizeof known);
+    memcpy(newest, i->newest, sizeof newest);
     unlock(&i->lock, LOCK_ROUTE);
     Py_END_ALLOW_THREADS
-    return PyBytes_FromStringAndSize((const char *)known, sizeof known);
+    return PyBytes_FromStringAndSize((const char *)newest, sizeof newest);
 }
 
 static PyObject *Route_hand_over(PyObject *object, PyObject *args)
@@ -346,7 +350,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"number", Route_number, METH_NOARGS, NULL},
                                       {"keep", Route_keep, METH_O, NULL},
                                       {"has", Route_has, METH_VARARGS, NULL},
-                                      {"known", Route_known, METH_NOARGS, NULL},
+                                      {"newest", Route_newest, METH_NOARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"hand_over", Route_hand_over, METH_VARARGS, NULL},
                                       {"close", Route_close, METH_NOARGS, NULL},

@@ -1,9 +1,10 @@
-/* Does the DDS library lay out what we touch as dds.h declares it? It brings no headers, so it is asked by an experiment.
+/* ABI check: does the DDS library lay out what rtmw touches as dds.h declares it? The library brings no headers, so an
+ * experiment answers.
  *
- * Only reads go through our struct of a sample that the library made, so that one which does not fit is found, and
- * nothing is overwritten. Samples of our own (lent.c) bring a table of functions. There it is asked whether the library
- * calls what we expect, with a table whose functions say only that they were called. Types of the library's own get
- * another table (watch.c). What a library of another layout can still do, write_cdr.c asks.
+ * A sample that the library made is only read through dds.h's struct, so a layout that differs is found, and nothing is
+ * overwritten. Samples of rtmw (zero_copy_send.c) bring a table of functions: the check makes one with a table whose
+ * functions say only that they were called, and looks whether the library calls the expected one. Types of the library
+ * get another table (watch.c). What a library of another layout can still do, write_cdr.c finds out.
  */
 #include "engine.h"
 

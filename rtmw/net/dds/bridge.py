@@ -38,7 +38,7 @@ NOBODY = LocalTopic((), ())
 """A topic that no program here uses."""
 _CROWD = 100
 """Routes and endpoints that have ended whose memory is worth a moment without any other."""
-_KNOWN_MOST = 1024
+_NEWEST_MOST = 1024
 """Lanes of closed routes of which it is known what they have brought."""
 
 
@@ -61,7 +61,7 @@ class Bridge:
         self.peer_rates = PeerRates(engine)
         self.peer_rates.set(settings.peer_rates)
         self.outgoing, self.incoming = ByTopic[OutKey, Outgoing](), ByTopic[InKey, Incoming]()
-        self._known: dict[InKey, bytes] = {}
+        self._newest: dict[InKey, bytes] = {}
         """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
         self.ended = {"out": Ended(), "in": Ended()}
         """What was counted of routes that are closed, by direction."""
@@ -293,23 +293,23 @@ class Bridge:
     def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
         made = Incoming(
             self._engine, self._endpoints, self._names, key[0], kind, key[2], request, offered,
-            self.settings.lease, self._known.get(key, b""), self._on_bus(key),
+            self.settings.lease, self._newest.get(key, b""), self._on_bus(key),
         )  # fmt: skip
         self.incoming.put(key[0], key, made)
 
     def _on_bus(self, key: InKey) -> dict[int, int]:
         """What a node that ran before this one has brought; later, the routes themselves know it better."""
-        return on_bus(self._domain, key[0]) if key[2].keeps and key not in self._known else {}
+        return on_bus(self._domain, key[0]) if key[2].keeps and key not in self._newest else {}
 
     def _end_incoming(self, key: InKey) -> None:
         route = self.incoming.pop(key)
         if route is None:
             return
         if key[2].keeps:
-            self._known.pop(key, None)
-            self._known[key] = route.known()
-            if len(self._known) > _KNOWN_MOST:
-                del self._known[next(iter(self._known))]  # of a lane that comes again, the bus is asked instead
+            self._newest.pop(key, None)
+            self._newest[key] = route.newest()
+            if len(self._newest) > _NEWEST_MOST:
+                del self._newest[next(iter(self._newest))]  # of a lane that comes again, the bus is asked instead
         self.ended["in"].add(key[0], route.close())
 
     def _readers(self, topic: str, is_plain: bool) -> list[Endpoint]:

@@ -1,36 +1,38 @@
-/* Kept messages that the bus has already are passed over. DDS brings them again when a route is opened anew, and a node
- * that was killed and started again sends them again, as the one that receives them asks for them again.
+/* Dedup: a kept message that the bus already has is not published again. DDS delivers it again when a route is opened anew,
+ * and a node that was killed and started again sends it again, when the receiving node asks for what is kept.
  *
- *   known_before   what earlier routes of the lane have brought; of the first one of a node, what lies on the bus
- *   known          that, and what this route brings
+ *   newest_before   the newest of each publisher from earlier routes of the lane; for the first route of a node, those
+ *                      that lie on the bus
+ *   newest          these, and what this route has published
  *
- * A message is known if and only if: (1) it is one of the first of its source, no more than may be kept; (2) a message of
- * its publisher with this source time or a later one is in known_before, or was brought by this route from another node,
- * the one that ran before the source's on its host. A publisher's messages come in the order of their source time, so the
- * newest says it of all. Messages that are published together have the same; so what the same node sent is not looked at.
+ * A message is a duplicate if and only if: (1) it is among the first `history` of its source, as only those may be kept;
+ * (2) newest_before has a message of its publisher with this source time or a later one, or this route has published
+ * one from another node, the predecessor of the source's on its host. A publisher's messages come in the order of their
+ * source times, so the newest stands for all. Messages that are published together have the same source time; so messages
+ * of the same node are not compared.
  */
 #include "engine.h"
 
-static struct newest *find(struct newest *known, uint64_t publisher)
+static struct newest *find(struct newest *list, uint64_t publisher)
 {
-    for (uint32_t n = 0; n < KNOWN; n++)
-        if (known[n].publisher == publisher) return &known[n];
+    for (uint32_t n = 0; n < NEWEST_MOST; n++)
+        if (list[n].publisher == publisher) return &list[n];
     return NULL;
 }
 
 static struct newest *find_or_add(struct inbound *i, uint64_t publisher)
 {
-    struct newest *k = find(i->known, publisher);
-    if (!k) k = find(i->known, 0); /* nobody's yet */
-    if (!k) k = &i->known[i->known_next++ % KNOWN];
+    struct newest *k = find(i->newest, publisher);
+    if (!k) k = find(i->newest, 0); /* nobody's yet */
+    if (!k) k = &i->newest[i->newest_next++ % NEWEST_MOST];
     if (k->publisher != publisher) *k = (struct newest){.publisher = publisher};
     return k;
 }
 
-bool dedup_is(struct inbound *i, struct source *s, uint64_t publisher, uint64_t source_time_ns)
+bool dedup_is_duplicate(struct inbound *i, struct source *s, uint64_t publisher, uint64_t source_time_ns)
 {
     if (!(i->lane & LANE_KEEPS) || s->brought >= i->history) return false;
-    const struct newest *before = find(i->known_before, publisher), *now = find(i->known, publisher);
+    const struct newest *before = find(i->newest_before, publisher), *now = find(i->newest, publisher);
     bool is = (before && source_time_ns <= before->newest_ns) ||
               (now && now->node != s->node && source_time_ns <= now->newest_ns);
     s->brought += is;

@@ -21,7 +21,6 @@
 #include "dds.h"
 #include "flow.h"
 #include "inbound.h"
-#include "lent.h"
 #include "locks.h"
 #include "matched.h"
 #include "now.h"
@@ -31,6 +30,7 @@
 #include "rate_limit.h"
 #include "route.h"
 #include "trailer.h"
+#include "zero_copy.h"
 
 enum {
     BURST = 32,             /* messages sent between two looks at what came meanwhile */
@@ -66,10 +66,12 @@ struct engine {
     struct outbound *unflushed;      /* written to last */
     uint32_t holding;                /* routes that have something to send. The sender's */
     uint32_t stop, has_ended, stuck; /* has_ended: the sender; stuck: inbound routes with something waiting */
-    bool public_calls_only;   /* the DDS library is laid out otherwise than dds.h says. Set before the first route */
-    uint64_t lend_most, lent; /* bytes that may be, and are, lent to DDS (lent.c); so many may wait for it */
-    uint32_t landings;        /* routes whose publishers are not closed (landing.c) */
-    uint64_t linked[LINKED];  /* regions of nodes that are met over links, by their identity. Python's */
+    bool public_calls_only; /* the DDS library is laid out otherwise than dds.h says. Set before the first route */
+    uint64_t
+        zero_copy_most;   /* bytes of the pool that DDS may hold (zero_copy_send.c); so many may wait for the sender */
+    uint64_t zero_copied; /* bytes of the pool that DDS holds */
+    uint32_t loan_receivers; /* whose publishers are not closed (zero_copy_receive.c) */
+    uint64_t linked[LINKED]; /* regions of nodes that are met over links, by their identity. Python's */
     uint32_t linked_count;
     struct clock_of clocks[CLOCKS]; /* by a hash of the node */
     pthread_mutex_t clocks_lock;

@@ -13,7 +13,7 @@ from rtmw.net.dds.library import Engine
 from rtmw.net.settings import Settings
 from rtmw.shm import beside
 
-LENT: Final = 8
+POOL_SHARE: Final = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
 
 
@@ -22,7 +22,7 @@ def opened(domain: Domain, settings: Settings) -> Generator[Engine]:
     """Raises NodeError."""
     path = beside(domain.id, domain.region.nonce, "carried")
     try:
-        engine = Engine(settings.domain, settings.max_rate, domain.pool // LENT, path, settings.wire_domain)
+        engine = Engine(settings.domain, settings.max_rate, domain.pool // POOL_SHARE, path, settings.wire_domain)
     except OSError as error:
         raise NodeError(
             f"{path}, in which nodes leave to the next one how far they came, cannot be made: "

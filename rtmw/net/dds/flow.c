@@ -22,13 +22,13 @@ enum {
     READERS_LOOKED_AT = 1024,
 };
 
-struct note { /* as CDR, little endian: rtmw::Flow */
+struct told { /* a sample of flow control, as CDR, little endian: rtmw::Flow */
     uint8_t header[4];
     uint32_t topic_low, topic_high; /* one uint64 of the type */
     uint32_t paused;
 };
 
-_Static_assert(sizeof(struct note) == 16, "the note travels");
+_Static_assert(sizeof(struct told) == 16, "nodes of all versions read it");
 
 uint64_t flow_topic(const char *topic, uint64_t type) { return fnv1a_text(FNV_BASIS ^ type, topic); }
 
@@ -36,9 +36,9 @@ static void send(struct inbound *i, uint64_t now)
 {
     struct engine *e = i->engine;
     const struct ddsi_sertype *type = e->flow_type;
-    struct note note = {{0, 1, 0, 0}, (uint32_t)i->topic, (uint32_t)(i->topic >> 32), i->pausing};
-    struct iovec part = {&note, sizeof note};
-    struct cdr cdr = {&part, 1, sizeof note, now_realtime_ns()};
+    struct told told = {{0, 1, 0, 0}, (uint32_t)i->topic, (uint32_t)(i->topic >> 32), i->pausing};
+    struct iovec part = {&told, sizeof told};
+    struct cdr cdr = {&part, 1, sizeof told, now_realtime_ns()};
     if (!type) return;
     i->told_ns = now;
     write_cdr(e, e->flow_writer, type, &cdr);
@@ -160,8 +160,8 @@ bool flow_is_paused(struct outbound *o, uint64_t now_ns)
 
 /* ---- who hears ---- */
 
-/* Whose note it is; 0: the writer has left. */
-static uint64_t node_of_note(struct engine *e, dds_instance_handle_t publication)
+/* The node of the writer of a sample; 0: the writer has left. */
+static uint64_t node_of_writer(struct engine *e, dds_instance_handle_t publication)
 {
     dds_endpoint_t *writer = dds_get_matched_publication_data(e->flow_reader, publication);
     uint64_t node = writer ? node_of(writer) : 0;
@@ -169,38 +169,38 @@ static uint64_t node_of_note(struct engine *e, dds_instance_handle_t publication
     return node;
 }
 
-/* A note is valid if and only if (1) it has the size of one, (2) it is CDR, little endian, (3) it pauses (1) or ends that
+/* A sample is valid if and only if (1) it has the size of one, (2) it is CDR, little endian, (3) it pauses (1) or ends that
  * (0): other values are those of later versions. false: it is not. */
-static bool read_note(struct ddsi_serdata *sample, struct note *note)
+static bool read_told(struct ddsi_serdata *sample, struct told *told)
 {
     static const uint8_t header[4] = {0, 1, 0, 0};
     struct iovec bytes;
     struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample, 0, ddsi_serdata_size(sample), &bytes);
-    bool is_valid = bytes.iov_len == sizeof *note;
-    if (is_valid) memcpy(note, bytes.iov_base, sizeof *note);
+    bool is_valid = bytes.iov_len == sizeof *told;
+    if (is_valid) memcpy(told, bytes.iov_base, sizeof *told);
     ddsi_serdata_to_ser_unref(held, &bytes);
-    return is_valid && memcmp(note->header, header, sizeof header) == 0 && note->paused <= 1;
+    return is_valid && memcmp(told->header, header, sizeof header) == 0 && told->paused <= 1;
 }
 
-static void take_note(struct engine *e, struct ddsi_serdata *sample, dds_instance_handle_t publication)
+static void take_told(struct engine *e, struct ddsi_serdata *sample, dds_instance_handle_t publication)
 {
-    struct note note;
-    bool is_valid = read_note(sample, &note);
-    uint64_t node = is_valid ? node_of_note(e, publication) : 0;
+    struct told told;
+    bool is_valid = read_told(sample, &told);
+    uint64_t node = is_valid ? node_of_writer(e, publication) : 0;
     lock(&e->flow_lock, LOCK_LEAF);
     if (!is_valid) count_up(&e->flow_malformed, 1);
-    if (node) hear(e, (uint64_t)note.topic_high << 32 | note.topic_low, node, note.paused);
+    if (node) hear(e, (uint64_t)told.topic_high << 32 | told.topic_low, node, told.paused);
     unlock(&e->flow_lock, LOCK_LEAF);
 }
 
-static void on_note(dds_entity_t reader, void *argument)
+static void on_flow(dds_entity_t reader, void *argument)
 {
     struct ddsi_serdata *samples[BATCH];
     dds_sample_info_t infos[BATCH];
     for (uint32_t batch = 0; batch < BATCHES_MOST; batch++) {
         dds_return_t count = dds_takecdr(reader, samples, BATCH, infos, DDS_ANY_STATE);
         for (dds_return_t n = 0; n < count; n++) {
-            if (infos[n].valid_data) take_note(argument, samples[n], infos[n].publication_handle);
+            if (infos[n].valid_data) take_told(argument, samples[n], infos[n].publication_handle);
             ddsi_serdata_unref(samples[n]);
         }
         if (count < BATCH) return;
@@ -215,7 +215,7 @@ int flow_open(struct engine *e, dds_entity_t writer, dds_entity_t reader)
     e->flow_writer = writer;
     e->flow_reader = reader;
     e->flow_type = type;
-    return listen_to(reader, on_note, e);
+    return listen_to(reader, on_flow, e);
 }
 
 void flow_close(struct engine *e)

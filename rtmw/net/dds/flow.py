@@ -36,7 +36,7 @@ class FlowControl:
         self._writer: Any = DataWriter(participant, topic, qos=quality)
         self._reader: Any = DataReader(participant, topic, qos=quality)
         nothing = Flow(0, 0).serialize()  # of no topic: who hears it does nothing
-        if difference is None and not engine.fits(self._writer._ref, nothing):
+        if difference is None and not engine.abi_check(self._writer._ref, nothing):
             difference = "it lays out struct ddsi_serdata differently"
         self.public_calls_only = _public_calls_only(difference) if difference else None
         """Why the engine uses those alone, for people; None: the DDS library is as the engine expects."""

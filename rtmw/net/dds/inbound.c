@@ -61,8 +61,8 @@ static bool is_whole(struct sample *sample, const struct trailer *trailer, struc
 
 static bool find_trailer(const struct inbound *i, struct sample *sample, struct trailer *trailer)
 {
-    struct iovec bytes = landed_tail(i, sample->data);
-    if (landed_loan(i, sample->data)) return trailer_read(end_of(bytes), &bytes.iov_len, trailer);
+    struct iovec bytes = received_tail(i, sample->data);
+    if (received_loan(i, sample->data)) return trailer_read(end_of(bytes), &bytes.iov_len, trailer);
     size_t size = ddsi_serdata_size(sample->data);
     struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(sample->data, 0, size, &bytes);
     bool found = trailer_read(end_of(bytes), &size, trailer) && is_whole(sample, trailer, bytes);
@@ -96,7 +96,7 @@ static uint64_t expiry(const struct source *s, const struct arrived *m)
 static bool publish(struct inbound *i, struct source *s, uint8_t priority, const struct arrived *m)
 {
     uint64_t expires = expiry(s, m), publisher = source_publisher(s, m->publisher);
-    if (dedup_is(i, s, publisher, m->source_time_ns)) return true;
+    if (dedup_is_duplicate(i, s, publisher, m->source_time_ns)) return true;
     uint64_t left = m->lifetime_ns ? dated_left(i->engine, s->node, m->lifetime_ns) : 0;
     if ((expires && expires <= now_realtime_ns()) || (m->lifetime_ns && !left)) {
         count_up(&i->expired, 1);
@@ -220,10 +220,10 @@ bool inbound_is_past(struct inbound *i, struct sample *sample)
     return look_into(i, sample).sequence <= inbound_source(i, sample->info.publication_handle)->sequence;
 }
 
-/* Only a node's single messages land; what looks like one and is another's counts as malformed. */
+/* Only a node's single messages are received into loans; what looks like one and is another's counts as malformed. */
 static bool publish_landed(struct inbound *i, struct sample *sample, struct source *s, rtmw_loan *loan)
 {
-    struct iovec tail = landed_tail(i, sample->data);
+    struct iovec tail = received_tail(i, sample->data);
     struct trailer trailer;
     if (!s->is_node || !trailer_read(end_of(tail), &tail.iov_len, &trailer) || tail.iov_len)
         return refuse(&i->malformed);
@@ -252,7 +252,7 @@ static bool deliver(struct inbound *i, struct sample *s)
     bool done = true;
     struct source *source = inbound_source(i, s->info.publication_handle);
     if (s->info.valid_data && linked_may_come(i, source)) {
-        rtmw_loan *loan = landed_loan(i, s->data);
+        rtmw_loan *loan = received_loan(i, s->data);
         done = loan ? publish_landed(i, s, source, loan) : publish_bytes(i, s, source);
     }
     if (done) ddsi_serdata_unref(s->data);
@@ -366,7 +366,7 @@ int inbound_open(struct inbound *i)
 {
     pthread_mutex_init(&i->lock, NULL);
     watch(i);
-    i->landing = landing_open(i);
+    i->loan_receiver = loan_receiver_open(i);
     lock(&i->engine->lock, LOCK_ENGINE);
     i->next = i->engine->inbounds;
     i->engine->inbounds = i;
@@ -374,7 +374,7 @@ int inbound_open(struct inbound *i)
     int code = sources_open(i) ? listen_to(i->reader, inbound_on_data, i) : -1;
     if (code != DDS_OK) return code;
     inbound_on_data(i->reader, i); /* what came before there was a listener */
-    if (i->may_land && i->landing) landing_begin(i->landing);
+    if (i->may_receive_in_loan && i->loan_receiver) loan_receiver_begin(i->loan_receiver);
     return DDS_OK;
 }
 
@@ -391,8 +391,8 @@ void inbound_close(struct inbound *i)
     backlog_clear(i->engine, &i->early);
     inbound_tell_stuck(i);
     flow_tell(i);
-    if (i->landing)
-        landing_close(i->landing);
+    if (i->loan_receiver)
+        loan_receiver_close(i->loan_receiver);
     else
         rtmw_publisher_close(i->publisher);
     free(i->sources);

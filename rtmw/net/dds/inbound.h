@@ -8,7 +8,7 @@
 #include "dds.h"
 #include "route.h"
 
-enum { KNOWN = 64 }; /* remote publishers of which a lane remembers what it has brought */
+enum { NEWEST_MOST = 64 }; /* remote publishers of which a lane remembers what it has brought */
 
 struct source {
     dds_instance_handle_t publication;
@@ -54,9 +54,10 @@ struct inbound {
     uint64_t unreadable; /* samples that the library could make nothing of; any thread, atomically, as the next */
     uint64_t hashed;     /* instances that were let go by the hash of their key alone */
     pthread_mutex_t lock;
-    rtmw_publisher *publisher; /* closed with the landing */
-    struct landing *landing;
-    bool reliable, may_land;   /* may_land: the DDS library is one whose datagrams we know (library.py) */
+    rtmw_publisher *publisher; /* closed with loan_receiver */
+    struct loan_receiver *loan_receiver;
+    bool reliable,
+        may_receive_in_loan;   /* the second: the layout of the DDS library's datagrams is known (library.py) */
     dds_entity_t reader, heir; /* heir: the reader that is to take over; 0: none */
     struct backlog early;      /* what `heir` has received */
     enum framing framing;
@@ -65,8 +66,8 @@ struct inbound {
     uint64_t topic;     /* what flow.c calls it */
     struct source *sources;
     uint32_t source_count, source_space;
-    struct newest known_before[KNOWN], known[KNOWN]; /* by the routes before this one; by this one, too */
-    uint32_t known_next, history;                    /* history: messages that the bus keeps of this lane */
+    struct newest newest_before[NEWEST_MOST], newest[NEWEST_MOST]; /* by the routes before this one; by this one, too */
+    uint32_t newest_next, history; /* history: messages that the bus keeps of this lane */
     struct backlog backlog;
     bool is_stuck; /* the engine counts it */
     bool pausing;  /* others have been told to */
@@ -120,7 +121,7 @@ bool sequence_is_repeated(uint64_t last, uint64_t sequence);          /* is it n
 
 /* dedup.c: the route's lock is held */
 void dedup_begin(struct inbound *, uint64_t publisher, uint64_t newest_ns); /* this is on the bus. Before opening */
-bool dedup_is(struct inbound *, struct source *, uint64_t publisher, uint64_t source_time_ns);
+bool dedup_is_duplicate(struct inbound *, struct source *, uint64_t publisher, uint64_t source_time_ns);
 void dedup_add(struct inbound *, struct source *, uint64_t publisher, uint64_t source_time_ns);
 
 /* backlog.c: the route's lock is held, or nobody else knows the route */

@@ -1,4 +1,4 @@
-/* Keyless: what is alike in samples of our own, which all are of topics without keys (lent.c, landing.c). */
+/* Keyless: what samples of rtmw have in common, as all are of topics without keys (zero_copy_send.c, zero_copy_receive.c). */
 #include <stdlib.h>
 #include <string.h>
 

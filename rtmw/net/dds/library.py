@@ -55,4 +55,4 @@ def type_hash_install() -> str | None:
         table = ctypes.addressof(ctypes.c_char.in_dll(layer, "ddspy_sertype_ops"))
     except ValueError:
         return "its table of functions of types is hidden"
-    return None if Engine.spread(table) else "it lays out struct ddsi_sertype_ops differently"
+    return None if Engine.install_hash(table) else "it lays out struct ddsi_sertype_ops differently"

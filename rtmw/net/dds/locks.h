@@ -5,7 +5,7 @@
  *   LOCK_LEAF     all others      held for a few lines, in which nothing of the DDS library and of the bus is called
  *
  * The DDS library calls us while it holds locks of its own: listeners take LOCK_ROUTE and below, never LOCK_ENGINE. We call
- * the library with LOCK_ENGINE (to write) and LOCK_ROUTE (to take samples, and to write a note of flow control): the locks
+ * the library with LOCK_ENGINE (to write) and LOCK_ROUTE (to take samples, and to write a sample of flow control): the locks
  * of a writer and those of a reader are others in the library, and no listener of a writer of ours takes LOCK_ROUTE.
  *
  * Built with RTMW_CHECK_LOCKS a thread that breaks the order ends the process (tests/net/test_lock_order.py).

@@ -27,7 +27,7 @@ static void add(struct news *n, dds_entity_t endpoint)
     n->endpoint[n->count++] = endpoint;
 }
 
-static void note(struct engine *e, dds_entity_t endpoint)
+static void notify(struct engine *e, dds_entity_t endpoint)
 {
     lock(&e->news.lock, LOCK_LEAF);
     add(&e->news, endpoint);
@@ -37,13 +37,13 @@ static void note(struct engine *e, dds_entity_t endpoint)
 static void on_writer(dds_entity_t writer, dds_matched_status_t status, void *engine)
 {
     (void)status;
-    note(engine, writer);
+    notify(engine, writer);
 }
 
 static void on_reader(dds_entity_t reader, dds_matched_status_t status, void *engine)
 {
     (void)status;
-    note(engine, reader);
+    notify(engine, reader);
 }
 
 int matched_open(struct engine *e, dds_entity_t participant)

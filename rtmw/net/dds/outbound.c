@@ -14,8 +14,8 @@ struct octets {
 
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
-enum { LENT = UINT32_MAX }; /* the descriptor of a message whose hold is DDS' now */
-enum { WEIGHED = 16 };      /* so many smaller ones, about, and the weight of a larger message is forgotten */
+enum { HELD_BY_DDS = UINT32_MAX }; /* the descriptor of a message that the DDS sample releases */
+enum { WEIGHED = 16 };             /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
 enum {
     TIMELY_USUAL = 64,       /* a depth from which on more of small TIMELY messages may wait: */
@@ -40,7 +40,7 @@ static uint32_t depth_for(const struct outbound *o)
 {
     uint32_t depth = load_relaxed(&o->depth), least = depth < DEPTH_LEAST ? depth : DEPTH_LEAST;
     if (o->timely) return timely_depth(o, depth);
-    uint64_t most = o->weight ? o->engine->lend_most / o->weight : depth;
+    uint64_t most = o->weight ? o->engine->zero_copy_most / o->weight : depth;
     return most >= depth ? depth : most > least ? (uint32_t)most : least;
 }
 
@@ -63,8 +63,8 @@ static bool is_other(const struct outbound *o, uint32_t fits)
 static void weigh(struct outbound *o, uint64_t size)
 {
     uint32_t depth = load_relaxed(&o->depth);
-    bool is_light = size * depth <= o->engine->lend_most && o->depth_now == depth;
-    if (!o->timely && (!o->reliable || !o->engine->lend_most || is_light)) return;
+    bool is_light = size * depth <= o->engine->zero_copy_most && o->depth_now == depth;
+    if (!o->timely && (!o->reliable || !o->engine->zero_copy_most || is_light)) return;
     o->weight = size >= o->weight ? size : o->weight - (o->weight - size + WEIGHED - 1) / WEIGHED;
     uint32_t fits = depth_for(o);
     if (is_other(o, fits)) set_depth(o, fits);
@@ -122,7 +122,7 @@ static rtmw_message *message_at(struct outbound *o, uint32_t band, uint32_t numb
 static void drop_first(struct outbound *o, uint32_t band)
 {
     const rtmw_message *m = message_at(o, band, 0);
-    if (m->descriptor != LENT) rtmw_release(o->engine->region, m->descriptor);
+    if (m->descriptor != HELD_BY_DDS) rtmw_release(o->engine->region, m->descriptor);
     lookahead_pass(&o->lookahead, band);
 }
 
@@ -186,18 +186,19 @@ static dds_return_t write_copy(struct outbound *o, struct framed *f, uint64_t so
     return write_cdr(o->engine, o->writer, o->type, &cdr);
 }
 
-static dds_return_t write_lent(struct outbound *o, struct framed *f, rtmw_message *m)
+static dds_return_t write_zero_copy(struct outbound *o, struct framed *f, rtmw_message *m)
 {
     frame(o, f);
-    struct ddsi_serdata *sample = lend(o, m->descriptor, f->parts, f->count, f->is_plain ? NULL : &f->trailer);
+    struct ddsi_serdata *sample =
+        zero_copy_sample(o, m->descriptor, f->parts, f->count, f->is_plain ? NULL : &f->trailer);
     if (!sample) return -1;
     sample->timestamp = (dds_time_t)m->source_time_ns;
     dds_return_t code = dds_forwardcdr(o->writer, ddsi_serdata_ref(sample));
     if (code == DDS_OK) {
-        m->descriptor = LENT;
+        m->descriptor = HELD_BY_DDS;
         count_up(&o->uncopied, 1);
     } else {
-        lend_undo(sample);
+        zero_copy_undo(sample);
     }
     ddsi_serdata_unref(sample);
     return code;
@@ -215,7 +216,7 @@ static dds_return_t write_one(struct outbound *o, rtmw_message *m, uint64_t now,
                                    .publisher = m->publisher,
                                    .sequence = o->sent + o->ahead + 1,
                                    .lifetime_ns = left_of(m, now, is)}};
-    return lend_may(o, m) ? write_lent(o, &f, m) : write_copy(o, &f, m->source_time_ns);
+    return zero_copy_may(o, m) ? write_zero_copy(o, &f, m) : write_copy(o, &f, m->source_time_ns);
 }
 
 /* The time of the sample is that of the newest message: the DDS Lifespan must not end before that of any in it. */

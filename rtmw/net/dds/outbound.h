@@ -19,7 +19,7 @@ struct outbound {
     bool is_plain;  /* for plain programs: without trailers */
     uint64_t topic; /* what flow.c calls it */
     bool reliable, timely;
-    bool may_lend;                /* DDS keeps none of its messages for later readers, and its type has no key */
+    bool may_zero_copy;           /* DDS keeps none of its messages for later readers, and its type has no key */
     bool held;                    /* nothing is sent: another writer takes over */
     struct rate_limit limit;      /* of this lane */
     uint64_t limited;             /* who reads it and has a limit: a bit each (peer_rates.h). Any thread, atomically */

@@ -15,9 +15,10 @@ struct outbound;
 struct source;
 
 enum {
-    BATCH = 32,            /* samples taken from a reader in one call */
-    CARRIED = 4096,        /* lanes of which is known how far they were carried, over restarts */
-    LENT_LEAST = 16 << 10, /* bytes of a message that is lent, or lands: a smaller one is copied as fast */
+    BATCH = 32,     /* samples taken from a reader in one call */
+    CARRIED = 4096, /* lanes of which is known how far they were carried, over restarts */
+    ZERO_COPY_LEAST =
+        16 << 10, /* bytes of a message that is sent or received without a copy: a copy of a smaller one is as fast */
     AFTER_MOST = TRAILER_PADDING + TRAILER_CRC + sizeof(struct trailer),
 };
 

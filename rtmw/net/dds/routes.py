@@ -166,7 +166,7 @@ class Outgoing(_Ending):
         if self._route is None:
             self._route = self._open(*limits)
         elif limits != self._limits:
-            self._route.adjust(*limits, self._may_lend(self.offer))
+            self._route.adjust(*limits, self._may_zero_copy(self.offer))
         self._limits = limits
         self._route.pack(may_pack and not self.offer.history, may_check, may_date)
         sent = self.counters()["sent"]
@@ -190,7 +190,7 @@ class Outgoing(_Ending):
         if not {_who(reader) for reader in self.readers} <= {_who(reader) for reader in readers}:
             return
         if self._route is not None:
-            self._route.adjust(offer.depth, self._limits[1], self._may_lend(offer))
+            self._route.adjust(offer.depth, self._limits[1], self._may_zero_copy(offer))
             if not self._route.hand_over(heir._ref, self.offer.reliability is Reliability.TIMELY):
                 return
             if self.offer.history:
@@ -213,7 +213,7 @@ class Outgoing(_Ending):
         self._route.close()
         self._route, self._kept = None, {}
 
-    def _may_lend(self, offer: Offer) -> bool:
+    def _may_zero_copy(self, offer: Offer) -> bool:
         return not offer.history and is_opaque(self.kind)
 
     def limit(self, bytes_per_second: int, places: int) -> None:
@@ -233,7 +233,7 @@ class Outgoing(_Ending):
             history=self.offer.history,
             min_interval_ns=min_interval_ns,
             lease_ns=int(self._lease * 1e9) if self.offer.reliability is Reliability.RELIABLE else 0,
-            may_lend=self._may_lend(self.offer),
+            may_zero_copy=self._may_zero_copy(self.offer),
             is_plain=self.is_plain,
             sent=self._before.pop("sent", 0),
         )
@@ -303,7 +303,7 @@ class Incoming(_Ending):
 
     def __init__(
         self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
-        lane: Lane, request: Request, offered: Offer, lease: float, known: bytes, on_bus: dict[int, int],
+        lane: Lane, request: Request, offered: Offer, lease: float, newest: bytes, on_bus: dict[int, int],
     ) -> None:  # fmt: skip
         super().__init__(lease)
         self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
@@ -318,8 +318,8 @@ class Incoming(_Ending):
         self._route = engine.inbound(
             topic=topic, type=wire_type(kind), reader=self._reader._ref, octets=is_opaque(kind), lane=lane.code,
             reliability=offered.reliability, priority=offered.priority, depth=offered.depth, history=offered.history,
-            wants_old=request.history > 0, may_land=KNOWS_DATAGRAMS,
-            is_keyed=not self._entity.data_type.__idl__.keyless, known=known, on_bus=on_bus,
+            wants_old=request.history > 0, may_receive_in_loan=KNOWS_DATAGRAMS,
+            is_keyed=not self._entity.data_type.__idl__.keyless, newest=newest, on_bus=on_bus,
         )  # fmt: skip
 
     def _make_reader(self, request: Request) -> Any:
@@ -360,9 +360,9 @@ class Incoming(_Ending):
         """Is all on the bus that a node has sent of it, up to the sample of that sequence? See Route.has."""
         return self._route.has(bytes.fromhex(participant), sequence, is_acknowledged)
 
-    def known(self) -> bytes:
+    def newest(self) -> bytes:
         """What its lane has brought; for the route that comes after it."""
-        return self._route.known()
+        return self._route.newest()
 
     def heard(self) -> set[str]:
         """The writers that it hears, by guid."""

@@ -252,7 +252,7 @@ void engine_stop(struct engine *e)
 
 bool engine_end(struct engine *e)
 {
-    for (uint64_t end = now_monotonic_ns() + END_NS; load_acquire(&e->lent) || load_acquire(&e->landings);
+    for (uint64_t end = now_monotonic_ns() + END_NS; load_acquire(&e->zero_copied) || load_acquire(&e->loan_receivers);
          sleep_until(now_monotonic_ns() + RETRY_NS))
         if (now_monotonic_ns() > end) return false;
     pthread_mutex_destroy(&e->lock);

@@ -1,9 +1,9 @@
 /* Samples that are not of their type never come as far as a route: the DDS library refuses them where it makes samples
  * of what it received, and says so in its log alone. So it is watched there: the types of inbound routes get a table of
  * functions (dds.h) that is the library's own but for two functions, which count what those return nothing for. Large
- * messages of nodes the first does not get: they land (landing.c). The second is for what has a hash of its key and no
- * data: an instance that a writer disposes or unregisters without saying its key, as Fast DDS does. cyclonedds' types
- * make no sample of that.
+ * messages of nodes the first does not get: they are received into loans (zero_copy_receive.c). The second is for what
+ * has a hash of its key and no data: an instance that a writer disposes or unregisters without saying its key, as Fast
+ * DDS does. cyclonedds' types make no sample of that.
  *
  * cyclonedds makes a type of its own for each Topic, so a type tells the route.
  */
@@ -25,7 +25,7 @@ static void count(const struct ddsi_sertype *type, size_t counter)
 static struct ddsi_serdata *from_ser(const struct ddsi_sertype *type, int kind, const struct ddsi_rdata *data,
                                      size_t bytes)
 {
-    struct ddsi_serdata *sample = land(type, kind, data, bytes);
+    struct ddsi_serdata *sample = receive_in_loan(type, kind, data, bytes);
     if (!sample) sample = usual->from_ser(type, kind, data, bytes);
     if (!sample) count(type, offsetof(struct inbound, unreadable));
     return sample;

@@ -60,14 +60,14 @@ PyType_Spec Bus_spec = {"rtmw.net.link._line.Bus", sizeof(Bus), 0, Py_TPFLAGS_DE
 
 static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"bus", "lend_most", "site", "hops", "key", "held_most", NULL};
+    static char *names[] = {"bus", "zero_copy_most", "site", "hops", "key", "held_most", NULL};
     State *state = state_of(type);
     PyObject *bus;
-    unsigned long long lend_most = 0, site = 0, held_most = 0;
+    unsigned long long zero_copy_most = 0, site = 0, held_most = 0;
     unsigned char hops = 1;
     unsigned short key = 0xFFFF;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|KKbHK", names, state->bus_type, &bus, &lend_most, &site, &hops,
-                                     &key, &held_most))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|KKbHK", names, state->bus_type, &bus, &zero_copy_most, &site,
+                                     &hops, &key, &held_most))
         return NULL;
     if (((Bus *)bus)->is_closed) return PyErr_Format(state->error, "the bus of the links is closed");
     if (!hops) return PyErr_Format(PyExc_ValueError, "hops is 0: what may go over no link is not sent by one");
@@ -78,7 +78,7 @@ static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     *self->core = (struct line){.region = ((Bus *)bus)->region,
                                 .site = site,
-                                .lend_most = lend_most,
+                                .zero_copy_most = zero_copy_most,
                                 .hops = hops,
                                 .key = key,
                                 .held_most = held_most};

@@ -84,11 +84,11 @@ class Line:
     """
 
     def __new__(
-        cls, bus: Bus, lend_most: int = 0, site: int = 0, hops: int = 1, key: int = 0xFFFF, held_most: int = 0
+        cls, bus: Bus, zero_copy_most: int = 0, site: int = 0, hops: int = 1, key: int = 0xFFFF, held_most: int = 0
     ) -> Line:
         """`key`: of subscribers that are parked, another one for each peer that carries the same topics.
         `site`, `hops`: what messages of this node say of where they are from, and over how many links they may go.
-        `lend_most`: bytes of messages that may stay in the pool until the peer has acknowledged them, at a time;
+        `zero_copy_most`: bytes of messages that may stay in the pool until the peer has acknowledged them, at a time;
         what is more is copied. 0: every message is copied. `held_most`: bytes of messages of all routes that may wait
         here for room on the bus: as they do, the peer is given less room. Four times as much is held at the utmost,
         and what is more is dropped, counted (no_memory) and told. 0: no limit but the windows of the routes."""

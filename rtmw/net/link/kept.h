@@ -13,7 +13,7 @@ struct kept {
     struct kept *next;
     struct line *line;
     uint32_t references; /* the list of its route, and outboxes; under the lock of the line */
-    bool is_lent;        /* it holds the message of the bus; else `copy` has the bytes */
+    bool is_zero_copy;   /* it holds the message of the bus; else `copy` has the bytes */
     bool has_gone;       /* its first chunk was sent, maybe by a connection before this one */
     uint64_t number;
     rtmw_message message;
@@ -22,9 +22,9 @@ struct kept {
 };
 
 /* kept.c: under the lock of the line */
-/* Takes over the hold on the message of the bus: `lends` keeps it, else the bytes are copied and it is given back. NULL: no
+/* Takes over the hold on the message of the bus. `is_zero_copy`: keeps it; else copies the bytes and ends the hold. NULL: no
  * memory; then the hold is the caller's. */
-struct kept *kept_new(struct line *, const rtmw_message *, bool lends);
+struct kept *kept_new(struct line *, const rtmw_message *, bool is_zero_copy);
 void kept_hold(struct kept *);
 void kept_let_go(struct kept *);
 

@@ -33,11 +33,12 @@ _Static_assert((int)FRAME_BANDS == (int)BANDS, "a band a priority");
 
 enum { BULK, URGENT, CHANNELS };
 enum {
-    URGENT_FROM = 4,       /* the lowest band of the urgent channel */
-    LENT_LEAST = 16 << 10, /* bytes of a message that stays in the pool until acknowledged: a smaller one is copied */
-    CONTROL_MOST = 16000,  /* bytes of a control */
-    CONTROLS_SENT = 256,   /* controls that the peer has not taken */
-    CONTROLS_MOST = 4096,  /* those and the ones that wait */
+    URGENT_FROM = 4, /* the lowest band of the urgent channel */
+    ZERO_COPY_LEAST =
+        16 << 10,         /* bytes of a message that stays in the pool until acknowledged: a smaller one is copied */
+    CONTROL_MOST = 16000, /* bytes of a control */
+    CONTROLS_SENT = 256,  /* controls that the peer has not taken */
+    CONTROLS_MOST = 4096, /* those and the ones that wait */
     RETRY_NS = 1000000,
     WAIT_NS = 20000000,
     ACK_DELAY_NS = 1000000,
@@ -217,7 +218,7 @@ struct peer_clock {
 
 struct line {
     rtmw_region *region;
-    uint64_t site, lend_most;
+    uint64_t site, zero_copy_most;
     uint8_t hops;
     uint16_t key; /* of subscribers that are parked */
     pthread_t sender, receiver;
@@ -246,7 +247,7 @@ struct line {
     struct control *controls, *last_control, *next_control; /* not acknowledged; next: to be sent */
     uint64_t control_number, controls_acknowledged, controls_room;
     uint32_t control_count;
-    uint64_t lent, retry_ns, resumes;
+    uint64_t zero_copied, retry_ns, resumes;
     uint64_t bytes_per_second;
 
     pthread_mutex_t arriving;

@@ -45,7 +45,7 @@ log = logging.getLogger("rtmw.node")
 WINDOW: Final = 4 << 20
 """Bytes of a route that may be on their way: what a line of 1 Gbit/s has under way in 32 ms."""
 POOL_PART: Final = 16
-"""Neither that, nor what a line may lend, is more than such a part of the pool."""
+"""Neither that, nor what a line may send without a copy, is more than such a part of the pool."""
 HELD_PART: Final = 4
 """Nor is what a peer is given room for on all routes together more than this part, should all of it have to wait."""
 LOOK_S: Final = 0.1

@@ -82,8 +82,8 @@ static void keep_last(struct out *o, uint32_t band, struct kept *k)
 static struct kept *number_first(struct out *o, uint32_t band)
 {
     const rtmw_message *m = first_of(o, band);
-    bool lends = m->size >= LENT_LEAST && o->line->lent + m->size <= o->line->lend_most;
-    struct kept *k = kept_new(o->line, m, lends);
+    bool is_zero_copy = m->size >= ZERO_COPY_LEAST && o->line->zero_copied + m->size <= o->line->zero_copy_most;
+    struct kept *k = kept_new(o->line, m, is_zero_copy);
     if (!k) return NULL;
     k->number = o->band[band].number += o->band[band].lost + 1;
     o->band[band].lost = 0;

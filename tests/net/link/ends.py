@@ -101,14 +101,14 @@ class End:
     domain: rtmw.Domain
     contexts: tuple[Context, Context] | None = None
     """To connect, and to accept; None: without TLS."""
-    lend_most: int = 4 << 20
+    zero_copy_most: int = 4 << 20
     bus: Bus = field(init=False)
     line: Line = field(init=False)
     news: list[tuple[str, int, bytes]] = field(default_factory=list[tuple[str, int, bytes]])
 
     def __post_init__(self) -> None:
         self.bus = Bus(self.domain.id)
-        self.line = Line(self.bus, self.lend_most)
+        self.line = Line(self.bus, self.zero_copy_most)
 
     def look(self) -> list[tuple[str, int, bytes]]:
         self.news += self.line.events()

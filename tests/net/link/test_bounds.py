@@ -42,7 +42,7 @@ def bounded(ends: Ends) -> Ends:
     """The line there holds so much of what finds no room on its bus."""
     there = ends.there
     there.line.close()
-    there.line = Line(there.bus, there.lend_most, 0, 1, 1, HELD)
+    there.line = Line(there.bus, there.zero_copy_most, 0, 1, 1, HELD)
     return ends
 
 

@@ -321,7 +321,7 @@ void stage_open(enum framing framing, bool reliable)
     i->framing = framing;
     i->lane = RTMW_RELIABLE;
     i->reliable = reliable;
-    i->may_land = true;
+    i->may_receive_in_loan = true;
     REQUIRE(inbound_open(i) == DDS_OK, "the route does not open");
 }
 
@@ -331,7 +331,7 @@ void stage_close(void)
     flow_close(&stage.engine);
     free(stage.inbound);
     REQUIRE(!waiting && !stage.live && !stage.engine.stuck, "%d samples are left", (int)stage.live);
-    REQUIRE(!stage.engine.all.count && !stage.engine.all.bytes && !stage.engine.landings, "books do not balance");
+    REQUIRE(!stage.engine.all.count && !stage.engine.all.bytes && !stage.engine.loan_receivers, "books do not balance");
 }
 
 static void come(dds_entity_t reader, struct ddsi_serdata *data, dds_instance_handle_t publication)

@@ -167,7 +167,7 @@ void side_open(struct side *side)
     memset(side, 0, sizeof *side);
     side->line.region = &side->region;
     side->line.hops = 1;
-    side->line.lend_most = POOL;
+    side->line.zero_copy_most = POOL;
     REQUIRE(line_open(&side->line) == 0, "the line does not open");
 }
 
@@ -242,7 +242,8 @@ void side_close(struct side *side)
         side_shut_in(side, place);
         side_shut_out(side, place);
     }
-    REQUIRE(!side->region.lent && !side->line.lent && !side->line.waiting, "memory of the bus is not given back");
+    REQUIRE(!side->region.lent && !side->line.zero_copied && !side->line.waiting,
+            "memory of the bus is not given back");
     for (uint32_t at = 0; at < HELD_MOST; at++) REQUIRE(!side->region.held[at], "a message is not given back");
     line_free(&side->line);
 }

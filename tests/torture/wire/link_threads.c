@@ -271,7 +271,7 @@ int main(int count, char **arguments)
     for (int n = 0; n < 2; n++) {
         edges[n].region = attach(domain);
         for (int program = 0; program < 2; program++) edges[n].programs[program] = attach(domain);
-        edges[n].line = (struct line){.region = edges[n].region, .lend_most = POOL / 4, .hops = 1, .key = KEY};
+        edges[n].line = (struct line){.region = edges[n].region, .zero_copy_most = POOL / 4, .hops = 1, .key = KEY};
         CHECK(line_start(&edges[n].line) == 0);
     }
     for (int n = 0; n < TOPICS_USED; n++) open_route(0, n), open_route(1, n);

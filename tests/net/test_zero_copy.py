@@ -1,4 +1,4 @@
-"""Large messages are sent from where they lie, and land where they will lie; all that is held meanwhile comes back."""
+"""Large messages are sent from the pool and received into loans; all that is held meanwhile comes back."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_messages_of_all_sizes_around_the_ends_of_fragments_arrive_whole(pair: P
         payload = np.random.default_rng(size).bytes(size)
         publisher.publish(payload)
         assert bytes(subscriber.receive(timeout=PATIENCE).data) == payload, size
-    wait_until(lambda: here.crossed("out", "large")["uncopied"] > 0, "they were not sent from where they lay")
-    wait_until(lambda: there.crossed("in", "large")["uncopied"] > 0, "they did not land where they lie")
+    wait_until(lambda: here.crossed("out", "large")["uncopied"] > 0, "they were not sent from the pool")
+    wait_until(lambda: there.crossed("in", "large")["uncopied"] > 0, "they were not received into loans")
     for host in pair:
         wait_until(lambda host=host: examine(host.domain).descriptors_held == 0, "some are held")  # type: ignore[misc]
 

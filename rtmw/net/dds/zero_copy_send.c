@@ -1,16 +1,16 @@
-/* Lent: a large message of the bus as a DDS sample that is sent from where it lies, without a copy.
+/* Zero-copy send: a DDS sample whose bytes are those of a large message of the bus, in the pool.
  *
- * The DDS library asks a sample for its bytes by a table of functions, and this is one of our own. The sample has the
- * hold on the message that its route had, and gives it back when the library lets go of it: once sent, or, where it is
- * RELIABLE, once acknowledged. Since what is held lessens the pool of this host, no more is lent at a time than
- * `lend_most`; what is more is copied, as small messages are.
+ * The DDS library reads the bytes of a sample through a table of functions; `operations` is such a table. The sample takes
+ * over the route's hold on the message. The library frees the sample when it has sent it or, if it is RELIABLE, when all
+ * readers have acknowledged it; the hold ends then. Held messages lessen the pool of this host, so all samples together
+ * hold at most `zero_copy_most` bytes; messages beyond that are copied, as small messages are.
  *
- * The bytes of a sample are `before`, those of the message, and `after`, which do not lie together. What the library
- * asks for is nearly always within the message; else it gets a copy.
+ * The bytes of a sample are `before`, the message, and `after`, in three places. A request of the library is nearly always
+ * within the message; any other is answered with a copy.
  *
- * The library asks for one datagram after the other, and sends it before it asks for the next. So the CRC is reckoned as
- * far as was asked, datagram by datagram: the kernel then finds the bytes in the processor's cache. It stands behind all
- * of them, and is there when it is asked for. Another thread may ask for what is to be sent again.
+ * The library requests the bytes of one datagram, sends it, and then requests those of the next. The CRC is computed over
+ * each datagram when it is requested: the kernel then finds the bytes in the processor's cache. The CRC's place is behind
+ * all bytes that it covers, so it is complete when it is requested. Another thread may request bytes to be sent again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,30 +18,33 @@
 #include "../../shm/crc32c.h"
 #include "engine.h"
 
-enum { NOBODYS = UINT32_MAX }; /* a descriptor that is not (or no longer) the sample's to give back */
+enum { NO_DESCRIPTOR = UINT32_MAX }; /* the sample holds no message */
 
-struct lent {
+struct zero_copy_sample {
     struct ddsi_serdata head;
     struct engine *engine;
     const uint8_t *data;
     size_t before_size, size, after_size;
     uint32_t descriptor;
-    uint32_t is_summed;   /* 1: the CRC is in its place, or there is none */
-    pthread_mutex_t lock; /* guards the next two, and the CRC until it is there */
-    uint32_t crc;         /* of so many bytes: */
+    uint32_t is_summed;   /* 1: the CRC is in its place, or the sample has none */
+    pthread_mutex_t lock; /* guards the next two, and the CRC until is_summed */
+    uint32_t crc;         /* of the first `summed` bytes */
     size_t summed;
-    size_t crc_at; /* where its place is: all before it is summed up */
+    size_t crc_at; /* offset of the CRC, which covers all before it */
     struct trailer trailer;
     uint8_t before[OCTETS_HEADER], after[AFTER_MOST];
 };
 
 static const struct ddsi_serdata_ops operations;
 
-static const struct lent *lent_of(const struct ddsi_serdata *d) { return (const struct lent *)(const void *)d; }
+static const struct zero_copy_sample *sample_of(const struct ddsi_serdata *d)
+{
+    return (const struct zero_copy_sample *)(const void *)d;
+}
 
-static size_t size_of(const struct lent *l) { return l->before_size + l->size + l->after_size; }
+static size_t size_of(const struct zero_copy_sample *l) { return l->before_size + l->size + l->after_size; }
 
-/* Of `size` bytes from `offset` on of a part that begins at `begins`, those that fall into it. */
+/* Copies what `part`, which begins at offset `begins` of the sample, has of the `size` bytes from `offset` on. */
 static void copy_part(uint8_t *to, size_t offset, size_t size, struct iovec part, size_t begins)
 {
     size_t from = offset > begins ? offset : begins, end = begins + part.iov_len;
@@ -49,8 +52,8 @@ static void copy_part(uint8_t *to, size_t offset, size_t size, struct iovec part
     if (from < end) memcpy(to + (from - offset), (const uint8_t *)part.iov_base + (from - begins), end - from);
 }
 
-/* What lies in one piece from there on. */
-static struct iovec piece_at(const struct lent *l, size_t offset)
+/* The bytes from `offset` to the end of the part that they lie in. */
+static struct iovec piece_at(const struct zero_copy_sample *l, size_t offset)
 {
     if (offset < l->before_size)
         return (struct iovec){(void *)(uintptr_t)(l->before + offset), l->before_size - offset};
@@ -60,7 +63,7 @@ static struct iovec piece_at(const struct lent *l, size_t offset)
     return (struct iovec){(void *)(uintptr_t)(l->after + offset), l->after_size - offset};
 }
 
-static void sum_until(struct lent *l, size_t end)
+static void sum_until(struct zero_copy_sample *l, size_t end)
 {
     while (l->summed < end) {
         struct iovec piece = piece_at(l, l->summed);
@@ -70,10 +73,10 @@ static void sum_until(struct lent *l, size_t end)
     }
 }
 
-/* These bytes are about to be sent. */
-static void sum(const struct lent *asked, size_t offset, size_t size)
+/* Called before the library gets these bytes: the CRC then covers them or, if they contain it, is complete. */
+static void sum(const struct zero_copy_sample *asked, size_t offset, size_t size)
 {
-    struct lent *l = (struct lent *)(uintptr_t)asked;
+    struct zero_copy_sample *l = (struct zero_copy_sample *)(uintptr_t)asked;
     if (load_acquire(&l->is_summed)) return;
     lock(&l->lock, LOCK_LEAF);
     bool is_end = offset + size > l->crc_at;
@@ -88,28 +91,28 @@ static void sum(const struct lent *asked, size_t offset, size_t size)
 
 static void to_ser(const struct ddsi_serdata *d, size_t offset, size_t size, void *to)
 {
-    const struct lent *l = lent_of(d);
+    const struct zero_copy_sample *l = sample_of(d);
     sum(l, offset, size);
     copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->before, l->before_size}, 0);
     copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->data, l->size}, l->before_size);
     copy_part(to, offset, size, (struct iovec){(void *)(uintptr_t)l->after, l->after_size}, l->before_size + l->size);
 }
 
-static bool is_within(const struct lent *l, const void *at)
+static bool is_within(const struct zero_copy_sample *l, const void *at)
 {
     return (const uint8_t *)at >= l->data && (const uint8_t *)at < l->data + l->size;
 }
 
 static struct ddsi_serdata *to_ser_ref(const struct ddsi_serdata *d, size_t offset, size_t size, struct iovec *part)
 {
-    const struct lent *l = lent_of(d);
+    const struct zero_copy_sample *l = sample_of(d);
     sum(l, offset, size);
     part->iov_len = size;
     if (size && offset >= l->before_size && offset + size <= l->before_size + l->size) {
         part->iov_base = (void *)(uintptr_t)(l->data + offset - l->before_size);
     } else {
         part->iov_base = malloc(size ? size : 1);
-        if (!part->iov_base) abort(); /* the library has no way to hear of it, and does the same */
+        if (!part->iov_base) abort(); /* the interface has no error, and the library aborts, too */
         to_ser(d, offset, size, part->iov_base);
     }
     return ddsi_serdata_ref(d);
@@ -117,39 +120,39 @@ static struct ddsi_serdata *to_ser_ref(const struct ddsi_serdata *d, size_t offs
 
 static void to_ser_unref(struct ddsi_serdata *d, const struct iovec *part)
 {
-    if (!is_within(lent_of(d), part->iov_base)) free(part->iov_base);
+    if (!is_within(sample_of(d), part->iov_base)) free(part->iov_base);
     ddsi_serdata_unref(d);
 }
 
-static uint32_t get_size(const struct ddsi_serdata *d) { return (uint32_t)size_of(lent_of(d)); }
+static uint32_t get_size(const struct ddsi_serdata *d) { return (uint32_t)size_of(sample_of(d)); }
 
-static struct lent *new_lent(struct engine *e, const struct ddsi_sertype *type, int kind)
+static struct zero_copy_sample *new_sample(struct engine *e, const struct ddsi_sertype *type, int kind)
 {
-    struct lent *l = keyless_new(sizeof *l, &operations, type, kind);
+    struct zero_copy_sample *l = keyless_new(sizeof *l, &operations, type, kind);
     if (!l) return NULL;
     l->engine = e;
-    l->descriptor = NOBODYS;
+    l->descriptor = NO_DESCRIPTOR;
     l->is_summed = 1;
     pthread_mutex_init(&l->lock, NULL);
     return l;
 }
 
-/* The instance that all of them belong to, as topics without keys have one. */
+/* The key of a sample: that of the one instance of a topic without keys. */
 static struct ddsi_serdata *to_untyped(const struct ddsi_serdata *d)
 {
-    struct lent *l = new_lent(lent_of(d)->engine, d->type, DDS_KEY);
+    struct zero_copy_sample *l = new_sample(sample_of(d)->engine, d->type, DDS_KEY);
     if (!l) abort();
     return &l->head;
 }
 
 static void give_back(struct ddsi_serdata *d)
 {
-    struct lent *l = (struct lent *)(void *)d;
+    struct zero_copy_sample *l = (struct zero_copy_sample *)(void *)d;
     struct engine *e = l->engine;
     uint64_t size = l->size;
-    if (l->descriptor != NOBODYS) {
+    if (l->descriptor != NO_DESCRIPTOR) {
         rtmw_release(e->region, l->descriptor);
-        fetch_sub(&e->lent, size);
+        fetch_sub(&e->zero_copied, size);
     }
     pthread_mutex_destroy(&l->lock);
     free(l);
@@ -167,17 +170,17 @@ static const struct ddsi_serdata_ops operations = {
     .get_keyhash = keyless_hash,
 };
 
-static void append(struct lent *l, struct iovec part)
+static void append(struct zero_copy_sample *l, struct iovec part)
 {
     memcpy(l->after + l->after_size, part.iov_base, part.iov_len);
     l->after_size += part.iov_len;
 }
 
-struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct iovec *parts, size_t count,
-                          const struct trailer *trailer)
+struct ddsi_serdata *zero_copy_sample(struct outbound *o, uint32_t descriptor, const struct iovec *parts, size_t count,
+                                      const struct trailer *trailer)
 {
     struct engine *e = o->engine;
-    struct lent *l = new_lent(e, o->type, DDS_DATA);
+    struct zero_copy_sample *l = new_sample(e, o->type, DDS_DATA);
     if (!l) return NULL;
     memcpy(l->before, parts[0].iov_base, parts[0].iov_len);
     l->before_size = parts[0].iov_len;
@@ -188,19 +191,19 @@ struct ddsi_serdata *lend(struct outbound *o, uint32_t descriptor, const struct 
     l->is_summed = !trailer || !trailer_is_checked(trailer);
     l->crc_at = size_of(l) - (trailer ? trailer_size(trailer) : 0);
     l->descriptor = descriptor;
-    fetch_add(&e->lent, (uint64_t)l->size);
+    fetch_add(&e->zero_copied, (uint64_t)l->size);
     return &l->head;
 }
 
-void lend_undo(struct ddsi_serdata *d)
+void zero_copy_undo(struct ddsi_serdata *d)
 {
-    struct lent *l = (struct lent *)(void *)d;
-    fetch_sub(&l->engine->lent, (uint64_t)l->size);
-    l->descriptor = NOBODYS;
+    struct zero_copy_sample *l = (struct zero_copy_sample *)(void *)d;
+    fetch_sub(&l->engine->zero_copied, (uint64_t)l->size);
+    l->descriptor = NO_DESCRIPTOR;
 }
 
-bool lend_may(const struct outbound *o, const rtmw_message *m)
+bool zero_copy_may(const struct outbound *o, const rtmw_message *m)
 {
-    return load_relaxed(&o->may_lend) && m->size >= LENT_LEAST &&
-           load_relaxed(&o->engine->lent) + m->size <= o->engine->lend_most;
+    return load_relaxed(&o->may_zero_copy) && m->size >= ZERO_COPY_LEAST &&
+           load_relaxed(&o->engine->zero_copied) + m->size <= o->engine->zero_copy_most;
 }
