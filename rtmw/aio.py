@@ -12,19 +12,36 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from rtmw import shm
 from rtmw.errors import ClosedError
-
-if TYPE_CHECKING:
-    from rtmw.subscriber import Subscriber
 
 T = TypeVar("T")
 
 LOOK_UP = shm.LOOK_UP_NS / 1e9
 """Seconds after which a waiter looks by itself: a publisher may have been stopped between appending and waking. With a
 deadline it looks after a quarter of that, if it is less."""
+
+
+class Awaited(Protocol[T]):
+    """What waiting needs of a subscriber."""
+
+    _reader: Callable[[], Reader | None]
+
+    def take(self) -> shm.Sample[T] | None: ...
+
+    def receive(self, timeout: float | None = None) -> shm.Sample[T]: ...
+
+    def _arm(self) -> bool:
+        """Have the next message wake this process. True: one has come meanwhile."""
+        ...
+
+    def _look_in(self) -> float | None:
+        """Seconds after which to look again; None: there is nothing to look for before LOOK_UP."""
+        ...
+
+    def _deadline_left(self) -> float | None: ...
 
 
 class Reader:
@@ -116,7 +133,7 @@ def _new_reader(region: shm.Region, loop: asyncio.AbstractEventLoop) -> Reader:
         return reader
 
 
-def _reader(subscriber: Subscriber[T], region: shm.Region, loop: asyncio.AbstractEventLoop) -> Reader:
+def _reader(subscriber: Awaited[T], region: shm.Region, loop: asyncio.AbstractEventLoop) -> Reader:
     """The subscriber remembers the last one, and does not keep it: the loop does."""
     reader = subscriber._reader()
     if reader is None or not reader.serves(loop):
@@ -125,7 +142,7 @@ def _reader(subscriber: Subscriber[T], region: shm.Region, loop: asyncio.Abstrac
     return reader
 
 
-async def _wakeup(subscriber: Subscriber[T], region: shm.Region) -> None:
+async def _wakeup(subscriber: Awaited[T], region: shm.Region) -> None:
     loop = asyncio.get_running_loop()
     reader = _reader(subscriber, region, loop)
     future: asyncio.Future[None] = loop.create_future()
@@ -150,7 +167,7 @@ def _finish(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-async def next_sample(subscriber: Subscriber[T], region: shm.Region) -> shm.Sample[T]:
+async def next_sample(subscriber: Awaited[T], region: shm.Region) -> shm.Sample[T]:
     """The next message. StopAsyncIteration when the subscriber is closed, DeadlineMissed when its deadline passes."""
     while True:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from rtmw import shm
 from rtmw.closing import Closing
@@ -13,9 +13,16 @@ from rtmw.errors import ClosedError, DeadlineMissed, LeaseExpired
 if TYPE_CHECKING:
     import logging
 
-    from rtmw.subscriber import Subscriber
-
 T = TypeVar("T")
+
+
+class Receiving(Protocol[T]):
+    """What a listener needs of a subscriber."""
+
+    @property
+    def topic(self) -> str: ...
+
+    def receive(self, timeout: float | None = None) -> shm.Sample[T]: ...
 
 
 def _log() -> logging.Logger:
@@ -35,7 +42,7 @@ class Listener(Closing, Generic[T]):
 
     def __init__(
         self,
-        subscriber: Subscriber[T],
+        subscriber: Receiving[T],
         callback: Callable[[shm.Sample[T]], object],
         on_deadline: Callable[[], object] | None = None,
     ) -> None:

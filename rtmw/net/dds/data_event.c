@@ -19,15 +19,6 @@ static void on_data(dds_entity_t reader, void *argument)
     eventfd_write(event->descriptor, 1);
 }
 
-static int listen_with(struct data_event *event, void (*callback)(dds_entity_t, void *))
-{
-    dds_listener_t *listener = dds_create_listener(event);
-    dds_lset_data_available(listener, callback);
-    int code = dds_set_listener(event->reader, listener);
-    dds_delete_listener(listener);
-    return code;
-}
-
 struct data_event *data_event_open(dds_entity_t reader)
 {
     struct data_event *event = calloc(1, sizeof *event);
@@ -35,7 +26,7 @@ struct data_event *data_event_open(dds_entity_t reader)
     event->reader = reader;
     pthread_mutex_init(&event->lock, NULL);
     event->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event->descriptor >= 0 && listen_with(event, on_data) == DDS_OK) return event;
+    if (event->descriptor >= 0 && listen_to(reader, on_data, event) == DDS_OK) return event;
     if (event->descriptor >= 0) close(event->descriptor);
     free(event);
     return NULL;
@@ -57,7 +48,7 @@ uint32_t data_event_take(struct data_event *event, uint64_t *ages_ns)
 
 void data_event_close(struct data_event *event)
 {
-    listen_with(event, NULL); /* returns when no callback is running */
+    listen_to(event->reader, NULL, NULL); /* returns when no callback is running */
     close(event->descriptor);
     free(event);
 }

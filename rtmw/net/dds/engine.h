@@ -21,6 +21,7 @@
 #include "dds.h"
 #include "flow.h"
 #include "inbound.h"
+#include "listen.h"
 #include "locks.h"
 #include "matched.h"
 #include "now.h"

@@ -95,7 +95,6 @@ void inbound_accept(struct inbound *, struct sample);
 struct sample inbound_sample(struct inbound *, struct ddsi_serdata *, const dds_sample_info_t *); /* as it was taken */
 bool inbound_is_next(struct inbound *, struct sample *); /* no gap between it and what its source sent before */
 bool inbound_is_past(struct inbound *, struct sample *); /* it is delivered already */
-int listen_to(dds_entity_t reader, void (*callback)(dds_entity_t, void *), void *argument); /* NULL: no more */
 
 /* instances.c: the route's lock is held */
 void instances_see(struct inbound *, const dds_sample_info_t *); /* each sample, in the order in which they are taken */
