@@ -18,6 +18,7 @@ SLEEP = "time.sleep"
 RTMW_BATCHES = "rtmw, batches"
 RECORDING = "rtmw, a recording"
 RTMW_C, FDATASYNC, PAGE_CACHE = "rtmw, from C", "C fdatasync", "C page cache"
+GROUP_COMMIT = "C group commit"
 PREPARED, GROWING = "write + fdatasync, filled ahead", "write + fdatasync, growing"
 
 

@@ -21,12 +21,22 @@ class Asked(Protocol):
 
 
 class Durability(Enum):
-    """What an append has come to."""
+    """What an append has come to. The log of one host gives BUFFERED and WRITTEN only.
+
+    The other three are for logs that several hosts replicate, which this version does not have: a program that looks at
+    all five needs no change for them.
+    """
 
     BUFFERED = "buffered"
     """Taken, and on its way to the disk: a log with `sync=False`. The end of the program's process may lose it."""
     WRITTEN = "written"
     """On the disk. A power cut does not lose it."""
+    CACHED = "cached"
+    """Replicated: kept by the cache of the control node, and not by all replicas yet. It will not be lost."""
+    PENDING = "pending"
+    """Replicated: not known yet. `Appended.resolve` finds out whether it is WRITTEN or ABSENT."""
+    ABSENT = "absent"
+    """Replicated: not in the log, and it never will be: it may be appended again."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ def contents(path: Path) -> list[bytes]:
         return [record.data for record in log.read()]
 
 
+def test_a_program_can_name_each_state_of_an_append_also_those_of_replicated_logs() -> None:
+    assert [state.name for state in Durability] == ["BUFFERED", "WRITTEN", "CACHED", "PENDING", "ABSENT"]
+
+
 def test_what_was_appended_is_there_in_its_order(tmp_path: Path) -> None:
     wanted = [b"one", b"", b"three" * 1000]
     with rtmw.Log(tmp_path / "log") as log:

@@ -1,6 +1,7 @@
 /* What the baselines share: a clock, shared memory, two processes each on its processor, and the figures on stdout. */
 #pragma once
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -51,6 +52,20 @@ static inline pid_t other_process(int cpu)
 static inline int argument(int argc, char **argv, int at, int otherwise)
 {
     return argc > at ? atoi(argv[at]) : otherwise;
+}
+
+/* A file of so many bytes, which lie on the disk: a write into it changes no metadata. */
+static inline int filled(const char *name, size_t size)
+{
+    enum { AT_ONCE = 1 << 20 };
+    char *zeros = calloc(1, AT_ONCE);
+    int file = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || zeros == NULL) exit(1);
+    for (size_t at = 0; at < size; at += AT_ONCE)
+        if (pwrite(file, zeros, AT_ONCE, (off_t)at) != AT_ONCE) exit(1);
+    if (fsync(file)) exit(1);
+    free(zeros);
+    return file;
 }
 
 /* Two words that two processes change in turn, on lines of their own. */

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench import baseline, disk
-from bench.cases import FDATASYNC, RTMW, RTMW_C, Case, Figures
+from bench.cases import FDATASYNC, GROUP_COMMIT, RTMW, RTMW_C, Case, Figures
 from bench.log_peers import PEERS, Store, opened
 from bench.role import Role
 from bench.stage import Part, Stage
@@ -57,6 +57,8 @@ def answered(stage: Stage, system: str, case: Case) -> tuple[list[list[float]], 
     with disk.new_folder() as folder:
         if system == FDATASYNC:
             return [micros(baseline.run("fdatasync", folder / "file", SIZE, WARM_S, seconds))], seconds
+        if system == GROUP_COMMIT:
+            return [micros(baseline.run("group_commit", folder / "file", writers, SIZE, WARM_S, seconds))], seconds
         if system == RTMW_C:
             return [micros(baseline.run("log_append", folder, writers, SIZE, WARM_S, seconds))], seconds
         options = case.options | {"folder": str(folder)}

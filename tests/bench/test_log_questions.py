@@ -14,7 +14,18 @@ from pathlib import Path
 import pytest
 
 from bench import disk
-from bench.cases import FDATASYNC, GROWING, PAGE_CACHE, PREPARED, RTMW, RTMW_BATCHES, RTMW_C, CannotMeasure, Case
+from bench.cases import (
+    FDATASYNC,
+    GROUP_COMMIT,
+    GROWING,
+    PAGE_CACHE,
+    PREPARED,
+    RTMW,
+    RTMW_BATCHES,
+    RTMW_C,
+    CannotMeasure,
+    Case,
+)
 from bench.log_peers import PEERS
 from bench.log_peers.server import server
 from bench.questions import log_append, log_bulk, log_delay, log_read, question
@@ -74,8 +85,8 @@ def test_a_thread_that_fails_says_how() -> None:
         Stage("1M").play("log_append", RTMW, [Part("threads", case.options)])
 
 
-def test_appends_under_load_and_bare_syncs_have_a_99th_of_a_hundred() -> None:
-    case = Case("4 threads", (RTMW, FDATASYNC), {**SHORT, "part": "threads", "writers": 4})
+def test_appends_under_load_and_what_is_beside_them_have_a_99th_of_a_hundred() -> None:
+    case = Case("4 threads", (RTMW, RTMW_C, GROUP_COMMIT, FDATASYNC), {**SHORT, "part": "threads", "writers": 4})
     for system in case.systems:
         assert log_delay.measure(Stage("1M"), system, case)[system].value > 0
 
