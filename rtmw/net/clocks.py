@@ -35,16 +35,16 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
 
 
 def measured(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, int, int]]:
-    """Of each node whose clock is measured: its participant's GUID, how far it is ahead, and half of the way there and
-    back, by which that may be wrong; in nanoseconds. Hosts that were cloned may have one name, and their nodes one pid:
-    of those, none has a clock here, for it might be the other's."""
+    """Of each node whose clock is measured: its participant's GUID, how far its steady clock is ahead, and half of the
+    way there and back, by which that may be wrong; in nanoseconds. Hosts that were cloned may have one name, and their
+    nodes one pid: of those, none has a clock here, for it might be the other's."""
     named = _once(((of.host, of.pid, of.domain), guid) for guid, of in discovery.participants.items())
     heard = _once(((peer.host, peer.pid, peer.domain), peer) for peer in peers)
     found = ((named.get(name), peer) for name, peer in heard.items())
     return [
-        (bytes.fromhex(guid), peer.offset_ns, peer.round_trip_ns // 2)
+        (bytes.fromhex(guid), peer.ahead_ns, peer.round_trip_ns // 2)
         for guid, peer in found
-        if guid is not None and peer.offset_ns is not None and peer.round_trip_ns is not None
+        if guid is not None and peer.ahead_ns is not None and peer.round_trip_ns is not None
     ]
 
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.clock import Clock
 from rtmw.net.clocks import disagreement, measured
 from rtmw.net.dds import beacon
 from rtmw.net.dds.beacon import Beacons, Peer
 from rtmw.net.dds.cyclone import DomainParticipant
 from rtmw.net.dds.discovery import Discovery, Program
+from rtmw.net.dds.library import steady_ns
 from rtmw.net.refusals import Refusals
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, wait_until
@@ -81,16 +81,14 @@ ROUNDS = 20
 def test_a_node_that_is_held_up_while_it_reads_beacons_measures_no_way_below_0(
     participant: DomainParticipant, dds_domain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Held(Clock):
+    def held() -> int:
         """Who reads the time when a beacon comes gets no further for a moment."""
+        now = steady_ns()
+        if sys._getframe(1).f_code is Beacons._receive.__code__:
+            time.sleep(HELD_S)
+        return now
 
-        def wall_ns(self) -> int:
-            now = super().wall_ns()
-            if sys._getframe(1).f_code is Beacons._receive.__code__:
-                time.sleep(HELD_S)
-            return now
-
-    monkeypatch.setattr(beacon, "CLOCK", Held())
+    monkeypatch.setattr(beacon, "steady_ns", held)
     refusals, other = Refusals(), DomainParticipant(dds_domain)
 
     async def talk() -> list[Peer]:

@@ -171,6 +171,13 @@ static PyObject *Engine_install_hash(PyObject *unused, PyObject *given)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(type_hash_install(table));
 }
 
+static PyObject *Engine_steady_ns(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(now_steady_ns());
+}
+
 static PyObject *Engine_trim(PyObject *unused, PyObject *nothing)
 {
     (void)unused, (void)nothing;
@@ -309,6 +316,7 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"public_calls", Engine_public_calls, METH_VARARGS, NULL},
                                        {"install_hash", Engine_install_hash, METH_O | METH_STATIC, NULL},
                                        {"trim", Engine_trim, METH_NOARGS | METH_STATIC, NULL},
+                                       {"steady_ns", Engine_steady_ns, METH_NOARGS | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},
                                        {"follow", Engine_follow, METH_O, NULL},
                                        {"matched", Engine_matched, METH_NOARGS, NULL},

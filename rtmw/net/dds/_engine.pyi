@@ -131,6 +131,10 @@ class Engine:
     def trim() -> None:
         """Return free memory of this process to the system. Takes milliseconds."""
 
+    @staticmethod
+    def steady_ns() -> int:
+        """Nanoseconds since 1970 by the wall clock as it was when this was first asked: nobody sets it."""
+
     def watch(self, readers: int, /) -> None:
         """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
 

@@ -4,6 +4,10 @@ As in NTP (RFC 5905, section 8): with my sending time t1, its receiving time t2,
 time t4, its clock is ((t2 - t1) + (t3 - t4)) / 2 ahead of mine, and the way there and back took (t4 - t1) - (t3 - t2).
 The measurement with the shortest way of the last minute counts.
 
+These are times of steady clocks (now.h), which nobody sets: by them lifetimes are dated. People and foreign programs
+read wall clocks, so each beacon says, too, what both clocks of its node show: in an echo of the node itself. Older
+nodes, whose times are those of the wall clock, pass over that, and send none.
+
 A way below 0 is possible without a fault: between t2 and t3, about a second, two clocks run at different rates, and by
 then they may have moved further apart than a short line takes. So a way that is not further below 0 than rates may
 differ is taken to be that long (the RFC clamps it, too). One that is further below means that a clock was set, and is
@@ -23,7 +27,7 @@ from rtmw.net.dds.channel import Channel
 from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.dds.cyclone import types as idl
 from rtmw.net.dds.discovery import printable
-from rtmw.net.dds.library import DataEvent
+from rtmw.net.dds.library import DataEvent, steady_ns
 from rtmw.net.refusals import Refusals, Refused
 
 _TOPIC = "rtmw/node"
@@ -76,14 +80,21 @@ class Peer:
     writer: int
     """The DDS writer of its beacons, by its handle."""
     measured: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """Way there and back, and how far its clock is ahead, in nanoseconds."""
+    """Way there and back, and how far its steady clock is ahead, in nanoseconds."""
+    set_ns: int = 0
+    """By how much more than ours its wall clock was set since it began."""
     hears: float = 0.0
     """When that beacon of ours was sent which it has received last; before it named any: when it was heard first."""
 
     @property
-    def offset_ns(self) -> int | None:
-        """How far its clock is ahead of ours; None: not measured yet."""
+    def ahead_ns(self) -> int | None:
+        """How far its steady clock is ahead of ours; None: not measured yet."""
         return min(self.measured)[1] if self.measured else None
+
+    @property
+    def offset_ns(self) -> int | None:
+        """How far its wall clock is ahead of ours; None: not measured yet."""
+        return None if self.ahead_ns is None else self.ahead_ns + self.set_ns
 
     @property
     def round_trip_ns(self) -> int | None:
@@ -136,7 +147,8 @@ class Beacons:
         _say(self._refusals, "has left", gone)
         _say(self._refusals, f"has said nothing for {SILENT_S:.0f} s", silent)
         echoes = [peer.last for peer in self.peers.values()]
-        sent_ns = CLOCK.wall_ns()
+        sent_ns = steady_ns()
+        echoes.append(Echo(self.node, sent_ns, CLOCK.wall_ns()))
         self._sent[sent_ns] = now
         while len(self._sent) > _SENT_MOST:
             del self._sent[next(iter(self._sent))]
@@ -149,7 +161,7 @@ class Beacons:
 
     def _receive(self) -> None:
         ages_ns = self._data_event.take()
-        now_ns = CLOCK.wall_ns()  # after the ages: late, a time makes the way longer; early, it would make it shorter
+        now_ns = steady_ns()  # after the ages: late, a time makes the way longer; early, it would make it shorter
         arrived_ns = [now_ns - age for age in ages_ns]  # of the newest that the reader keeps
         self._channel.read(
             lambda writer, beacon, after: self._on_beacon(writer, beacon, arrived_ns[-1 - after]), len(arrived_ns)
@@ -175,6 +187,8 @@ class Beacons:
             self.lost = {node: lost for node, lost in self.lost.items() if (lost.host, lost.domain) != at}
         peer.heard, peer.last = CLOCK.monotonic(), last
         for echo in beacon.echoes:
+            if echo.node == beacon.node:
+                peer.set_ns = (echo.received_ns - echo.sent_ns) - (CLOCK.wall_ns() - steady_ns())
             if echo.node == self.node:
                 peer.hears = max(peer.hears, self._sent.get(echo.sent_ns, 0.0))
                 way = _way(received_ns - echo.sent_ns, beacon.sent_ns - echo.received_ns)

@@ -2,9 +2,12 @@
  *
  *   sent, on the sender's clock ── way ──► published here      way = now + how far its clock is ahead − sent − unsure
  *
+ * Both clocks are steady ones (now.h). Wall clocks would not do: while one is set, messages are on the way and wait to be
+ * sent again, and what was measured before is believed for a second. Each of them would be an hour too old, or too young.
+ *
  * Nodes measure with beacons how far the clock of each other node is ahead, and what they may be wrong by: half of the
  * way there and back (beacon.py). Of a node that is not measured yet, nothing is known, and a lifetime is what was left
- * when it was sent. A clock that was set makes measurements of before wrong: Python drops them, and tells anew.
+ * when it was sent.
  */
 #include <string.h>
 
@@ -42,5 +45,5 @@ uint64_t dated_left(struct engine *e, uint64_t node, uint64_t lifetime)
     struct clock_of clock = found ? *found : (struct clock_of){0};
     unlock(&e->clocks_lock, LOCK_LEAF);
     if (!clock.node) return lifetime_left_ns(lifetime);
-    return lifetime_after_way(lifetime, now_realtime_ns() + (uint64_t)clock.ahead_ns, clock.unsure_ns);
+    return lifetime_after_way(lifetime, now_steady_ns() + (uint64_t)clock.ahead_ns, clock.unsure_ns);
 }

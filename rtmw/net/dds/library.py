@@ -15,7 +15,7 @@ from rtmw.shm import make_linkable
 
 __all__ = [
     "KNOWS_DATAGRAMS", "MADE_FOR", "DataEvent", "Engine", "Route", "dds", "matched", "matched_endpoint", "misfit",
-    "shown", "type_hash_install",
+    "shown", "steady_ns", "type_hash_install",
 ]  # fmt: skip
 
 MADE_FOR = "11.0"
@@ -43,6 +43,9 @@ try:
     from rtmw.net.dds._engine import DataEvent, Engine, Route, matched, matched_endpoint, shown
 except ImportError as error:
     raise misfit(str(error)) from error
+
+steady_ns = Engine.steady_ns
+"""The clock by which nodes date what they send each other: nanoseconds since 1970, and never set."""
 
 
 def type_hash_install() -> str | None:

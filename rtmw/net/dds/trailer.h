@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct trailer) == 32, "the trailer travels");
 
 /* A lifetime that says when it was sent, as nodes send it to nodes that say they know such (discovery.py):
  *
- *   | 01 | 32 bits: microseconds left | 30 bits: when it was sent, in 2^17 ns of the sender's CLOCK_REALTIME, modulo 39 hours |
+ *   | 01 | 32 bits: microseconds left | 30 bits: when it was sent, in 2^17 ns of the sender's steady clock (now.h), modulo 39 hours |
  *
  * A lifetime of more than 71 minutes is sent as it is: no way takes that much of it. None without a date is as large. */
 #define LIFETIME_DATED (UINT64_C(1) << 62)

@@ -68,7 +68,7 @@ static void acknowledge(struct line *l, struct channel *c, uint64_t now)
 static void put_pings(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
-    struct frame_pong pong = {l->pong[channel], now_realtime_ns()};
+    struct frame_pong pong = {l->pong[channel], now_steady_ns()};
     if (l->has_pong[channel] && has_room(c, sizeof pong)) {
         put(c, FRAME_PONG, 0, bytes_of(&pong, sizeof pong));
         l->has_pong[channel] = false;
@@ -99,7 +99,7 @@ static void put_controls(struct line *l, struct channel *c)
 
 static uint64_t left_of(const rtmw_message *m, uint64_t now)
 {
-    return m->expires_ns ? lifetime_dated(m->expires_ns > now ? m->expires_ns - now : 1, now_realtime_ns()) : 0;
+    return m->expires_ns ? lifetime_dated(m->expires_ns > now ? m->expires_ns - now : 1, now_steady_ns()) : 0;
 }
 
 static struct frame_begin begin_of(const struct line *l, const struct kept *k, uint64_t now)

@@ -62,8 +62,8 @@ struct frame_drop {
 };
 
 struct frame_pong {
-    uint64_t value;       /* of the PING */
-    uint64_t realtime_ns; /* CLOCK_REALTIME of who answers */
+    uint64_t value;     /* of the PING */
+    uint64_t steady_ns; /* of who answers: now.h */
 };
 
 _Static_assert(sizeof(struct frame_header) == 8 && sizeof(struct frame_ack) == 72 && sizeof(struct frame_begin) == 64 &&

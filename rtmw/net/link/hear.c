@@ -33,7 +33,7 @@ static bool settle_lifetime(struct line *l, struct in *i, struct frame_begin *b)
 {
     uint64_t *lifetime = &b->trailer.lifetime_ns;
     if (!*lifetime || !lifetime_is_dated(*lifetime)) return true;
-    uint64_t there = now_realtime_ns() + (uint64_t)l->clock.ahead_ns;
+    uint64_t there = now_steady_ns() + (uint64_t)l->clock.ahead_ns;
     *lifetime =
         l->clock.best_ns ? lifetime_after_way(*lifetime, there, l->clock.unsure_ns) : lifetime_left_ns(*lifetime);
     if (!*lifetime) count_up(&i->expired, 1);
@@ -198,15 +198,15 @@ enum { PONGS_OLD = 8 }; /* after so many a better measurement is no longer belie
 
 static uint64_t apart(int64_t one, int64_t other) { return (uint64_t)(one < other ? other - one : one - other); }
 
-/* The PONG with the shortest way says best how far the other clock is ahead. One that contradicts it shows that a clock was
- * set. */
+/* The PONG with the shortest way says best how far the other clock is ahead. One that contradicts it shows that it was set:
+ * nodes have a clock that nobody sets (now.h), but for older ones. */
 static void measure(struct line *l, const struct frame *f, uint64_t now)
 {
     struct frame_pong pong;
     memcpy(&pong, f->body, sizeof pong);
     if (pong.value > now || now - pong.value > INT64_MAX) return;
     uint64_t rtt = now - pong.value + 1;
-    int64_t ahead = (int64_t)(pong.realtime_ns - (now_realtime_ns() - rtt / 2));
+    int64_t ahead = (int64_t)(pong.steady_ns - (now_steady_ns() - rtt / 2));
     struct peer_clock *c = &l->clock;
     store_relaxed(&c->rtt_ns, rtt);
     bool is_set = apart(ahead, c->ahead_ns) > c->unsure_ns + rtt / 2;

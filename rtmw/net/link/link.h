@@ -210,7 +210,7 @@ struct under_way {
 
 enum down { DOWN_CLOSED, DOWN_FAILED, DOWN_VIOLATION, DOWN_SILENT, DOWN_DAMAGED };
 
-/* How far the peer's clock is ahead, by PING and PONG on the urgent channel. */
+/* How far the peer's steady clock (now.h) is ahead, by PING and PONG on the urgent channel. */
 struct peer_clock {
     int64_t ahead_ns;
     uint64_t rtt_ns, best_ns, unsure_ns, age; /* 0: not measured. age: pongs since the best */

@@ -245,6 +245,7 @@ bool dds_qget_lifespan(const dds_qos_t *qos, int64_t *ns) { return (void)qos, *n
 void dds_free(void *p) { free(p); }
 
 uint64_t now_realtime_ns(void) { return 1000; }
+uint64_t now_steady_ns(void) { return 1000; }
 uint64_t now_monotonic_ns(void) { return 1000; }
 
 /* ---- the bus ---- */

@@ -18,7 +18,7 @@ int stage_epoll_wait(int epoll, struct epoll_event *events, int most, int wait_m
 }
 
 uint64_t now_monotonic_ns(void) { return stage.now_ns; }
-uint64_t now_realtime_ns(void) { return stage.now_ns + OFFSET_NS; }
+uint64_t now_steady_ns(void) { return stage.now_ns + OFFSET_NS; }
 uint64_t now_on_monotonic(uint64_t expires_ns) { return expires_ns; }
 
 /* ---- the bus: what is published ---- */
