@@ -189,15 +189,23 @@ class Log(Closing, Generic[T]):
         """Appends a record for each value, all of them or none: also after a power cut. Errors as of `append`."""
         encode = self._encode
         data: list[Any] = [value if encode is None else encode(value) for value in values]
+        return [Appended(self, position, end) for position, end in self._places(data)]
+
+    def _places(self, data: list[Any]) -> list[tuple[int, int]]:
+        """Appends these bytes, all of them or none: where each record begins and ends."""
         writer = self._writer or self._begin_to_write()
         try:
-            places = writer.append_many(data, self._how)
+            return writer.append_many(data, self._how)
         except TypeError:
-            raise not_bytes(self.path, values) from None
+            raise not_bytes(self.path, data) from None
         except LogFailed:
             self._told = True
             raise
-        return [Appended(self, position, end) for position, end in places]
+
+    def _append_all(self, data: list[bytes]) -> tuple[list[int], Appended]:
+        """As `append_many`, of one byte string or more: their positions, and the answer of the last."""
+        places = self._places(data)
+        return [position for position, _ in places], Appended(self, *places[-1])
 
     def _hold(self) -> None:
         """Of a log without `sync`: appends begin no sync any more. They go to the disk with the next record that is

@@ -18,6 +18,7 @@ from rtmw.transfer.record_bytes import pack, pack_life, pack_request, unpack, un
 from rtmw.transfer.records import (
     ENDED,
     LARGEST_PART,
+    NONE,
     Checkpoint,
     Enqueue,
     TransferId,
@@ -39,6 +40,7 @@ _ITEM: Final = Struct("<QQQIBBH")
 _ROW: Final = Struct("<QQQBBHIII")
 _UNDOABLE: Final = Struct("<QQQQ")
 _OWED: Final = Struct("<QQB")
+_NEVER_TAKEN: Final = pack_life(None) + packed_text("", "the cause")
 
 
 def checkpoint_of(state: State) -> list[Checkpoint]:
@@ -57,7 +59,7 @@ def pack_state(state: State) -> bytes:
     parts += _packed_ends(state)
     parts += _packed_once(state)
     parts.append(len(state.items).to_bytes(4, "little"))
-    parts += map(_packed_item, state.items.values())
+    parts += _packed_items(state)
     parts.append(len(state.table).to_bytes(4, "little"))
     parts += map(_packed_row, state.table.values())
     parts.append(len(state.owed).to_bytes(4, "little"))
@@ -104,6 +106,18 @@ def _packed_once(state: State) -> Iterator[bytes]:
         head = packed_text(sender, "the sender") + len(label).to_bytes(2, "little") + label + known.digest
         yield head + len(known.ids).to_bytes(2, "little")
         yield from (_packed_end(id, end) for id, end in known.ids.items())
+
+
+def _packed_items(state: State) -> Iterator[bytes]:
+    made, rows = state.items.made, state.items.rows
+    for lsn in state.items:
+        item = made.get(lsn)
+        if item is not None:
+            yield _packed_item(item)
+        else:
+            row = rows[lsn]
+            yield _ITEM.pack(lsn, NONE, lsn, 0, TransferState.ACCEPTED, 0, 0) + _NEVER_TAKEN
+            yield len(row).to_bytes(4, "little") + row
 
 
 def _packed_item(item: Item) -> bytes:
@@ -249,7 +263,7 @@ def _read_owed(fields: Fields, state: State) -> None:
 
 
 def _check_holders(fields: Fields, state: State) -> None:
-    held = {item.lsn for item in state.items.values() if item.txn}
+    held = {item.lsn for item in state.items.made.values() if item.txn}
     named = {
         entry.item
         for row in state.table.values()

@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import AbortCause, Record, Spooled, TransferId, TransferState
 
-__all__ = ["Aborted", "Append", "Effect", "Free", "Moved", "Steps", "drive"]
+__all__ = ["Aborted", "Append", "Came", "Effect", "Free", "Moved", "Note", "Steps", "drive"]
 
 T = TypeVar("T")
 
@@ -26,7 +26,8 @@ T = TypeVar("T")
 class Append:
     """These records, all of them or none."""
 
-    records: tuple[Record, ...]
+    records: Sequence[Record | bytes]
+    """Bytes: of a record that is packed already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,19 @@ class Aborted:
     cause: AbortCause
 
 
-Effect: TypeAlias = Append | Free | Moved | Aborted
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Letters were accepted for any receiver of a service; one for all of a run, instead of a Moved for each."""
+
+    service: str
+
+
+Note: TypeAlias = Free | Moved | Aborted | Came
+Effect: TypeAlias = Append | Note
 Steps: TypeAlias = Generator[Effect, Sequence[int] | None, T]
 
 
-def drive(steps: Steps[T], append: Callable[[Append], Sequence[int]], notes: list[Free | Moved | Aborted]) -> T:
+def drive(steps: Steps[T], append: Callable[[Append], Sequence[int]], notes: list[Note]) -> T:
     """The answer of a step. `append` gives the LSNs; what else the step wants done comes into `notes`, also before an
     error of the step or of `append`."""
     answer: Sequence[int] | None = None

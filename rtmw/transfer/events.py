@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -20,6 +21,7 @@ __all__ = [
     "ReceiverJoined",
     "ReceiverLeft",
     "RollBack",
+    "SendRun",
     "SendTransfer",
     "SetSavepoint",
     "SettleTransfer",
@@ -65,6 +67,20 @@ class SendTransfer:
     TransferRefused: something else was sent with it."""
     is_carried: bool = False
     """It has files: what carries to other nodes brings it to receivers here, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendRun:
+    """Several letters of one sender with one header, in no transaction. Answer: the id of the first; those of the
+    others follow one after the other. None: not all of them go the common way, so nothing was done; send each by itself.
+    """
+
+    header: Header
+    """`length`: of each body."""
+    bodies: Sequence[bytes]
+    sender: str
+    request: Request
+    """Of the first; those of the others follow one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +170,7 @@ class Tick:
 Event: TypeAlias = (
     BeginTransaction
     | SendTransfer
+    | SendRun
     | TakeTransfer
     | SettleTransfer
     | SetSavepoint

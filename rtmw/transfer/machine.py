@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Steps
+from rtmw.transfer.effects import Append, Steps
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -24,6 +24,7 @@ from rtmw.transfer.events import (
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
+    SendRun,
     SendTransfer,
     SetSavepoint,
     SettleTransfer,
@@ -51,6 +52,7 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
 )
+from rtmw.transfer.runs import is_plain, rows_of
 from rtmw.transfer.state import State, next_states
 from rtmw.transfer.table import Phase, Transaction
 from rtmw.transfer.undoing import abort, append, undo_until
@@ -90,7 +92,7 @@ class Machine:
         self._aborted: dict[int, AbortCause] = {}
         """What to say to the owners of transactions that the core has undone; the last ones."""
         self._deadlines = [
-            (item.record.deadline_ns, lsn) for lsn, item in state.items.items() if item.record.deadline_ns
+            (item.record.deadline_ns, lsn) for lsn, item in state.items.made.items() if item.record.deadline_ns
         ]
         heapq.heapify(self._deadlines)
         self._last_txn = state.last_txn
@@ -102,6 +104,8 @@ class Machine:
                 return self._begin(owner, now)
             case SendTransfer():
                 return self._send(event, now)
+            case SendRun():
+                return self._send_run(event)
             case TakeTransfer():
                 return self._take(event, now)
             case SettleTransfer():
@@ -244,9 +248,22 @@ class Machine:
                 heapq.heappush(self._deadlines, (deadline, lsn))
         return ids
 
+    def _send_run(self, run: SendRun) -> Steps[TransferId | None]:
+        """As `_send` would do it letter by letter, in one batch of the log."""
+        state, has_room = self.state, len(self.state.items) + len(run.bodies) <= self.limits.parked
+        if not (has_room and is_plain(run.header) and state.requests.is_new(run.request)):
+            return None
+        first = self._own_id(0)
+        rows = rows_of(run, first)
+        lsns = yield Append(rows)
+        assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
+        yield state.apply_run(lsns, rows, run, first)
+        return first
+
     def _asked_before(self, request: Request) -> list[TransferId]:
         """What was enqueued for it: what has not ended, and the last of those that have."""
-        items: Iterable[Item] = self.state.items.values()
+        self.state.items.make_those_of(request)
+        items: Iterable[Item] = self.state.items.made.values()
         going = [item.record.id for item in items if item.record.request == request]
         return going + [id for id, end in self.state.ends.items() if end.request == request]
 
@@ -334,7 +351,7 @@ class Machine:
         return Change(item.lsn, wanted, cause)
 
     def _end_known(self, id: TransferId) -> Steps[None]:
-        if id in self.state.owed and id not in self.state.numbers:
+        if id in self.state.owed and not self.state.numbers(id):
             yield from append(self.state, Settled(id))
 
     # ---- receivers and time ----
@@ -351,7 +368,7 @@ class Machine:
                 del self.receivers[service]
         for txn in [txn for txn, open in self.open.items() if open.owner == life]:
             yield from self._abort(txn, AbortCause.ENDED)
-        for item in list(self.state.items.values()):
+        for item in list(self.state.items.made.values()):
             if item.txn:
                 continue
             if item.record.life == life and item.state in (TransferState.ACCEPTED, TransferState.DELIVERED):
@@ -366,7 +383,7 @@ class Machine:
     def lives_named(self) -> set[Life]:
         """Receivers that have a transfer, or for whom one is, and producers: whether they live is asked after a
         restart."""
-        items: Iterable[Item] = self.state.items.values()
+        items: Iterable[Item] = self.state.items.made.values()
         receivers = {life for item in items for life in (item.record.life, item.taker) if life is not None}
         return receivers | set(self.state.requests.marks)
 

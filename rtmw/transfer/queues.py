@@ -7,6 +7,7 @@ back in its place, and so is a transfer that was given back, whatever came meanw
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -61,12 +62,18 @@ class Queue:
             item.listed = True
             heapq.heappush(self.lists.setdefault(item.record.life, []), item.place)
 
-    def first(self, life: Life | None, items: dict[int, Item]) -> Item | None:
+    def put_run(self, priority: int, lsns: Iterable[int]) -> None:
+        """Of letters for any receiver, which were not listed."""
+        places = self.lists.setdefault(None, [])
+        for lsn in lsns:
+            heapq.heappush(places, (-priority, lsn))
+
+    def first(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
         """What this receiver may have first. It stays listed until it is not ACCEPTED any more."""
         heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
         return items[min(heads)[1]] if heads else None
 
-    def _head(self, life: Life | None, items: dict[int, Item]) -> Place | None:
+    def _head(self, life: Life | None, items: Mapping[int, Item]) -> Place | None:
         places = self.lists.get(life)
         while places:
             item = items.get(places[0][1])

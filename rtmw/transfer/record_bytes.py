@@ -34,7 +34,7 @@ from rtmw.transfer.records import (
     Undone,
 )
 
-__all__ = ["pack", "pack_life", "pack_request", "unpack", "unpack_life", "unpack_request"]
+__all__ = ["NUMBER", "SEQUENCE", "pack", "pack_life", "pack_request", "request_in", "unpack", "unpack_life", "unpack_request"]
 
 VERSION: Final = 1
 (
@@ -46,6 +46,10 @@ _HEAD: Final = Struct("<BBHIQQ")
 _LIFE: Final = Struct("<IIQ")
 _ID: Final = Struct("<QQ")
 _UNDONE: Final = Struct("<QQBBHI")
+SEQUENCE: Final = _HEAD.size + 8
+"""Where an ENQUEUE has the sequence of its id: behind the head and the incarnation."""
+NUMBER: Final = SEQUENCE + 8 + 8 + 4 + 2 * _LIFE.size
+"""Where it has the number of its request: behind deadline, copy, receiver and producer."""
 _PART: Final = Struct("<IBBH")
 
 
@@ -170,6 +174,11 @@ def unpack_request(fields: Fields) -> Request | None:
     if producer is None and number:
         fields.wrong(f"request {number} of nobody")
     return Request(producer, number) if producer is not None else None
+
+
+def request_in(enqueue: bytes) -> bytes:
+    """What `pack_request` has put into the record of an ENQUEUE."""
+    return enqueue[NUMBER - _LIFE.size : NUMBER + 8]
 
 
 def _pack_enqueue(record: Enqueue) -> bytes:

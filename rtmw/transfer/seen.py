@@ -53,6 +53,11 @@ class HighWater:
             first, last = self.gaps[at]
             self.gaps[at : at + 1] = [gap for gap in ((first, sequence - 1), (sequence + 1, last)) if gap[0] <= gap[1]]
 
+    def add_run(self, first: int, count: int) -> None:
+        """Of so many sequences one after the other; if they are several, all of them are above `high`."""
+        self.add(first)
+        self.high = max(self.high, first + count - 1)
+
     def discard(self, sequence: int) -> None:
         if sequence not in self:
             return
@@ -86,10 +91,19 @@ class Requests:
 
     def add(self, request: Request) -> None:
         """Of too many gaps the oldest is closed: a program does not ask again for what lies so far back."""
+        self.add_run(request, 1)
+
+    def add_run(self, request: Request, count: int) -> None:
+        """So many, of which this is the first; if there are several, all are new (`is_new`)."""
         mark = self.marks.setdefault(request.producer, HighWater(0))
-        mark.add(request.number)
+        mark.add_run(request.number, count)
         if len(mark.gaps) > MOST_GAPS:
             del mark.gaps[0]
+
+    def is_new(self, request: Request) -> bool:
+        """Neither this nor any later one was asked for."""
+        mark = self.marks.get(request.producer)
+        return mark is None or request.number > mark.high
 
 
 class Seen:
@@ -118,6 +132,11 @@ class Seen:
         mark.forget()
         if len(known) > MOST_INCARNATIONS:
             del known[min(known)]
+
+    def add_run(self, first: TransferId, count: int) -> None:
+        """Of ids one after the other, all of them new."""
+        self.add(first)
+        self.marks[first.node][first.incarnation].add_run(first.sequence, count)
 
     def discard(self, id: TransferId) -> None:
         mark = self.marks.get(id.node, {}).get(id.incarnation)

@@ -7,11 +7,13 @@ told: a record that contradicts those before it raises TransfersDamaged, with it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn
 
-from rtmw.transfer.effects import Aborted, Effect, Free, Moved
+from rtmw.transfer.effects import Aborted, Came, Effect, Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.events import SendRun
+from rtmw.transfer.items import Items
 from rtmw.transfer.once import Ending, Once
 from rtmw.transfer.queues import Item, Queue, queue_name
 from rtmw.transfer.records import (
@@ -67,9 +69,11 @@ class State:
     """See the head of this file."""
 
     def __init__(self) -> None:
-        self.items: dict[int, Item] = {}
-        self.numbers: dict[TransferId, tuple[int, ...]] = {}
-        """LSNs by id: the copies for `service/*` of what came from another node share an id."""
+        self.items = Items()
+        self._own: dict[int, int] = {}
+        """LSNs by sequence, of transfers that began in this store."""
+        self.foreign: dict[TransferId, tuple[int, ...]] = {}
+        """LSNs by id, of all others: the copies for `service/*` of what came from another node share an id."""
         self.owed: dict[TransferId, tuple[TransferState, str]] = {}
         """How transfers of other nodes have ended that have not said that they know it. Of copies: CONSUMED, if all
         were; it holds when none is left."""
@@ -134,7 +138,7 @@ class State:
                 if self.requests.marks.pop(producer, None) is None:
                     self._wrong(lsn, f"FORGET of {producer}, which has asked for nothing")
             case Settled(id=id):
-                if id in self.numbers or self.owed.pop(id, None) is None:
+                if self.numbers(id) or self.owed.pop(id, None) is None:
                     self._wrong(lsn, f"SETTLED of {id}, whose end nobody waits to know")
             case Checkpoint():
                 self._wrong(lsn, "a part of a checkpoint where none was begun")
@@ -173,8 +177,7 @@ class State:
 
     # ---- transfers ----
 
-    def _queue(self, item: Item) -> Queue:
-        name = queue_name(item)
+    def _queue_of(self, name: str) -> Queue:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue()
@@ -183,7 +186,7 @@ class State:
     def _show(self, lsn: int, item: Item) -> Moved:
         """It is ACCEPTED: in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
-        self._queue(item).put(item)
+        self._queue_of(queue_name(item)).put(item)
         return _moved(item, item.state)
 
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
@@ -232,23 +235,49 @@ class State:
         row.items += 1
         row.bytes += record.header.length
 
+    def apply_run(self, lsns: Sequence[int], rows: Sequence[bytes], run: SendRun, first: TransferId) -> Came:
+        """What `apply` of the ENQUEUE of each of these letters would change. `rows`: their records; `first`: the id of
+        the first letter, which begins in this store."""
+        count, request, to = len(rows), run.request, run.header.to
+        self.seen.add_run(first, count)
+        self.requests.add_run(request, count)
+        self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
+        self._own.update(zip(range(first.sequence, first.sequence + count), lsns, strict=True))
+        self.items.put_rows(lsns, rows, count * run.header.length)
+        self._queue_of(to.service).put_run(run.header.priority, lsns)
+        return Came(to.service)
+
     def keep(self, item: Item) -> None:
         """A transfer that has not ended."""
         id = item.record.id
         self.items[item.lsn] = item
-        self.numbers[id] = (*self.numbers.get(id, ()), item.lsn)
+        if self.is_own(id):
+            self._own[id.sequence] = item.lsn
+        else:
+            self.foreign[id] = (*self.foreign.get(id, ()), item.lsn)
         if isinstance(item.record.body, Spooled):
             self.bodies[item.record.body.name] += 1
 
     def _forget(self, item: Item) -> None:
-        left = tuple(lsn for lsn in self.numbers.pop(item.record.id) if lsn != item.lsn)
+        id = item.record.id
+        if self.is_own(id):
+            del self._own[id.sequence]
+            return
+        left = tuple(lsn for lsn in self.foreign.pop(id) if lsn != item.lsn)
         if left:
-            self.numbers[item.record.id] = left
+            self.foreign[id] = left
+
+    def numbers(self, id: TransferId) -> tuple[int, ...]:
+        """LSNs of the transfers with this id that have not ended."""
+        if not self.is_own(id):
+            return self.foreign.get(id, ())
+        lsn = self._own.get(id.sequence)
+        return () if lsn is None else (lsn,)
 
     def find(self, id: TransferId) -> Item | None:
         """A transfer that has not ended; of copies the first one."""
-        lsns = self.numbers.get(id)
-        return None if lsns is None else self.items[lsns[0]]
+        lsns = self.numbers(id)
+        return self.items[lsns[0]] if lsns else None
 
     def has_come(self, id: TransferId) -> bool:
         """Was it enqueued once? What ended, and of which its node knows how, may be forgotten."""

@@ -29,7 +29,7 @@ from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.checkpoint import checkpoint_of
-from rtmw.transfer.effects import Aborted, Append, Free, Moved, Steps, drive
+from rtmw.transfer.effects import Aborted, Append, Free, Moved, Note, Steps, drive
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -90,7 +90,7 @@ class Submitted:
     answer: Any
     failure: TransactionAborted | LogFull | None
     """Instead of an answer; `notes` hold in any case."""
-    notes: list[Free | Moved | Aborted]
+    notes: list[Note]
     last: rtmw.Appended | None
     """When this is durable, all is that the step has logged or seen. None: nothing was ever logged."""
     waits: bool
@@ -160,13 +160,13 @@ class Store(Closing):
             self._write_checkpoint(state)
         if state.life and state.node != node:
             raise ValueError(f"{self._path} has the transfers of node {state.node!r}, and not of {node!r}")
-        notes: list[Free | Moved | Aborted] = []
+        notes: list[Note] = []
         self._drive(undo_losers(state, deliveries), notes)
         incarnation = state.incarnation or self._now().wall_ns
         self._drive(append(state, Start(state.life + 1, node, incarnation)), notes)
         if self._last is not None:
             self._last.resolve()
-        bodies = [item.record.body for item in state.items.values()]
+        bodies = [item.record.body for item in state.items.made.values()]
         self._orphans = self.spool.keep(body for body in bodies if isinstance(body, Spooled))
         return state
 
@@ -192,7 +192,7 @@ class Store(Closing):
         """The same for who waits otherwise than asleep, and calls `carry_out` then. Does not block."""
         with self._lock:
             self._check_open()
-            notes: list[Free | Moved | Aborted] = []
+            notes: list[Note] = []
             answer, failure = None, None
             try:
                 answer = self._drive(self.machine.step(event, self._now()), notes)
@@ -212,23 +212,25 @@ class Store(Closing):
             return isinstance(answer, Item) and answer.visible >= self._log.end
         return not isinstance(event, _NO_WAIT)
 
-    def _drive(self, steps: Steps[T], notes: list[Free | Moved | Aborted]) -> T:
+    def _drive(self, steps: Steps[T], notes: list[Note]) -> T:
         """Logs what a step decides; its records are on their way to the disk then. `notes`: what is to be done next."""
         return drive(steps, self._append, notes)
 
     def _append(self, effect: Append) -> list[int]:
-        data = [pack(record) for record in effect.records]
-        answers = [self._log.append(data[0])] if len(data) == 1 else self._log.append_many(data)
-        self._last = answers[-1]
-        return [answer.position for answer in answers]
+        data = [record if isinstance(record, bytes) else pack(record) for record in effect.records]
+        if len(data) == 1:
+            self._last = self._log.append(data[0])
+            return [self._last.position]
+        positions, self._last = self._log._append_all(data)
+        return positions
 
-    def carry_out(self, notes: Iterable[Free | Moved | Aborted]) -> None:
+    def carry_out(self, notes: Iterable[Note]) -> None:
         """Of what is durable: it is told, and bodies that nobody needs are removed."""
         for note in notes:
-            if not isinstance(note, Free):
+            if isinstance(note, Moved | Aborted):
                 if self._told is not None:
                     self._told(note)
-            elif isinstance(note.body, Spooled):
+            elif isinstance(note, Free) and isinstance(note.body, Spooled):
                 self.spool.remove(note.body.name)
 
     # ---- what programs ask for ----
@@ -267,7 +269,7 @@ class Store(Closing):
     def _is_named(self, body: Spooled) -> bool:
         """By a transfer; so it may be in the log, whose outcome may be unknown."""
         with self._lock:
-            return any(item.record.body == body for item in self.machine.state.items.values())
+            return any(item.record.body == body for item in self.machine.state.items.made.values())
 
     def take(self, service: str, life: Life, *, txn: int = 0) -> Taken | None:
         """The first transfer that this receiver may have; None: there is none."""

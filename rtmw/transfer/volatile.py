@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rtmw.errors import LogFull
-from rtmw.transfer.effects import Aborted, Append, Free, Moved, drive
+from rtmw.transfer.effects import Append, Note, drive
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.events import Event, Now
 from rtmw.transfer.limits import Limits
@@ -38,7 +38,7 @@ class Volatile:
 
     def submit(self, event: Event) -> Submitted:
         """As `Store.submit`; nothing waits for a disk."""
-        notes: list[Free | Moved | Aborted] = []
+        notes: list[Note] = []
         try:
             answer = drive(self.machine.step(event, self._now()), self._number, notes)
         except (TransactionAborted, LogFull) as error:

@@ -57,13 +57,13 @@ def test_what_a_transaction_consumes_is_owed_by_its_commit(core: Core) -> None:
 def test_of_copies_the_end_is_consumed_only_if_all_were_and_is_known_when_none_is_left(core: Core) -> None:
     core.step(ReceiverJoined("ingest", OTHER))
     arrive(core, to="ingest/*")
-    assert len(core.state.numbers[ID]) == 2
+    assert len(core.state.numbers(ID)) == 2
     core.step(SettleTransfer(take(core, OTHER).lsn, TransferState.REFUSED, "not here"))
     core.step(EndKnown(ID))
     assert ID in core.state.owed, "one copy is there still"
     core.step(SettleTransfer(take(core).lsn, TransferState.CONSUMED))
     assert core.state.owed == {ID: (TransferState.REFUSED, "not here")}
-    assert core.state.numbers == {}
+    assert core.state.foreign == {}
 
 
 def test_nothing_is_owed_for_what_began_here(core: Core) -> None:

@@ -80,11 +80,11 @@ class CoreDesk:
         self._told: dict[str, dict[TransferId, End]] = {}
         """Of transfers that came from other nodes: their states that are durable."""
         state = self._machines.logged.state
-        for item in state.items.values():
+        for item in state.items.made.values():
             if item.record.header.to.node and item.state is not TransferState.HELD:
                 self.note(item)
                 self._machines.logged.carried.add(item.lsn)
-        for id in {*state.owed, *(id for id in state.numbers if not state.is_own(id))}:
+        for id in {*state.owed, *state.foreign}:
             self._tell(id, self.end_of(id))
 
     @property
@@ -121,7 +121,7 @@ class CoreDesk:
 
     def _items(self, id: TransferId) -> Iterator[tuple[State, Item]]:
         for machine in (self._machines.logged, self._machines.volatile):
-            for lsn in machine.state.numbers.get(id, ()):
+            for lsn in machine.state.numbers(id):
                 yield machine.state, machine.state.items[lsn]
 
     async def report(self, id: TransferId, state: TransferState, cause: str) -> None:

@@ -198,7 +198,7 @@ class Service:
 
     def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
         """The core before this one had taken it for the inbox, and ended before it was handed over."""
-        for item in list(self.machines.logged.state.items.values()):
+        for item in list(self.machines.logged.state.items.made.values()):
             is_taken = item.taker == life and item.state is TransferState.DELIVERED and not item.txn
             if is_taken and item.lsn not in held:
                 yield Do(SettleTransfer(item.lsn, TransferState.ACCEPTED, "its core ended meanwhile"), True)

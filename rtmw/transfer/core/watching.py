@@ -58,13 +58,16 @@ class Events:
 
 
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:
-    """A walk over all transfers: about 0.1 µs each."""
+    """A walk over all transfers that are more than a row: about 0.1 µs each."""
     states: Counter[TransferState] = Counter()
     ended: Counter[TransferState] = Counter()
     size = 0
     for machine in machines:
         ended.update(machine.state.counts)
-        for item in machine.state.items.values():
+        items = machine.state.items
+        states[TransferState.ACCEPTED] += len(items.rows)
+        size += items.row_bytes
+        for item in items.made.values():
             states[item.state] += 1
             size += item.record.header.length
     parked, failed = states.total(), ended.total() - ended[TransferState.CONSUMED]

@@ -1,0 +1,36 @@
+"""Runs: letters of one sender with one header, whose requests and ids are numbered one after the other.
+
+They go the common way: for any receiver of a service of this node, a BUF that lies in its record, in no transaction,
+without a lifetime and without an id of the sender. The records of a run differ in two numbers and in the body, so they
+are made at once.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from rtmw.transfer.address import Reach
+from rtmw.transfer.events import SendRun
+from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
+from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, TransferId
+
+__all__ = ["is_plain", "rows_of"]
+
+
+
+def is_plain(header: Header) -> bool:
+    """May letters with this header go the common way? What says no has to be looked at one by one."""
+    to = header.to
+    here = to.reach is Reach.ANY and not to.node
+    return here and header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
+
+
+def rows_of(run: SendRun, first: TransferId) -> list[bytes]:
+    """The ENQUEUE records of a run, as `record_bytes.pack` makes each of them. `first`: the id of the first letter."""
+    model = pack(Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request))
+    head, middle = model[:SEQUENCE], model[SEQUENCE + 8 : NUMBER]
+    tail = model[NUMBER + 8 : len(model) - run.header.length]
+    pack_row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{run.header.length}s").pack
+    sequence, number = first.sequence, run.request.number
+    return [pack_row(head, sequence + n, middle, number + n, tail, body) for n, body in enumerate(run.bodies)]
