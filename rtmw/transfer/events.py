@@ -72,7 +72,8 @@ class SendTransfer:
 @dataclass(frozen=True, slots=True)
 class SendRun:
     """Several letters of one sender with one header, in no transaction. Answer: the id of the first; those of the
-    others follow one after the other. None: not all of them go the common way, so nothing was done; send each by itself.
+    others follow one after the other. None: not all of them go the common way, so nothing was done;
+    send each by itself.
     """
 
     header: Header

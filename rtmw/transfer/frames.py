@@ -18,6 +18,7 @@ from rtmw.transfer.header import header_of, pack_sized_header, unpack_sized_head
 from rtmw.transfer.messages import (
     Abort,
     Accepted,
+    AcceptedRun,
     Alter,
     Ask,
     Begin,
@@ -35,8 +36,10 @@ from rtmw.transfer.messages import (
     Moves,
     Release,
     RollBack,
+    Run,
     Savepoint,
     Send,
+    Sends,
     Settle,
     Show,
     Shown,
@@ -120,6 +123,7 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     14: (Alter, "i1"),
     15: (Ask, "i"),
     16: (Show, "t"),
+    17: (Sends, "R"),
     64: (Done, "8"),
     65: (Accepted, "I"),
     66: (Failed, "1t"),
@@ -128,11 +132,12 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     69: (Undone, "81"),
     70: (Got, "8"),
     71: (Shown, "1d"),
+    72: (AcceptedRun, "2i"),
     96: (Core, "8t"),
 }
 """What a message is as bytes, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
-size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata and u64 (N)umbers up to the end, (I)ds and (M)oves
-behind a u16 with their number."""
+size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata, u64 (N)umbers and (R)uns up to the end, (I)ds
+and (M)oves behind a u16 with their number."""
 _CODES: Final = {message: (kind, fields) for kind, (message, fields) in _KINDS.items()}
 _NEVER_WAS: Final = 255
 
@@ -246,6 +251,26 @@ def _unpack_id(fields: Fields) -> TransferId:
     return TransferId(fields.short_text(), fields.number(8), fields.number(8))
 
 
+def _pack_runs(runs: tuple[Run, ...]) -> bytes:
+    parts: list[bytes] = []
+    for header, bodies in runs:
+        parts += (pack_sized_header(header), len(bodies).to_bytes(2, "little"), *bodies)
+    return b"".join(parts)
+
+
+def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
+    """At least one; each has at least one body."""
+    runs: list[Run] = []
+    while fields.left() or not runs:
+        header, count = unpack_sized_header(fields), fields.number(2)
+        size = header.length
+        data = bytes(fields.bytes(count * size))
+        if not count:
+            fields.wrong("a run without letters")
+        runs.append(Run(header, tuple(data[at : at + size] for at in range(0, len(data), size))))
+    return tuple(runs)
+
+
 def _unpack_body(fields: Fields) -> bytes | Spooled:
     how = fields.number(1)
     if how > 1:
@@ -271,6 +296,7 @@ _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     "o": _pack_sized,
     "I": lambda ids: len(ids).to_bytes(2, "little") + b"".join(map(_pack_id, ids)),
     "M": _pack_moves,
+    "R": _pack_runs,
     "N": lambda numbers: b"".join(number.to_bytes(8, "little") for number in numbers),
 }
 _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
@@ -283,6 +309,7 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     "o": lambda fields: bytes(fields.bytes(fields.number(2))),
     "I": lambda fields: tuple(_unpack_id(fields) for _ in range(fields.number(2))),
     "N": _unpack_numbers,
+    "R": _unpack_runs,
     "M": lambda fields: tuple(_unpack_move(fields) for _ in range(fields.number(2))),
 }
 _QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {3: _quick_send, 65: _quick_accepted}

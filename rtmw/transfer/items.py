@@ -8,7 +8,6 @@ has asked for are a million byte strings.
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
 
 from rtmw.transfer.queues import Item
 from rtmw.transfer.record_bytes import pack_request, request_in, unpack
@@ -50,11 +49,6 @@ class Items(MutableMapping[int, Item]):
         self.row_bytes -= record.header.length
         item = self.made[lsn] = Item(lsn, record, TransferState.ACCEPTED, visible=lsn, listed=True)
         return item
-
-    def get(self, lsn: int, default: Any = None) -> Any:
-        """As of a dictionary; a queue asks for each of its heads."""
-        item = self.made.get(lsn)
-        return item if item is not None else self._make(lsn) if lsn in self.rows else default
 
     def __setitem__(self, lsn: int, item: Item) -> None:
         self.made[lsn] = item

@@ -11,6 +11,7 @@ from rtmw.transfer.records import Spooled, TransferId, TransferState
 __all__ = [
     "Abort",
     "Accepted",
+    "AcceptedRun",
     "Alter",
     "Ask",
     "Begin",
@@ -28,8 +29,10 @@ __all__ = [
     "Moves",
     "Release",
     "RollBack",
+    "Run",
     "Savepoint",
     "Send",
+    "Sends",
     "Settle",
     "Show",
     "Shown",
@@ -45,6 +48,13 @@ class Move(NamedTuple):
     id: TransferId
     state: TransferState | None
     cause: str
+
+
+class Run(NamedTuple):
+    """Letters with one header, whose bodies all have its length."""
+
+    header: Header
+    bodies: tuple[bytes, ...]
 
 
 # ---- from programs to the core ----
@@ -81,6 +91,15 @@ class Send:
     once: bytes
     """The id that its sender has chosen (once.py); empty: none."""
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """Letters in no transaction, and without an id of their sender; the number of the frame is that of the first, and
+    those of the others follow one after the other. Answer: AcceptedRun for some of them, and what a Send has for each
+    of the others."""
+
+    runs: tuple[Run, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +210,15 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedRun:
+    """So many letters of a Sends are there, from that with the number of this frame on."""
+
+    count: int
+    id: TransferId
+    """Of the first; those of the others follow one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Nothing was done. `how`: 0 refused, 1 the transaction was undone, 2 a wrong value, 3 the disk."""
 
@@ -248,6 +276,7 @@ class Core:
 
 
 Message: TypeAlias = (
-    Join | Leave | Send | More | Begin | Savepoint | RollBack | Release | Commit | Abort | Take | Untake | Settle
-    | Alter | Ask | Show | Done | Accepted | Failed | Handed | Moves | Undone | Got | Shown | Core
+    Join | Leave | Send | Sends | More | Begin | Savepoint | RollBack | Release | Commit | Abort | Take | Untake
+    | Settle | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | Moves | Undone | Got | Shown
+    | Core
 )  # fmt: skip

@@ -34,7 +34,17 @@ from rtmw.transfer.records import (
     Undone,
 )
 
-__all__ = ["NUMBER", "SEQUENCE", "pack", "pack_life", "pack_request", "request_in", "unpack", "unpack_life", "unpack_request"]
+__all__ = [
+    "NUMBER",
+    "SEQUENCE",
+    "pack",
+    "pack_life",
+    "pack_request",
+    "request_in",
+    "unpack",
+    "unpack_life",
+    "unpack_request",
+]
 
 VERSION: Final = 1
 (

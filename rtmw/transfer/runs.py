@@ -18,7 +18,6 @@ from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, TransferId
 __all__ = ["is_plain", "rows_of"]
 
 
-
 def is_plain(header: Header) -> bool:
     """May letters with this header go the common way? What says no has to be looked at one by one."""
     to = header.to

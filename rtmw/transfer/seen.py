@@ -103,7 +103,7 @@ class Requests:
     def is_new(self, request: Request) -> bool:
         """Neither this nor any later one was asked for."""
         mark = self.marks.get(request.producer)
-        return mark is None or request.number > mark.high
+        return request.number > (0 if mark is None else mark.high)
 
 
 class Seen:

@@ -40,14 +40,14 @@ class MemoryLog:
     def _size(data: bytes) -> int:
         return (32 + len(data) + 7) // 8 * 8
 
-    def append(self, records: Iterable[Record]) -> list[int]:
+    def append(self, records: Iterable[Record | bytes]) -> list[int]:
         if self.fails_after is not None:
             if self.fails_after == 0:
                 raise OSError("the disk is full")
             self.fails_after -= 1
         batch: Batch = []
         for record in records:
-            data = pack(record)
+            data = record if isinstance(record, bytes) else pack(record)
             batch.append((self.end, data))
             self.end += self._size(data)
         self.batches.append(batch)

@@ -23,6 +23,7 @@ GOLDEN = Path(__file__).parent / "golden" / "queues.txt"
 LIFE = Life(4711, 123456, 2)
 ID = TransferId("plant", 77, 5)
 HEADER = Header(Address.parse("ingest"), Kind.BUF, 5, delivery=Delivery.LOG, priority=3)
+LARGER = Header(Address.parse("ingest"), Kind.BUF, 6)
 
 WRITTEN: dict[str, Message] = {
     "JOIN": messages.Join(1, "ingest", "/srv/inbox", (800, 900)),
@@ -42,8 +43,10 @@ WRITTEN: dict[str, Message] = {
     "ALTER": messages.Alter(ID, TransferState.CANCELLED),
     "ASK": messages.Ask(ID),
     "SHOW": messages.Show("queues"),
+    "SENDS": messages.Sends((messages.Run(HEADER, (b"level", b"other")), messages.Run(LARGER, (b"larger",)))),
     "DONE": messages.Done(9),
     "ACCEPTED": messages.Accepted((ID, ID)),
+    "ACCEPTEDRUN": messages.AcceptedRun(3, ID),
     "FAILED": messages.Failed(0, "refused"),
     "HANDED": messages.Handed(800, 2, ID, "gauge", HEADER, b"level"),
     "HANDED-FILE": messages.Handed(800, 0, ID, "gauge", HEADER, Spooled("spool/1s2", 5)),

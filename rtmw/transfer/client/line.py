@@ -7,22 +7,26 @@ what was not answered: the core knows the numbers of what it has done already.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import rtmw
 from rtmw.clock import CLOCK
 from rtmw.domain import domain_of
 from rtmw.errors import ClosedError, RtmwError, SweptError
 from rtmw.transfer.address import Life
+from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.waiting import Signal
+from rtmw.transfer.client.waiting import Signal, wake
 from rtmw.transfer.errors import CoreNotRunning, TransfersDamaged
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, queue_of, unpack_frame
+from rtmw.transfer.header import Header
 from rtmw.transfer.messages import Commit, Core, Join, Message, Send
 
 __all__ = ["Line", "Member"]
@@ -35,8 +39,12 @@ GRACE_S: Final = 10.0
 FIRST_S: Final = 1.0
 """So long a new member waits for a core that is not there."""
 _LOOK_S: Final = 0.2
+_AGAIN_S: Final = 0.001
 _OTHERS: Final = 1 << 63
 """Numbers of requests that may be asked twice begin here."""
+
+Place: TypeAlias = tuple[Group, int]
+"""Of a letter: its group, and its index there."""
 
 _generations = itertools.count(1)
 _lines: weakref.WeakValueDictionary[int, Line] = weakref.WeakValueDictionary()
@@ -106,8 +114,16 @@ class Line:
         self._gone_at = CLOCK.monotonic()
         """Since when there is no core."""
         self._members: dict[Life, Member] = {}
-        self._pending: dict[tuple[Life, int], Pending] = {}
-        self._numbers: dict[Life, itertools.count[int]] = {}
+        self._pending: dict[tuple[Life, int], Pending | Group] = {}
+        """By the number of the request; of a group, that of its first letter."""
+        self._numbers: dict[Life, int] = {}
+        """Of the next Send or Commit of each member."""
+        self._gathered: dict[Life, Group] = {}
+        """Letters that go out soon."""
+        self._unsent: deque[Group] = deque()
+        """Groups that have their numbers, and for which the queue of the core had no room yet."""
+        self._grouped = 0
+        """Letters in groups that are not answered."""
         self._others = itertools.count(_OTHERS)
         self._sending = threading.RLock()
         """Held while a request is noted and its frame goes out, so that none is asked twice of one core."""
@@ -135,7 +151,7 @@ class Line:
             self._close_if_unused()
             raise self.no_core()
         with self._sending:
-            self._numbers[member._life] = itertools.count(1)
+            self._numbers[member._life] = 1
             self._members[member._life] = member
         try:
             self.ask(member._life, member._join)
@@ -160,8 +176,14 @@ class Line:
         with self._sending:
             self._members.pop(life, None)
             self._numbers.pop(life, None)
+            gathered = self._gathered.pop(life, None)
+            if gathered is not None:
+                self._grouped -= gathered.left
+                gathered.fail(ClosedError("it was closed meanwhile"))
             for key in [key for key in self._pending if key[0] == life]:
-                self._pending.pop(key).fail(ClosedError("it was closed meanwhile"))
+                pending = self._pending.pop(key)
+                self._grouped -= pending.left
+                pending.fail(ClosedError("it was closed meanwhile"))
         self._close_if_unused()
 
     def _close_if_unused(self) -> None:
@@ -175,15 +197,17 @@ class Line:
     def begin(self, pending: Pending) -> Pending:
         """Asks. TimeoutError: the queue of the core has been full for the grace time; nothing was asked."""
         with self._sending:
+            self._number_gathered()
             self._note(pending)
-            if self.core is not None and not self.put(pending, pending.message):
+            if self.core is not None and not self._put_in_turn(pending):
                 self._put_late(pending)
         return pending
 
     def try_begin(self, pending: Pending) -> bool:
         """The same for an event loop. False: the queue is full, or too much is unanswered; nothing was asked."""
         with self._sending:
-            if not self.has_room():
+            self._number_gathered()
+            if not self.has_room() or not self._send_unsent():
                 return False
             self._note(pending)
             if self.core is not None and not self.put(pending, pending.message, waits=False):
@@ -191,17 +215,76 @@ class Line:
                 return False
         return True
 
-    def _note(self, pending: Pending) -> None:
-        life, message = pending.life, pending.message
+    def _check_member(self, life: Life) -> None:
         if self._closed or life not in self._members:
             raise ClosedError("used after close()") if self._error is None else self._error
-        once = isinstance(message, Commit) or (isinstance(message, Send) and not message.txn)
-        pending.number = next(self._numbers[life] if once else self._others)
+
+    def _note(self, pending: Pending) -> None:
+        life, message = pending.life, pending.message
+        self._check_member(life)
+        if isinstance(message, Commit) or (isinstance(message, Send) and not message.txn):
+            pending.number = self._numbers[life]
+            self._numbers[life] += 1
+        else:
+            pending.number = next(self._others)
         self._pending[life, pending.number] = pending
+
+    # ---- letters that go out together ----
+
+    def gather(self, owner: Owner, header: Header, body: bytes, waits: asyncio.Future[None] | None) -> Place | None:
+        """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
+        ClosedError. `waits`: is finished when it is answered, or there is no core."""
+        life = owner._life
+        with self._sending:
+            if len(self._pending) + self._grouped >= MOST_PENDING:
+                return None
+            group = self._gathered.get(life)
+            if group is None:
+                self._check_member(life)
+                group = self._gathered[life] = Group(owner, life)
+                asyncio.get_running_loop().call_soon(self._send_soon)
+            index = group.add(header, body, waits)
+            self._grouped += 1
+            if group.is_full:
+                self._send_soon()
+            return group, index
+
+    def _send_soon(self) -> None:
+        """What was gathered goes out, or, if the queue of the core is full, a little later."""
+        if not self._send_gathered():
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._send_soon)
+
+    def _send_gathered(self) -> bool:
+        with self._sending:
+            self._number_gathered()
+            return self._send_unsent()
+
+    def _number_gathered(self) -> None:
+        """The lock is held. Whatever is asked next has a larger number."""
+        for life, group in self._gathered.items():
+            number = self._numbers[life]
+            self._numbers[life] = group.number_from(number)
+            self._pending[life, number] = group
+            self._unsent.append(group)
+        self._gathered.clear()
+
+    def _send_unsent(self, waits: bool = False) -> bool:
+        """The lock is held. False: the queue of the core has no room for all of it. Without a core, the next one is
+        asked."""
+        while self._unsent and (self.core is None or self._put_all(self._unsent[0], waits)):
+            self._unsent.popleft()
+        return not self._unsent
+
+    def _put_in_turn(self, pending: Pending) -> bool:
+        """Behind what was asked before."""
+        return self._send_unsent(waits=True) and self.put(pending, pending.message)
+
+    def _put_all(self, pending: Pending | Group, waits: bool) -> bool:
+        return all(self._put(pending.life, *request, waits) for request in pending.requests())
 
     def _put_late(self, pending: Pending) -> None:
         end = CLOCK.monotonic() + GRACE_S
-        while (core := self.core) is not None and not self.put(pending, pending.message):
+        while (core := self.core) is not None and not self._put_in_turn(pending):
             if CLOCK.monotonic() >= end:
                 del self._pending[pending.life, pending.number]
                 raise TimeoutError(
@@ -211,8 +294,11 @@ class Line:
 
     def put(self, pending: Pending, message: Message, waits: bool = True) -> bool:
         """A frame of a request. False: the queue is full; with `waits`, for a tenth of a second."""
+        return self._put(pending.life, pending.number, message, waits)
+
+    def _put(self, life: Life, number: int, message: Message, waits: bool) -> bool:
         queue = self._queue if waits else self._try
-        return queue.publish(pack_frame(Frame(pending.life, self._slot, pending.number, message)))
+        return queue.publish(pack_frame(Frame(life, self._slot, number, message)))
 
     def ask(self, life: Life, message: Message, timeout: float | None = None) -> Message:
         """Asks, and waits for the answer. Errors: TransferRefused and so on, CoreNotRunning, TimeoutError."""
@@ -268,11 +354,11 @@ class Line:
     @property
     def unanswered(self) -> int:
         """Requests that the core has not answered yet."""
-        return len(self._pending)
+        return len(self._pending) + self._grouped
 
     def has_room(self) -> bool:
         """For another request whose answer nobody waits for."""
-        return len(self._pending) < MOST_PENDING
+        return self.unanswered < MOST_PENDING
 
     # ---- what the core says ----
 
@@ -285,6 +371,7 @@ class Line:
                 if CLOCK.monotonic() >= look_at:
                     look_at = CLOCK.monotonic() + _LOOK_S
                     self._look_at_core()
+                    self._send_gathered()  # of an event loop that was closed meanwhile
                 frames = [sample.value for sample in self._heard.take_many(256)]
                 if frames:
                     for frame in frames:
@@ -310,6 +397,8 @@ class Line:
             self.changed.notify()
         if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
             self.changed.notify(all=True)  # who waits looks at check_core
+            for pending in list(self._pending.values()):
+                wake(pending.woken())
 
     def _meet(self, life: Life, core: Core) -> None:
         """A core that was not there before."""
@@ -317,9 +406,9 @@ class Line:
             self.core, self.start, self.node = life, core.start, core.node
             for member in self._members.values():
                 self._queue.publish(pack_frame(Frame(member._life, self._slot, 0, member._join)))
+            self._unsent.clear()
             for pending in list(self._pending.values()):
-                if not pending.is_chain:
-                    self.put(pending, pending.message)
+                self._put_all(pending, waits=True)
             members = list(self._members.values())
         for member in members:
             member._core_changed()
@@ -335,18 +424,31 @@ class Line:
             if member is not None:
                 member._told(frame.message)
             return
-        pending = self._pending.get((frame.life, frame.number))
+        pending = self._pending.get((frame.life, frame.number)) or self._group_with(frame)
         if pending is not None:
-            pending.take(frame.message)
+            before = pending.left
+            pending.take(frame.number, frame.message)
             if pending.is_done:
-                self._pending.pop((frame.life, frame.number), None)
+                self._pending.pop((frame.life, pending.number), None)
+                wake(pending.woken())
+            if before:
+                with self._sending:
+                    self._grouped -= before - pending.left
+
+    def _group_with(self, frame: Frame) -> Group | None:
+        """The group that has a letter with this number."""
+        for (life, _), pending in list(self._pending.items()):
+            if life == frame.life and isinstance(pending, Group) and pending.has(frame.number):
+                return pending
+        return None
 
     # ---- end ----
 
     def _end(self, error: Exception) -> None:
         self._closed, self._error = True, error
-        for pending in list(self._pending.values()):
-            pending.fail(error)
+        with self._sending:
+            for pending in [*self._pending.values(), *self._gathered.values()]:
+                pending.fail(error)
         self.changed.notify(all=True)
 
     def close(self) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.messages import Failed, Got, Handed, Message, Shown
 
-__all__ = ["Pending"]
+if TYPE_CHECKING:
+    from asyncio import Future
+
+__all__ = ["Pending", "error_in"]
 
 _ERRORS: Final[tuple[type[Exception], ...]] = (TransferRefused, TransactionAborted, ValueError, TransferRefused)
 """By `Failed.how`."""
+
+
+def error_in(failed: Failed) -> Exception:
+    """What the core has answered, as programs get it."""
+    return _ERRORS[min(failed.how, len(_ERRORS) - 1)](failed.message)
 
 
 class Pending:
@@ -43,7 +51,22 @@ class Pending:
         self.on_done, self.on_handed = on_done, on_handed
         """Called in the thread of the line, before anybody is woken."""
 
-    def take(self, message: Message) -> None:
+    left = 0
+    """Letters of a group: it is none."""
+
+    def woken(self) -> list[Future[None]]:
+        """Nobody waits for it but by the line's signal."""
+        return []
+
+    def has(self, number: int) -> bool:
+        return number == self.number
+
+    def requests(self) -> Iterator[tuple[int, Message]]:
+        """What is asked, by numbers; a chain is sent again by its sender."""
+        if not self.is_chain:
+            yield self.number, self.message
+
+    def take(self, number: int, message: Message) -> None:
         """A frame with its number."""
         if isinstance(message, Got):
             self.got = message.bytes
@@ -57,7 +80,7 @@ class Pending:
             if not message.last:
                 return
         if isinstance(message, Failed):
-            self.error = _ERRORS[min(message.how, len(_ERRORS) - 1)](message.message)
+            self.error = error_in(message)
         self.answer = message
         self._end()
 

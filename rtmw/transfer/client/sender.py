@@ -19,6 +19,7 @@ from rtmw.qos import check_priority, check_seconds
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.bodies import packed
 from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
+from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.transaction import Transaction
@@ -27,7 +28,8 @@ from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, Send, Undone
 from rtmw.transfer.once import pack_once
-from rtmw.transfer.records import AbortCause, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, AbortCause, TransferId, TransferState
+from rtmw.transfer.runs import is_plain
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 
@@ -36,6 +38,8 @@ SMALL: Final = 64 << 10
 MOST_EVENTS: Final = 4096
 _GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
 _AGAIN_S: Final = 0.001
+_OF_A_LETTER: Final = frozenset({"delivery", "wait", "priority"})
+"""Options of what may go out together with others."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class Sender(Closing):
         Address.parse(name)
         self.name, self._join, self._life = name, Join(0, name), new_life()
         self._followed: weakref.WeakValueDictionary[TransferId, Transfer] = weakref.WeakValueDictionary()
+        self._groups = Groups()
         self._transactions: weakref.WeakValueDictionary[int, Transaction] = weakref.WeakValueDictionary()
         self._events: queue.Queue[TransferEvent | None] = queue.Queue(MOST_EVENTS)
         self._states: Counter[TransferState] = Counter()
@@ -130,6 +135,10 @@ class Sender(Closing):
 
     async def send_async(self, to: str, body: Any, **options: Unpack[SendOptions]) -> Transfer:
         """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
+        if body.__class__ is bytes and options.keys() <= _OF_A_LETTER:
+            made = _letter(to, len(body), options.get("wait", Level.ACCEPTED), *_class_of(options))
+            if made is not None:
+                return await self._send_letter(made, body)
         transfer, send, level = self._prepare(to, body, 0, options)
         timeout = options.get("timeout")
         while (pending := self._try_begin(transfer, send)) is None:
@@ -138,6 +147,20 @@ class Sender(Closing):
             await send_chain_async(self._line, pending, send, timeout)
         if level is not Level.NONE and not await transfer.reached(level, timeout):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
+        return transfer
+
+    async def _send_letter(self, header: Header, body: bytes) -> Transfer:
+        """It goes out with what else is sent in this turn of the event loop."""
+        line, loop, level = self._line, asyncio.get_running_loop(), header.level
+        waits = None if level is Level.NONE else loop.create_future()
+        while (place := line.gather(self, header, body, waits)) is None:
+            await asyncio.sleep(_AGAIN_S)
+        transfer = Transfer(self, header, place)
+        if waits is not None:
+            await waits
+            group, index = place
+            if not group.is_accepted(index) or level > Level.SENT:
+                await transfer.reached(level)
         return transfer
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
@@ -164,7 +187,9 @@ class Sender(Closing):
         header = _header(to, kind, len(data), level, delivery, priority, *times)
         id = options.get("id")
         once = b"" if id is None else pack_once(id, str(header.to), kind, data)
-        return Transfer(self, header, data, has_files), Send(txn, header, once, data), header.level
+        transfer = Transfer(self, header)
+        transfer._has_files = has_files
+        return transfer, Send(txn, header, once, data), header.level
 
     def _wait_for_room(self, timeout: float | None) -> None:
         if not self._line.has_room() and not self._line.wait_until(self._line.has_room, timeout):
@@ -185,9 +210,12 @@ class Sender(Closing):
         return pending
 
     def _noted(self, pending: Pending, send: Send) -> Pending:
-        with self._lock:
-            self._sent, self._bytes = self._sent + 1, self._bytes + len(send.data)
+        self._went_out(1, len(send.data))
         return pending
+
+    def _went_out(self, letters: int, size: int) -> None:
+        with self._lock:
+            self._sent, self._bytes = self._sent + letters, self._bytes + size
 
     def transaction(self) -> Transaction:
         """A new transaction: what is sent and taken in it becomes valid together, when it is committed."""
@@ -213,6 +241,7 @@ class Sender(Closing):
     def stats(self) -> SenderStats:
         with self._lock:
             followed = sum(not transfer.has_ended for transfer in list(self._followed.values()))
+            followed += len(self._groups.going())
             counted = self._sent, self._bytes, self._refused, dict(self._states), followed
             return SenderStats(*counted, self._line.unanswered, self._lost)
 
@@ -231,9 +260,11 @@ class Sender(Closing):
         if isinstance(message, Moves):
             for move in message.moves:
                 self._moved(move.id, move.state, move.cause)
-                transfer = self._followed.get(move.id)
+                transfer, place = self._followed.get(move.id), self._groups.find(move.id)
                 if transfer is not None:
                     transfer._told(move)
+                elif place is not None:
+                    place[0].told(place[1], move)
         elif isinstance(message, Undone):
             cause = AbortCause(message.cause).name
             self._put(TransferEvent(None, None, f"transaction {message.txn} was undone: {cause}"))
@@ -247,8 +278,12 @@ class Sender(Closing):
                 transfer._twin_of(before)  # it was sent again with the same id
             self._followed[id] = transfer
         if pending.error is not None:
-            self._refused += 1
-            self._put(TransferEvent(None, None, str(pending.error)))
+            self._went_wrong(pending.error)
+
+    def _went_wrong(self, error: Exception) -> None:
+        """The core has refused a Send."""
+        self._refused += 1
+        self._put(TransferEvent(None, None, str(error)))
 
     def _moved(self, id: TransferId, state: TransferState | None, cause: str) -> None:
         if state is not None:
@@ -272,6 +307,16 @@ class Sender(Closing):
         for id, transfer in list(self._followed.items()):
             if not transfer.has_ended:
                 self._line.begin(Pending(self._life, Ask(id), on_done=transfer._asked))
+        for id in self._groups.going():
+            self._line.begin(Pending(self._life, Ask(id), on_done=self._asked_of_group))
+
+    def _asked_of_group(self, pending: Pending) -> None:
+        """Another core has said how a letter of a group is."""
+        if isinstance(pending.answer, Moves):
+            for move in pending.answer.moves:
+                place = self._groups.find(move.id)
+                if place is not None:
+                    place[0].told(place[1], move)
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
@@ -281,6 +326,20 @@ class Sender(Closing):
 def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priority: int, *times: int) -> Header:
     """Remembered, because senders repeat themselves."""
     return Header(Address.parse(to), kind, length, Level(level), Delivery(delivery), priority, *times)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _letter(to: str, length: int, level: Level, delivery: Delivery, priority: int) -> Header | None:
+    """Of a letter that may go out together with others; None: it goes out by itself."""
+    check_priority(priority)
+    if not 0 < length <= LARGEST_INLINE:
+        return None
+    header = _header(to, Kind.BUF, length, level, delivery, priority, 0, 0)
+    return header if is_plain(header) else None
+
+
+def _class_of(options: SendOptions) -> tuple[Delivery, int]:
+    return options.get("delivery", Delivery.NORMAL), options.get("priority", 0)
 
 
 def _ns(seconds: float | None) -> int:

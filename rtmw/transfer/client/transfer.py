@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from rtmw.qos import check_seconds
 from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.states import LOST, REACHED
 from rtmw.transfer.errors import TransferError, TransferRefused, error_of
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, Alter, Move, Moves
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 if TYPE_CHECKING:
+    from rtmw.transfer.client.line import Place
     from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Progress", "Transfer"]
-
-_REACHED: Final = {
-    TransferState.HELD: Level.NONE,
-    TransferState.ACCEPTED: Level.ACCEPTED,
-    TransferState.SENT: Level.SENT,
-    TransferState.DELIVERED: Level.DELIVERED,
-    TransferState.CONSUMED: Level.CONSUMED,
-}
-"""The level that a state has reached. One that is not here reaches none any more."""
 
 
 @dataclass(frozen=True)
@@ -47,50 +40,66 @@ class Progress:
 class Transfer:
     """Made by `Sender.send`. It is followed for as long as the program keeps it, or waits for it. Any thread."""
 
-    def __init__(self, sender: Sender, header: Header, body: bytes, has_files: bool = False) -> None:
-        self._sender, self._header, self._has_files = sender, header, has_files
-        self._body: bytes | None = body
-        """Until the core has it."""
-        self._ids: tuple[TransferId, ...] = ()
-        self._states: dict[TransferId, TransferState] = {}
-        self._most: dict[TransferId, Level] = {}
-        self._cause = ""
-        self._failure: Exception | None = None
-        self._callbacks: list[Callable[[Progress], object]] = []
-        self._lock = threading.Lock()
-        self._pending: Pending | None = None
-        self._twins: list[Transfer] = []
-        """Of one id, with this one: they live as long as one of them does, and are told the same. Empty: there is no
-        other."""
+    _has_files = False
+    _ids: tuple[TransferId, ...] = ()
+    _states: Mapping[TransferId, TransferState] = MappingProxyType({})
+    _most: Mapping[TransferId, Level] = MappingProxyType({})
+    _cause = ""
+    _failure: Exception | None = None
+    _callbacks: tuple[Callable[[Progress], object], ...] = ()
+    _pending: Pending | None = None
+    _twins: Sequence[Transfer] = ()
+    """Of one id, with this one: they live as long as one of them does, and are told the same. Empty: there is no
+    other."""
+
+    def __init__(self, sender: Sender, header: Header, place: Place | None = None) -> None:
+        self._sender, self._header = sender, header
+        self._place = place
+        """Of a letter that went out with others: what has become of it stands there."""
+
+    def _look(self) -> None:
+        """At its place among others, before anybody is told how it is."""
+        if self._place is None:
+            return
+        group, index = self._place
+        self._failure = group.error_of(index)
+        found = group.state_of(index)
+        if found is not None:
+            id, state, level, self._cause = found
+            self._ids, self._states, self._most = (id,), {id: state}, {id: level}
 
     @property
     def id(self) -> TransferId | None:
         """Which transfer it is, everywhere and for ever; None: the core has not answered yet. Of `service/*`: that of
         the first receiver."""
+        self._look()
         return self._ids[0] if self._ids else None
 
     @property
     def ids(self) -> tuple[TransferId, ...]:
         """One a receiver of `service/*`; else one."""
+        self._look()
         return self._ids
 
     @property
     def state(self) -> TransferState:
         """As far as this program has heard; HELD: not accepted yet. Of `service/*`: the one that is least far."""
+        self._look()
         states = list(self._states.values())
-        failed = [state for state in states if state not in _REACHED]
-        return failed[0] if failed else min(states, key=lambda state: _REACHED[state], default=TransferState.HELD)
+        failed = [state for state in states if state not in REACHED]
+        return failed[0] if failed else min(states, key=lambda state: REACHED[state], default=TransferState.HELD)
 
     @property
     def cause(self) -> str:
         """Why it was refused, or is a dead letter."""
+        self._look()
         return self._cause
 
     @property
     def progress(self) -> Progress:
-        total, pending = self._header.length, self._pending
+        total, pending, state = self._header.length, self._pending, self.state
         got = total if self._states else pending.got if pending is not None else 0
-        return Progress(self.state, got, total)
+        return Progress(state, got, total)
 
     def wait(self, level: Level, timeout: float | None = None) -> bool:
         """Until it has reached the level: True. False: not within `timeout` seconds (None: no limit).
@@ -116,11 +125,12 @@ class Transfer:
 
     def _is_over(self, level: Level) -> bool:
         """Reached, or never to be."""
+        self._look()
         if self._failure is not None or level is Level.NONE:
             return True
         if not self._states:
             return False
-        return any(state not in _REACHED for state in self._states.values()) or all(
+        return any(state not in REACHED for state in self._states.values()) or all(
             most >= level for most in self._most.values()
         )
 
@@ -147,19 +157,23 @@ class Transfer:
 
     def on_progress(self, callback: Callable[[Progress], object]) -> None:
         """Called at once, and whenever it has come further; in a thread of rtmw, so it must not block."""
-        with self._lock:
-            self._callbacks.append(callback)
+        self._callbacks += (callback,)
+        if self._place is not None:
+            group, index = self._place
+            group.watch(index, self)
         callback(self.progress)
 
     def cancel(self) -> bool:
         """True: nobody gets it. False: it was handed over already, or has ended."""
-        if self._states and self.state in ENDED:
-            return self.state is TransferState.CANCELLED
         line = self._sender._line
+        if self._place is not None:
+            line.wait_until(lambda: self._is_over(Level.ACCEPTED), None)
+        if self.state in ENDED:
+            return self.state is TransferState.CANCELLED
         if self._pending is not None:
             line.wait(self._pending)
         try:
-            for id in self._ids:
+            for id in self.ids:
                 line.ask(self._sender._life, Alter(id, TransferState.CANCELLED))
         except TransferRefused:
             return False
@@ -170,12 +184,12 @@ class Transfer:
     @property
     def has_ended(self) -> bool:
         """Nothing more will be heard of it."""
+        self._look()
         over = ENDED | {TransferState.UNKNOWN}
         return self._failure is not None or (bool(self._states) and all(one in over for one in self._states.values()))
 
     def _accepted(self, pending: Pending) -> None:
         """The core has answered."""
-        self._body = None
         if pending.error is not None:
             self._failure = pending.error
         elif isinstance(pending.answer, Accepted):
@@ -183,9 +197,7 @@ class Transfer:
             for id in self._ids:
                 self._note(id, self._states.get(id, TransferState.ACCEPTED))
             if not self._ids:
-                self._failure = TransferError(
-                    "the transfer was accepted before its core was started anew, and has ended since; nobody knows how"
-                )
+                self._failure = TransferError(LOST)
         self._tell()
 
     def _asked(self, pending: Pending) -> None:
@@ -197,7 +209,7 @@ class Transfer:
     def _note(self, id: TransferId, state: TransferState) -> None:
         """The core of a receiver of this node is the sender's: it has all bytes when it accepts, but those of files."""
         is_here = self._header.to.node in ("", self._sender._line.node) and not self._has_files
-        level = Level.SENT if is_here and state is TransferState.ACCEPTED else _REACHED.get(state, Level.NONE)
+        level = Level.SENT if is_here and state is TransferState.ACCEPTED else REACHED.get(state, Level.NONE)
         self._states = {**self._states, id: state}  # others go through it meanwhile
         self._most = {**self._most, id: max(self._most.get(id, Level.NONE), level)}
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-__all__ = ["Signal"]
+__all__ = ["Signal", "wake"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
@@ -21,10 +21,10 @@ Loop: TypeAlias = asyncio.AbstractEventLoop
 class _Task:
     """A task that waits."""
 
-    __slots__ = ("future", "loop", "met")
+    __slots__ = ("future", "met")
 
     def __init__(self, met: Met, loop: Loop) -> None:
-        self.met, self.loop = met, loop
+        self.met = met
         self.future: asyncio.Future[None] = loop.create_future()
 
 
@@ -55,15 +55,10 @@ class Signal:
             ready = [one for one in self._waiting if all or one.met()]
             for one in ready:
                 del self._waiting[one]
-        loops: dict[Loop, list[asyncio.Future[None]]] = {}
         for one in ready:
             if isinstance(one, _Thread):
                 one.lock.release()
-            else:
-                loops.setdefault(one.loop, []).append(one.future)
-        for loop, futures in loops.items():
-            with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(_finish, futures)
+        wake([one.future for one in ready if isinstance(one, _Task)])
 
     def _begin(self, one: _Task | _Thread) -> bool:
         """Is there anything to wait for?"""
@@ -106,6 +101,16 @@ class Signal:
             if timer is not None:
                 timer.cancel()
         return met()
+
+
+def wake(futures: list[asyncio.Future[None]]) -> None:
+    """All of one event loop by one call. Any thread."""
+    loops: dict[Loop, list[asyncio.Future[None]]] = {}
+    for future in futures:
+        loops.setdefault(future.get_loop(), []).append(future)
+    for loop, all in loops.items():
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(_finish, all)
 
 
 def _finish(futures: list[asyncio.Future[None]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.watching import Happening
-from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.effects import Aborted, Came, Moved
 from rtmw.transfer.events import Event
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.frames import Frame
@@ -64,7 +64,7 @@ class Ended:
 class Happened:
     """What a step of one of the machines has told. `logged`: that with the log."""
 
-    notes: tuple[Moved | Aborted, ...]
+    notes: tuple[Moved | Aborted | Came, ...]
     logged: bool
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +40,7 @@ from rtmw.transfer.core.owners import Owners, transaction_event
 from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.core.watching import BAD, Events
-from rtmw.transfer.effects import Aborted, Moved
+from rtmw.transfer.effects import Aborted, Came, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -47,6 +48,7 @@ from rtmw.transfer.events import (
     CommitTransaction,
     ReceiverJoined,
     ReceiverLeft,
+    SendRun,
     SendTransfer,
     SettleTransfer,
     TakeTransfer,
@@ -62,6 +64,12 @@ __all__ = ["Machines", "Member", "Service"]
 
 MOST_ADDRESSES: Final = 64
 """Of a sender, that are remembered for tools."""
+LARGEST_BATCH: Final = 32 << 10
+"""Bytes of letters that are logged in one batch, about: it fits into the smallest segment of a log."""
+LARGEST_NUMBER: Final = (1 << 63) - 1
+"""Of a request that the log knows."""
+HEADS: Final = 512
+"""Of a letter: as much as its record has beside the body, and more."""
 _REFUSED, _UNDONE, _VALUE, _DISK = range(4)
 
 
@@ -164,6 +172,8 @@ class Service:
                 else:
                     self._bodies.begin((frame.life, frame.number), send)
                     yield from self._block(frame, send.data)
+            case messages.Sends(runs=runs):
+                yield from self._sends(frame, runs)
             case messages.More(data=data):
                 yield from self._block(frame, data)
             case messages.Take() as take:
@@ -245,11 +255,38 @@ class Service:
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
-        known = self._sends_to.setdefault(frame.life, set())
-        if send.header.to not in known and len(known) < MOST_ADDRESSES:
-            known.add(send.header.to)
+        self._note_address(frame.life, send.header.to)
         yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
         yield from self._catch_up(frame, send, ids)
+
+    def _sends(self, frame: Frame, runs: tuple[messages.Run, ...]) -> Steps:
+        number, count = frame.number, sum(len(run.bodies) for run in runs)
+        if not 0 < number <= LARGEST_NUMBER - count:
+            raise ValueError(f"letters numbered from {number} on; numbers are from 1 to {LARGEST_NUMBER}")
+        for run in runs:
+            most = max(1, LARGEST_BATCH // (run.header.length + HEADS))
+            for at in range(0, len(run.bodies), most):
+                bodies = run.bodies[at : at + most]
+                yield from self._send_run(frame._replace(number=number), messages.Run(run.header, bodies))
+                number += len(bodies)
+
+    def _send_run(self, frame: Frame, run: messages.Run) -> Steps:
+        """In one step; if that cannot be, letter by letter, and each gets an answer of its own."""
+        logged, first = run.header.delivery is Delivery.LOG, None
+        name, request = self.members[frame.life].name, Request(frame.life, frame.number)
+        with suppress(LogFull):
+            first = yield Do(SendRun(run.header, run.bodies, name, request), logged)
+        if first is not None:
+            self._note_address(frame.life, run.header.to)
+            yield self._tell(frame, messages.AcceptedRun(len(run.bodies), first), logged)
+            return
+        for number, body in enumerate(run.bodies, frame.number):
+            yield from self._frame(frame._replace(number=number, message=messages.Send(0, run.header, b"", body)))
+
+    def _note_address(self, life: Life, to: Address) -> None:
+        known = self._sends_to.setdefault(life, set())
+        if to not in known and len(known) < MOST_ADDRESSES:
+            known.add(to)
 
     def _follow(self, item: Item, life: Life) -> None:
         """Another sender than its own is told of it, too."""
@@ -363,9 +400,12 @@ class Service:
 
     # ---- what has happened ----
 
-    def _happened(self, notes: tuple[Moved | Aborted, ...], logged: bool) -> Steps:
+    def _happened(self, notes: tuple[Moved | Aborted | Came, ...], logged: bool) -> Steps:
         touched: set[str] = set()
         for note in notes:
+            if isinstance(note, Came):
+                touched.add(note.service)
+                continue
             if isinstance(note, Aborted):
                 yield from self._aborted(note)
                 continue

@@ -1,0 +1,252 @@
+"""Letters that go to the core in one frame, and what has become of each.
+
+An event loop gathers what its tasks send in one turn. A group is the program's table of these letters: a byte for the
+state of each and one for the level that it has reached, so an answer for all of them is a few copies of bytes. A
+`Transfer` of a group looks at its place in the table when somebody asks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final, Protocol
+from weakref import WeakValueDictionary, ref
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.client.pending import error_in
+from rtmw.transfer.client.states import LOST, REACHED
+from rtmw.transfer.client.waiting import wake
+from rtmw.transfer.errors import TransferError
+from rtmw.transfer.header import Header, Level
+from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
+from rtmw.transfer.records import ENDED, TransferId, TransferState
+
+__all__ = ["Group", "Groups"]
+
+MOST_LETTERS: Final = 32
+"""In one frame: the core works on them while the program makes the next ones."""
+MOST_BYTES: Final = 64 << 10
+_SILENT: Final = 255
+"""Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
+_UNANSWERED: Final = int(TransferState.HELD)
+
+Future = asyncio.Future[None]
+
+
+class Watched(Protocol):
+    """A Transfer, as its group tells it that it has moved."""
+
+    def _tell(self) -> None: ...
+
+
+class Owner(Protocol):
+    """The sender of a group."""
+
+    _life: Life
+
+    def _went_out(self, letters: int, size: int) -> None: ...
+
+    def _went_wrong(self, error: Exception) -> None: ...
+
+    @property
+    def _groups(self) -> Groups: ...
+
+
+class Group:
+    """Filled under the lock of its line; after it went out, written by the thread of the line."""
+
+    is_chain = False
+
+    def __init__(self, owner: Owner, life: Life) -> None:
+        self._owner, self.life, self.number = owner, life, 0
+        self._letters: list[tuple[Header, bytes]] = []
+        self.bytes = self.left = 0
+        """Of the bodies; how many letters have no answer."""
+        self._states, self._levels = bytearray(), bytearray()
+        self._ids: list[tuple[int, TransferId]] = []
+        """Of runs: index of the first letter, and its id."""
+        self._causes: dict[int, str] = {}
+        self._errors: dict[int, Exception] = {}
+        self._waiting: list[Future] = []
+        self._watched: WeakValueDictionary[int, Watched] = WeakValueDictionary()
+
+    def add(self, header: Header, body: bytes, waits: Future | None) -> int:
+        """Its index."""
+        self._letters.append((header, body))
+        self.bytes += len(body)
+        if waits is not None:
+            self._waiting.append(waits)
+        self.left += 1
+        return len(self._letters) - 1
+
+    @property
+    def is_full(self) -> bool:
+        return self.left >= MOST_LETTERS or self.bytes >= MOST_BYTES
+
+    def number_from(self, number: int) -> int:
+        """It goes out. `number`: of its first letter; the answer is the number behind its last one."""
+        self.number, count = number, len(self._letters)
+        self._states, self._levels = bytearray(count), bytearray(count)
+        self._owner._went_out(count, self.bytes)
+        return number + count
+
+    def has(self, number: int) -> bool:
+        return self.number <= number < self.number + len(self._states)
+
+    def requests(self) -> Iterator[tuple[int, Message]]:
+        """What is asked, by numbers: all that has no answer."""
+        at = 0
+        for state, same in groupby(self._states):
+            begin, at = at, at + len(list(same))
+            if state == _UNANSWERED:
+                yield self.number + begin, Sends(tuple(_runs(self._letters[begin:at])))
+
+    # ---- of a letter ----
+
+    @property
+    def is_done(self) -> bool:
+        return not self.left
+
+    def is_answered(self, index: int) -> bool:
+        return bool(self._states) and self._states[index] != _UNANSWERED
+
+    def is_accepted(self, index: int) -> bool:
+        """Or further; it was not refused, and the core has answered."""
+        return self.is_answered(index) and self._states[index] in REACHED
+
+    def error_of(self, index: int) -> Exception | None:
+        return self._errors.get(index)
+
+    def state_of(self, index: int) -> tuple[TransferId, TransferState, Level, str] | None:
+        """None: it has no answer, or was refused."""
+        if not self._states or self._states[index] in (_UNANSWERED, _SILENT):
+            return None
+        state, level = TransferState(self._states[index]), Level(self._levels[index])
+        return self._id_of(index), state, level, self._causes.get(index, "")
+
+    def _id_of(self, index: int) -> TransferId:
+        begin, first = self._ids[bisect_right(self._ids, index, key=lambda run: run[0]) - 1]
+        return TransferId(first.node, first.incarnation, first.sequence + index - begin)
+
+    def watch(self, index: int, transfer: Watched) -> None:
+        """It is told of each move, for as long as the program keeps it."""
+        self._watched[index] = transfer
+
+    # ---- in the thread of the line ----
+
+    def take(self, number: int, message: Message) -> None:
+        """An answer. One for what was answered before counts for nothing."""
+        index = number - self.number
+        if isinstance(message, AcceptedRun):
+            self._accepted(index, min(message.count, len(self._states) - index), message.id)
+        elif isinstance(message, Accepted) and message.ids:
+            self._accepted(index, 1, message.ids[0])
+        elif isinstance(message, Accepted):
+            self._refused(index, TransferError(LOST))
+        elif isinstance(message, Failed):
+            self._refused(index, error_in(message))
+
+    def _accepted(self, index: int, count: int, first: TransferId) -> None:
+        if any(self._states[index : index + count]):
+            return
+        insort(self._ids, (index, first))
+        self._states[index : index + count] = bytes([TransferState.ACCEPTED]) * count
+        self._levels[index : index + count] = bytes([Level.SENT]) * count  # the core of the receiver is this one
+        self._answered(index, count)
+        self._owner._groups.put(self, first, index)
+
+    def _refused(self, index: int, error: Exception) -> None:
+        if not self._states[index]:
+            self._states[index], self._errors[index] = _SILENT, error
+            self._answered(index, 1)
+            self._owner._went_wrong(error)
+
+    def _answered(self, index: int, count: int) -> None:
+        self.left -= count
+        if self.is_done:
+            self._letters = []
+        for at in list(self._watched) if self._watched else ():
+            if index <= at < index + count and (watched := self._watched.get(at)) is not None:
+                watched._tell()
+
+    def fail(self, error: Exception) -> None:
+        """No answer comes any more."""
+        for index, state in enumerate(self._states or bytearray(len(self._letters))):
+            if state == _UNANSWERED:
+                self._errors[index] = error
+        if not self._states:
+            self._states, self._levels = bytearray(len(self._letters)), bytearray(len(self._letters))
+        for index in self._errors:
+            self._states[index] = _SILENT
+        self.left = 0
+        wake(self.woken())
+
+    def told(self, index: int, move: Move) -> None:
+        """It has moved."""
+        before = self._states[index]
+        if move.state is TransferState.UNKNOWN and before in ENDED:
+            return  # the core that has told its end is gone
+        assert move.state is not None, "no letter of a group is part of a transaction"
+        self._states[index] = move.state
+        self._levels[index] = max(self._levels[index], REACHED.get(move.state, Level.NONE))
+        if move.cause or index in self._causes:
+            self._causes[index] = move.cause
+        watched = self._watched.get(index)
+        if watched is not None:
+            watched._tell()
+
+    def woken(self) -> list[Future]:
+        """Who waits for an answer, and waits no more."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def going(self) -> list[TransferId]:
+        """Of letters that were accepted and have not ended."""
+        over = {_UNANSWERED, _SILENT, TransferState.UNKNOWN, *ENDED}
+        return [self._id_of(index) for index, state in enumerate(self._states) if state not in over]
+
+
+def _runs(letters: list[tuple[Header, bytes]]) -> Iterator[Run]:
+    """Headers are remembered, so equal ones are one object, and what is not counts as another run."""
+    for _, same in groupby(letters, key=lambda letter: id(letter[0])):
+        run = list(same)
+        yield Run(run[0][0], tuple(body for _, body in run))
+
+
+class Groups:
+    """Those of one sender that the program still keeps, by the ids of their letters. In the thread of the line."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, int], tuple[list[int], list[tuple[ref[Group], int]]]] = {}
+        """By node and incarnation: sequences of the first letters of runs; and their groups, with the index there."""
+        self._room = 64
+
+    def put(self, group: Group, first: TransferId, index: int) -> None:
+        firsts, groups = self._runs.setdefault((first.node, first.incarnation), ([], []))
+        at = bisect_right(firsts, first.sequence)
+        firsts.insert(at, first.sequence)
+        groups.insert(at, (ref(group), index))
+        if len(firsts) > self._room:
+            self._drop_dead()
+
+    def _drop_dead(self) -> None:
+        for key, (firsts, groups) in list(self._runs.items()):
+            kept = [(one, two) for one, two in zip(firsts, groups, strict=True) if two[0]() is not None]
+            self._runs[key] = [one for one, _ in kept], [two for _, two in kept]
+        self._room = max(64, 2 * sum(len(firsts) for firsts, _ in self._runs.values()))
+
+    def find(self, id: TransferId) -> tuple[Group, int] | None:
+        """The group, and the index there; None: the program keeps no letter of it."""
+        firsts, groups = self._runs.get((id.node, id.incarnation), ((), ()))
+        at = bisect_right(firsts, id.sequence) - 1
+        if at < 0:
+            return None
+        group, index = groups[at][0](), groups[at][1] + id.sequence - firsts[at]
+        return (group, index) if group is not None and group.has(group.number + index) else None
+
+    def going(self) -> list[TransferId]:
+        """Of all letters that have not ended."""
+        live = {id(group): group for _, groups in self._runs.values() for one, _ in groups if (group := one())}
+        return [one for group in live.values() for one in group.going()]

@@ -1,0 +1,138 @@
+"""What the tasks of an event loop send in one turn goes to the core together; each letter is told what it would be told
+alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import rtmw
+from rtmw import Delivery, Level, TransferState
+from tests.transfer.core_process import PATIENCE, CoreProcess
+from tests.transfer.programs.test_deaths import killed_behind
+
+BOTH = pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+COUNT = 100
+
+
+def sent_at_once(sender: rtmw.Sender, delivery: Delivery, level: Level = Level.ACCEPTED) -> list[rtmw.Transfer]:
+    async def go() -> list[rtmw.Transfer]:
+        sends = (sender.send_async("ingest", b"%d" % n, delivery=delivery, wait=level) for n in range(COUNT))
+        return await asyncio.gather(*sends)
+
+    return asyncio.run(go())
+
+
+def consumed(inbox: rtmw.Inbox, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < count:
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        with letter:
+            found.append(letter.body)
+    return found
+
+
+@BOTH
+def test_letters_of_one_turn_have_an_id_each_and_come_in_the_order_of_the_calls(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
+) -> None:
+    sent = sent_at_once(sender, delivery)
+    assert len({one.id for one in sent}) == COUNT
+    assert consumed(inbox, COUNT) == [b"%d" % n for n in range(COUNT)]
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+    assert {one.state for one in sent} == {TransferState.CONSUMED}
+    stats = sender.stats()
+    assert (stats.sent, stats.bytes, stats.unanswered) == (COUNT, sum(len(b"%d" % n) for n in range(COUNT)), 0)
+
+
+@BOTH
+def test_a_task_goes_on_when_its_letter_has_reached_the_level(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        taken = threads.submit(consumed, inbox, COUNT)
+        sent = sent_at_once(sender, delivery, Level.CONSUMED)
+        assert {one.state for one in sent} == {TransferState.CONSUMED}
+        assert len(taken.result()) == COUNT
+
+
+def test_what_is_asked_in_another_way_comes_behind_what_was_sent_before(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
+    async def go() -> None:
+        await sender.send_async("ingest", b"1", wait=Level.NONE)
+        await sender.send_async("ingest", b"2", wait=Level.NONE, lifetime=60)
+        await sender.send_async("ingest", b"3", wait=Level.NONE)
+        sender.send("ingest", b"4")
+
+    asyncio.run(go())
+    assert consumed(inbox, 4) == [b"1", b"2", b"3", b"4"]
+
+
+def test_progress_is_told_of_a_letter_that_went_out_with_others(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
+    told: list[tuple[TransferState, float]] = []
+
+    async def go() -> rtmw.Transfer:
+        sent, _ = await asyncio.gather(*(sender.send_async("ingest", body) for body in (b"1", b"2")))
+        sent.on_progress(lambda progress: told.append((progress.state, progress.share)))
+        return sent
+
+    sent = asyncio.run(go())
+    consumed(inbox, 2)
+    assert sent.wait(Level.CONSUMED, PATIENCE)
+    assert (told[0], told[-1]) == ((TransferState.ACCEPTED, 1.0), (TransferState.CONSUMED, 1.0))
+
+
+def test_a_letter_that_went_out_with_others_can_be_cancelled(sender: rtmw.Sender) -> None:
+    first, second = sent_at_once(sender, Delivery.LOG)[:2]
+    assert first.cancel()
+    assert first.cancel(), "nobody gets it: that is so the second time, too"
+    with rtmw.Inbox("ingest") as inbox:
+        assert consumed(inbox, 1) == [b"1"]
+    assert second.wait(Level.CONSUMED, PATIENCE)
+    with pytest.raises(rtmw.TransferRefused, match="CANCELLED"):
+        first.wait(Level.CONSUMED)
+
+
+def test_several_event_loops_share_a_sender(core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        sent = [one for all in threads.map(sent_at_once, [sender] * 4, [Delivery.NORMAL] * 4) for one in all]
+    assert len({one.id for one in sent}) == 4 * COUNT
+    assert Counter(consumed(inbox, 4 * COUNT)) == {b"%d" % n: 4 for n in range(COUNT)}
+
+
+def test_a_task_that_waits_for_a_core_is_told_when_its_sender_is_closed(core: CoreProcess) -> None:
+    async def go() -> None:
+        sender = rtmw.Sender("gauge")
+        core.stop()
+        sending = asyncio.create_task(sender.send_async("ingest", b"x"))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(sender.close)
+        with pytest.raises(rtmw.ClosedError):
+            await sending
+
+    try:
+        asyncio.run(go())
+    finally:
+        core.go_on()
+
+
+@pytest.mark.parametrize("batches", range(2, 10, 2))
+def test_the_core_is_killed_behind_a_batch_and_each_letter_of_it_is_consumed_once(
+    core: CoreProcess, batches: int
+) -> None:
+    async def send() -> None:
+        with rtmw.Sender("gauge") as sender:
+            for begin in range(0, COUNT, 20):
+                sends = (
+                    sender.send_async("ingest", b"%d" % n, delivery=Delivery.LOG) for n in range(begin, begin + 20)
+                )
+                await asyncio.gather(*sends)
+
+    with killed_behind(core, batches):
+        asyncio.run(send())
+    with rtmw.Inbox("ingest") as inbox:
+        assert sorted(map(int, consumed(inbox, COUNT))) == list(range(COUNT))
+        assert inbox.take(0.2) is None

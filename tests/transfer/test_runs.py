@@ -1,0 +1,157 @@
+"""Letters that are enqueued as a run, beside the same letters sent one by one: no record and no state may differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.checkpoint import pack_state
+from rtmw.transfer.effects import Came
+from rtmw.transfer.events import ReceiverJoined, ReceiverLeft, SendRun, SendTransfer, SettleTransfer, TakeTransfer
+from rtmw.transfer.header import Header
+from rtmw.transfer.limits import Limits
+from rtmw.transfer.records import LARGEST_INLINE, Request, TransferId, TransferState
+from rtmw.transfer.recovery import redo
+from tests.transfer.memory import ME, Core, header
+from tests.transfer.steps import OTHER
+
+SENDERS = ("gauge", "pump")
+PRODUCERS = {name: Life(5000 + at, 77, at) for at, name in enumerate(SENDERS)}
+
+runs = st.tuples(
+    st.just("run"), st.sampled_from(SENDERS), st.sampled_from(["ingest", "archive"]), st.integers(0, 2),
+    st.integers(1, 5), st.integers(1, 40),
+)  # fmt: skip
+"""Sender, service, priority, how many letters, and the size of each."""
+others = st.sampled_from(
+    [("take", ME), ("take", OTHER), ("back", ME), ("consume", OTHER), ("leave", OTHER), ("crash",)]
+)
+
+
+class Beside:
+    """Two cores: one gets runs, and the other the same letters by themselves."""
+
+    def __init__(self) -> None:
+        self.cores = (Core(), Core())
+        self._join()
+        self.numbers = dict.fromkeys(SENDERS, 1)
+        self.sent = 0
+
+    def _join(self) -> None:
+        for life in (ME, OTHER):
+            self._both(ReceiverJoined("ingest", life))
+
+    def _both(self, event: Any) -> Any:
+        first, second = (core.step(event) for core in self.cores)
+        assert str(first) == str(second)
+        return first
+
+    def run(self, sender: str, service: str, priority: int, count: int, size: int) -> None:
+        bodies = [b"%0*d" % (size, (self.sent + n) % 10**size) for n in range(count)]
+        self.sent += count
+        head, number, producer = header(bodies[0], service, priority), self.numbers[sender], PRODUCERS[sender]
+        self.numbers[sender] += count
+        first = self.cores[0].step(SendRun(head, bodies, sender, Request(producer, number)))
+        assert self.cores[0].effects == [Came(service)]
+        ids: list[Any] = [
+            self.cores[1].step(SendTransfer(head, body, sender, request=Request(producer, number + n)))
+            for n, body in enumerate(bodies)
+        ]
+        assert isinstance(first, TransferId)
+        assert ids == [[TransferId(first.node, first.incarnation, first.sequence + n)] for n in range(count)]
+
+    def other(self, what: str, life: Life = ME) -> None:
+        if what == "take":
+            self._both(TakeTransfer("ingest", life))
+        elif what == "leave":
+            self._both(ReceiverLeft(life))
+            self._both(ReceiverJoined("ingest", life))
+        elif what == "crash":
+            self.cores = (Core(self.cores[0].log), Core(self.cores[1].log))
+            self._join()
+        else:
+            state = TransferState.CONSUMED if what == "consume" else TransferState.ACCEPTED
+            taken = [item.lsn for item in self.cores[1].state.items.values() if item.taker == life]
+            for lsn in taken:
+                self._both(SettleTransfer(lsn, state, by=life))
+
+    def check(self) -> None:
+        ours, theirs = self.cores
+        assert ours.log.records() == theirs.log.records()
+        assert pack_state(ours.state) == pack_state(theirs.state)
+        again = redo(ours.log.records()).state
+        assert again is not None
+        assert pack_state(again) == pack_state(theirs.state)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(runs, others), max_size=12))
+def test_a_run_leaves_the_records_the_state_and_the_order_that_its_letters_leave_one_by_one(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    beside = Beside()
+    for what, *more in steps:
+        beside.run(*more) if what == "run" else beside.other(what, *more)
+        beside.check()
+
+
+def run_of(head: Header, number: int = 1, count: int = 3) -> SendRun:
+    return SendRun(head, [bytes(head.length)] * count, "gauge", Request(PRODUCERS["gauge"], number))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        header(b"x", "ingest/*"),
+        header(b"x", f"ingest/{ME.pid}"),
+        header(b"x", "ingest@elsewhere"),
+        header(b"x", lifetime_ns=1),
+        header(bytes(LARGEST_INLINE + 1)),
+    ],
+)
+def test_what_has_to_be_looked_at_letter_by_letter_is_no_run(head: Header) -> None:
+    core = Core()
+    before = core.log.records()
+    assert core.step(run_of(head)) is None
+    assert core.log.records() == before
+
+
+def test_of_letters_that_were_asked_for_before_a_run_does_nothing() -> None:
+    core = Core()
+    assert core.step(run_of(header(b"x"), number=1)) is not None
+    before = core.log.records()
+    for number in (1, 2, 3):
+        assert core.step(run_of(header(b"x"), number)) is None
+    assert core.log.records() == before
+    assert core.step(run_of(header(b"x"), 4)) is not None
+
+
+def test_a_run_for_which_there_is_no_room_does_nothing() -> None:
+    core = Core(limits=Limits(parked=5))
+    assert core.step(run_of(header(b"x"), 1, 3)) is not None
+    assert core.step(run_of(header(b"x"), 4, 3)) is None
+    assert core.step(run_of(header(b"x"), 4, 2)) is not None
+
+
+def test_a_run_that_cannot_be_logged_changes_nothing() -> None:
+    core = Core()
+    before = pack_state(core.state)
+    core.log.fails_after = 0
+    with pytest.raises(OSError, match="full"):
+        core.step(run_of(header(b"x")))
+    assert pack_state(core.state) == before
+
+
+def test_letters_of_a_run_are_found_by_their_ids_and_by_what_asked_for_them() -> None:
+    core = Core()
+    first: Any = core.step(run_of(header(b"x"), 7))
+    second = TransferId(first.node, first.incarnation, first.sequence + 1)
+    item = core.state.find(second)
+    assert item is not None
+    assert (item.record.request, item.state) == (Request(PRODUCERS["gauge"], 8), TransferState.ACCEPTED)
+    asked = SendTransfer(header(b"x"), b"\0", "gauge", request=Request(PRODUCERS["gauge"], 9))
+    assert core.step(asked) == [TransferId(first.node, first.incarnation, first.sequence + 2)]
