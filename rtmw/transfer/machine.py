@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Append, Steps
+from rtmw.transfer.effects import Steps
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -52,7 +52,7 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
 )
-from rtmw.transfer.runs import is_plain, rows_of
+from rtmw.transfer.runs import send_run
 from rtmw.transfer.state import State, next_states
 from rtmw.transfer.table import Phase, Transaction
 from rtmw.transfer.undoing import abort, append, undo_until
@@ -105,7 +105,7 @@ class Machine:
             case SendTransfer():
                 return self._send(event, now)
             case SendRun():
-                return self._send_run(event)
+                return send_run(self.state, event, self._own_id(0), self.limits.parked)
             case TakeTransfer():
                 return self._take(event, now)
             case SettleTransfer():
@@ -247,18 +247,6 @@ class Machine:
             for lsn in lsns:
                 heapq.heappush(self._deadlines, (deadline, lsn))
         return ids
-
-    def _send_run(self, run: SendRun) -> Steps[TransferId | None]:
-        """As `_send` would do it letter by letter, in one batch of the log."""
-        state, has_room = self.state, len(self.state.items) + len(run.bodies) <= self.limits.parked
-        if not (has_room and is_plain(run.header) and state.requests.is_new(run.request)):
-            return None
-        first = self._own_id(0)
-        rows = rows_of(run, first)
-        lsns = yield Append(rows)
-        assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
-        yield state.apply_run(lsns, rows, run, first)
-        return first
 
     def _asked_before(self, request: Request) -> list[TransferId]:
         """What was enqueued for it: what has not ended, and the last of those that have."""

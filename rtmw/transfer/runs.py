@@ -10,12 +10,14 @@ from __future__ import annotations
 from struct import Struct
 
 from rtmw.transfer.address import Reach
+from rtmw.transfer.effects import Append, Steps
 from rtmw.transfer.events import SendRun
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
 from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, TransferId
+from rtmw.transfer.state import State
 
-__all__ = ["is_plain", "rows_of"]
+__all__ = ["is_plain", "send_run"]
 
 
 def is_plain(header: Header) -> bool:
@@ -25,7 +27,20 @@ def is_plain(header: Header) -> bool:
     return here and header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
 
 
-def rows_of(run: SendRun, first: TransferId) -> list[bytes]:
+def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:
+    """What sending its letters one by one would come to, in one batch of the log. `first`: the id of the first letter;
+    `parked`: transfers that there may be."""
+    has_room = len(state.items) + len(run.bodies) <= parked
+    if not (has_room and is_plain(run.header) and state.requests.is_new(run.request)):
+        return None
+    rows = _rows_of(run, first)
+    lsns = yield Append(rows)
+    assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
+    yield state.apply_run(lsns, rows, run, first)
+    return first
+
+
+def _rows_of(run: SendRun, first: TransferId) -> list[bytes]:
     """The ENQUEUE records of a run, as `record_bytes.pack` makes each of them. `first`: the id of the first letter."""
     model = pack(Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request))
     head, middle = model[:SEQUENCE], model[SEQUENCE + 8 : NUMBER]

@@ -51,7 +51,7 @@ def send_chain(line: Line, pending: Pending, send: Send, timeout: float | None) 
                 raise TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {timeout} s")
             message = next(steps, None)
         else:
-            message = _next(steps, line.put(pending, message, waits=True))
+            message = _next(steps, line.requests.put(pending, message, waits=True))
 
 
 async def send_chain_async(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
@@ -65,7 +65,7 @@ async def send_chain_async(line: Line, pending: Pending, send: Send, timeout: fl
                 raise TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {timeout} s")
             message = next(steps, None)
         else:
-            sent = line.put(pending, message, waits=False)
+            sent = line.requests.put(pending, message, waits=False)
             if not sent:
                 await asyncio.sleep(_AGAIN_S)
             message = _next(steps, sent)

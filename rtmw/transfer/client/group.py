@@ -57,8 +57,6 @@ class Owner(Protocol):
 class Group:
     """Filled under the lock of its line; after it went out, written by the thread of the line."""
 
-    is_chain = False
-
     def __init__(self, owner: Owner, life: Life) -> None:
         self._owner, self.life, self.number = owner, life, 0
         self._letters: list[tuple[Header, bytes]] = []

@@ -145,10 +145,10 @@ class Inbox(Closing):
             if not waits:
                 self._untake(pending)
             return pending
-        return self._line.begin(Pending(self._life, Take(0, self._most, int(waits)), on_handed=self._handed))
+        return self._line.requests.begin(Pending(self._life, Take(0, self._most, int(waits)), on_handed=self._handed))
 
     def _untake(self, pending: Pending) -> None:
-        self._line.tell(self._life, Untake(pending.number))
+        self._line.requests.tell(self._life, Untake(pending.number))
 
     def _got(self, pending: Pending) -> None:
         """More are asked for while as many come, and one by one when they are few: what one inbox holds, the others
@@ -174,7 +174,7 @@ class Inbox(Closing):
                 self._ready.popleft().give_back("taken in a transaction instead")
             if sender._line is not self._line:
                 raise ValueError("the inbox is of another domain than the sender of the transaction")
-            pending = self._line.begin(Pending(self._life, Take(txn, 1, 0)))
+            pending = self._line.requests.begin(Pending(self._life, Take(txn, 1, 0)))
             self._line.wait(pending)
             letters = [Letter(self, handed, txn) for handed in pending.first if isinstance(handed, Handed)]
             self._ready.extend(letters)

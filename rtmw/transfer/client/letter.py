@@ -131,7 +131,7 @@ class Letter:
             return None
         self._is_settled = True
         message = Settle(self._handed.item, state, cause[:1000])
-        return self._inbox._line.begin(Pending(self._inbox._life, message, on_done=self._inbox._settled))
+        return self._inbox._line.requests.begin(Pending(self._inbox._life, message, on_done=self._inbox._settled))
 
     def _end_of(self, error: BaseException | None) -> tuple[TransferState, str]:
         return (TransferState.CONSUMED, "") if error is None else (TransferState.ACCEPTED, repr(error))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.messages import Failed, Got, Handed, Message, Shown
-
-if TYPE_CHECKING:
-    from asyncio import Future
 
 __all__ = ["Pending", "error_in"]
 
@@ -50,21 +47,6 @@ class Pending:
         self.error: Exception | None = None
         self.on_done, self.on_handed = on_done, on_handed
         """Called in the thread of the line, before anybody is woken."""
-
-    left = 0
-    """Letters of a group: it is none."""
-
-    def woken(self) -> list[Future[None]]:
-        """Nobody waits for it but by the line's signal."""
-        return []
-
-    def has(self, number: int) -> bool:
-        return number == self.number
-
-    def requests(self) -> Iterator[tuple[int, Message]]:
-        """What is asked, by numbers; a chain is sent again by its sender."""
-        if not self.is_chain:
-            yield self.number, self.message
 
     def take(self, number: int, message: Message) -> None:
         """A frame with its number."""

@@ -153,7 +153,7 @@ class Sender(Closing):
         """It goes out with what else is sent in this turn of the event loop."""
         line, loop, level = self._line, asyncio.get_running_loop(), header.level
         waits = None if level is Level.NONE else loop.create_future()
-        while (place := line.gather(self, header, body, waits)) is None:
+        while (place := line.requests.gather(self, header, body, waits)) is None:
             await asyncio.sleep(_AGAIN_S)
         transfer = Transfer(self, header, place)
         if waits is not None:
@@ -192,17 +192,17 @@ class Sender(Closing):
         return transfer, Send(txn, header, once, data), header.level
 
     def _wait_for_room(self, timeout: float | None) -> None:
-        if not self._line.has_room() and not self._line.wait_until(self._line.has_room, timeout):
+        if not self._line.requests.has_room() and not self._line.wait_until(self._line.requests.has_room, timeout):
             raise TimeoutError(f"the core has not answered what was sent before within {timeout} s; nothing was sent")
 
     def _begin(self, transfer: Transfer, send: Send) -> Pending:
         pending = self._asked(transfer, send)
-        self._line.begin(pending)
+        self._line.requests.begin(pending)
         return self._noted(pending, send)
 
     def _try_begin(self, transfer: Transfer, send: Send) -> Pending | None:
         pending = self._asked(transfer, send)
-        return self._noted(pending, send) if self._line.try_begin(pending) else None
+        return self._noted(pending, send) if self._line.requests.try_begin(pending) else None
 
     def _asked(self, transfer: Transfer, send: Send) -> Pending:
         pending = Pending(self._life, first_block(send), len(send.data) > BLOCK, partial(self._answered, transfer))
@@ -243,7 +243,7 @@ class Sender(Closing):
             followed = sum(not transfer.has_ended for transfer in list(self._followed.values()))
             followed += len(self._groups.going())
             counted = self._sent, self._bytes, self._refused, dict(self._states), followed
-            return SenderStats(*counted, self._line.unanswered, self._lost)
+            return SenderStats(*counted, self._line.requests.unanswered, self._lost)
 
     def close(self) -> None:
         """What was accepted goes on; open transactions are undone. Idempotent."""
@@ -306,9 +306,9 @@ class Sender(Closing):
             transaction._core_changed()
         for id, transfer in list(self._followed.items()):
             if not transfer.has_ended:
-                self._line.begin(Pending(self._life, Ask(id), on_done=transfer._asked))
+                self._line.requests.begin(Pending(self._life, Ask(id), on_done=transfer._asked))
         for id in self._groups.going():
-            self._line.begin(Pending(self._life, Ask(id), on_done=self._asked_of_group))
+            self._line.requests.begin(Pending(self._life, Ask(id), on_done=self._asked_of_group))
 
     def _asked_of_group(self, pending: Pending) -> None:
         """Another core has said how a letter of a group is."""

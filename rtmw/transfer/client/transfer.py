@@ -16,7 +16,7 @@ from rtmw.transfer.messages import Accepted, Alter, Move, Moves
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 if TYPE_CHECKING:
-    from rtmw.transfer.client.line import Place
+    from rtmw.transfer.client.gathering import Place
     from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Progress", "Transfer"]

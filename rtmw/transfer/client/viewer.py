@@ -28,7 +28,7 @@ class Viewer(Closing):
 
     def show(self, what: str) -> Any:
         """`transfers`, `queues`, `members`, or `info ID`. TransferRefused: there is no such transfer."""
-        pending = self._line.begin(Pending(self._life, Show(what)))
+        pending = self._line.requests.begin(Pending(self._life, Show(what)))
         self._line.wait(pending, PATIENCE_S)
         return json.loads(b"".join(piece.data for piece in pending.first if isinstance(piece, Shown)))
 

@@ -14,6 +14,7 @@ from rtmw.transfer.events import Event
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Header
+from rtmw.transfer.messages import Message
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId
 
@@ -37,6 +38,7 @@ __all__ = [
     "Tell",
     "Withdraw",
     "Write",
+    "tell",
 ]
 
 Key: TypeAlias = tuple[Life, int]
@@ -169,3 +171,8 @@ Effect: TypeAlias = (
     Do | Tell | Write | Finish | Drop | Report | Remove | LookAtSources | KeepSources | Withdraw | ReceiverCame
 )  # fmt: skip
 Steps: TypeAlias = Generator[Effect, Any, None]
+
+
+def tell(frame: Frame, message: Message, logged: bool = True) -> Tell:
+    """The answer to a frame."""
+    return Tell(frame._replace(message=message), logged)

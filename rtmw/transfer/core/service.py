@@ -7,8 +7,6 @@ docs/transfer-queues.md has the protocol.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +31,12 @@ from rtmw.transfer.core.effects import (
     Report,
     Steps,
     Tell,
+    tell,
 )
 from rtmw.transfer.core.handing import Handing
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.owners import Owners, transaction_event
+from rtmw.transfer.core.receiving import Receiving
 from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.core.watching import BAD, Events
@@ -51,14 +51,11 @@ from rtmw.transfer.events import (
     SendRun,
     SendTransfer,
     SettleTransfer,
-    TakeTransfer,
 )
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Kind
-from rtmw.transfer.messages import Message
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
-from rtmw.transfer.volatile import is_volatile
 
 __all__ = ["Machines", "Member", "Service"]
 
@@ -89,17 +86,14 @@ class Service:
     """See the head of this file. `path`: of a body in the spool, as programs find it."""
 
     def __init__(self, machines: Machines, path: Any) -> None:
-        self.machines, self._handing = machines, Handing(machines, path)
+        self.machines = machines
         self.members: dict[Life, Member] = {}
         self._bodies = Bodies()
-        self._waiting: dict[str, deque[Frame]] = {}
-        """By service: the Takes that wait."""
         self._owners = Owners()
+        self._receiving = Receiving(self.members, machines, Handing(machines, path), self._owners)
         self._telling = Telling(self.members)
         self._sends_to: dict[Life, set[Address]] = {}
         self.events = Events()
-        self.redelivered = 0
-        """Letters that were handed over once more."""
         self._altering = Altering()
         self.nodes: Elsewhere
         """Set by who makes it, before the first step."""
@@ -117,6 +111,11 @@ class Service:
                 return self._telling.tell()
 
     # ---- for tools ----
+
+    @property
+    def redelivered(self) -> int:
+        """Letters that were handed over once more."""
+        return self._receiving.redelivered
 
     def owner(self, txn: int) -> Member | None:
         """Who has begun this transaction."""
@@ -148,16 +147,13 @@ class Service:
         try:
             yield from self._answer(frame)
         except TransactionAborted as error:
-            yield self._tell(frame, messages.Failed(_UNDONE, str(error)))
+            yield tell(frame, messages.Failed(_UNDONE, str(error)))
         except TransferRefused as error:
-            yield self._tell(frame, messages.Failed(_REFUSED, str(error)))
+            yield tell(frame, messages.Failed(_REFUSED, str(error)))
         except ValueError as error:
-            yield self._tell(frame, messages.Failed(_VALUE, str(error)))
+            yield tell(frame, messages.Failed(_VALUE, str(error)))
         except (LogFull, OSError) as error:
-            yield self._tell(frame, messages.Failed(_DISK, f"the disk of the core has no room, or has failed: {error}"))
-
-    def _tell(self, frame: Frame, message: Message, logged: bool = True) -> Tell:
-        return Tell(Frame(frame.life, frame.slot, frame.number, message), logged)
+            yield tell(frame, messages.Failed(_DISK, f"the disk of the core has no room, or has failed: {error}"))
 
     def _answer(self, frame: Frame) -> Steps:
         match frame.message:
@@ -165,7 +161,7 @@ class Service:
                 yield from self._join(frame, join)
             case messages.Leave():
                 yield from self._ended(frozenset({frame.life}))
-                yield self._tell(frame, messages.Done(0))
+                yield tell(frame, messages.Done(0))
             case messages.Send() as send:
                 if len(send.data) == send.header.length and lies_in_memory(send):
                     yield from self._send(frame, send, send.data)
@@ -177,22 +173,22 @@ class Service:
             case messages.More(data=data):
                 yield from self._block(frame, data)
             case messages.Take() as take:
-                yield from self._take(frame, take)
+                yield from self._receiving.take(frame, take)
             case messages.Untake(take=take):
-                yield from self._untake(frame, take)
+                yield from self._receiving.untake(frame, take)
             case messages.Settle() as settle:
-                yield from self._settle(frame, settle)
+                yield from self._receiving.settle(frame, settle)
             case messages.Alter(id=id, state=state):
                 yield from self._alter(frame, id, TransferState(state))
             case messages.Ask(id=id):
                 yield from self._ask(frame, id)
             case messages.Show(what=what):
                 for shown in answer_to(what, self):
-                    yield self._tell(frame, shown)
+                    yield tell(frame, shown)
             case messages.Begin():
                 txn = yield Do(BeginTransaction(frame.life), True)
                 self._owners.begin(txn, frame.life)
-                yield self._tell(frame, messages.Done(txn), False)
+                yield tell(frame, messages.Done(txn), False)
             case _:
                 yield from self._of_transaction(frame)
 
@@ -204,7 +200,7 @@ class Service:
         self.members[frame.life] = Member(frame.life, frame.slot, join.role, join.name, join.folder)
         if join.role:
             yield ReceiverCame(Path(join.folder) if join.folder else None)
-        yield self._tell(frame, messages.Done(0), False)
+        yield tell(frame, messages.Done(0), False)
 
     def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
         """The core before this one had taken it for the inbox, and ended before it was handed over."""
@@ -219,9 +215,7 @@ class Service:
             self._telling.forget(life)
             self._sends_to.pop(life, None)
             self._owners.leave(life)
-            waiting = self._waiting.get(member.name)
-            if waiting is not None:
-                self._waiting[member.name] = deque(frame for frame in waiting if frame.life != life)
+            self._receiving.forget(life, member.name)
             yield from self._bodies.drop_all(life)
             for logged in (True, False):
                 yield Do(ReceiverLeft(life), logged)
@@ -235,7 +229,7 @@ class Service:
             return
         send = chain.send
         if chain.got < send.header.length:
-            yield self._tell(frame, messages.Got(chain.got), False)
+            yield tell(frame, messages.Got(chain.got), False)
             return
         body = yield from self._bodies.finish(key)
         yield from self._send(frame, send, body)
@@ -256,7 +250,7 @@ class Service:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
         self._note_address(frame.life, send.header.to)
-        yield self._tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
+        yield tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
         yield from self._catch_up(frame, send, ids)
 
     def _sends(self, frame: Frame, runs: tuple[messages.Run, ...]) -> Steps:
@@ -278,7 +272,7 @@ class Service:
             first = yield Do(SendRun(run.header, run.bodies, name, request), logged)
         if first is not None:
             self._note_address(frame.life, run.header.to)
-            yield self._tell(frame, messages.AcceptedRun(len(run.bodies), first), logged)
+            yield tell(frame, messages.AcceptedRun(len(run.bodies), first), logged)
             return
         for number, body in enumerate(run.bodies, frame.number):
             yield from self._frame(frame._replace(number=number, message=messages.Send(0, run.header, b"", body)))
@@ -322,63 +316,7 @@ class Service:
             value = yield Do(event, True)
         if isinstance(event, CommitTransaction | AbortTransaction):
             self._owners.end(txn)
-        yield self._tell(frame, messages.Done(value or 0), isinstance(event, CommitTransaction))
-
-    # ---- receiving ----
-
-    def _take(self, frame: Frame, take: messages.Take) -> Steps:
-        if take.txn:
-            self._owners.check(frame, take.txn)
-        count = yield from self._hand(frame, take)
-        if count or not take.waits:
-            yield self._tell(frame, messages.Done(count))
-        else:
-            self._waiting.setdefault(self.members[frame.life].name, deque()).append(frame)
-
-    def _untake(self, frame: Frame, take: int) -> Steps:
-        waiting = self._waiting.get(self.members[frame.life].name, deque())
-        for one in list(waiting):
-            if (one.life, one.number) == (frame.life, take):
-                waiting.remove(one)
-                yield self._tell(one, messages.Done(0))
-
-    def _hand(self, frame: Frame, take: messages.Take) -> Generator[Any, Any, int]:
-        """How many were handed over. What comes again comes alone: what follows must not share the fate of a letter
-        that ends its receiver."""
-        service, count = self.members[frame.life].name, 0
-        while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
-            if count and head.deliveries:
-                break
-            logged = not is_volatile(head.lsn)
-            item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
-            if item is None:
-                continue
-            self.redelivered += item.deliveries > 1
-            yield self._tell(frame, self._handing.handed(item), logged)
-            if item.record.header.delivery is Delivery.SMALL_RAW:
-                yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
-            count += 1
-            if item.deliveries > 1:
-                break
-        return count
-
-    def _serve(self, service: str) -> Steps:
-        """Something has come for this service: who has waited longest is first."""
-        waiting = self._waiting.get(service)
-        for frame in list(waiting or ()):
-            assert isinstance(frame.message, messages.Take)
-            count = yield from self._hand(frame, frame.message)
-            if count and waiting is not None:
-                waiting.remove(frame)
-                yield self._tell(frame, messages.Done(count))
-
-    def _settle(self, frame: Frame, settle: messages.Settle) -> Steps:
-        """What is gone was settled before a crash that kept the answer: nobody else can have had it meanwhile."""
-        logged = not is_volatile(settle.item)
-        state = TransferState(settle.state)
-        if settle.item in self.machines.of(settle.item).state.items:
-            state = yield Do(SettleTransfer(settle.item, state, settle.cause, frame.life), logged)
-        yield self._tell(frame, messages.Done(state), logged)
+        yield tell(frame, messages.Done(value or 0), isinstance(event, CommitTransaction))
 
     # ---- looking, and what people do ----
 
@@ -396,7 +334,7 @@ class Service:
         item = self.machines.find(id)
         if item is not None:
             self._follow(item, frame.life)
-        yield self._tell(frame, messages.Moves((self.machines.move(id),)))
+        yield tell(frame, messages.Moves((self.machines.move(id),)))
 
     # ---- what has happened ----
 
@@ -420,7 +358,7 @@ class Service:
             self._telling.gather(note, item, logged)
             yield from self._altering.moved(note, logged)
         for service in touched:
-            yield from self._serve(service)
+            yield from self._receiving.serve(service)
 
     def _aborted(self, note: Aborted) -> Steps:
         if note.cause is AbortCause.ASKED:

@@ -121,7 +121,7 @@ class Pair:
 
 def shown(sender: rtmw.Sender, what: str = "transfers") -> list[dict[str, Any]]:
     """The transfers that its core has, or what is `arriving`."""
-    pending = sender._line.begin(Pending(sender._life, Show("transfers")))
+    pending = sender._line.requests.begin(Pending(sender._life, Show("transfers")))
     sender._line.wait(pending, PATIENCE)
     data = b"".join(one.data for one in pending.first if isinstance(one, Shown))
     found: list[dict[str, Any]] = json.loads(data)[what]

@@ -41,15 +41,15 @@ MUTANTS: Final = {
         "is_done = False",
     ),
     "what was settled before the crash is refused": Mutant(
-        "core.service", "if settle.item in self.machines.of(settle.item).state.items:", "if settle.item:"
+        "core.receiving", "if settle.item in self._machines.of(settle.item).state.items:", "if settle.item:"
     ),
     "what the core had taken and not handed over stays taken": Mutant(
         "core.service", "if is_taken and item.lsn not in held:", "if is_taken and item.lsn in held:"
     ),
     "a program does not ask the next core again": Mutant(
-        "client.line",
-        "                    self.put(pending, pending.message)\n            members",
-        "                    pass\n            members",
+        "client.requests",
+        "            elif not pending.is_chain:\n                self.put(pending, pending.message)",
+        "            elif not pending.is_chain:\n                pass",
     ),
     "an inbox does not say what it holds": Mutant(
         "client.inbox", "tuple(self._held)", "()"

@@ -1,0 +1,243 @@
+"""What a process asks of its core, in order: requests with their numbers, until they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from typing import Final
+
+import rtmw
+from rtmw.clock import CLOCK
+from rtmw.errors import ClosedError
+from rtmw.transfer.address import Life
+from rtmw.transfer.client.gathering import Gathering, Place
+from rtmw.transfer.client.group import Group, Owner
+from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.waiting import wake
+from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
+from rtmw.transfer.header import Header
+from rtmw.transfer.messages import Commit, Message, Send
+
+__all__ = ["GRACE_S", "Requests"]
+
+MOST_PENDING: Final = 1024
+"""Requests without an answer, of all members; then a send waits."""
+GRACE_S: Final = 10.0
+"""So long a program waits for a core that is started anew."""
+_AGAIN_S: Final = 0.001
+_OTHERS: Final = 1 << 63
+"""Numbers of requests that may be asked twice begin here."""
+
+
+class Requests:
+    """Of one line; any thread. `slot`: of this process in the domain."""
+
+    def __init__(self, domain: rtmw.Domain, slot: int) -> None:
+        self._slot, reliable = slot, rtmw.Reliability.RELIABLE
+        self._queue = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0.1)
+        self._try = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0)
+        self.lock = threading.RLock()
+        """Held while a request is noted and its frame goes out, so that none is asked twice of one core."""
+        self.core: Life | None = None
+        """None: there is none at this moment. Set under the lock, when another one comes."""
+        self.error: Exception | None = None
+        """Why nothing is asked any more."""
+        self._pending: dict[tuple[Life, int], Pending | Group] = {}
+        """By the number of the request; of a group, that of its first letter."""
+        self._numbers: dict[Life, int] = {}
+        """Of the next Send or Commit of each member."""
+        self._others = itertools.count(_OTHERS)
+        self._gathering = Gathering(self._put)
+
+    # ---- members ----
+
+    def enter(self, life: Life) -> None:
+        """It may ask."""
+        with self.lock:
+            self._numbers[life] = 1
+
+    def forget(self, life: Life) -> None:
+        """It asks nothing any more, and gets no answers."""
+        with self.lock:
+            self._numbers.pop(life, None)
+            error = ClosedError("it was closed meanwhile")
+            self._gathering.forget(life, error)
+            for key in [key for key in self._pending if key[0] == life]:
+                self._fail(self._pending.pop(key), error)
+
+    # ---- what is asked ----
+
+    def begin(self, pending: Pending) -> Pending:
+        """Asks. TimeoutError: the queue of the core has been full for the grace time; nothing was asked."""
+        with self.lock:
+            self._number_gathered()
+            self._note(pending)
+            if self.core is not None and not self._put_in_turn(pending):
+                self._put_late(pending)
+        return pending
+
+    def try_begin(self, pending: Pending) -> bool:
+        """The same for an event loop. False: the queue is full, or too much is unanswered; nothing was asked."""
+        with self.lock:
+            self._number_gathered()
+            if not self.has_room() or not self._send_unsent():
+                return False
+            self._note(pending)
+            if self.core is not None and not self.put(pending, pending.message, waits=False):
+                del self._pending[pending.life, pending.number]
+                return False
+        return True
+
+    def _check(self, life: Life) -> None:
+        if self.error is not None:
+            raise self.error
+        if life not in self._numbers:
+            raise ClosedError("used after close()")
+
+    def _note(self, pending: Pending) -> None:
+        life, message = pending.life, pending.message
+        self._check(life)
+        if isinstance(message, Commit) or (isinstance(message, Send) and not message.txn):
+            pending.number = self._numbers[life]
+            self._numbers[life] += 1
+        else:
+            pending.number = next(self._others)
+        self._pending[life, pending.number] = pending
+
+    # ---- letters that go out together ----
+
+    def gather(self, owner: Owner, header: Header, body: bytes, waits: asyncio.Future[None] | None) -> Place | None:
+        """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
+        ClosedError. `waits`: is finished when it is answered, or there is no core."""
+        life = owner._life
+        with self.lock:
+            if not self.has_room():
+                return None
+            group = self._gathering.group_of(life)
+            if group is None:
+                self._check(life)
+                group = self._gathering.begin(owner)
+                asyncio.get_running_loop().call_soon(self._send_soon)
+            place = self._gathering.add(group, header, body, waits)
+            if group.is_full:
+                self._send_soon()
+            return place
+
+    def _send_soon(self) -> None:
+        """What was gathered goes out, or, if the queue of the core is full, a little later."""
+        if not self.send_gathered():
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._send_soon)
+
+    def send_gathered(self) -> bool:
+        """False: the queue of the core has no room for all of it."""
+        with self.lock:
+            self._number_gathered()
+            return self._send_unsent()
+
+    def _number_gathered(self) -> None:
+        """The lock is held. Whatever is asked next has a larger number."""
+        for group in self._gathering.number(self._numbers):
+            self._pending[group.life, group.number] = group
+
+    def _send_unsent(self, waits: bool = False) -> bool:
+        """The lock is held. False: the queue of the core has no room for all of it."""
+        if self.core is None:
+            self._gathering.leave_to_next_core()
+        return self._gathering.send(waits)
+
+    def _put_in_turn(self, pending: Pending) -> bool:
+        """Behind what was asked before."""
+        return self._send_unsent(waits=True) and self.put(pending, pending.message)
+
+    def _put_late(self, pending: Pending) -> None:
+        end = CLOCK.monotonic() + GRACE_S
+        while (core := self.core) is not None and not self._put_in_turn(pending):
+            if CLOCK.monotonic() >= end:
+                del self._pending[pending.life, pending.number]
+                raise TimeoutError(
+                    f"the queue of the core has been full for {GRACE_S:.0f} s; look whether process {core.pid} is "
+                    "stopped"
+                )
+
+    def put(self, pending: Pending, message: Message, waits: bool = True) -> bool:
+        """A frame of a request. False: the queue is full; with `waits`, for a tenth of a second."""
+        return self._put(pending.life, pending.number, message, waits)
+
+    def _put(self, life: Life, number: int, message: Message, waits: bool) -> bool:
+        queue = self._queue if waits else self._try
+        return queue.publish(pack_frame(Frame(life, self._slot, number, message)))
+
+    def tell(self, life: Life, message: Message) -> None:
+        """What has no answer. A core that is not there need not hear it."""
+        self._queue.publish(pack_frame(Frame(life, self._slot, 0, message)))
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that the core has not answered yet."""
+        return len(self._pending) + self._gathering.left
+
+    def has_room(self) -> bool:
+        """For another request whose answer nobody waits for."""
+        return self.unanswered < MOST_PENDING
+
+    # ---- what is answered, in the thread of the line ----
+
+    def take(self, frame: Frame) -> None:
+        """An answer."""
+        pending = self._pending.get((frame.life, frame.number)) or self._group_with(frame)
+        if pending is not None:
+            self._answer(pending, frame)
+
+    def _answer(self, pending: Pending | Group, frame: Frame) -> None:
+        before = pending.left if isinstance(pending, Group) else 0
+        pending.take(frame.number, frame.message)
+        if pending.is_done:
+            self._pending.pop((frame.life, pending.number), None)
+        if isinstance(pending, Group):
+            with self.lock:
+                self._gathering.left -= before - pending.left
+            if pending.is_done:
+                wake(pending.woken())
+
+    def _group_with(self, frame: Frame) -> Group | None:
+        """The group that has a letter with this number."""
+        for (life, _), pending in list(self._pending.items()):
+            if life == frame.life and isinstance(pending, Group) and pending.has(frame.number):
+                return pending
+        return None
+
+    def ask_again(self) -> None:
+        """Of another core, all that was not answered; the lock is held."""
+        self._gathering.leave_to_next_core()
+        for pending in list(self._pending.values()):
+            if isinstance(pending, Group):
+                self._gathering.put(pending, waits=True)
+            elif not pending.is_chain:
+                self.put(pending, pending.message)
+
+    def wake(self) -> None:
+        """Those who wait for groups, to see whether there is still no core."""
+        for pending in list(self._pending.values()):
+            if isinstance(pending, Group):
+                wake(pending.woken())
+
+    # ---- end ----
+
+    def end(self, error: Exception) -> None:
+        """No answer comes any more."""
+        with self.lock:
+            self.error = error
+            self._gathering.fail_all(error)
+            for pending in list(self._pending.values()):
+                self._fail(pending, error)
+
+    def _fail(self, pending: Pending | Group, error: Exception) -> None:
+        if isinstance(pending, Group):
+            self._gathering.fail(pending, error)
+        else:
+            pending.fail(error)
+
+    def close(self) -> None:
+        self._queue.close()
+        self._try.close()

@@ -1,0 +1,100 @@
+"""What inboxes take of a core, and what they say has become of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Mapping
+from typing import Any, Protocol
+
+from rtmw.transfer.address import Life
+from rtmw.transfer.core.effects import Do, Steps, tell
+from rtmw.transfer.core.handing import Handing
+from rtmw.transfer.core.machines import Machines
+from rtmw.transfer.core.owners import Owners
+from rtmw.transfer.events import SettleTransfer, TakeTransfer
+from rtmw.transfer.frames import Frame
+from rtmw.transfer.header import Delivery
+from rtmw.transfer.messages import Done, Settle, Take
+from rtmw.transfer.queues import Item
+from rtmw.transfer.records import TransferState
+from rtmw.transfer.volatile import is_volatile
+
+__all__ = ["Receiving"]
+
+
+class Named(Protocol):
+    """A member, as far as it can take."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Receiving:
+    """Of all inboxes. `members`: those that are there now; `handing`: which transfer is next."""
+
+    def __init__(self, members: Mapping[Life, Named], machines: Machines, handing: Handing, owners: Owners) -> None:
+        self._members, self._machines, self._handing, self._owners = members, machines, handing, owners
+        self._waiting: dict[str, deque[Frame]] = {}
+        """By service: the Takes that wait."""
+        self.redelivered = 0
+        """Letters that were handed over once more."""
+
+    def forget(self, life: Life, service: str) -> None:
+        """It has left."""
+        waiting = self._waiting.get(service)
+        if waiting is not None:
+            self._waiting[service] = deque(frame for frame in waiting if frame.life != life)
+
+    def take(self, frame: Frame, take: Take) -> Steps:
+        if take.txn:
+            self._owners.check(frame, take.txn)
+        count = yield from self._hand(frame, take)
+        if count or not take.waits:
+            yield tell(frame, Done(count))
+        else:
+            self._waiting.setdefault(self._members[frame.life].name, deque()).append(frame)
+
+    def untake(self, frame: Frame, take: int) -> Steps:
+        waiting = self._waiting.get(self._members[frame.life].name, deque())
+        for one in list(waiting):
+            if (one.life, one.number) == (frame.life, take):
+                waiting.remove(one)
+                yield tell(one, Done(0))
+
+    def _hand(self, frame: Frame, take: Take) -> Generator[Any, Any, int]:
+        """How many were handed over. What comes again comes alone: what follows must not share the fate of a letter
+        that ends its receiver."""
+        service, count = self._members[frame.life].name, 0
+        while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
+            if count and head.deliveries:
+                break
+            logged = not is_volatile(head.lsn)
+            item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
+            if item is None:
+                continue
+            self.redelivered += item.deliveries > 1
+            yield tell(frame, self._handing.handed(item), logged)
+            if item.record.header.delivery is Delivery.SMALL_RAW:
+                yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
+            count += 1
+            if item.deliveries > 1:
+                break
+        return count
+
+    def serve(self, service: str) -> Steps:
+        """Something has come for this service: who has waited longest is first."""
+        waiting = self._waiting.get(service)
+        for frame in list(waiting or ()):
+            assert isinstance(frame.message, Take)
+            count = yield from self._hand(frame, frame.message)
+            if count and waiting is not None:
+                waiting.remove(frame)
+                yield tell(frame, Done(count))
+
+    def settle(self, frame: Frame, settle: Settle) -> Steps:
+        """What is gone was settled before a crash that kept the answer: nobody else can have had it meanwhile."""
+        logged = not is_volatile(settle.item)
+        state = TransferState(settle.state)
+        if settle.item in self._machines.of(settle.item).state.items:
+            state = yield Do(SettleTransfer(settle.item, state, settle.cause, frame.life), logged)
+        yield tell(frame, Done(state), logged)
