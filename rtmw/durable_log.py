@@ -202,20 +202,10 @@ class Log(Closing, Generic[T]):
             self._told = True
             raise
 
-    def _append_all(self, data: list[bytes]) -> tuple[list[int], Appended]:
-        """As `append_many`, of one byte string or more: their positions, and the answer of the last."""
-        places = self._places(data)
-        return [position for position, _ in places], Appended(self, *places[-1])
-
     def _hold(self) -> None:
         """Of a log without `sync`: appends begin no sync any more. They go to the disk with the next record that is
-        resolved, by `_start`, or after a tenth of a second: records of which the last one is awaited take one sync."""
+        resolved, or after a tenth of a second: records of which the last one is awaited take one sync."""
         self._how = HELD
-
-    def _start(self) -> None:
-        """What was appended goes to the disk now. Does not block."""
-        if self._writer is not None:
-            self._writer.start()
 
     def _begin_to_write(self) -> Writer:
         """Takes the lock, and recovers. LogLocked, LogDamaged, LogFailed."""

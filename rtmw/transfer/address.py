@@ -10,12 +10,13 @@ import os
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from rtmw.transfer.fields import check_range
 
-__all__ = ["Address", "Life", "Reach"]
+__all__ = ["Address", "Life", "Reach", "life_of"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _LARGEST_PID: Final = 1 << 22
@@ -108,3 +109,9 @@ class Life:
 
     def __str__(self) -> str:
         return f"{self.pid}.{self.start}.{self.generation}"
+
+
+@lru_cache(maxsize=4096)
+def life_of(pid: int, start: int, generation: int) -> Life:
+    """The life with these numbers; remembered, because frames and records repeat them. Raises ValueError."""
+    return Life(pid, start, generation)

@@ -8,11 +8,11 @@ larger than a block comes as a chain: a `Send` with its first block, and a `More
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from rtmw.transfer.address import Life
+from rtmw.transfer.address import Life, life_of
 from rtmw.transfer.fields import LONGEST_TEXT, Fields, packed_text
 from rtmw.transfer.header import header_of, pack_sized_header, unpack_sized_header
 from rtmw.transfer.messages import (
@@ -83,8 +83,6 @@ _ONE: Final = Struct("<HH")
 """Number of ids, and size of the first one's node."""
 _ID: Final = Struct("<QQ")
 _LEAST: Final = _HEAD.size + _SEND.size
-_life = lru_cache(maxsize=4096)(Life)
-"""Programs say who they are in each frame."""
 
 
 def queue_of(slot: int) -> str:
@@ -167,7 +165,7 @@ def _quick_frame(data: bytes | memoryview) -> Frame | None:
         return None
     try:
         message = reader(data)
-        return None if message is None else Frame(_life(pid, start, generation), slot, number, message)
+        return None if message is None else Frame(life_of(pid, start, generation), slot, number, message)
     except ValueError:
         return None
 

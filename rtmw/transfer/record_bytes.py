@@ -5,9 +5,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from rtmw.transfer.address import Life
+from rtmw.transfer.address import Life, life_of
+from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
-from rtmw.transfer.header import Header, unpack_header
+from rtmw.transfer.header import Header, header_of, unpack_header
 from rtmw.transfer.records import (
     LARGEST_INLINE,
     LARGEST_PART,
@@ -55,6 +56,8 @@ _IN_TRANSACTION: Final = frozenset(range(_ENQUEUE, _CHANGE))
 _HEAD: Final = Struct("<BBHIQQ")
 _LIFE: Final = Struct("<IIQ")
 _ID: Final = Struct("<QQ")
+_ENQUEUED: Final = Struct("<QQQIIIQIIQQ")
+"""Id, deadline, copy, receiver, and request with its producer."""
 _UNDONE: Final = Struct("<QQBBHI")
 SEQUENCE: Final = _HEAD.size + 8
 """Where an ENQUEUE has the sequence of its id: behind the head and the incarnation."""
@@ -169,10 +172,13 @@ def pack_life(life: Life | None) -> bytes:
 
 
 def unpack_life(fields: Fields) -> Life | None:
-    pid, generation, start = fields.numbers(_LIFE)
+    return _life(fields, *fields.numbers(_LIFE))
+
+
+def _life(fields: Fields, pid: int, generation: int, start: int) -> Life | None:
     if not pid and (generation or start):
         fields.wrong("a life without a process")
-    return Life(pid, start, generation) if pid else None
+    return life_of(pid, start, generation) if pid else None
 
 
 def pack_request(request: Request | None) -> bytes:
@@ -180,7 +186,10 @@ def pack_request(request: Request | None) -> bytes:
 
 
 def unpack_request(fields: Fields) -> Request | None:
-    producer, number = unpack_life(fields), fields.number(8)
+    return _request(fields, unpack_life(fields), fields.number(8))
+
+
+def _request(fields: Fields, producer: Life | None, number: int) -> Request | None:
     if producer is None and number:
         fields.wrong(f"request {number} of nobody")
     return Request(producer, number) if producer is not None else None
@@ -222,17 +231,21 @@ def _pack_enqueue(record: Enqueue) -> bytes:
 
 
 def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
-    incarnation, sequence = fields.numbers(_ID)
-    deadline, copy, life = fields.number(8), fields.number(4), unpack_life(fields)
-    request = unpack_request(fields)
+    incarnation, sequence, deadline, copy, *numbers = fields.numbers(_ENQUEUED)
+    life, producer, number = _life(fields, *numbers[:3]), _life(fields, *numbers[3:6]), numbers[6]
+    request = _request(fields, producer, number)
     id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
     once = bytes(fields.bytes(fields.number(2)))
-    size = fields.number(2)
-    begin = fields.bytes(size)
-    header, taken = unpack_header(begin, lsn)
-    if taken != size:
-        fields.wrong(f"a header of {taken} bytes in {size}")
+    header = _header(bytes(fields.bytes(fields.number(2))), lsn)
     return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy, request, once)
+
+
+def _header(data: bytes, lsn: int) -> Header:
+    try:
+        return header_of(data)
+    except TransfersDamaged:
+        _, taken = unpack_header(data, lsn)  # which says where it lies
+        raise TransfersDamaged(f"record at {lsn}: a header of {taken} bytes in {len(data)}", lsn) from None
 
 
 def _body(fields: Fields, header: Header) -> bytes | Spooled:

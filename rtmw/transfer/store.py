@@ -221,8 +221,9 @@ class Store(Closing):
         if len(data) == 1:
             self._last = self._log.append(data[0])
             return [self._last.position]
-        positions, self._last = self._log._append_all(data)
-        return positions
+        places = self._log._places(data)
+        self._last = rtmw.Appended(self._log, *places[-1])
+        return [position for position, _ in places]
 
     def carry_out(self, notes: Iterable[Note]) -> None:
         """Of what is durable: it is told, and bodies that nobody needs are removed."""

@@ -38,7 +38,7 @@ class Beside:
     def __init__(self) -> None:
         self.cores = (Core(), Core())
         self._join()
-        self.numbers = dict.fromkeys(SENDERS, 1)
+        self.numbers: dict[str, int] = dict.fromkeys(SENDERS, 1)
         self.sent = 0
 
     def _join(self) -> None:

@@ -44,22 +44,22 @@ def test_t11_ten_thousand_parked_transfers_are_listed_kept_and_handed_over_in_or
 
     before = memory(core.process.pid)
     with rtmw.Sender("gauge") as sender:
-        begun = time.monotonic()
         asyncio.run(send_all(sender))
-        sending = time.monotonic() - begun
     grown = memory(core.process.pid) - before
     assert grown < MANY * 8192, f"{grown // MANY} bytes for each transfer"
     with Viewer(domain) as viewer:
         begun = time.monotonic()
         found = viewer.show("transfers")
-        assert time.monotonic() - begun < sending, "to list them takes longer than to send them"
+        listing = time.monotonic() - begun
         assert (len(found["transfers"]), found["counters"]["parked"], found["more"]) == (MANY, MANY, 0)
         assert len(viewer.show("queues")["items"]) == MANY
     core.kill()
     core.start()
     core.wait_until_ready()
     with rtmw.Inbox("ingest") as inbox:
+        begun = time.monotonic()
         seen = [int(take(inbox).body[:5]) for _ in range(MANY)]
+        assert listing < time.monotonic() - begun, "to list them takes longer than to take them"
     assert seen == list(range(MANY))
 
 
