@@ -11,7 +11,7 @@ from bench.target import Target, ours
 PYTHON = (
     "Python: letters of one turn share a frame, a batch of the log and an answer, and what is left is for each in the "
     "program a coroutine, a future and a Transfer, in the core a record made by `struct`, a place in a heap and two "
-    "entries of dictionaries; and 64 tasks wait for two hand-overs between processes, each by a system call that wakes the other"
+    "entries of dictionaries; and 64 tasks wait for two hand-overs between processes, each by a system call"
 )
 
 TRANSFER_TARGETS = (

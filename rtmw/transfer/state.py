@@ -281,7 +281,7 @@ class State:
 
     def has_come(self, id: TransferId) -> bool:
         """Was it enqueued once? What ended, and of which its node knows how, may be forgotten."""
-        return id in self.seen or id in self.numbers or id in self.owed
+        return id in self.seen or bool(self.numbers(id)) or id in self.owed
 
     def is_own(self, id: TransferId) -> bool:
         """Did it begin in this store?"""
