@@ -58,17 +58,6 @@ def test_what_nobody_waits_for_goes_to_the_disk_by_itself(log: rtmw.Log[bytes]) 
             assert answer.state is Durability.WRITTEN
 
 
-def test_what_is_asked_to_go_is_on_its_way(log: rtmw.Log[bytes]) -> None:
-    with log:
-        log._start()  # nothing was appended, and there is no writer yet
-        answer = log.append(b"held")
-        log._start()
-        eventually(lambda: answer.state is Durability.WRITTEN)
-    log._start()
-    with pytest.raises(rtmw.ClosedError):
-        log.append(b"late")
-
-
 def test_a_batch_that_is_full_goes_although_nobody_waits(log: rtmw.Log[bytes]) -> None:
     with log:
         for _ in range(100):
