@@ -32,19 +32,23 @@ class Fields:
         return len(self._data) - self._at
 
     def bytes(self, size: int) -> memoryview:
-        if size > self.left():
-            self.wrong(f"a field of {size} bytes, but {self.left()} are left")
-        self._at += size
-        return self._data[self._at - size : self._at]
+        begin = self._passed(size)
+        return self._data[begin : self._at]
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.bytes(size), "little")
 
     def numbers(self, layout: Struct) -> tuple[int, ...]:
         """Several at once."""
+        return layout.unpack_from(self._data, self._passed(layout.size))
+
+    def _passed(self, size: int) -> int:
+        """Where a field of so many bytes begins, which is taken with this."""
         begin = self._at
-        self.bytes(layout.size)
-        return layout.unpack_from(self._data, begin)
+        if size > len(self._data) - begin:
+            self.wrong(f"a field of {size} bytes, but {self.left()} are left")
+        self._at = begin + size
+        return begin
 
     def text(self) -> str:
         try:

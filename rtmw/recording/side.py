@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,8 @@ _KINDS: Final = {
 }
 """Its columns, and how many bytes a row those before have."""
 _ROW: Final = 26
+_KEPT: Final = 1 << 20
+"""Uncompressed bytes of a side record that is kept for the next chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +73,27 @@ def _parse(file: File, position: int, length: int, rows: int) -> Side:
     packed = fields.bytes(packed_size)
     if count != rows:
         fields.wrong(f"it is of {count} messages, and the chunk has {rows}")
-    reason = check_claim(compression, len(packed), size)
-    if reason:
-        fields.wrong(reason)
+    unpack = _unpack_or_known if size <= _KEPT else _unpack
     try:
-        data = decompress(compression, packed, size)
+        data = unpack(compression, bytes(packed), size, crc)
     except ValueError as error:
         fields.wrong(str(error))
-    if crc32(data) != crc:
-        fields.wrong("it does not match its CRC")
     return Side(rows, data, _missed(Fields(file.path, data, position, "side record, uncompressed"), rows))
+
+
+def _unpack(compression: str, packed: bytes, size: int, crc: int) -> bytes | memoryview:
+    """Raises ValueError, with a reason."""
+    reason = check_claim(compression, len(packed), size)
+    if reason:
+        raise ValueError(reason)
+    data = decompress(compression, packed, size)
+    if crc32(data) != crc:
+        raise ValueError("it does not match its CRC")
+    return data
+
+
+_unpack_or_known = lru_cache(maxsize=1)(_unpack)
+"""The chunks of one publisher with messages of one size have side records of the same bytes."""
 
 
 def _missed(fields: Fields, rows: int) -> tuple[Missed, ...]:

@@ -197,6 +197,30 @@ def test_a_damaged_summary_is_made_anew(tmp_path: Path) -> None:
         assert "does not match its CRC" in recording.incomplete_because
 
 
+@pytest.mark.parametrize("field", ["CRC", "size"])
+def test_a_side_record_like_the_one_before_is_still_held_against_its_own_crc_and_size(
+    tmp_path: Path, field: str
+) -> None:
+    """Chunks of one publisher with messages of one size have side records of the same bytes."""
+    path, packed_at = tmp_path / "alike.mcap", {"CRC": 12, "size": 20}[field]
+    with RecordingWriter(path, chunk_bytes=4000) as writer:
+        channel = writer.channel("t", 0, "application/octet-stream", {})
+        for row in range(400):
+            writer.write(channel, bytes(100), log_time=START + row, publish_time=START + row, sequence=row)
+    with Recording(path) as recording:
+        first, second = (chunk for chunk in recording.chunks[:2])
+        recording.read(first), recording.read(second)
+        data = bytearray(path.read_bytes())
+        packed = data.index(b"\x04\x22\x4d\x18", second.side_position)
+        before = data.index(b"\x04\x22\x4d\x18", first.side_position)
+        assert data[packed : packed + 20] == data[before : before + 20]
+        data[packed - packed_at] ^= 1
+        path.write_bytes(data)
+        recording.read(first)
+        with pytest.raises(rtmw.RecordingDamaged, match="side record"):
+            recording.read(second)
+
+
 def test_a_file_cut_while_it_is_read_is_an_error_not_a_death(tmp_path: Path) -> None:
     path = write_ours(tmp_path / "cut.mcap")
     with Recording(path) as recording:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -153,15 +154,19 @@ class Scan:
         fitted = [fit(array, kind) for array, kind in zip(arrays, self.schema.types, strict=True)]
         return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
 
-    @property
+    @cached_property
     def _places(self) -> tuple[int, ...]:
         """Of the members that are wanted; only these are decoded."""
         return member_places(self.columns)
 
     def _are_all(self, members: pa.RecordBatch) -> bool:
         """These, as they are, are what is wanted."""
-        places = tuple(column.member for column in self.columns)
-        return places == self._places and members.schema.equals(self.schema)
+        return self._is_members and members.schema.equals(self.schema)
+
+    @cached_property
+    def _is_members(self) -> bool:
+        """The members alone are wanted, in their order."""
+        return tuple(column.member for column in self.columns) == self._places
 
 
 def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
