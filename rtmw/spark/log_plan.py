@@ -134,7 +134,7 @@ def log_partitions(
     found = needed(segments, condition)
     everything, wanted = _extent(chain.from_iterable(segments)), _extent(found)
     skipped = Extent(everything.chunks - wanted.chunks, 0, everything.bytes - wanted.bytes)
-    groups = [*packed(found, lambda stretch: stretch.size, target or sensible(wanted.bytes))] or [()]
+    groups = [*packed(found, lambda stretch: stretch.size, target or sensible(one.size for one in found))] or [()]
     return [
         LogPartition(folder.path, _runs(group), _extent(group), Extent() if number else skipped)
         for number, group in enumerate(groups)

@@ -51,8 +51,8 @@ def partitions_of(
     without a condition.
     """
     chosen = [*zip(surveyed, chunks_of(surveyed, selection) if found is None else found, strict=True)]
-    total = sum(OPENING * bool(found) + sum(c.uncompressed_size for c, _ in found) for _, found in chosen)
-    size = target or sensible(total)
+    sizes = (size for _, found in chosen for size in (OPENING * bool(found), *(c.uncompressed_size for c, _ in found)))
+    size = target or sensible(sizes)
     runs = [run for one, found in chosen for run in runs_of(one, found, selection, size)]
     skipped = extent_of(chunk for one, found in chosen for chunk in _others(one, found))
     first, *others = [*packed(runs, size_of, size)] or [()]
@@ -83,8 +83,16 @@ def size_of(run: Run) -> int:
     return OPENING + sum(chunk.uncompressed_size for chunk, _ in run.chunks)
 
 
-def sensible(total: int) -> int:
-    return min(max(total // (WAVES * (os.cpu_count() or 1)), SMALLEST), LARGEST)
+def sensible(parts: Iterable[int]) -> int:
+    """Bytes of a partition, so that each processor gets as many: none is idle while others read the last ones.
+
+    `parts`: bytes of each part that is not divided. A partition may have nearly one more than its share.
+    """
+    sizes, processors = [*parts], os.cpu_count() or 1
+    total, largest = sum(sizes), max(sizes, default=0)
+    size = min(max(total // (WAVES * processors), SMALLEST), LARGEST)
+    waves = total // (size * processors)
+    return total // (waves * processors) + max(largest - OPENING, 0) if waves else size
 
 
 def wanted_streams(one: Surveyed, selection: Selection) -> dict[int, Stream]:

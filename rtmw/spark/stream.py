@@ -116,7 +116,7 @@ class RecordingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         steps = self._follower.between(from_json(start), from_json(end))
-        target = self._options.partition_bytes or sensible(sum(step.chunk.uncompressed_size for step in steps))
+        target = self._options.partition_bytes or sensible(step.chunk.uncompressed_size for step in steps)
         found: list[Run] = []
         for path, of_file in groupby(steps, lambda step: step.path):
             chunks = [step.chunk for step in of_file]

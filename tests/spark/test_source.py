@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -12,9 +13,13 @@ import pytest
 from pyspark.sql.types import StructType
 
 from rtmw.errors import RecordingDamaged, RecordingError, UnsupportedType, ValueMismatch
+from rtmw.recording.contents import Chunk
+from rtmw.recording.frames.scan import Stream
 from rtmw.recording.tools.recover import recover
+from rtmw.spark.filters import Selection
 from rtmw.spark.options import read_options
-from rtmw.spark.partitions import Partition
+from rtmw.spark.partitions import Partition, partitions_of
+from rtmw.spark.survey import Surveyed
 from tests.recordings import numbered
 from tests.spark.plant import BEGIN, MS, Deep, Plant, Speed, report, speed
 from tests.spark.plant_folder import record_plant
@@ -154,6 +159,27 @@ def test_many_partitions_have_the_same_rows(folder: Path) -> None:
     assert len(query.partitions) > 20
     assert sorted(query.column("sequence")) == sorted([*range(3000), *range(3000, 6000)])
     assert sum(part.skipped.chunks > 0 for part in query.partitions) <= 1
+
+
+def of_chunks(count: int, size: int) -> Surveyed:
+    """A recording by its index, without the file."""
+    numbers = range(count)
+    chunks = tuple(Chunk(n, n, 1, n, n, {1: 1}, "lz4", size, size) for n in numbers)
+    return Surveyed(Path("long.mcap"), chunks, {1: Stream("t", "bytes", None)})
+
+
+@pytest.mark.parametrize("count", [64, 300, 792, 1000, 3000])
+def test_each_processor_gets_as_many_partitions_so_that_none_is_idle_at_the_end(count: int) -> None:
+    """Of a chunk of 1 MiB, a partition has its share, or one chunk more."""
+    processors = os.cpu_count() or 1
+    recording = of_chunks(count * processors, 1 << 20)
+    partitions = partitions_of([recording], Selection(), None)
+    assert [chunk.number for part in partitions for run in part.runs for chunk, _ in run.chunks] == [
+        *range(count * processors)
+    ]
+    waves = -(-len(partitions) // processors)
+    longest = max(part.extent.chunks for part in partitions)
+    assert waves * longest <= count + waves
 
 
 def test_small_files_are_packed_into_few_partitions(tmp_path: Path) -> None:
