@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from rtmw.recording import _mcap
+from rtmw.recording import _mcap, records
 from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Chunk
 from rtmw.recording.damage import damaged
 from rtmw.recording.decompression import check_claim, decompress
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
-from rtmw.recording.records import Opcode
+from rtmw.recording.records import HEAD, Opcode
 from rtmw.recording.times import UNSET_NS, known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-HEAD: Final = 9
-_RECORD: Final = Struct("<BQ")
-_CHUNK: Final = Struct("<QQQI")
 _FIELDS: Final = {"channel": (22, "u2"), "sequence": (20, "u4"), "log_time": (16, "i8"), "publish_time": (8, "i8")}
 """Of the header of a message: how many bytes before its payload."""
 
@@ -69,9 +65,9 @@ class Scanned:
 
 def parse_head(file: File, position: int, length: int, content: Fields) -> tuple[Chunk, int]:
     """A chunk by its header, without counts, and its CRC. `content` begins behind opcode and length."""
-    start_ns, end_ns, uncompressed_size, crc = content.numbers(_CHUNK)
-    compression, size = content.text(), content.number(8)
-    return Chunk(0, position, length, known(start_ns), known(end_ns), {}, compression, size, uncompressed_size), crc
+    head = records.read_chunk_head(content)
+    times = head.start_ns, head.end_ns
+    return Chunk(0, position, length, *times, {}, head.compression, head.compressed_size, head.size), head.crc
 
 
 def scan_chunk(file: File, chunk: Chunk) -> Scanned:
@@ -80,7 +76,7 @@ def scan_chunk(file: File, chunk: Chunk) -> Scanned:
         return _scan(file, chunk, file.read(chunk.position, chunk.length))
     record = file.read(chunk.position, chunk.length)
     fields = Fields(file.path, record, chunk.position, "chunk")
-    if fields.numbers(_RECORD) != (Opcode.CHUNK, chunk.length - HEAD):
+    if records.read_head(fields.bytes(HEAD)) != (Opcode.CHUNK, chunk.length - HEAD):
         raise damaged(file.path, chunk.position, f"here should begin a chunk of {chunk.length} bytes")
     head, crc = parse_head(file, chunk.position, chunk.length, fields)
     _compare(file, chunk, head)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
+from rtmw.recording import records
 from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Attachment
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
-from rtmw.recording.records import Opcode
+from rtmw.recording.records import CRC, HEAD, Opcode
 
-_HEAD: Final = 9
 _NAMES: Final = 1 << 16
 
 
 def _content(file: File, position: int, length: int, opcode: Opcode) -> Fields:
     data = file.read(position, length)
     what = opcode.name.lower()
-    if length < _HEAD or data[0] != opcode or int.from_bytes(data[1:_HEAD], "little") != length - _HEAD:
+    if length < HEAD or records.read_head(data) != (opcode, length - HEAD):
         raise damaged(file.path, position, f"here should be {what} of {length} bytes")
-    return Fields(file.path, memoryview(data)[_HEAD:], position + _HEAD, what)
+    return Fields(file.path, memoryview(data)[HEAD:], position + HEAD, what)
 
 
 def read_metadata(file: File, position: int, length: int, is_ours: bool) -> tuple[str, dict[str, str]]:
     fields = _content(file, position, length, Opcode.METADATA)
-    found = fields.text(), fields.text_map()
+    found = records.read_metadata(fields)
     if is_ours and fields.left():
         fields.wrong(f"{fields.left()} bytes too many")
     return found
@@ -33,27 +33,25 @@ def read_metadata(file: File, position: int, length: int, is_ours: bool) -> tupl
 
 def read_attachment(file: File, attachment: Attachment) -> bytes:
     """Its data. Raises RecordingDamaged where it does not match its CRC."""
-    length = int.from_bytes(file.read(attachment.position, _HEAD)[1:], "little") + _HEAD
+    length = records.read_head(file.read(attachment.position, HEAD))[1] + HEAD
     fields = _content(file, attachment.position, length, Opcode.ATTACHMENT)
-    times = fields.time(), fields.time()
-    name, media_type = fields.text(), fields.text()
-    data = fields.bytes(fields.number(8))
-    covered = file.read(attachment.position + _HEAD, fields.taken())
-    crc = fields.number(4)
-    said = (attachment.name, attachment.media_type, attachment.size)
-    if (name, media_type, len(data)) != said or times != (attachment.log_time, attachment.create_time):
-        fields.wrong(f"it is {name!r} of {len(data)} bytes, and {attachment.name!r} in the index, or of other times")
+    found = records.read_attachment_head(fields, attachment.position)
+    data = fields.bytes(found.size)
+    covered = file.read(attachment.position + HEAD, fields.taken())
+    crc = fields.number(CRC)
+    if found != attachment:
+        name = attachment.name
+        fields.wrong(f"it is {found.name!r} of {found.size} bytes, and {name!r} in the index, or of other times")
     if crc and crc32(covered) != crc:
-        fields.wrong(f"the attachment {name!r} does not match its CRC")
+        fields.wrong(f"the attachment {found.name!r} does not match its CRC")
     return bytes(data)
 
 
 def attachment_at(file: File, position: int, length: int) -> Attachment:
     """What an attachment record says of itself; its data is not read."""
-    head = file.window(position + _HEAD, min(length - _HEAD, _NAMES))
-    fields = Fields(file.path, head, position + _HEAD, "attachment")
-    log_time, create_time, name, media_type = fields.time(), fields.time(), fields.text(), fields.text()
-    size = fields.number(8)
-    if size > length - _HEAD - fields.taken() - 4:
-        fields.wrong(f"it claims to have {size} bytes, and has not")
-    return Attachment(name, media_type, log_time, create_time, size, position)
+    head = file.window(position + HEAD, min(length - HEAD, _NAMES))
+    fields = Fields(file.path, head, position + HEAD, "attachment")
+    found = records.read_attachment_head(fields, position)
+    if found.size > length - HEAD - fields.taken() - CRC:
+        fields.wrong(f"it claims to have {found.size} bytes, and has not")
+    return found

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from rtmw.recording.damage import damaged
 
-_PAIR: Final = Struct("<HQ")
+PAIR: Final = Struct("<HQ")
 
 
 class Fields:
@@ -56,9 +56,6 @@ class Fields:
         except UnicodeDecodeError:
             self.wrong("text that is not UTF-8")
 
-    def time(self) -> int:
-        return self.number(8)
-
     def part(self, what: str, length_bytes: int = 4) -> Fields:
         """A field with a length of so many bytes before it, as fields of its own."""
         size = self.number(length_bytes)
@@ -76,6 +73,6 @@ class Fields:
     def number_map(self) -> dict[int, int]:
         """Map<u16, u64>."""
         size = self.number(4)
-        if size % _PAIR.size:
+        if size % PAIR.size:
             self.wrong(f"a map of {size} bytes")
-        return dict(_PAIR.iter_unpack(self.bytes(size)))
+        return dict(PAIR.iter_unpack(self.bytes(size)))

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from struct import Struct
 from typing import Final
 
+from rtmw.recording import records
 from rtmw.recording.checksum import crc32
-from rtmw.recording.contents import Attachment, Chunk
+from rtmw.recording.contents import Chunk
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
 from rtmw.recording.index import Index
-from rtmw.recording.records import MAGIC, Opcode
-from rtmw.recording.times import known
+from rtmw.recording.records import CRC, FOOTER, HEAD, MAGIC, Opcode
 
-_HEAD: Final = 9
-_FOOTER: Final = _HEAD + 20
-_TAIL: Final = _FOOTER + len(MAGIC)
+_TAIL: Final = FOOTER + len(MAGIC)
 _INDEX_ENTRY: Final = 16
-_INDEX_HEAD: Final = 15
-_RECORD: Final = Struct("<BQ")
-_CHUNK_INDEX: Final = Struct("<QQQQ")
-_SIZES: Final = Struct("<QQ")
+_INDEX_HEAD: Final = HEAD + 6
 
 
 @dataclass(slots=True)
@@ -55,17 +50,16 @@ def is_finished(file: File) -> bool:
 def read_summary(file: File) -> Summary | None:
     """The summary of a finished file; None: it has none. Raises RecordingDamaged."""
     position = file.size - _TAIL
-    tail = file.read(position, _FOOTER)
-    if tail[0] != Opcode.FOOTER or int.from_bytes(tail[1:_HEAD], "little") != _FOOTER - _HEAD:
+    tail = file.read(position, FOOTER)
+    if records.read_head(tail) != (Opcode.FOOTER, FOOTER - HEAD):
         raise damaged(file.path, position, "its footer is no footer")
-    start = int.from_bytes(tail[9:17], "little")
+    start, crc = records.read_footer(tail[HEAD:])
     if start == 0:
         return None
     if not len(MAGIC) <= start <= position:
         raise damaged(file.path, position, f"its footer says that the summary begins at {start}")
     data = file.read(start, position - start)
-    crc = int.from_bytes(tail[25:29], "little")
-    if crc and crc32(tail[:25], crc32(data)) != crc:
+    if crc and crc32(tail[:-CRC], crc32(data)) != crc:
         raise damaged(file.path, start, "the summary does not match its CRC")
     return _parse(file, memoryview(data), start)
 
@@ -74,7 +68,7 @@ def _parse(file: File, data: memoryview, start: int) -> Summary:
     summary = Summary(Index(file.path, metadata=[], attachments=[]))
     fields = Fields(file.path, data, start, "summary")
     while fields.left():
-        opcode, size = fields.numbers(_RECORD)
+        opcode, size = records.read_head(fields.bytes(HEAD))
         position = start + fields.taken()
         content = fields.bytes(size)
         _enter(summary, opcode, Fields(file.path, content, position, "summary"), content, position)
@@ -97,38 +91,38 @@ def _enter(summary: Summary, opcode: int, fields: Fields, content: memoryview, p
         case Opcode.CHUNK_INDEX:
             _enter_chunk(summary, fields)
         case Opcode.STATISTICS:
-            summary.message_count = fields.number(8)
-            fields.bytes(6)
-            summary.attachment_count, summary.metadata_count = fields.number(4), fields.number(4)
+            counts = records.read_statistics(fields)
+            summary.message_count, summary.attachment_count, summary.metadata_count = counts
         case Opcode.METADATA_INDEX if index.metadata is not None:
-            index.metadata.append((fields.number(8), fields.number(8)))
+            index.metadata.append(records.read_metadata_index(fields))
         case Opcode.ATTACHMENT_INDEX if index.attachments is not None:
-            index.attachments.append(_attachment(fields))
+            index.attachments.append(records.read_attachment_index(fields))
         case _:
             pass
 
 
-def _attachment(fields: Fields) -> Attachment:
-    position, _ = fields.number(8), fields.number(8)
-    log_time, create_time, size = fields.time(), fields.time(), fields.number(8)
-    return Attachment(fields.text(), fields.text(), log_time, create_time, size, position)
-
-
 def _enter_chunk(summary: Summary, fields: Fields) -> None:
-    start_ns, end_ns, position, length = fields.numbers(_CHUNK_INDEX)
-    start_ns, end_ns = known(start_ns), known(end_ns)
-    offsets, index_length = fields.number_map(), fields.number(8)
-    behind = position + length + index_length
-    counts = counts_of(offsets, behind)
+    entry = records.read_chunk_index(fields)
+    behind = entry.position + entry.length + entry.index_length
+    counts = counts_of(entry.index_positions, behind)
     if counts is None:
         summary.is_counted = False
-    compression, (size, uncompressed_size) = fields.text(), fields.numbers(_SIZES)
-    number, counted = len(summary.index.chunks), counts or {}
-    chunk = Chunk(number, position, length, start_ns, end_ns, counted, compression, size, uncompressed_size, behind)
+    chunk = Chunk(
+        number=len(summary.index.chunks),
+        position=entry.position,
+        length=entry.length,
+        start_ns=entry.start_ns,
+        end_ns=entry.end_ns,
+        counts=counts or {},
+        compression=entry.compression,
+        size=entry.compressed_size,
+        uncompressed_size=entry.size,
+        side_position=behind,
+    )
     summary.index.chunks.append(chunk)
 
 
-def counts_of(offsets: dict[int, int], end: int) -> dict[int, int] | None:
+def counts_of(offsets: Mapping[int, int], end: int) -> dict[int, int] | None:
     """Messages by channel, from where the message indexes lie, one behind the other; None: they do not say."""
     counts: dict[int, int] = {}
     for number, position in sorted(offsets.items(), key=lambda item: -item[1]):

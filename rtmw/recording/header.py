@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from rtmw.errors import RecordingError
+from rtmw.recording import records
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
-from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.records import HEAD, MAGIC, Opcode
 
-_HEAD: Final = 9
 SQLITE: Final = b"SQLite f"
 CONVERT: Final = "Convert it: rtmw recording convert BAG -o NEW.mcap"
 _EXTENSION: Final = 4096
@@ -37,12 +37,11 @@ def read_header(file: File) -> Header:
     """Raises RecordingError if the file is no recording, RecordingDamaged if its beginning is not whole."""
     _require_magic(file)
     position = len(MAGIC)
-    head = file.read(position, _HEAD)
-    size = int.from_bytes(head[1:], "little")
-    if head[0] != Opcode.HEADER or size > _EXTENSION:
+    opcode, size = records.read_head(file.read(position, HEAD))
+    if opcode != Opcode.HEADER or size > _EXTENSION:
         raise damaged(file.path, position, "here should be a header")
-    fields = Fields(file.path, file.read(position + _HEAD, size), position + _HEAD, "header")
-    header = Header(fields.text(), fields.text(), position + _HEAD + size)
+    fields = Fields(file.path, file.read(position + HEAD, size), position + HEAD, "header")
+    header = Header(*records.read_header(fields), position + HEAD + size)
     if header.is_ours and fields.left():
         fields.wrong(f"{fields.left()} bytes too many")
     return header

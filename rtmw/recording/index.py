@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rtmw.recording import records
 from rtmw.recording.chunk_reader import Scanned
 from rtmw.recording.contents import Attachment, Channel, Chunk, Schema
 from rtmw.recording.fields import Fields
@@ -38,16 +39,16 @@ class Index:
             self.define(opcode, memoryview(scanned.data)[position : position + length], chunk.position)
 
     def _schema(self, fields: Fields) -> None:
-        number = fields.number(2)
-        schema = Schema(number, fields.text(), fields.text(), bytes(fields.bytes(fields.number(4))))
+        schema = records.read_schema(fields)
+        number = schema.id
         if number and self.schemas.setdefault(number, schema) != schema:  # who has number 0 is to be ignored
             fields.wrong(
                 f"number {number} is {self.schemas[number].name!r} and here {schema.name!r}, or of other content"
             )
 
     def _channel(self, fields: Fields) -> None:
-        number, schema_id = fields.number(2), fields.number(2)
-        channel = Channel(number, fields.text(), schema_id, fields.text(), fields.text_map())
+        channel = records.read_channel(fields)
+        number = channel.id
         if self.channels.setdefault(number, channel) != channel:
             fields.wrong(
                 f"number {number} is the topic {self.channels[number].topic!r} and here {channel.topic!r}, "

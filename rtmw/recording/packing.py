@@ -45,7 +45,7 @@ def pack(
         end_ns=chunk.end_ns,
         position=position,
         length=len(head) + len(packed.data),
-        index_positions=tuple((channel, behind + at) for channel, _, at in chunk.channels()) if indexes else (),
+        index_positions={channel: behind + at for channel, _, at in chunk.channels()} if indexes else {},
         index_length=len(indexes),
         compression=packed.compression,
         compressed_size=len(packed.data),

@@ -16,7 +16,7 @@ from rtmw.errors import RtmwError
 from rtmw.recording import records
 from rtmw.recording.checksum import crc32
 from rtmw.recording.fields import Fields
-from rtmw.recording.records import Opcode, Packed
+from rtmw.recording.records import HEAD, SIDE_HEAD, Packed
 
 if TYPE_CHECKING:
     from rtmw.recording._mcap import Chunk as Collected
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 Ranges = Mapping[int, tuple[Range, ...]]
 """By channel. All of its messages in the chunk have such values."""
 
-_HEAD: Final = Struct("<BQQ")
-_PREFIX: Final = 9
-_REST: Final = Struct("<IIQIQ")
 _ROW: Final = 21
 _ROWS: Final = {kind: Struct("<HHB" + 2 * letter) for kind, letter in zip(KINDS, "qqqqQQQQdd", strict=True)}
 _MOST: Final = 1 << 16
@@ -75,30 +72,22 @@ def read_ranges(file: File, chunk: Chunk) -> Ranges:
     """Of a chunk; none where nobody wrote them. Raises RecordingDamaged."""
     if chunk.is_run or not chunk.side_position:
         return {}
-    opcode, length, of = _unpacked(file, chunk.side_position)
-    if (opcode, of) != (Opcode.SIDE, chunk.position):
+    length = records.side_length(file.window(chunk.side_position, SIDE_HEAD), chunk.position)
+    if length is None:
         return {}
-    behind = chunk.side_position + _PREFIX + length
-    opcode, length, of = _unpacked(file, behind)
-    if (opcode, of) != (Opcode.SIDE, chunk.position):
+    begin = chunk.side_position + HEAD + length
+    length = records.side_length(file.window(begin, SIDE_HEAD), chunk.position)
+    if length is None:
         return {}
-    fields = Fields(file.path, file.read(behind + _PREFIX, length), behind + _PREFIX, "ranges of a chunk")
-    return _parse(fields)
-
-
-def _unpacked(file: File, position: int) -> tuple[int, int, int]:
-    begin = file.window(position, _HEAD.size)
-    opcode, length, of = _HEAD.unpack(begin) if len(begin) == _HEAD.size else (0, 0, 0)
-    return opcode, length, of
+    return _parse(Fields(file.path, file.read(begin + HEAD, length), begin + HEAD, "ranges of a chunk"))
 
 
 def _parse(fields: Fields) -> Ranges:
-    fields.bytes(8)
-    count, name, size, crc, packed_size = fields.numbers(_REST)
-    if name or size != packed_size or size != count * _ROW or count > _MOST:
+    count, packed = records.read_side(fields)
+    rows, size = packed.data, packed.size
+    if packed.compression or size != len(rows) or size != count * _ROW or count > _MOST:
         fields.wrong(f"{count} ranges in {size} bytes")
-    rows = fields.bytes(size)
-    if crc32(rows) != crc:
+    if crc32(rows) != packed.crc:
         fields.wrong("they do not match their CRC")
     found: dict[int, tuple[Range, ...]] = {}
     for at in range(0, size, _ROW):

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rtmw.recording import records
 from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Chunk, Missed
 from rtmw.recording.damage import damaged
 from rtmw.recording.decompression import check_claim, decompress
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
-from rtmw.recording.records import Opcode
+from rtmw.recording.records import HEAD, SIDE_HEAD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HEAD: Final = Struct("<BQQ")
-_CONTENT: Final = 9
-_SIZE: Final = Struct("<QIQ")
 _KINDS: Final = {
     "high": ("u8", 0),
     "publisher": ("u8", 8),
@@ -56,9 +53,8 @@ class Side:
 def read_side(file: File, chunk: Chunk, rows: int, is_ours: bool) -> Side:
     """The side record of a chunk with so many messages. Raises RecordingDamaged; `is_ours`: also if there is none."""
     position = chunk.side_position
-    begin = b"" if chunk.is_run else file.window(position, _HEAD.size)
-    opcode, length, chunk_start = _HEAD.unpack(begin) if len(begin) == _HEAD.size else (0, 0, 0)
-    if (opcode, chunk_start) == (Opcode.SIDE, chunk.position):
+    length = None if chunk.is_run else records.side_length(file.window(position, SIDE_HEAD), chunk.position)
+    if length is not None:
         return _parse(file, position, length, rows)
     if is_ours:
         raise damaged(file.path, position, f"the side record of the chunk at {chunk.position} is not there")
@@ -66,16 +62,13 @@ def read_side(file: File, chunk: Chunk, rows: int, is_ours: bool) -> Side:
 
 
 def _parse(file: File, position: int, length: int, rows: int) -> Side:
-    fields = Fields(file.path, file.read(position + _CONTENT, length), position + _CONTENT, "side record")
-    fields.bytes(8)
-    count, compression = fields.number(4), fields.text()
-    size, crc, packed_size = fields.numbers(_SIZE)
-    packed = fields.bytes(packed_size)
+    fields = Fields(file.path, file.read(position + HEAD, length), position + HEAD, "side record")
+    count, packed = records.read_side(fields)
     if count != rows:
         fields.wrong(f"it is of {count} messages, and the chunk has {rows}")
-    unpack = _unpack_or_known if size <= _KEPT else _unpack
+    unpack = _unpack_or_known if packed.size <= _KEPT else _unpack
     try:
-        data = unpack(compression, bytes(packed), size, crc)
+        data = unpack(packed.compression, bytes(packed.data), packed.size, packed.crc)
     except ValueError as error:
         fields.wrong(str(error))
     return Side(rows, data, _missed(Fields(file.path, data, position, "side record, uncompressed"), rows))

@@ -13,23 +13,22 @@ from itertools import chain
 from typing import Final
 
 from rtmw.errors import RecordingDamaged
-from rtmw.recording import _mcap
+from rtmw.recording import _mcap, records
 from rtmw.recording.checksum import crc32
-from rtmw.recording.chunk_reader import HEAD, check_facts, parse_head, scan_chunk
+from rtmw.recording.chunk_reader import check_facts, parse_head, scan_chunk
 from rtmw.recording.contents import Attachment, Chunk
 from rtmw.recording.damage import damaged
 from rtmw.recording.extras import attachment_at, read_metadata
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
 from rtmw.recording.index import Index
-from rtmw.recording.records import Opcode
+from rtmw.recording.records import CHUNK_HEAD, CRC, HEAD, Opcode
 from rtmw.recording.side import read_side
 from rtmw.recording.times import known
 
 _SMALL: Final = 16 << 10
 _LARGE: Final = 1 << 20
 """Windows: chunks are stepped over, but messages outside of chunks have to be looked at one by one."""
-_CHUNK_HEAD: Final = HEAD + 40 + 64
 _ENTRY: Final = struct.Struct("<5Q2I")
 
 
@@ -156,7 +155,7 @@ class Walk:
 
     def _at_end(self, opcode: int, position: int) -> None:
         self.is_at_end = True
-        crc = int.from_bytes(self._file.read(position + HEAD, 4), "little") if opcode == Opcode.DATA_END else 0
+        crc = records.read_data_end(self._file.read(position + HEAD, CRC)) if opcode == Opcode.DATA_END else 0
         if crc and self._has_runs and self._crc_until(position) != crc:
             raise damaged(self._file.path, 0, "the messages outside of chunks do not match the CRC of the data section")
 
@@ -175,7 +174,7 @@ class Walk:
     def _close_unit(self, unit: _Unit) -> None:
         """What the message indexes say is taken if it agrees with the chunk; else the chunk itself is asked."""
         self._unit = None
-        path, head = self._file.path, self._file.window(unit.position, _CHUNK_HEAD)
+        path, head = self._file.path, self._file.window(unit.position, CHUNK_HEAD)
         fields = Fields(path, head[HEAD:], unit.position + HEAD, "chunk")
         chunk, _ = parse_head(self._file, unit.position, unit.length, fields)
         chunk = replace(chunk, counts=unit.counts, side_position=unit.end)

@@ -12,6 +12,7 @@ import numpy as np
 from rtmw.columns import described_decoder
 from rtmw.columns.rows import Rows
 from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
+from rtmw.recording import records
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.checksum import crc32
 from rtmw.recording.damage import damaged
@@ -19,7 +20,7 @@ from rtmw.recording.fields import Fields
 from rtmw.recording.footer import is_finished
 from rtmw.recording.ranges import ranges_of
 from rtmw.recording.recording import Recording
-from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.records import DATA_END, FOOTER, HEAD, MAGIC, Opcode
 from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Chunk
 
-_HEAD: Final = 9
-_DATA_END: Final = _HEAD + 4
-_FOOTER: Final = _HEAD + 20
-_BEFORE_PAYLOAD: Final = _HEAD + 22
+_BEFORE_PAYLOAD: Final = HEAD + 22
 """Bytes of a message record before its payload."""
 _ENTRY: Final = np.dtype([("time", "<i8"), ("position", "<i8")])
 _WINDOW: Final = 1 << 20
@@ -144,13 +142,13 @@ def _check_data_crc(recording: Recording) -> None:
     file = recording._file
     if not is_finished(file):
         return
-    footer = file.size - len(MAGIC) - _FOOTER
-    summary = int.from_bytes(file.read(footer + _HEAD, 8), "little")
-    end = (summary or footer) - _DATA_END
-    record = file.read(end, _DATA_END)
-    if record[0] != Opcode.DATA_END or int.from_bytes(record[1:_HEAD], "little") != _DATA_END - _HEAD:
+    footer = file.size - len(MAGIC) - FOOTER
+    summary, _ = records.read_footer(file.read(footer + HEAD, FOOTER - HEAD))
+    end = (summary or footer) - DATA_END
+    record = file.read(end, DATA_END)
+    if records.read_head(record) != (Opcode.DATA_END, DATA_END - HEAD):
         raise damaged(file.path, end, "here should be the end of the data")
-    wanted, crc = int.from_bytes(record[_HEAD:], "little"), 0
+    wanted, crc = records.read_data_end(record[HEAD:]), 0
     for at in range(0, end, _WINDOW) if wanted else ():
         crc = crc32(file.read(at, min(_WINDOW, end - at)), crc)
     if crc != wanted:

@@ -21,7 +21,7 @@ from rtmw.recording.file import File
 from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
-from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.records import HEAD, MAGIC, Opcode
 from rtmw.recording.remote_file import open_file
 from rtmw.recording.side import Side, read_side
 from rtmw.recording.tools.copying import Copier, Progress, no_progress
@@ -183,8 +183,8 @@ class _Recovery:
                 read_attachment(self._file, found)  # so that it is lost here, if it is damaged
                 self._attachments.append(found)
             else:
-                content = self._file.read(part.position + 9, part.length - 9)
-                self._index.define(part.opcode, content, part.position + 9)
+                content = self._file.read(part.position + HEAD, part.length - HEAD)
+                self._index.define(part.opcode, content, part.position + HEAD)
         except RecordingDamaged as error:
             self._recovered.lost.append(Lost(part.position, part.length, reason_of(error), {}))
 

@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rtmw.errors import RecordingDamaged
-from rtmw.recording.chunk_reader import HEAD, Scanned, parse_head, scan_chunk
+from rtmw.recording.chunk_reader import Scanned, parse_head, scan_chunk
 from rtmw.recording.contents import Chunk
 from rtmw.recording.damage import reason_of
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
-from rtmw.recording.records import MAGIC, Opcode
+from rtmw.recording.records import CHUNK_HEAD, HEAD, MAGIC, Opcode, read_head
 
 _CHUNK: Final = re.compile(
     rb"\x06.{6}\x00\x00.{28}(?:\x00\x00\x00\x00|\x03\x00\x00\x00lz4|\x04\x00\x00\x00zstd)", re.DOTALL
 )
 """How a chunk begins, of less than 2^48 bytes."""
-_CHUNK_HEAD: Final = HEAD + 40 + 64
 _WINDOW: Final = 4 << 20
 _OVERLAP: Final = 64
 _DEFINITIONS: Final = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA, Opcode.ATTACHMENT)
@@ -85,7 +84,7 @@ class Salvage:
         head = self._file.window(at, HEAD)
         if len(head) < HEAD:
             return 0, 0, "the file ends within a record"
-        opcode, size = head[0], int.from_bytes(head[1:], "little")
+        opcode, size = read_head(head)
         if not (Opcode.HEADER < opcode <= _LATEST or opcode == Opcode.SIDE):
             return 0, 0, f"here begins no record, but with {opcode:#04x}"
         if size > self._file.size - at - HEAD:
@@ -104,7 +103,7 @@ class Salvage:
         return found
 
     def _scan(self, at: int, length: int) -> Found:
-        fields = Fields(self._file.path, self._file.window(at, _CHUNK_HEAD)[HEAD:], at + HEAD, "chunk")
+        fields = Fields(self._file.path, self._file.window(at, CHUNK_HEAD)[HEAD:], at + HEAD, "chunk")
         chunk, _ = parse_head(self._file, at, length, fields)
         scanned = scan_chunk(self._file, chunk)
         side = at + length
