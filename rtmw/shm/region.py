@@ -199,8 +199,12 @@ def region_of(domain: int) -> int | None:
 
 
 def beside(domain: int, nonce: int, what: str) -> str:
-    """The path of a file that belongs to a region, and is removed with it. It is there, for those who may attach."""
-    path = f"{SHM}/rtmw.{domain}.{what}.{nonce:016x}"
+    """The path of a file that belongs to a region, and is removed with it."""
+    return f"{SHM}/rtmw.{domain}.{what}.{nonce:016x}"
+
+
+def make_beside(path: str, domain: int) -> None:
+    """Makes such a file, if it is not there, for those who may attach to the domain. Raises OSError."""
     with suppress(FileExistsError):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -210,7 +214,6 @@ def beside(domain: int, nonce: int, what: str) -> str:
                 os.fchmod(descriptor, 0o660)
         finally:
             os.close(descriptor)
-    return path
 
 
 def domains() -> list[int]:

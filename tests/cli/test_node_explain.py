@@ -17,7 +17,7 @@ PRESS = "rtmw://plant/press-7"
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The settings that the document shows; its folder is the current one."""
-    (text,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (text,) = re.findall(r"```toml\n(\[link\].*?)```", DOCUMENT.read_text(), re.DOTALL)
     (tmp_path / "node.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     return "node.toml"

@@ -11,7 +11,7 @@ from rtmw.domain import Domain
 from rtmw.net.claim import NodeError
 from rtmw.net.dds.library import Engine
 from rtmw.net.settings import Settings
-from rtmw.shm import beside
+from rtmw.shm import beside, make_beside
 
 POOL_SHARE: Final = 8
 """The part of the pool that DDS may hold at a time of what is on its way."""
@@ -22,6 +22,7 @@ def opened(domain: Domain, settings: Settings) -> Generator[Engine]:
     """Raises NodeError."""
     path = beside(domain.id, domain.region.nonce, "carried")
     try:
+        make_beside(path, domain.id)
         engine = Engine(settings.domain, settings.max_rate, domain.pool // POOL_SHARE, path, settings.wire_domain)
     except OSError as error:
         raise NodeError(
