@@ -181,8 +181,8 @@ def sizes_of_tasks(path: Path, target: int | None = None) -> list[int]:
         start, end = folder.bounds()
         tasks = log_partitions(folder, start, end, target)
     runs = [run for task in tasks for run in task.runs]
-    assert [low for low, _ in runs] == [start, *(high for _, high in runs[:-1])]
-    assert runs[-1][1] == end
+    for record in records(path):
+        assert sum(low <= record.position < high for low, high in runs) == 1
     return [task.extent.bytes for task in tasks]
 
 
@@ -211,7 +211,7 @@ def test_what_compaction_has_removed_makes_no_tasks(tmp_path: Path) -> None:
     with rtmw.Log(tmp_path / "log", bytes, **options) as log:
         for number in range(100):
             log.append(bytes(20_000), key=f"once {number}" if number % 20 == 0 else "often")
-        eventually(lambda: log.stats().compacted > 1_000_000)
+        eventually(lambda: log.stats().compacted > 1_800_000)
     sizes = sizes_of_tasks(tmp_path / "log", target=200_000)
-    assert sum(sizes) < 800_000
-    assert len(sizes) <= 5
+    assert sum(sizes) < 200_000
+    assert len(sizes) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -62,26 +61,28 @@ def test_cyclonedds_subscribe_prints_what_is_published(host: Host, topic: str) -
 
 SMALL = "udp and less 4096"
 """Announcements, and not the bulk that some other program may send just then: that takes too long to decode."""
+RECORDS = ("dumpcap", "-q", "-i", "lo", "-f", SMALL, "-w")
+"""The program by which tshark records: it decodes nothing, so that it ends as soon as it is told to."""
 
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Iterator[Path]:
-    """tshark, which records what goes over the loopback interface into this file."""
+    """What goes over the loopback interface, as a program of tshark's package records it into this file."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed: apt-get install tshark")
-    file, log = tmp_path / "loopback.pcapng", tmp_path / "tshark.log"
+    file, log = tmp_path / "loopback.pcapng", tmp_path / "dumpcap.log"
     with log.open("wb") as said:
-        tshark = subprocess.Popen(["tshark", "-q", "-i", "lo", "-f", SMALL, "-w", str(file)], stderr=said)
+        dumpcap = subprocess.Popen([*RECORDS, str(file)], stderr=said)
     try:
         until = time.monotonic() + PATIENCE
-        while "Capturing on" not in log.read_text() and tshark.poll() is None and time.monotonic() < until:
+        while "File: " not in log.read_text() and dumpcap.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
-        if tshark.poll() is not None:
+        if dumpcap.poll() is not None:
             pytest.skip(f"tshark may not capture on this machine: {log.read_text().strip()}")
         yield file
     finally:
-        tshark.send_signal(signal.SIGINT)
-        tshark.wait(PATIENCE)
+        dumpcap.terminate()
+        dumpcap.wait(PATIENCE)
 
 
 WRITER, READER = "0x000003c2", "0x000004c2"
