@@ -208,12 +208,6 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 uint64_t monotonic_ns(void);
 /* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
-/* When a message ends on the wall clock, as that is set now; 0: never. Lock held */
-static inline uint64_t expires_realtime_ns(struct rtmw_region *r, const struct descriptor *d, uint64_t mono)
-{
-    uint64_t expires = load_relaxed(&d->expires_ns);
-    return expires ? on_clock(expires, mono, realtime_ns(r, mono)) : 0;
-}
 
 /* life.c */
 int life_take(struct rtmw_region *, uint32_t slot);

@@ -156,6 +156,7 @@ typedef struct {
     uint64_t sequence;       /* dense within topic and priority */
     uint64_t source_time_ns; /* CLOCK_REALTIME */
     uint64_t expires_ns;     /* CLOCK_REALTIME, as that was set when it was taken; 0: never */
+    uint64_t ends_ns;        /* the same on CLOCK_MONOTONIC, which nobody sets */
     uint64_t publisher;      /* identity in this region: see rtmw_identity. Upper 32 bits: the process, unless REMOTE */
     uint32_t descriptor;
     uint16_t type;

@@ -184,11 +184,19 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
     lend(s->region, s->index[band]);
     if (s->qos.deadline_ns) store_relaxed(&s->deadline_at_ns, now + s->qos.deadline_ns);
     outcome_taken(s, band, d, size);
-    uint64_t expires = expires_realtime_ns(s->region, d, now);
-    *message = (rtmw_message){
-        data,          size,           s->sequence[band], d->source_time_ns, expires,
-        d->publisher,  s->index[band], d->type,           (uint8_t)band,     s->sequence[band] <= s->began[band],
-        s->taken[band]};
+    uint64_t ends = load_relaxed(&d->expires_ns), expires = ends ? on_clock(ends, now, realtime_ns(s->region, now)) : 0;
+    *message = (rtmw_message){.data = data,
+                              .size = size,
+                              .sequence = s->sequence[band],
+                              .source_time_ns = d->source_time_ns,
+                              .expires_ns = expires,
+                              .ends_ns = ends,
+                              .publisher = d->publisher,
+                              .descriptor = s->index[band],
+                              .type = d->type,
+                              .priority = (uint8_t)band,
+                              .is_old = s->sequence[band] <= s->began[band],
+                              .number = s->taken[band]};
     if (is_large(s->region, d)) rest(s, band);
     return RTMW_OK;
 }

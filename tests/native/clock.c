@@ -59,14 +59,16 @@ static void close_pair(void)
 
 static void publish(rtmw_message_qos qos) { CHECK(rtmw_publish(publisher, "x", 1, &qos) == RTMW_OK); }
 
-/* When it ends on the wall clock. */
-static uint64_t must_take(void)
+static rtmw_message must_get(void)
 {
     rtmw_message m;
     CHECK(rtmw_take(subscriber, &m) == RTMW_OK);
     rtmw_release(region, m.descriptor);
-    return m.expires_ns;
+    return m;
 }
+
+/* When it ends on the wall clock. */
+static uint64_t must_take(void) { return must_get().expires_ns; }
 
 static void must_be_expired(uint64_t so_far)
 {
@@ -94,6 +96,19 @@ static void a_wall_clock_set_forward_ends_no_life(void)
     publish((rtmw_message_qos){.priority = -1, .lifetime_ns = 100 * SECOND});
     pass(101 * SECOND);
     must_be_expired(1);
+    close_pair();
+}
+
+static void a_message_says_when_it_ends_on_the_clock_that_nobody_sets(void)
+{
+    struct timespec now;
+    native_clock_gettime(CLOCK_MONOTONIC, &now);
+    open_pair("ends", NULL, NULL);
+    publish((rtmw_message_qos){.priority = -1, .lifetime_ns = 100 * SECOND});
+    publish((rtmw_message_qos){.priority = -1});
+    set_wall_clock(DAY);
+    about(must_get().ends_ns, (uint64_t)(now.tv_sec * SECOND + now.tv_nsec + 100 * SECOND));
+    CHECK(must_get().ends_ns == 0);
     close_pair();
 }
 
@@ -195,6 +210,7 @@ int main(void)
 {
     region = attach(domain_make(UINT64_C(1) << 20, 30));
     a_wall_clock_set_forward_ends_no_life();
+    a_message_says_when_it_ends_on_the_clock_that_nobody_sets();
     a_wall_clock_set_back_prolongs_no_life();
     what_is_dropped_beyond_depth_has_expired_by_the_same_clock();
     a_wall_time_is_converted_when_it_is_published();

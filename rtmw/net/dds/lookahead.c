@@ -1,8 +1,6 @@
 /* The rings of a look-ahead: see lookahead.h. */
 #include "lookahead.h"
 
-#include "now.h"
-
 static bool is_full(const struct lookahead *l)
 {
     for (uint32_t band = 0; band < BANDS; band++)
@@ -15,9 +13,8 @@ bool lookahead_has_room(const struct lookahead *l)
     return l->taken < 2 * LOOKAHEAD && l->bytes < LOOKAHEAD_BYTES && !is_full(l);
 }
 
-void lookahead_add(struct lookahead *l, rtmw_message *m)
+void lookahead_add(struct lookahead *l, const rtmw_message *m)
 {
-    m->expires_ns = now_on_monotonic(m->expires_ns);
     *lookahead_at(l, m->priority, l->ring[m->priority].count++) = *m;
     store_relaxed(&l->taken, l->taken + 1);
     l->bytes += m->size;

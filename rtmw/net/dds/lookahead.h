@@ -24,14 +24,14 @@ struct lookahead {
     uint64_t bytes; /* of these */
     struct {
         uint32_t first, count;
-        rtmw_message message[LOOKAHEAD]; /* expires_ns: CLOCK_MONOTONIC */
+        rtmw_message message[LOOKAHEAD];
     } ring[BANDS];
 };
 
 /* May another message be taken, whatever its band will be? */
 bool lookahead_has_room(const struct lookahead *);
-/* Takes over the hold on a message of the bus, and sets its expires_ns to CLOCK_MONOTONIC. There is room. */
-void lookahead_add(struct lookahead *, rtmw_message *);
+/* Takes over the hold on a message of the bus. There is room. */
+void lookahead_add(struct lookahead *, const rtmw_message *);
 /* The first message of the band is not here any more; who holds it is the caller's affair. There is one. */
 void lookahead_pass(struct lookahead *, uint32_t band);
 
@@ -43,7 +43,7 @@ static inline rtmw_message *lookahead_at(struct lookahead *l, uint32_t band, uin
     return &l->ring[band].message[(l->ring[band].first + number) % LOOKAHEAD];
 }
 
-/* `now`: CLOCK_MONOTONIC, as the expires_ns of messages in a look-ahead. */
-static inline bool is_expired(const rtmw_message *m, uint64_t now) { return m->expires_ns && m->expires_ns <= now; }
+/* `now`: CLOCK_MONOTONIC. By the wall clock a message would have expired that was taken just before that was set. */
+static inline bool is_expired(const rtmw_message *m, uint64_t now) { return m->ends_ns && m->ends_ns <= now; }
 
 #endif

@@ -18,10 +18,3 @@ uint64_t now_steady_ns(void)
     pthread_once(&once, begin);
     return began_ns + now_monotonic_ns();
 }
-
-uint64_t now_on_monotonic(uint64_t expires_ns)
-{
-    if (!expires_ns) return 0;
-    uint64_t real = now_realtime_ns(), now = now_monotonic_ns();
-    return expires_ns > real ? now + (expires_ns - real) : 1;
-}

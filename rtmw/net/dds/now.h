@@ -9,8 +9,5 @@ uint64_t now_monotonic_ns(void);
 /* CLOCK_REALTIME as it was when this was first asked, and from there on by CLOCK_MONOTONIC: nobody sets it. Nodes date what
  * they send each other by it, and compare it with that of others (dated.c). */
 uint64_t now_steady_ns(void);
-/* When a message expires, of the wall clock, by CLOCK_MONOTONIC: so what waits in a node expires as it does on the bus, also if the
- * wall clock is set. 0: never; a message that has expired: 1. */
-uint64_t now_on_monotonic(uint64_t expires_ns);
 
 #endif

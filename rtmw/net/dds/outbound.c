@@ -130,7 +130,7 @@ static size_t before_payload(const struct outbound *o) { return o->framing == FR
 
 static uint64_t left_of(const rtmw_message *m, uint64_t now, struct readers_know is)
 {
-    uint64_t left = m->expires_ns ? m->expires_ns - now : 0;
+    uint64_t left = m->ends_ns ? m->ends_ns - now : 0;
     return left && is.dates ? lifetime_dated(left, now_steady_ns()) : left;
 }
 

@@ -99,7 +99,7 @@ static void put_controls(struct line *l, struct channel *c)
 
 static uint64_t left_of(const rtmw_message *m, uint64_t now)
 {
-    return m->expires_ns ? lifetime_dated(m->expires_ns > now ? m->expires_ns - now : 1, now_steady_ns()) : 0;
+    return m->ends_ns ? lifetime_dated(m->ends_ns > now ? m->ends_ns - now : 1, now_steady_ns()) : 0;
 }
 
 static struct frame_begin begin_of(const struct line *l, const struct kept *k, uint64_t now)

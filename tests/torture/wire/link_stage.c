@@ -19,7 +19,6 @@ int stage_epoll_wait(int epoll, struct epoll_event *events, int most, int wait_m
 
 uint64_t now_monotonic_ns(void) { return stage.now_ns; }
 uint64_t now_steady_ns(void) { return stage.now_ns + OFFSET_NS; }
-uint64_t now_on_monotonic(uint64_t expires_ns) { return expires_ns; }
 
 /* ---- the bus: what is published ---- */
 
@@ -149,7 +148,7 @@ void side_offer(struct side *side, uint32_t place, uint8_t band, uint64_t id, si
     m->message = (rtmw_message){.data = m->bytes,
                                 .size = size,
                                 .source_time_ns = id,
-                                .expires_ns = lifetime_ns ? stage.now_ns + lifetime_ns : 0,
+                                .ends_ns = lifetime_ns ? stage.now_ns + lifetime_ns : 0,
                                 .publisher = 5,
                                 .priority = band};
     for (size_t at = 0; at < size; at++) m->bytes[at] = byte_of(o->number, band, id, at);
