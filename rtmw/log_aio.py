@@ -34,7 +34,7 @@ class Flushes:
         """In the order of their ends, which is that in which they were appended."""
         self._room: list[asyncio.Future[None]] = []
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        if not writer.add_bell(self._descriptor):
+        if not writer.add_eventfd(self._descriptor):
             os.close(self._descriptor)
             raise LimitReached("eight event loops append to this log already; append from fewer at a time")
         loop.add_reader(self._descriptor, self._look)
@@ -46,7 +46,7 @@ class Flushes:
         """Its loop is closed, so nobody waits: the eventfd is given back."""
         if not self._loop.is_closed():
             return False
-        self._writer.remove_bell(self._descriptor)
+        self._writer.remove_eventfd(self._descriptor)
         os.close(self._descriptor)
         return True
 

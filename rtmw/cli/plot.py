@@ -51,10 +51,10 @@ def plot(arguments: argparse.Namespace) -> int:
 
 
 def _series(recordings: Sequence[Recording], arguments: argparse.Namespace) -> list[Series]:
-    from rtmw.recording.frames.scan import Selection
+    from rtmw.recording.frames.scan import TimeRange
     from rtmw.recording.tools.series import series
 
-    selection = Selection(*section_of(arguments).span(*recordings))
+    selection = TimeRange(*section_of(arguments).span(*recordings))
     return [series(recordings, wanted, selection) for wanted in arguments.members]
 
 

@@ -47,25 +47,25 @@ _MEMORY: Final = {"struct": (0,), "list": (0, 1), "text": (0, 1, 2), "binary": (
 """Which of validity, offsets and values an array of this kind has; of other kinds the first and the last."""
 
 
-class Layout(NamedTuple):
+class ArrayLayout(NamedTuple):
     """How the array of a column is made: of a column, once."""
 
     type: pa.DataType
     op: int
     memory: tuple[int, ...]
-    parts: tuple[Layout, ...]
+    parts: tuple[ArrayLayout, ...]
 
 
-def layout_of(column: Column, nullable: bool = False) -> Layout:
+def array_layout(column: Column, nullable: bool = False) -> ArrayLayout:
     """The type and the memory of a column, for the field that `field_of` gives."""
     may_be_null = nullable or column.nullable
     inside = may_be_null and column.kind == "struct"
     memory = _MEMORY.get(column.kind, (0, 2))
-    parts = tuple(layout_of(part, inside) for part in column.parts)
-    return Layout(type_of(column, may_be_null), column.op, memory, parts)
+    parts = tuple(array_layout(part, inside) for part in column.parts)
+    return ArrayLayout(type_of(column, may_be_null), column.op, memory, parts)
 
 
-def array_of(layout: Layout, built: list[_Parts]) -> pa.Array:
+def array_of(layout: ArrayLayout, built: list[_Parts]) -> pa.Array:
     """The array of a column, over the memory in which it was built."""
     rows, *memory = built[layout.op]
     buffers = [None if memory[place] is None else pa.py_buffer(memory[place]) for place in layout.memory]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw.columns._columns import Program
-from rtmw.columns.arrow import array_of, field_of, layout_of
+from rtmw.columns.arrow import array_layout, array_of, field_of
 from rtmw.columns.program import Column, Unsigned, compile_columns
 from rtmw.columns.rows import Rows
 from rtmw.types.schema import Schema
@@ -30,7 +30,7 @@ class CdrDecoder:
         self._name = schema.shown_name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
         hows = (False, True)
-        self._layouts = [[layout_of(column, permissive) for column in self._columns] for permissive in hows]
+        self._layouts = [[array_layout(column, permissive) for column in self._columns] for permissive in hows]
         self._schemas = [pa.schema([field_of(column, permissive) for column in self._columns]) for permissive in hows]
 
     def schema(self, permissive: bool) -> pa.Schema:

@@ -36,20 +36,20 @@ void column_store(const struct column_op *op, unsigned size, const uint8_t *from
         store_decimals(from, to, count);
 }
 
-struct layout {
+struct fixed_layout {
     const struct column_op *ops;
     size_t end; /* of what has been laid out, from the start of the payload */
     uint8_t align, version;
 };
 
-static size_t place(struct layout *l, size_t size)
+static size_t place(struct fixed_layout *l, size_t size)
 {
     size_t at = l->end + cdr_padding(l->end, size, l->align);
     l->end = at + size;
     return at;
 }
 
-static bool is_fixed(struct layout *l, uint32_t index)
+static bool is_fixed(struct fixed_layout *l, uint32_t index)
 {
     const struct column_op *op = &l->ops[index];
     if (op->optional || op->narrow || (op->sized && l->version)) return false;
@@ -118,7 +118,7 @@ static void gather_booleans(const struct column_rows *rows, const uint8_t *from,
 }
 
 /* Appends to the columns. */
-static void gather(struct column_build *build, const struct column_rows *rows, struct layout *l, uint32_t index)
+static void gather(struct column_build *build, const struct column_rows *rows, struct fixed_layout *l, uint32_t index)
 {
     const struct column_op *op = &l->ops[index];
     if (op->skipped) {
@@ -167,8 +167,8 @@ bool column_decode_fixed(struct column_build *build, const struct column_rows *r
     const uint8_t *header = rows->base + rows->position[0];
     uint8_t form = header[1];
     if (header[0] != 0 || (form != 1 && form != (program->appendable ? 9 : 7))) return false;
-    const struct layout empty = {program->ops, CDR_HEADER, form == 1 ? 8 : 4, form != 1};
-    struct layout l = empty;
+    const struct fixed_layout empty = {program->ops, CDR_HEADER, form == 1 ? 8 : 4, form != 1};
+    struct fixed_layout l = empty;
     if (!is_fixed(&l, 0)) return false;
     const size_t end = l.end;
     for (uint64_t first = 0; first < rows->count; first += BLOCK) {

@@ -109,10 +109,10 @@ class Writer:
     def trim(self, before: int, /) -> int:
         """The log begins with the segment in which this position lies; gives where that is."""
 
-    def add_bell(self, descriptor: int, /) -> bool:
+    def add_eventfd(self, descriptor: int, /) -> bool:
         """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""
 
-    def remove_bell(self, descriptor: int, /) -> None: ...
+    def remove_eventfd(self, descriptor: int, /) -> None: ...
     def start(self) -> None:
         """What was appended goes to the disk now. Does not block, and does nothing where the writer is closed."""
 

@@ -237,18 +237,18 @@ static PyObject *Writer_trim(PyObject *object, PyObject *given)
     return PyLong_FromUnsignedLongLong(start);
 }
 
-static PyObject *Writer_add_bell(PyObject *object, PyObject *given)
+static PyObject *Writer_add_eventfd(PyObject *object, PyObject *given)
 {
     int descriptor = (int)PyLong_AsLong(given);
     if ((descriptor == -1 && PyErr_Occurred()) || !is_ours((Writer *)object)) return NULL;
-    return PyBool_FromLong(writer_add_bell(&((Writer *)object)->core, descriptor));
+    return PyBool_FromLong(writer_add_eventfd(&((Writer *)object)->core, descriptor));
 }
 
-static PyObject *Writer_remove_bell(PyObject *object, PyObject *given)
+static PyObject *Writer_remove_eventfd(PyObject *object, PyObject *given)
 {
     int descriptor = (int)PyLong_AsLong(given);
     if (descriptor == -1 && PyErr_Occurred()) return NULL;
-    if (((Writer *)object)->owner == getpid()) writer_remove_bell(&((Writer *)object)->core, descriptor);
+    if (((Writer *)object)->owner == getpid()) writer_remove_eventfd(&((Writer *)object)->core, descriptor);
     Py_RETURN_NONE;
 }
 
@@ -317,8 +317,8 @@ static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))W
                                        {"start", Writer_start, METH_NOARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
                                        {"trim", Writer_trim, METH_O, NULL},
-                                       {"add_bell", Writer_add_bell, METH_O, NULL},
-                                       {"remove_bell", Writer_remove_bell, METH_O, NULL},
+                                       {"add_eventfd", Writer_add_eventfd, METH_O, NULL},
+                                       {"remove_eventfd", Writer_remove_eventfd, METH_O, NULL},
                                        {"counters", Writer_counters, METH_NOARGS, NULL},
                                        {"close", Writer_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

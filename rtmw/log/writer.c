@@ -70,7 +70,7 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
     w->retention = options->retention;
     w->retention_is_due = retention_limits(&w->retention);
     w->compaction_is_due = w->retention.per_key;
-    for (int n = 0; n < WRITER_BELLS; n++) w->bells[n] = -1;
+    for (int n = 0; n < WRITER_EVENTFDS; n++) w->eventfds[n] = -1;
     int code = log_recover(folder, true, &found, fault);
     if (code) return code;
     adopt(w, &found);
@@ -120,27 +120,27 @@ int writer_close(struct writer *w, struct log_fault *fault)
 
 void writer_ring(struct writer *w)
 {
-    for (int n = 0; n < WRITER_BELLS; n++)
-        if (w->bells[n] >= 0) eventfd_write(w->bells[n], 1);
+    for (int n = 0; n < WRITER_EVENTFDS; n++)
+        if (w->eventfds[n] >= 0) eventfd_write(w->eventfds[n], 1);
 }
 
-bool writer_add_bell(struct writer *w, int descriptor)
+bool writer_add_eventfd(struct writer *w, int descriptor)
 {
     bool is_in = false;
     pthread_mutex_lock(&w->lock);
-    for (int n = 0; n < WRITER_BELLS && !is_in; n++) {
-        if (w->bells[n] >= 0) continue;
-        w->bells[n] = descriptor;
+    for (int n = 0; n < WRITER_EVENTFDS && !is_in; n++) {
+        if (w->eventfds[n] >= 0) continue;
+        w->eventfds[n] = descriptor;
         is_in = true;
     }
     pthread_mutex_unlock(&w->lock);
     return is_in;
 }
 
-void writer_remove_bell(struct writer *w, int descriptor)
+void writer_remove_eventfd(struct writer *w, int descriptor)
 {
     pthread_mutex_lock(&w->lock);
-    for (int n = 0; n < WRITER_BELLS; n++)
-        if (w->bells[n] == descriptor) w->bells[n] = -1;
+    for (int n = 0; n < WRITER_EVENTFDS; n++)
+        if (w->eventfds[n] == descriptor) w->eventfds[n] = -1;
     pthread_mutex_unlock(&w->lock);
 }

@@ -25,7 +25,7 @@
 #include "recover.h"
 #include "retention.h"
 
-enum { WRITER_BATCH = 4 << 20, WRITER_BELLS = 8 };
+enum { WRITER_BATCH = 4 << 20, WRITER_EVENTFDS = 8 };
 #define WRITER_FOREVER UINT64_MAX
 
 struct writer_batch {
@@ -101,10 +101,10 @@ struct writer {
     uint32_t chores; /* the maker */
 
     /* Written by one side, read by any with acquire. */
-    uint64_t durable;        /* the flusher */
-    uint32_t failed;         /* whoever failed, once */
-    uint32_t stopping;       /* who closes */
-    int bells[WRITER_BELLS]; /* eventfds, -1: none; under the lock */
+    uint64_t durable;              /* the flusher */
+    uint32_t failed;               /* whoever failed, once */
+    uint32_t stopping;             /* who closes */
+    int eventfds[WRITER_EVENTFDS]; /* eventfds, -1: none; under the lock */
 
     /* Of whoever flushes. */
     struct segment last;
@@ -149,8 +149,8 @@ int writer_trim(struct writer *w, uint64_t before, uint64_t *start);
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns);
 /* An eventfd that is written to when something became durable, has failed, or there is room. false: there are too many. */
-bool writer_add_bell(struct writer *w, int descriptor);
-void writer_remove_bell(struct writer *w, int descriptor);
+bool writer_add_eventfd(struct writer *w, int descriptor);
+void writer_remove_eventfd(struct writer *w, int descriptor);
 
 /* Of the threads among each other. */
 void *writer_flush(void *writer); /* flush.c */

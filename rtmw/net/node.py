@@ -41,11 +41,11 @@ from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
 from rtmw.net.joining import Joining
+from rtmw.net.json_rows import document, plain
 from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
-from rtmw.net.rows import document, plain
 from rtmw.net.services import Services
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import Status
@@ -329,7 +329,7 @@ class Node:
             status.publish(document(self._tell()))
 
     def _tell(self) -> dict[str, Any]:
-        """How the node is, for everybody who asks; long lists are Rows."""
+        """How the node is, for everybody who asks; long lists are JsonRows."""
         told = self._status.make(self._topics)
         told["undelivered"] = rows_of(self._left)
         told["told_ns"] = CLOCK.monotonic_ns()

@@ -21,9 +21,9 @@ from rtmw.net.dds.names import Names
 from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.roster import Member, Rosters, plain_members
 from rtmw.net.dds.routes import Incoming, Outgoing
+from rtmw.net.json_rows import JsonRows
 from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.rows import Rows
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
@@ -61,11 +61,11 @@ class Status:
         self._links = links
         self._names, self._keys = Names(bridge.settings.ros2), KeysHealth()
         self._changed: set[str] = set()
-        self._rows: dict[str, Rows[Any]] = {"out": Rows(), "in": Rows()}
+        self._rows: dict[str, JsonRows[Any]] = {"out": JsonRows(), "in": JsonRows()}
         self._apart: dict[str, list[dict[str, Any]]] = {}
-        self._told_apart, self._elsewhere = Rows[int](), Rows[int]()
+        self._told_apart, self._elsewhere = JsonRows[int](), JsonRows[int]()
         self._untold = {"apart_untold": 0, "elsewhere_untold": 0}
-        self._ended, self._ended_changes = {"out": Rows[int](), "in": Rows[int]()}, {"out": 0, "in": 0}
+        self._ended, self._ended_changes = {"out": JsonRows[int](), "in": JsonRows[int]()}, {"out": 0, "in": 0}
         self._shortest: int | None = None
         self._seen: tuple[Any, ...] = ()
         """Changes of DDS, of rosters, of topics that do not cross and of links, as of when `elsewhere` was made."""
@@ -76,7 +76,7 @@ class Status:
         self._changed |= changed
 
     def make(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
-        """`topics`: as the bus of this host shows them. Lists that are long are Rows."""
+        """`topics`: as the bus of this host shows them. Lists that are long are JsonRows."""
         bridge, settings = self._bridge, self._bridge.settings
         is_news = bool(self._changed) or self._seen[:1] != (bridge.discovery.changes,)
         if is_news:

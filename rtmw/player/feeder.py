@@ -56,7 +56,7 @@ class Score:
         before = latched(self.recordings, self.plan, at_ns)
         if before is not None:
             yield maker.latched(before, at_ns)
-        for stretch in in_order(self.recordings, self.plan.selection(at_ns, self.end_ns)):
+        for stretch in in_order(self.recordings, self.plan.messages_within(at_ns, self.end_ns)):
             yield maker.make(stretch)
 
 

@@ -14,7 +14,7 @@ from rtmw.errors import RtmwError
 from rtmw.patterns import is_among, is_meant, is_own
 from rtmw.player.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.qos import Reliability
-from rtmw.recording.ordered import Selection
+from rtmw.recording.ordered import MessageFilter
 from rtmw.types import MessageType
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ class Plan:
         found = [(row, np.flatnonzero(np.isin(row, wanted)).tolist()) for row in self._table]
         return [{channel: int(row[channel]) for channel in channels} for row, channels in found]
 
-    def selection(self, start_ns: int | None, end_ns: int | None) -> Selection:
+    def messages_within(self, start_ns: int | None, end_ns: int | None) -> MessageFilter:
         """All messages of the tracks in this time."""
         channels = [frozenset(np.flatnonzero(row != NONE).tolist()) for row in self._table]
-        return Selection(channels, start_ns, end_ns)
+        return MessageFilter(channels, start_ns, end_ns)
 
     def _track(self, recording: Recording, channel: Channel, choice: Choice) -> int:
         kind = recording.message_type(channel)

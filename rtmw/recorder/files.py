@@ -13,7 +13,7 @@ from rtmw.errors import RecordingFailed
 from rtmw.recorder.latched import Latched
 from rtmw.recorder.settings import Settings
 from rtmw.recorder.uploads import Uploads
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.paths import SUFFIX, by_name
 from rtmw.recording.places import RemotePath, place
@@ -80,7 +80,7 @@ class Files:
         self._remove_old()
         return self._writer
 
-    def write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int], latched: set[int]) -> None:
+    def write(self, chunk: ChunkBuilder, missed: Mapping[tuple[int, int], int], latched: set[int]) -> None:
         """A chunk, into a new file if it is time; it is cleared. `latched`: channels to be carried into new files."""
         writer = self._writer or self.open()
         if writer.message_count and self._is_due(writer, chunk):
@@ -131,7 +131,7 @@ class Files:
                 path.unlink()
                 self.paths.remove(path)
 
-    def _is_due(self, writer: RecordingWriter, chunk: Chunk) -> bool:
+    def _is_due(self, writer: RecordingWriter, chunk: ChunkBuilder) -> bool:
         size, every = self._settings.split_bytes, self._settings.split_every
         if size is not None and writer.position + chunk.size + ROW_BYTES * len(chunk) + LEAST_ROOM > size:
             return True

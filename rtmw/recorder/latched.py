@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.batch import CARRIED, CARRIED_MOST
 from rtmw.recording.writer import RecordingWriter
 
@@ -18,7 +18,7 @@ class Latched:
     def __init__(self) -> None:
         self._kept: dict[int, dict[int, Kept]] = {}
 
-    def see(self, chunk: Chunk, channels: set[int]) -> None:
+    def see(self, chunk: ChunkBuilder, channels: set[int]) -> None:
         """Remember the last messages that a chunk has of these channels."""
         for channel in channels & {number for number, _, _ in chunk.channels()}:
             kept = self._kept.setdefault(channel, {})

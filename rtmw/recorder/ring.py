@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 
 __all__ = ["Kept", "Ring"]
 
 
 class Kept(NamedTuple):
-    chunk: Chunk
+    chunk: ChunkBuilder
     missed: dict[tuple[int, int], int]
     at_s: float
     """When it was full, on the monotonic clock."""

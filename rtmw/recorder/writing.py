@@ -15,7 +15,7 @@ from rtmw.recorder.library import Collector
 from rtmw.recorder.ring import Kept, Ring
 from rtmw.recorder.settings import Settings
 from rtmw.recorder.sources import Sources
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 
 __all__ = ["State", "Writing"]
 
@@ -123,8 +123,8 @@ class Writing:
         self._files.split(CLOCK.wall_ns())
         return self._files.current
 
-    def _new_chunks(self, settings: Settings) -> list[Chunk]:
-        chunks = [Chunk(settings.chunk_bytes) for _ in range(settings.chunks)]
+    def _new_chunks(self, settings: Settings) -> list[ChunkBuilder]:
+        chunks = [ChunkBuilder(settings.chunk_bytes) for _ in range(settings.chunks)]
         for chunk in chunks:
             self._collector.lend(chunk.address)
         return chunks
@@ -171,7 +171,7 @@ class Writing:
                 demand.serve()
                 self._demands.remove(demand)
 
-    def _take(self, chunk: Chunk) -> None:
+    def _take(self, chunk: ChunkBuilder) -> None:
         missed = self._missed()
         self._define({number for number, _, _ in chunk.channels()})
         if self._ring is None:
@@ -184,13 +184,13 @@ class Writing:
             kept.chunk.clear()
             self._collector.give(kept.chunk.address)
 
-    def _write(self, chunk: Chunk, missed: Mapping[tuple[int, int], int]) -> None:
+    def _write(self, chunk: ChunkBuilder, missed: Mapping[tuple[int, int], int]) -> None:
         counts = self._counts(chunk)
         self._files.write(chunk, missed, self._sources.latched)
         self._settled.update(counts)
         self.messages += counts.total()
 
-    def _counts(self, chunk: Chunk) -> Counter[int]:
+    def _counts(self, chunk: ChunkBuilder) -> Counter[int]:
         """Its messages by source."""
         counts: Counter[int] = Counter()
         for channel, count, _ in chunk.channels():

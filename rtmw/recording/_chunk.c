@@ -1,4 +1,4 @@
-/* Chunk: message records on their way into a recording. What a chunk holds, chunk.c knows. */
+/* ChunkBuilder: message records on their way into a recording. What a chunk holds, chunk.c knows. */
 #include "_mcap.h"
 
 #include <string.h>
@@ -9,31 +9,31 @@ typedef struct {
     PyObject_HEAD
     struct chunk core;
     Py_ssize_t exports; /* views of its records */
-} Chunk;
+} ChunkBuilder;
 
-static struct chunk *chunk_core(PyObject *self) { return &((Chunk *)self)->core; }
+static struct chunk *chunk_core(PyObject *self) { return &((ChunkBuilder *)self)->core; }
 
 /* To change it would pull the memory away under its views. */
 static struct chunk *changeable(PyObject *self)
 {
-    if (!((Chunk *)self)->exports) return chunk_core(self);
+    if (!((ChunkBuilder *)self)->exports) return chunk_core(self);
     PyErr_SetString(PyExc_BufferError, "the chunk cannot change while there are views of its records");
     return NULL;
 }
 
-static PyObject *Chunk_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *ChunkBuilder_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"limit", NULL};
     Py_ssize_t limit;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "n", names, &limit)) return NULL;
     if (limit < 1) return PyErr_Format(PyExc_ValueError, "a chunk of %zd bytes", limit);
-    Chunk *self = (Chunk *)type->tp_alloc(type, 0);
+    ChunkBuilder *self = (ChunkBuilder *)type->tp_alloc(type, 0);
     if (!self || chunk_open(&self->core, (size_t)limit)) return (PyObject *)self;
     Py_DECREF(self);
     return PyErr_NoMemory();
 }
 
-static void Chunk_dealloc(PyObject *self)
+static void ChunkBuilder_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     chunk_close(chunk_core(self));
@@ -41,7 +41,7 @@ static void Chunk_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *Chunk_is_full_for(PyObject *self, PyObject *given)
+static PyObject *ChunkBuilder_is_full_for(PyObject *self, PyObject *given)
 {
     size_t payload = PyLong_AsSize_t(given);
     if (payload == (size_t)-1 && PyErr_Occurred()) return NULL;
@@ -54,7 +54,7 @@ static struct chunk *before_1970(void)
     return NULL;
 }
 
-static PyObject *Chunk_append(PyObject *self, PyObject *args)
+static PyObject *ChunkBuilder_append(PyObject *self, PyObject *args)
 {
     struct chunk_row row = {0};
     unsigned long long sequence, publisher;
@@ -131,18 +131,18 @@ static PyObject *extend_with(PyObject *self, const Py_buffer *data, const Py_buf
     if (channels->len != CHUNK_CHANNELS * 2 || first < 0)
         return PyErr_Format(PyExc_ValueError, "a map of %zd bytes, from row %zd on", channels->len, first);
     Py_ssize_t next;
-    ((Chunk *)self)->exports++; /* who changes it in another thread meanwhile gets an error */
+    ((ChunkBuilder *)self)->exports++; /* who changes it in another thread meanwhile gets an error */
     Py_BEGIN_ALLOW_THREADS;
     next = append_rows(core, data, columns, channels->buf, (size_t)first);
     Py_END_ALLOW_THREADS;
-    ((Chunk *)self)->exports--;
+    ((ChunkBuilder *)self)->exports--;
     if (next >= 0) return PyLong_FromSsize_t(next);
     if (next == NO_MEMORY) return PyErr_NoMemory();
     if (next == BEFORE_1970) return (void)before_1970(), NULL;
     return PyErr_Format(PyExc_ValueError, "a payload lies outside of the data");
 }
 
-static PyObject *Chunk_extend(PyObject *self, PyObject *args)
+static PyObject *ChunkBuilder_extend(PyObject *self, PyObject *args)
 {
     Py_buffer data, channels, columns[COLUMNS];
     PyObject *given, *result = NULL;
@@ -160,7 +160,7 @@ static PyObject *Chunk_extend(PyObject *self, PyObject *args)
     return result;
 }
 
-static PyObject *Chunk_prepend(PyObject *self, PyObject *given)
+static PyObject *ChunkBuilder_prepend(PyObject *self, PyObject *given)
 {
     Py_buffer records;
     if (PyObject_GetBuffer(given, &records, PyBUF_SIMPLE)) return NULL;
@@ -171,7 +171,7 @@ static PyObject *Chunk_prepend(PyObject *self, PyObject *given)
     return core ? PyErr_NoMemory() : NULL;
 }
 
-static PyObject *Chunk_clear(PyObject *self, PyObject *unused)
+static PyObject *ChunkBuilder_clear(PyObject *self, PyObject *unused)
 {
     struct chunk *core = changeable(self);
     (void)unused;
@@ -180,7 +180,7 @@ static PyObject *Chunk_clear(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *Chunk_indexes(PyObject *self, PyObject *unused)
+static PyObject *ChunkBuilder_indexes(PyObject *self, PyObject *unused)
 {
     struct chunk *core = chunk_core(self);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)chunk_indexes_size(core));
@@ -189,7 +189,7 @@ static PyObject *Chunk_indexes(PyObject *self, PyObject *unused)
     return bytes;
 }
 
-static PyObject *Chunk_channels(PyObject *self, PyObject *unused)
+static PyObject *ChunkBuilder_channels(PyObject *self, PyObject *unused)
 {
     struct chunk *core = chunk_core(self);
     PyObject *list = PyList_New((Py_ssize_t)core->channel_count);
@@ -203,7 +203,7 @@ static PyObject *Chunk_channels(PyObject *self, PyObject *unused)
     return list;
 }
 
-static PyObject *Chunk_places(PyObject *self, PyObject *unused)
+static PyObject *ChunkBuilder_places(PyObject *self, PyObject *unused)
 {
     struct chunk *core = chunk_core(self);
     Py_ssize_t bytes = (Py_ssize_t)(core->count * sizeof(int64_t));
@@ -214,7 +214,7 @@ static PyObject *Chunk_places(PyObject *self, PyObject *unused)
     return Py_BuildValue("NN", position, size); /* which drops the other if one is NULL */
 }
 
-static PyObject *Chunk_side(PyObject *self, PyObject *unused)
+static PyObject *ChunkBuilder_side(PyObject *self, PyObject *unused)
 {
     struct chunk *core = chunk_core(self);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)chunk_side_size(core));
@@ -244,7 +244,7 @@ static bool is_among(const uint64_t *publishers, Py_ssize_t count, uint64_t publ
 }
 
 /* The last message of each publisher in a channel, in no order. */
-static PyObject *Chunk_latest(PyObject *self, PyObject *given)
+static PyObject *ChunkBuilder_latest(PyObject *self, PyObject *given)
 {
     struct chunk *core = chunk_core(self);
     unsigned long channel = PyLong_AsUnsignedLong(given);
@@ -261,70 +261,71 @@ static PyObject *Chunk_latest(PyObject *self, PyObject *given)
     return list;
 }
 
-static Py_ssize_t Chunk_length(PyObject *self) { return (Py_ssize_t)chunk_core(self)->count; }
+static Py_ssize_t ChunkBuilder_length(PyObject *self) { return (Py_ssize_t)chunk_core(self)->count; }
 
-static int Chunk_get_buffer(PyObject *self, Py_buffer *view, int flags)
+static int ChunkBuilder_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     struct chunk *core = chunk_core(self);
     if (PyBuffer_FillInfo(view, self, core->records, (Py_ssize_t)core->used, 1, flags)) return -1;
-    ((Chunk *)self)->exports++;
+    ((ChunkBuilder *)self)->exports++;
     return 0;
 }
 
-static void Chunk_release_buffer(PyObject *self, Py_buffer *view)
+static void ChunkBuilder_release_buffer(PyObject *self, Py_buffer *view)
 {
     (void)view;
-    ((Chunk *)self)->exports--;
+    ((ChunkBuilder *)self)->exports--;
 }
 
-static PyObject *Chunk_address(PyObject *self, void *unused)
+static PyObject *ChunkBuilder_address(PyObject *self, void *unused)
 {
     (void)unused;
     return PyLong_FromVoidPtr(chunk_core(self));
 }
 
-static PyObject *Chunk_start(PyObject *self, void *unused)
+static PyObject *ChunkBuilder_start(PyObject *self, void *unused)
 {
     (void)unused;
     return PyLong_FromUnsignedLongLong(chunk_core(self)->start_ns);
 }
 
-static PyObject *Chunk_end(PyObject *self, void *unused)
+static PyObject *ChunkBuilder_end(PyObject *self, void *unused)
 {
     (void)unused;
     return PyLong_FromUnsignedLongLong(chunk_core(self)->end_ns);
 }
 
-static PyObject *Chunk_size(PyObject *self, void *unused)
+static PyObject *ChunkBuilder_size(PyObject *self, void *unused)
 {
     (void)unused;
     return PyLong_FromSize_t(chunk_core(self)->used);
 }
 
-static PyMethodDef Chunk_methods[] = {{"is_full_for", Chunk_is_full_for, METH_O, NULL},
-                                      {"append", Chunk_append, METH_VARARGS, NULL},
-                                      {"extend", Chunk_extend, METH_VARARGS, NULL},
-                                      {"prepend", Chunk_prepend, METH_O, NULL},
-                                      {"places", Chunk_places, METH_NOARGS, NULL},
-                                      {"clear", Chunk_clear, METH_NOARGS, NULL},
-                                      {"indexes", Chunk_indexes, METH_NOARGS, NULL},
-                                      {"channels", Chunk_channels, METH_NOARGS, NULL},
-                                      {"side", Chunk_side, METH_NOARGS, NULL},
-                                      {"latest", Chunk_latest, METH_O, NULL},
-                                      {NULL, NULL, 0, NULL}};
+static PyMethodDef ChunkBuilder_methods[] = {{"is_full_for", ChunkBuilder_is_full_for, METH_O, NULL},
+                                             {"append", ChunkBuilder_append, METH_VARARGS, NULL},
+                                             {"extend", ChunkBuilder_extend, METH_VARARGS, NULL},
+                                             {"prepend", ChunkBuilder_prepend, METH_O, NULL},
+                                             {"places", ChunkBuilder_places, METH_NOARGS, NULL},
+                                             {"clear", ChunkBuilder_clear, METH_NOARGS, NULL},
+                                             {"indexes", ChunkBuilder_indexes, METH_NOARGS, NULL},
+                                             {"channels", ChunkBuilder_channels, METH_NOARGS, NULL},
+                                             {"side", ChunkBuilder_side, METH_NOARGS, NULL},
+                                             {"latest", ChunkBuilder_latest, METH_O, NULL},
+                                             {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef Chunk_attributes[] = {{"address", Chunk_address, NULL, NULL, NULL},
-                                         {"start_ns", Chunk_start, NULL, NULL, NULL},
-                                         {"end_ns", Chunk_end, NULL, NULL, NULL},
-                                         {"size", Chunk_size, NULL, NULL, NULL},
-                                         {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef ChunkBuilder_attributes[] = {{"address", ChunkBuilder_address, NULL, NULL, NULL},
+                                                {"start_ns", ChunkBuilder_start, NULL, NULL, NULL},
+                                                {"end_ns", ChunkBuilder_end, NULL, NULL, NULL},
+                                                {"size", ChunkBuilder_size, NULL, NULL, NULL},
+                                                {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot Chunk_slots[] = {{Py_tp_new, Chunk_new},
-                                    {Py_tp_dealloc, Chunk_dealloc},
-                                    {Py_tp_methods, Chunk_methods},
-                                    {Py_tp_getset, Chunk_attributes},
-                                    {Py_sq_length, Chunk_length},
-                                    {Py_bf_getbuffer, Chunk_get_buffer},
-                                    {Py_bf_releasebuffer, Chunk_release_buffer},
-                                    {0, NULL}};
-PyType_Spec Chunk_spec = {"rtmw.recording._mcap.Chunk", sizeof(Chunk), 0, Py_TPFLAGS_DEFAULT, Chunk_slots};
+static PyType_Slot ChunkBuilder_slots[] = {{Py_tp_new, ChunkBuilder_new},
+                                           {Py_tp_dealloc, ChunkBuilder_dealloc},
+                                           {Py_tp_methods, ChunkBuilder_methods},
+                                           {Py_tp_getset, ChunkBuilder_attributes},
+                                           {Py_sq_length, ChunkBuilder_length},
+                                           {Py_bf_getbuffer, ChunkBuilder_get_buffer},
+                                           {Py_bf_releasebuffer, ChunkBuilder_release_buffer},
+                                           {0, NULL}};
+PyType_Spec ChunkBuilder_spec = {"rtmw.recording._mcap.ChunkBuilder", sizeof(ChunkBuilder), 0, Py_TPFLAGS_DEFAULT,
+                                 ChunkBuilder_slots};

@@ -8,7 +8,7 @@ static int add_type(PyObject *module, PyType_Spec *spec)
     return code;
 }
 
-static int module_exec(PyObject *module) { return add_type(module, &Chunk_spec); }
+static int module_exec(PyObject *module) { return add_type(module, &ChunkBuilder_spec); }
 
 static PyMethodDef module_methods[] = {{"scan", scan, METH_VARARGS, NULL},
                                        {"field", field, METH_VARARGS, NULL},

@@ -3,7 +3,7 @@ from typing import final
 from typing_extensions import Buffer
 
 @final
-class Chunk:
+class ChunkBuilder:
     """Message records while they are collected, and what their indexes are made of. A buffer: its records.
 
     `limit` is how many bytes it is meant to have; a larger message makes it larger.
@@ -14,7 +14,7 @@ class Chunk:
     end_ns: int
     size: int
 
-    def __new__(cls, limit: int) -> Chunk: ...
+    def __new__(cls, limit: int) -> ChunkBuilder: ...
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def is_full_for(self, payload: int, /) -> bool: ...

@@ -14,7 +14,7 @@ from rtmw.recording.times import UNSET_NS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rtmw.recording.chunk_reader import Scanned
+    from rtmw.recording.chunk_reader import ChunkMessages
     from rtmw.recording.side import Side
 
     Column = NDArray[Any]
@@ -135,7 +135,7 @@ def placed(batch: Batch, before_ns: int) -> Batch:
     return batch.having(log_time=log_time, publish_time=np.where(no_publish, log_time, publish_time))
 
 
-def batch_of(chunk: Chunk, scanned: Scanned, side: Side) -> Batch:
+def batch_of(chunk: Chunk, scanned: ChunkMessages, side: Side) -> Batch:
     """What a chunk says of its messages, and its side record."""
 
     def make(name: str) -> Column:

@@ -15,7 +15,7 @@ from rtmw.recording.decompression import check_claim, decompress
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
 from rtmw.recording.records import HEAD, Opcode
-from rtmw.recording.times import UNSET_NS, known
+from rtmw.recording.times import UNSET_NS, clamped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ _FIELDS: Final = {"channel": (22, "u2"), "sequence": (20, "u4"), "log_time": (16
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ChunkMessages:
     """The messages of a chunk, and its schemas and channels."""
 
     data: bytes | memoryview
@@ -70,7 +70,7 @@ def parse_head(file: File, position: int, length: int, content: Fields) -> tuple
     return Chunk(0, position, length, *times, {}, head.compression, head.compressed_size, head.size), head.crc
 
 
-def scan_chunk(file: File, chunk: Chunk) -> Scanned:
+def scan_chunk(file: File, chunk: Chunk) -> ChunkMessages:
     """Reads a chunk and believes nothing. Raises RecordingDamaged."""
     if chunk.is_run:
         return _scan(file, chunk, file.read(chunk.position, chunk.length))
@@ -103,7 +103,7 @@ def _uncompressed(file: File, head: Chunk, crc: int, packed: memoryview) -> byte
     return data
 
 
-def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> Scanned:
+def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> ChunkMessages:
     try:
         found = _mcap.scan(data, min(chunk.message_count, len(data)))
     except ValueError as error:
@@ -113,10 +113,10 @@ def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> Scanned:
         raise damaged(file.path, where, f"{reason}{inside}") from None
     position, size, start_ns, end_ns, channel, definitions, has_unset = found
     places = np.frombuffer(position, np.int64), np.frombuffer(size, np.int64)
-    return Scanned(data, *places, known(start_ns), known(end_ns), channel, definitions, has_unset)
+    return ChunkMessages(data, *places, clamped(start_ns), clamped(end_ns), channel, definitions, has_unset)
 
 
-def check_facts(file: File, chunk: Chunk, scanned: Scanned, is_ours: bool) -> None:
+def check_facts(file: File, chunk: Chunk, scanned: ChunkMessages, is_ours: bool) -> None:
     """What was skipped, or not, by the index was so rightly: its times and counts are those of the messages.
 
     Others may give a chunk more time than its messages take.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rtmw.recording import records
-from rtmw.recording.chunk_reader import Scanned
+from rtmw.recording.chunk_reader import ChunkMessages
 from rtmw.recording.contents import Attachment, Channel, Chunk, Schema
 from rtmw.recording.fields import Fields
 from rtmw.recording.records import Opcode
@@ -33,7 +33,7 @@ class Index:
         else:
             self._channel(Fields(self.path, content, position, "channel"))
 
-    def define_from(self, scanned: Scanned, chunk: Chunk) -> None:
+    def define_from(self, scanned: ChunkMessages, chunk: Chunk) -> None:
         """Enters the schemas and channels that lie in a chunk."""
         for opcode, position, length in scanned.definitions:
             self.define(opcode, memoryview(scanned.data)[position : position + length], chunk.position)

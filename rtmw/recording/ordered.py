@@ -63,7 +63,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class MessageFilter:
     """Which messages."""
 
     channels: Sequence[frozenset[int]]
@@ -103,13 +103,13 @@ class CarriedOver:
         return found
 
 
-def in_order(recordings: Sequence[Recording], selection: Selection) -> Iterator[Stretch]:
+def in_order(recordings: Sequence[Recording], wanted: MessageFilter) -> Iterator[Stretch]:
     """All messages that are selected, in the order of log_time; of equal times those of the first recording first."""
     chunks = [
         (number, chunk)
         for number, recording in enumerate(recordings)
         for chunk in recording.chunks
-        if selection.takes(number, chunk)
+        if wanted.takes(number, chunk)
     ]
     chunks.sort(key=lambda item: item[1].start_ns)
     waiting: list[Part] = []
@@ -117,7 +117,7 @@ def in_order(recordings: Sequence[Recording], selection: Selection) -> Iterator[
     for at, (number, chunk) in enumerate(chunks):
         batch = placed(recordings[number].read(chunk), latest_ns)
         latest_ns = max(latest_ns, int(batch.log_time.max()) if len(batch) else 0)
-        batch = selection.rows(number, batch)
+        batch = wanted.rows(number, batch)
         if len(batch):
             waiting.append(Part(number, _sorted_by_time(batch)))
         until = chunks[at + 1][1].start_ns if at + 1 < len(chunks) else None

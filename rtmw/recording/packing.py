@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rtmw.recording import records
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.checksum import crc32
 from rtmw.recording.compression import Compress
 from rtmw.recording.records import ChunkEntry, Packed
@@ -33,7 +33,7 @@ class Packing(NamedTuple):
 
 
 def pack(
-    chunk: Chunk, data: memoryview, packing: Packing, position: int, missed: Missed
+    chunk: ChunkBuilder, data: memoryview, packing: Packing, position: int, missed: Missed
 ) -> tuple[list[bytes | memoryview], ChunkEntry]:
     """What to write at this position, and its entry of the index. `data`: a view of the chunk."""
     packed = _packed(data, packing)
@@ -68,7 +68,7 @@ def _gains(data: memoryview, compress: Compress) -> bool:
     return len(compress(data[middle : middle + SAMPLE])) <= LEAST_GAIN * SAMPLE
 
 
-def _side(chunk: Chunk, packing: Packing, position: int, missed: Missed) -> bytes:
+def _side(chunk: ChunkBuilder, packing: Packing, position: int, missed: Missed) -> bytes:
     rows = [struct.pack("<HBQ", channel, cause, count) for (channel, cause), count in missed.items()]
     content = b"".join((chunk.side(), struct.pack("<I", len(rows)), *rows))
     return records.side(position, len(chunk), _packed(memoryview(content), packing))

@@ -19,7 +19,7 @@ from rtmw.recording.fields import Fields
 from rtmw.recording.records import HEAD, SIDE_HEAD, Packed
 
 if TYPE_CHECKING:
-    from rtmw.recording._mcap import Chunk as Collected
+    from rtmw.recording._mcap import ChunkBuilder
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Chunk
     from rtmw.recording.file import File
@@ -33,13 +33,13 @@ _MOST: Final = 1 << 16
 """Ranges of a chunk, as they are read."""
 
 
-def ranges_record(chunk: Collected, data: memoryview, position: int, descriptions: Mapping[int, bytes]) -> bytes:
+def ranges_record(chunk: ChunkBuilder, data: memoryview, position: int, descriptions: Mapping[int, bytes]) -> bytes:
     """Of a chunk that is written at this position; b"" if there is nothing to say. `descriptions`: by channel."""
     rows = b"".join(_rows(chunk, data, descriptions))
     return records.side(position, len(rows) // _ROW, Packed("", len(rows), crc32(rows), rows)) if rows else b""
 
 
-def _rows(chunk: Collected, data: memoryview, descriptions: Mapping[int, bytes]) -> Iterator[bytes]:
+def _rows(chunk: ChunkBuilder, data: memoryview, descriptions: Mapping[int, bytes]) -> Iterator[bytes]:
     channels = chunk.channels()
     rangers = [_ranger(descriptions.get(number)) for number, _, _ in channels]
     if not any(rangers):

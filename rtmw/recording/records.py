@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from rtmw.recording.contents import Attachment, Channel, Schema
 from rtmw.recording.fields import PAIR, Fields
-from rtmw.recording.times import known
+from rtmw.recording.times import clamped
 
 __all__ = ["MAGIC", "ChunkEntry", "ChunkHead", "Counts", "Opcode", "Packed", "Statistics", "record"]
 
@@ -197,7 +197,7 @@ def chunk_head(start_ns: int, end_ns: int, packed: Packed) -> bytes:
 
 def read_chunk_head(fields: Fields) -> ChunkHead:
     start_ns, end_ns, size, crc = fields.numbers(_CHUNK)
-    return ChunkHead(known(start_ns), known(end_ns), size, crc, fields.text(), fields.number(8))
+    return ChunkHead(clamped(start_ns), clamped(end_ns), size, crc, fields.text(), fields.number(8))
 
 
 def side(chunk_position: int, count: int, packed: Packed) -> bytes:
@@ -240,7 +240,7 @@ def read_chunk_index(fields: Fields) -> ChunkEntry:
     start_ns, end_ns, position, length = fields.numbers(_PLACES)
     places, index_length, compression = fields.number_map(), fields.number(8), fields.text()
     compressed_size, size = fields.numbers(_SIZES)
-    times = known(start_ns), known(end_ns)
+    times = clamped(start_ns), clamped(end_ns)
     return ChunkEntry(*times, position, length, places, index_length, compression, compressed_size, size)
 
 

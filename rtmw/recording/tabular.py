@@ -87,10 +87,10 @@ class Tabular:
             raise TypeError(f"a table of a recording has no keyword {unknown[0]!r}; there are {known}")
         needed("pyarrow", "PyArrow", "arrow", "a recording as a table")
         from rtmw.recording.frames.frame import Frame, Query
-        from rtmw.recording.frames.scan import MODES, Selection
+        from rtmw.recording.frames.scan import MODES, TimeRange
 
         columns = wanted.get("columns") or ()
-        selection = Selection(_moment("start", wanted.get("start")), _moment("end", wanted.get("end")))
+        selection = TimeRange(_moment("start", wanted.get("start")), _moment("end", wanted.get("end")))
         query = Query((columns,) if isinstance(columns, str) else tuple(columns), selection, wanted.get("filter"))
         version = _version(wanted["type_version"]) if "type_version" in wanted else None
         mode = _one_of(MODES, wanted.get("mode", MODES[0]), "mode")

@@ -15,8 +15,8 @@ EXPECTED: Final = "a time such as 2026-11-22T08:30:00.5, or nanoseconds since 19
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def known(time: int) -> int:
-    """A time as it lies in a file, or UNSET_NS."""
+def clamped(time: int) -> int:
+    """A time as it lies in a file, at most UNSET_NS."""
     return min(time, UNSET_NS)
 
 

@@ -24,7 +24,7 @@ from rtmw.recording.file import File
 from rtmw.recording.index import Index
 from rtmw.recording.records import CHUNK_HEAD, CRC, HEAD, Opcode
 from rtmw.recording.side import read_side
-from rtmw.recording.times import known
+from rtmw.recording.times import clamped
 
 _SMALL: Final = 16 << 10
 _LARGE: Final = 1 << 20
@@ -112,7 +112,7 @@ class Walk:
             self._enter(opcode, position, length)
             if opcode == Opcode.MESSAGE_INDEX and self._unit and count:
                 self._unit.counts[channel] = count
-                self._unit.times += known(first), known(last)
+                self._unit.times += clamped(first), clamped(last)
         if end == End.WRONG:
             raise damaged(self._file.path, at, str(wrong))
         return at, max(needed, _LARGE if opcode == Opcode.MESSAGE else _SMALL), End(end)

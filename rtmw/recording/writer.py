@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rtmw.recording import records
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.checksum import crc32
 from rtmw.recording.compression import compressor
 from rtmw.recording.contents import Attachment
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["CHUNK_BYTES", "RecordingWriter", "Rows"]
+__all__ = ["CHUNK_BYTES", "MessageColumns", "RecordingWriter"]
 
 CHUNK_BYTES = 1 << 20
 LARGEST_CHUNK = 1 << 30
 
 
-class Rows(Protocol):
+class MessageColumns(Protocol):
     """Messages in columns, as a `Batch` has them."""
 
     data: Buffer
@@ -69,14 +69,14 @@ class RecordingWriter:
         if not 1 <= chunk_bytes <= LARGEST_CHUNK:
             raise ValueError(f"chunks have between 1 byte and {LARGEST_CHUNK}, not {chunk_bytes}")
         self._packing = Packing(compression, compressor(compression), index)
-        self._chunk = Chunk(chunk_bytes)
+        self._chunk = ChunkBuilder(chunk_bytes)
         self._missed: dict[tuple[int, int], int] = {}
         self.definitions = definitions or Definitions()
         self._output = Output(path)
         self._summary = Summary(self.definitions)
         self._undo: tuple[End, int] | None = None
         """End of the file and groups of the summary before a group that has been begun."""
-        self._done: Chunk | None = None
+        self._done: ChunkBuilder | None = None
         """What has been written, and is to be cleared."""
         self._closed = False
         self._output.append(records.MAGIC, records.header(f"rtmw {_version()}", self.definitions.profile))
@@ -126,7 +126,7 @@ class RecordingWriter:
             self.flush()
         self._chunk.append(channel, payload, log_time, publish_time, sequence, priority, publisher, expires, flags)
 
-    def write_batch(self, batch: Rows, channels: Mapping[int, int]) -> None:
+    def write_batch(self, batch: MessageColumns, channels: Mapping[int, int]) -> None:
         """All messages of a batch; `channels`: from its channel numbers to those of this file."""
         used = {int(number) for number in np.unique(batch.channel)}
         if not used <= channels.keys():
@@ -143,7 +143,7 @@ class RecordingWriter:
             if done < rows:
                 self.flush()
 
-    def write_chunk(self, chunk: Chunk) -> None:
+    def write_chunk(self, chunk: ChunkBuilder) -> None:
         """Messages that were collected in a chunk elsewhere; the open chunk goes before it, and this one is cleared."""
         self._require_open()
         if len(self._chunk):
@@ -223,7 +223,7 @@ class RecordingWriter:
             self._require_open()
             raise ValueError(f"there is no channel {channel}; make it first")
 
-    def _append(self, chunk: Chunk, *, with_all_definitions: bool = False) -> None:
+    def _append(self, chunk: ChunkBuilder, *, with_all_definitions: bool = False) -> None:
         """On an error the messages stay in the chunk, and what was missed is kept, for another attempt."""
         self._settle()
         used = [number for number, _, _ in chunk.channels()] + [number for number, _ in self._missed]
@@ -272,8 +272,8 @@ class RecordingWriter:
         self._output.sync()
 
 
-def _columns(rows: Rows) -> tuple[memoryview, ...]:
-    """In the order and with the types that `Chunk.extend` wants."""
+def _columns(rows: MessageColumns) -> tuple[memoryview, ...]:
+    """In the order and with the types that `ChunkBuilder.extend` wants."""
     columns = (
         (rows.channel, "u2"),
         (rows.sequence, "u8"),

@@ -40,7 +40,7 @@ _TEXTS: Final[dict[type, Callable[[str, Any], bool]]] = {
 
 
 @dataclass(frozen=True)
-class Selection(scan.Selection):
+class Selection(scan.TimeRange):
     """Rows that are wanted: start_ns <= log time < end_ns, and all conditions on topics hold."""
 
     topics: tuple[Filter, ...] = ()

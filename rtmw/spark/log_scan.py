@@ -19,7 +19,7 @@ from rtmw.recording.frames.extent import Extent
 from rtmw.recording.frames.layout import Column, member_places
 from rtmw.recording.frames.scan import fit
 from rtmw.spark.scan import ADVICE
-from rtmw.spark.worker import settle
+from rtmw.spark.worker import freeze_imports
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
@@ -63,7 +63,7 @@ class LogScan:
 
     def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. LogDamaged, LogError, ValueMismatch."""
-        settle()
+        freeze_imports()
         with open_log(partition.path) as folder:
             for start, end in partition.runs:
                 for records in self._records(folder, start, end):

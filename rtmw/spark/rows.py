@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsToPublish:
     """The rows of an Arrow batch; what has a value a row is None where that does not matter."""
 
     batch: pa.RecordBatch
@@ -64,10 +64,10 @@ def clock_of(names: Sequence[str], delivery: Delivery) -> str | None:
     return next((name for name in (f"{delivery.time}_ns", delivery.time) if name in names), None)
 
 
-def rows_of(batch: pa.RecordBatch, delivery: Delivery) -> Rows:
+def rows_of(batch: pa.RecordBatch, delivery: Delivery) -> RowsToPublish:
     """What there is to publish in an Arrow batch. ValueError: a row without a topic, or without its time."""
     sources, source = sources_of(batch, delivery.topic)
-    return Rows(batch, sources, source, recorded_of(batch, delivery), priority_of(batch, delivery))
+    return RowsToPublish(batch, sources, source, recorded_of(batch, delivery), priority_of(batch, delivery))
 
 
 def sources_of(batch: pa.RecordBatch, topic: str | None) -> tuple[list[Source], list[int]]:

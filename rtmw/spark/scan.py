@@ -11,7 +11,7 @@ from rtmw.recording import Recording
 from rtmw.recording.frames.scan import Run, Scan
 from rtmw.spark.filters import Selection
 from rtmw.spark.partitions import Partition
-from rtmw.spark.worker import settle
+from rtmw.spark.worker import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,7 @@ class TaskScan(Scan):
     selection: Selection = Selection()  # noqa: RUF009 (it is frozen)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         for run in partition.runs:
             yield from self._run(run)
 

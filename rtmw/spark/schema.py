@@ -25,7 +25,7 @@ def unsigned_of(options: ReadOptions) -> Unsigned:
     return "long" if options.unsigned == "long" else "widen"
 
 
-def layout_of(descriptions: tuple[bytes, ...], options: ReadOptions) -> Layout:
+def layout_with(descriptions: tuple[bytes, ...], options: ReadOptions) -> Layout:
     """The columns for messages of a type, by its versions; none: of different types. Raises UnsupportedType."""
     return layout.layout_of(descriptions, unsigned_of(options), options.mode != "FAILFAST")
 

@@ -19,7 +19,7 @@ from rtmw.spark.delivery import Delivery, delivery_of
 from rtmw.spark.ledger import Ledger, forget_job
 from rtmw.spark.outlets import Outlets
 from rtmw.spark.pace import Pace
-from rtmw.spark.rows import PAYLOAD, Rows, check_columns, field_names, rows_of
+from rtmw.spark.rows import PAYLOAD, RowsToPublish, check_columns, field_names, rows_of
 from rtmw.types import MessageType
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, led
     return done
 
 
-def publish_rows(rows: Rows, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
+def publish_rows(rows: RowsToPublish, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
     open_now = [outlets.of(source) for source in rows.sources]
     publish = [outlet.publish for outlet in open_now]
     payloads, priority, count = payloads_of(rows, outlets), rows.priority, ledger.count
@@ -77,7 +77,7 @@ def refused(outlet: Publisher[Any], delivery: Delivery) -> RtmwError:
     )
 
 
-def payloads_of(rows: Rows, outlets: Outlets) -> list[Any]:
+def payloads_of(rows: RowsToPublish, outlets: Outlets) -> list[Any]:
     """A payload a row: the column of this name, or the fields in the form of the topic's type."""
     if field_names(rows.batch.schema.names):
         return encoded(rows, outlets)
@@ -87,7 +87,7 @@ def payloads_of(rows: Rows, outlets: Outlets) -> list[Any]:
     return payloads
 
 
-def encoded(rows: Rows, outlets: Outlets) -> list[Any]:
+def encoded(rows: RowsToPublish, outlets: Outlets) -> list[Any]:
     """Encoded in bulk, and lent from there."""
     payloads: list[Any] = [None] * rows.batch.num_rows
     for index, source in enumerate(rows.sources):

@@ -15,7 +15,7 @@ from rtmw.spark.filters import Selection, pushed
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, partitions_of
 from rtmw.spark.scan import TaskScan
-from rtmw.spark.schema import arrow_schema, columns_for, layout_of, spark_schema, unsigned_of
+from rtmw.spark.schema import arrow_schema, columns_for, layout_with, spark_schema, unsigned_of
 from rtmw.spark.survey import Surveyed, merged_of, remedy, survey, versions_in
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def layout_for(options: ReadOptions, surveyed: list[Surveyed]) -> Layout:
 
 def _layout(descriptions: tuple[bytes, ...], surveyed: list[Surveyed], options: ReadOptions) -> Layout:
     try:
-        return layout_of(descriptions, options)
+        return layout_with(descriptions, options)
     except UnsupportedType as error:
         raise UnsupportedType(f"{error}; {remedy(versions_in(surveyed))}") from None
 

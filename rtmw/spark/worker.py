@@ -9,7 +9,7 @@ from pyspark import TaskContext
 
 
 @cache
-def settle() -> None:
+def freeze_imports() -> None:
     """Called when all is imported that a task needs, and once only.
 
     Behind each task Spark's workers collect garbage. What is there now stays: to look through it each time would take

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final, get_args, get_origin
 
 from rtmw.errors import UnsupportedType
-from rtmw.types.postponed import settle
+from rtmw.types.postponed import resolve_annotations
 from rtmw.types.schema import (
     CODES,
     Array,
@@ -39,7 +39,7 @@ _IDL_NAMES: Final = {"float": "float32", "double": "float64", "octet": "byte"}
 def describe(cls: Any) -> tuple[Schema, dict[str, Any]]:
     """The schema of an IdlStruct class, and the class of each of its definitions. Raises UnsupportedType."""
     try:
-        settle(cls)
+        resolve_annotations(cls)
         cls.__idl__.populate()
         reader = _Reader()
         name = reader.named(cls).name

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, get_args, get_type_hints
 
 
-def settle(cls: Any) -> None:
-    """Settles the annotations of a struct class and of all classes that they lead to, in place."""
+def resolve_annotations(cls: Any) -> None:
+    """Resolves the annotations of a struct class and of all classes that they lead to, in place."""
     seen: set[int] = set()
     ahead = [cls]
     while ahead:
@@ -19,12 +19,12 @@ def settle(cls: Any) -> None:
         seen.add(id(part))
         if hasattr(part, "__idl__"):
             notes: dict[str, Any] = part.__annotations__
-            notes.update({name: _settled(text, part.__module__) for name, text in notes.items() if _is_text(text)})
+            notes.update({name: _resolved(text, part.__module__) for name, text in notes.items() if _is_text(text)})
             ahead += notes.values()
         ahead += [*get_args(part), *([part.subtype] if hasattr(part, "subtype") else [])]
 
 
-def _settled(text: str, module: str) -> Any:
+def _resolved(text: str, module: str) -> Any:
     """What the text names in its module; the text itself when it names nothing there, for cyclonedds to look up."""
     holder = type("Holder", (), {"__annotations__": {"it": text}, "__module__": module})
     try:

@@ -10,7 +10,7 @@ import pytest
 
 import rtmw
 from rtmw.recorder.library import Collector
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.causes import Cause
 from tests.child import Spawn
 from tests.wall_clock import WallClock, wall_clock
@@ -24,19 +24,19 @@ class Fixture:
 
     def __init__(self, domain: int, chunks: int = 4, budget: int = 1 << 20, age_ns: int = 10**12) -> None:
         self.core = Collector(domain, age_ns, budget)
-        self.chunks = {chunk.address: chunk for chunk in (Chunk(CHUNK) for _ in range(chunks))}
+        self.chunks = {chunk.address: chunk for chunk in (ChunkBuilder(CHUNK) for _ in range(chunks))}
         for address in self.chunks:
             self.core.lend(address)
 
     def add(self, topic: str, reliability: rtmw.Reliability = rtmw.Reliability.ADAPTIVE, is_new: bool = False) -> int:
         return self.core.add(topic, int(reliability), 1000, 1000 if is_new else 0, is_new)
 
-    def next(self) -> Chunk:
+    def next(self) -> ChunkBuilder:
         address = self.core.next(int(LONG_S * 1e9))
         assert address is not None
         return self.chunks[address]
 
-    def give(self, chunk: Chunk) -> None:
+    def give(self, chunk: ChunkBuilder) -> None:
         chunk.clear()
         self.core.give(chunk.address)
 
@@ -61,7 +61,7 @@ def collector(domain: rtmw.Domain) -> Iterator[Fixture]:
     made.core.close()
 
 
-def rows_of(chunk: Chunk) -> int:
+def rows_of(chunk: ChunkBuilder) -> int:
     return len(chunk)
 
 

@@ -12,7 +12,7 @@ import pytest
 import rtmw
 from rtmw.recorder.files import Files
 from rtmw.recorder.settings import Settings
-from rtmw.recording._mcap import Chunk
+from rtmw.recording._mcap import ChunkBuilder
 from tests.child import Spawn
 from tests.clocks import Moved
 from tests.recorder.files import messages_of, payloads_of, table_of, until
@@ -230,7 +230,7 @@ def test_a_snapshot_holds_no_more_than_its_memory_and_what_was_latched_before(
 
 
 def test_files_are_split_by_the_clock_that_they_were_given(tmp_path: Path) -> None:
-    clock, chunk = Moved(), Chunk(1 << 16)
+    clock, chunk = Moved(), ChunkBuilder(1 << 16)
     (tmp_path / "run").mkdir()
     files = Files(tmp_path / "run", Settings(split_every=60.0), lambda _: {}, clock)
 

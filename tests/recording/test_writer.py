@@ -21,7 +21,7 @@ from mcap.reader import SeekingReader, make_reader
 from mcap.records import Chunk, ChunkIndex
 
 from rtmw.recording import Recording
-from rtmw.recording._mcap import Chunk as Filling
+from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.compression import COMPRESSIONS, compressor
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.records import MAGIC, Opcode
@@ -285,7 +285,7 @@ def test_a_time_that_no_reader_would_take_is_refused(tmp_path: Path, times: tupl
 
 
 def test_a_chunk_does_not_change_under_its_own_views() -> None:
-    chunk = Filling(100)
+    chunk = ChunkBuilder(100)
     chunk.append(1, b"payload", 1, 1, 0, 0, 0, 0, 0)
     view = memoryview(chunk)
     for change in (lambda: chunk.append(1, chunk, 1, 1, 0, 0, 0, 0, 0), lambda: chunk.prepend(view), chunk.clear):

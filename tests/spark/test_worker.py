@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rtmw.spark.worker import settle
+from rtmw.spark.worker import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ def set_aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for batch in batches:
-        settle()
+        freeze_imports()
         yield pa.record_batch([[gc.get_freeze_count()] * len(batch)], names=["objects"])
 
 
@@ -28,5 +28,5 @@ def test_what_a_worker_has_imported_is_not_looked_through_behind_each_task(spark
 
 def test_the_garbage_of_a_program_is_its_own_affair() -> None:
     before = gc.get_freeze_count()
-    settle()
+    freeze_imports()
     assert gc.get_freeze_count() == before

@@ -119,7 +119,7 @@ uint64_t pacing_wait(struct engine *, uint64_t now); /* 0: something may be sent
 uint64_t pacing_burst(const struct engine *);        /* bytes that may be sent before it is asked again */
 void pacing_mark(struct engine *, uint32_t band);    /* datagrams of this band follow */
 
-/* linked.c: one thread at a time sets, at most LINKED. When it returns, what came of them over DDS is on the bus, and
+/* sources.c: one thread at a time sets, at most LINKED. When it returns, what came of them over DDS is on the bus, and
  * nothing more of them is published. linked_may_come, with inbound.lock held: is the source of the route's lane, and not
  * met over a link? */
 void linked_set(struct engine *, const uint64_t *regions, uint32_t count);

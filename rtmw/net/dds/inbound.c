@@ -311,7 +311,7 @@ static void take_all(struct inbound *i)
             inbound_accept(i, inbound_sample(i, samples[n], &infos[n]));
         }
     } while (count == BATCH);
-    instances_settle(i);
+    instances_count(i);
 }
 
 void inbound_tell_stuck(struct inbound *i)

@@ -98,7 +98,7 @@ bool inbound_is_past(struct inbound *, struct sample *); /* it is delivered alre
 
 /* instances.c: the route's lock is held */
 void instances_see(struct inbound *, const dds_sample_info_t *); /* each sample, in the order in which they are taken */
-void instances_settle(struct inbound *);                         /* no more are there */
+void instances_count(struct inbound *);                          /* no more are there */
 
 /* sources.c: the route's lock is held, but for open */
 bool sources_open(struct inbound *); /* false: no memory */

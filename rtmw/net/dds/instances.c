@@ -9,7 +9,7 @@
  */
 #include "engine.h"
 
-void instances_settle(struct inbound *i)
+void instances_count(struct inbound *i)
 {
     dds_sample_info_t *last = &i->instance;
     if (!last->instance_handle) return;
@@ -21,7 +21,7 @@ void instances_settle(struct inbound *i)
 void instances_see(struct inbound *i, const dds_sample_info_t *info)
 {
     if (!i->is_keyed) return;
-    if (i->instance.instance_handle != info->instance_handle) instances_settle(i);
+    if (i->instance.instance_handle != info->instance_handle) instances_count(i);
     const struct source *s = inbound_source(i, info->publication_handle);
     if (!s->is_node && (s->lane == i->lane || s->lane == LANE_UNKNOWN)) i->instance = *info;
 }

@@ -22,7 +22,7 @@ from rtmw.types import AnyType, MessageType
 
 
 @dataclass(frozen=True)
-class Apart:
+class NotCrossing:
     """A topic that does not cross, in one direction, to or from one program or all."""
 
     topic: str
@@ -35,16 +35,16 @@ class Apart:
     """GUID of the DDS endpoint elsewhere with which it does not; empty: with none in particular."""
 
 
-def find_mismatches(name: str, topic: LocalTopic, bridge: Bridge, names: Names) -> list[Apart]:
+def find_mismatches(name: str, topic: LocalTopic, bridge: Bridge, names: Names) -> list[NotCrossing]:
     """Of one topic, as the bus of this host shows it."""
     if is_own(name):
         return []
-    found: list[Apart] = []
+    found: list[NotCrossing] = []
     if topic.publishers:
-        found += (Apart(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))
+        found += (NotCrossing(name, "out", *why) for why in _outbound(name, topic.publishers, bridge, names))
     if topic.subscribers:
-        found += (Apart(name, "in", *why) for why in _inbound(name, topic.subscribers, bridge, names))
-    return found + [Apart(name, way, "type", f"a program here uses it as {type}") for way, type in topic.strange]
+        found += (NotCrossing(name, "in", *why) for why in _inbound(name, topic.subscribers, bridge, names))
+    return found + [NotCrossing(name, way, "type", f"a program here uses it as {type}") for way, type in topic.strange]
 
 
 Why = tuple[str, str] | tuple[str, str, str]

@@ -13,7 +13,7 @@ from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.extent import Planned, extent_of
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.frames.pruning import Pruning
-from rtmw.recording.frames.scan import ALL, MODES, Run, Scan, Selection, Stream
+from rtmw.recording.frames.scan import ALL, MODES, Run, Scan, Stream, TimeRange
 from rtmw.recording.frames.streams import ADVICE, common_type, sightings, stream_of
 from rtmw.recording.versions import Version, chosen_version, some, versions_of
 
@@ -28,7 +28,7 @@ class Query:
 
     columns: tuple[str, ...] = ()
     """None: the usual ones."""
-    selection: Selection = ALL
+    selection: TimeRange = ALL
     condition: Any = None
     """Rows for which it is true."""
     hint: Any = None

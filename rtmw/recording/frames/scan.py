@@ -53,7 +53,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Selection:
+class TimeRange:
     """Rows that are wanted: start_ns <= log time < end_ns."""
 
     start_ns: int | None = None
@@ -66,7 +66,7 @@ class Selection:
         return not late and not early
 
 
-ALL: Final = Selection()
+ALL: Final = TimeRange()
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Scan:
     """One of MODES."""
     carried: bool = False
     """Also the messages that a recorder carried over from the file before."""
-    selection: Selection = ALL
+    selection: TimeRange = ALL
 
     def read_run(self, recording: Recording, run: Run) -> Iterator[pa.RecordBatch]:
         """The rows of its chunks. Raises RecordingDamaged, ValueMismatch."""

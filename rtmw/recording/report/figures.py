@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Spread:
+class Distribution:
     """Values of a topic. Quantiles are nearest-rank: values that were really seen."""
 
     count: int
@@ -86,11 +86,11 @@ class TopicFigures:
     """Which times count: `published`, or `recorded` where messages were published outside of the recording."""
     first_ns: int
     last_ns: int
-    gaps: Spread | None
+    gaps: Distribution | None
     """From message to message; None: there are not two."""
     jitter_p99: int
     """How far gaps are from their median."""
-    latency: Spread | None
+    latency: Distribution | None
     """From publishing to the recorder, of messages that were published while it recorded; None: nobody says."""
     lifetimes: Lifetimes | None
     lost: int
@@ -122,7 +122,7 @@ def loaded(text: str) -> TopicFigures:
     """What `dumped` gave."""
     told: dict[str, Any] = json.loads(text)
     one: dict[str, Callable[..., Any]] = {
-        "gaps": Spread, "latency": Spread, "lifetimes": Lifetimes, "deadline": Deadline,
+        "gaps": Distribution, "latency": Distribution, "lifetimes": Lifetimes, "deadline": Deadline,
     }  # fmt: skip
     several: dict[str, Callable[..., Any]] = {"jumps": Jump, "latencies": Instant, "silences": Silence}
     for name, kind in one.items():

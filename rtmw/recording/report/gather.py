@@ -36,7 +36,7 @@ the bytes of its payload, its priority (UNNUMBERED where sequences say nothing) 
 UNNUMBERED: Final = 255
 """`band` of messages whose recorder does not number them densely."""
 
-Rows = Mapping[str, "Column"]
+TopicColumns = Mapping[str, "Column"]
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Gathered:
             for topic, rows in by_topic(recording, batch, base + first):
                 self._pieces.setdefault(topic, []).append({name: packed(rows[name]) for name in KINDS})
 
-    def topics(self) -> Iterator[tuple[str, Rows]]:
+    def topics(self) -> Iterator[tuple[str, TopicColumns]]:
         """Each topic with its columns, by name; what was gathered of it is given away."""
         for topic in sorted(self._pieces):
             yield topic, PackedRows(self._pieces.pop(topic), KINDS)

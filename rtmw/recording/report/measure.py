@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from rtmw.recording.report.figures import Deadline, Instant, Jump, Lifetimes, Silence, Spread, TopicFigures
-from rtmw.recording.report.gather import UNNUMBERED, Rows
+from rtmw.recording.report.figures import Deadline, Distribution, Instant, Jump, Lifetimes, Silence, TopicFigures
+from rtmw.recording.report.gather import UNNUMBERED, TopicColumns
 from rtmw.recording.times import UNSET_NS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Measuring:
     bases: tuple[int, ...]
     """The number of the first message of each file: sequences follow each other within a file."""
 
-    def figures(self, topic: str, rows: Rows) -> TopicFigures:
+    def figures(self, topic: str, rows: TopicColumns) -> TopicFigures:
         """Of a topic with at least one message; its rows may come in any order.
 
         Columns are as long as the topic has messages, so that few are held at a time.
@@ -67,7 +67,7 @@ class Measuring:
             clock=clock,
             first_ns=int(times[0]) if len(times) else 0,
             last_ns=int(times[-1]) if len(times) else 0,
-            gaps=spread(usual),
+            gaps=distribution(usual),
             jitter_p99=jitter(usual, 0.99),
             latency=latency,
             lifetimes=lifetimes(rows),
@@ -81,7 +81,7 @@ class Measuring:
             deadline=self._deadline(topic, times, gaps),
         )
 
-    def _moments(self, rows: Rows) -> tuple[Numbers, str]:
+    def _moments(self, rows: TopicColumns) -> tuple[Numbers, str]:
         """When messages were published; of a topic most of which was published at other times, when they were recorded.
         A column of its own.
         """
@@ -111,7 +111,7 @@ class Measuring:
             np.add.at(sums, self._interval(block[inside]), added)
         return tuple(sums.tolist())
 
-    def _latency(self, rows: Rows) -> tuple[Spread | None, tuple[Instant, ...]]:
+    def _latency(self, rows: TopicColumns) -> tuple[Distribution | None, tuple[Instant, ...]]:
         """Messages from before the recorder began were kept for it: they took no time. Where every publish time is the
         recording time, nobody has measured.
         """
@@ -128,15 +128,15 @@ class Measuring:
             took[start : start + count].sort()
         picked = [took[starts + ranks(counts, share)].tolist() for share in (0.5, 0.99, 1.0)]
         took.sort()
-        return spread(took), tuple(map(Instant, number[starts].tolist(), *picked))
+        return distribution(took), tuple(map(Instant, number[starts].tolist(), *picked))
 
-    def _taken(self, rows: Rows) -> tuple[Numbers, Numbers]:
+    def _taken(self, rows: TopicColumns) -> tuple[Numbers, Numbers]:
         """When messages were published while the recorder ran, and how long they took to it."""
         at, log = rows["publish"], rows["log"]
         whole = (log != UNSET_NS) & self._inside(at)
         return chosen(at, whole), chosen(log - at, whole)
 
-    def _jumps(self, rows: Rows) -> tuple[int, tuple[Jump, ...]]:
+    def _jumps(self, rows: TopicColumns) -> tuple[int, tuple[Jump, ...]]:
         """Sequences are dense within a priority; one that goes back is of a topic that began again."""
         numbered = rows["band"] != UNNUMBERED
         run, sequence = chosen(self._runs(rows), numbered), chosen(rows["sequence"], numbered)
@@ -153,7 +153,7 @@ class Measuring:
         at = chosen(rows["log"], numbered)[behind]
         return int(lost.sum()), tuple(map(Jump, at.tolist(), lost[largest].tolist()))
 
-    def _runs(self, rows: Rows) -> NDArray[np.int32]:
+    def _runs(self, rows: TopicColumns) -> NDArray[np.int32]:
         """A number for each file and priority, whose sequences follow each other."""
         if len(self.bases) == 1:
             return rows["band"].astype(np.int32)
@@ -201,7 +201,7 @@ class Measuring:
         return Deadline(int(np.count_nonzero(over)), int(every.max(initial=0)), int(over.sum()))
 
 
-def in_order(rows: Rows) -> Rows:
+def in_order(rows: TopicColumns) -> TopicColumns:
     """By the numbers of the messages; without a copy, which would be the largest of a report, where they are so."""
     place = rows["place"]
     if (place[1:] > place[:-1]).all():
@@ -215,7 +215,7 @@ def chosen(column: NDArray[_Number], rows: NDArray[np.bool_]) -> NDArray[_Number
     return column if rows.all() else column[rows]
 
 
-def lifetimes(rows: Rows) -> Lifetimes | None:
+def lifetimes(rows: TopicColumns) -> Lifetimes | None:
     has = (rows["expires"] != 0) & (rows["log"] != UNSET_NS)
     if not np.count_nonzero(has):
         return None
@@ -233,12 +233,12 @@ def quantile(ordered: Numbers, share: float) -> int:
     return int(ordered[ranks(np.asarray([len(ordered)]), share)[0]])
 
 
-def spread(ordered: Numbers) -> Spread | None:
+def distribution(ordered: Numbers) -> Distribution | None:
     """Of ordered values."""
     if not len(ordered):
         return None
     p50, p90, p99, p999 = (quantile(ordered, share) for share in (0.5, 0.9, 0.99, 0.999))
-    return Spread(len(ordered), int(ordered[0]), p50, p90, p99, p999, int(ordered[-1]))
+    return Distribution(len(ordered), int(ordered[0]), p50, p90, p99, p999, int(ordered[-1]))
 
 
 def jitter(ordered: Numbers, share: float) -> int:

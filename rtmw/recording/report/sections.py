@@ -12,7 +12,7 @@ from rtmw.units import counted, duration, size
 
 if TYPE_CHECKING:
     from rtmw.recording.report.contents import File
-    from rtmw.recording.report.figures import Spread, TopicFigures
+    from rtmw.recording.report.figures import Distribution, TopicFigures
 
 MOST_TOPICS: Final = 8
 """In a plot."""
@@ -71,7 +71,7 @@ def topics(page: Page, facts: Facts) -> None:
     )  # fmt: skip
 
 
-def _gaps(gaps: Spread | None) -> tuple[float | None, ...]:
+def _gaps(gaps: Distribution | None) -> tuple[float | None, ...]:
     return (None, None, None) if gaps is None else (gaps.p50 / MS, gaps.p99 / MS, gaps.most / MS)
 
 
@@ -169,11 +169,11 @@ def latency(page: Page, facts: Facts) -> None:
     page.plots(_latency_plot(facts, one) for one in few)
 
 
-def _latency(spread: Spread | None) -> tuple[float, ...]:
-    if spread is None:
+def _latency(took: Distribution | None) -> tuple[float, ...]:
+    if took is None:
         return ()
-    ordered = (spread.least, spread.p50, spread.p90, spread.p99, spread.p999, spread.most)
-    return (spread.count, *(value / US for value in ordered))
+    ordered = (took.least, took.p50, took.p90, took.p99, took.p999, took.most)
+    return (took.count, *(value / US for value in ordered))
 
 
 def _latency_plot(facts: Facts, one: TopicFigures) -> Plot:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rtmw.recording.batch import COLUMNS
-from rtmw.recording.ordered import CarriedOver, Selection, Stretch, in_order
+from rtmw.recording.ordered import CarriedOver, MessageFilter, Stretch, in_order
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.cut import ALL, Section
@@ -79,7 +79,7 @@ def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: P
     carried = CarriedOver(len(topics))
     identity = {number: number for mapping in numbers for number in mapping.values()}
     done, count = 0, sum(recording.message_count for recording in recordings)
-    for stretch in in_order(recordings, Selection([frozenset(mapping) for mapping in numbers], start_ns, end_ns)):
+    for stretch in in_order(recordings, MessageFilter([frozenset(mapping) for mapping in numbers], start_ns, end_ns)):
         joined = _join(stretch, table)
         again = carried.again(topic_of[joined.channel], joined.publish_time, joined.flags)
         rows: Any = joined.where(~again) if again.any() else joined

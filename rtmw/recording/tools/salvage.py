@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rtmw.errors import RecordingDamaged
-from rtmw.recording.chunk_reader import Scanned, parse_head, scan_chunk
+from rtmw.recording.chunk_reader import ChunkMessages, parse_head, scan_chunk
 from rtmw.recording.contents import Chunk
 from rtmw.recording.damage import reason_of
 from rtmw.recording.fields import Fields
@@ -30,7 +30,7 @@ class Found:
     """A chunk that is whole, or a run of messages outside of chunks."""
 
     chunk: Chunk
-    scanned: Scanned
+    scanned: ChunkMessages
 
 
 @dataclass(frozen=True, slots=True)

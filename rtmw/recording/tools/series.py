@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtmw.recording.frames.frame import Frame, Query
-from rtmw.recording.frames.scan import Selection
+from rtmw.recording.frames.scan import TimeRange
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.versions import some
 
@@ -58,7 +58,7 @@ def _extremes(values: NDArray[np.float64], begin: int, end: int) -> Iterator[int
     yield end - 1
 
 
-def series(recordings: Sequence[Recording], wanted: str, selection: Selection) -> Series:
+def series(recordings: Sequence[Recording], wanted: str, selection: TimeRange) -> Series:
     """`wanted`: a topic, a dot and a member, as pump/speed.rpm, imu.rates.x or arm.angles[2].
 
     Raises ValueError for a topic or a member that there is not, or that is no number; RecordingDamaged, ValueMismatch.

@@ -12,10 +12,10 @@ import pytest
 
 from rtmw.recording import Recording
 from rtmw.recording.batch import CARRIED
-from rtmw.recording.report.figures import Silence, Spread, TopicFigures, loaded
-from rtmw.recording.report.gather import KINDS, Gathered, Rows, numbered
+from rtmw.recording.report.figures import Distribution, Silence, TopicFigures, loaded
+from rtmw.recording.report.gather import KINDS, Gathered, TopicColumns, numbered
 from rtmw.recording.report.grid import Grid, grid_of
-from rtmw.recording.report.measure import Measuring, spread
+from rtmw.recording.report.measure import Measuring, distribution
 from rtmw.recording.times import UNSET_NS
 from tests.recording.report import made
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker
@@ -23,7 +23,7 @@ from tests.recordings import BEGIN_NS, MS, SECOND, Maker
 GRID = Grid(BEGIN_NS, BEGIN_NS + 60 * SECOND, SECOND)
 
 
-def rows(publish: list[int], **columns: list[int]) -> Rows:
+def rows(publish: list[int], **columns: list[int]) -> TopicColumns:
     """Columns of a topic; what is not given is as usual."""
     count = len(publish)
     usual: dict[str, Any] = {
@@ -33,7 +33,9 @@ def rows(publish: list[int], **columns: list[int]) -> Rows:
     return {name: np.array((usual | columns)[name], kind) for name, kind in KINDS.items()}
 
 
-def figures(found: Rows, grid: Grid = GRID, known: tuple[str, ...] = (), bases: tuple[int, ...] = (0,)) -> TopicFigures:
+def figures(
+    found: TopicColumns, grid: Grid = GRID, known: tuple[str, ...] = (), bases: tuple[int, ...] = (0,)
+) -> TopicFigures:
     return Measuring(grid, frozenset(known), bases).figures("t", found)
 
 
@@ -55,7 +57,7 @@ def test_gaps_jitter_and_latency_are_what_a_plain_loop_computes() -> None:
     assert found.jitter_p99 == nearest_rank([abs(gap - median) for gap in gaps], 0.99)
     took = [after - before for before, after in zip(publish, log, strict=True)]
     shares = (0.5, 0.9, 0.99, 0.999)
-    assert found.latency == Spread(500, min(took), *(nearest_rank(took, share) for share in shares), max(took))
+    assert found.latency == Distribution(500, min(took), *(nearest_rank(took, share) for share in shares), max(took))
     for instant in found.latencies:
         here = [t for at, t in zip(publish, took, strict=True) if at // SECOND - GRID.first == instant.interval]
         assert (instant.p50, instant.p99, instant.most) == (
@@ -176,10 +178,10 @@ def test_lifetimes_that_were_over_are_counted_with_the_worst() -> None:
 
 
 def test_quantiles_are_values_that_were_seen() -> None:
-    assert spread(np.arange(0)) is None
-    found = spread(np.arange(1, 101))
-    assert found == Spread(100, 1, 50, 90, 99, 100, 100)
-    assert spread(np.array([5])) == Spread(1, 5, 5, 5, 5, 5, 5)
+    assert distribution(np.arange(0)) is None
+    found = distribution(np.arange(1, 101))
+    assert found == Distribution(100, 1, 50, 90, 99, 100, 100)
+    assert distribution(np.array([5])) == Distribution(1, 5, 5, 5, 5, 5, 5)
 
 
 @pytest.mark.parametrize(("seconds", "every"), [(0, 0.001), (10, 0.1), (121, 2), (86400, 1200), (10**9, 604800)])

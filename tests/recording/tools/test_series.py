@@ -13,7 +13,7 @@ import pytest
 from cyclonedds.idl import IdlStruct
 
 from rtmw.recording import Recording
-from rtmw.recording.frames.scan import Selection
+from rtmw.recording.frames.scan import TimeRange
 from rtmw.recording.tools.series import Series, series
 from tests.recordings import BEGIN_NS, MS, Maker
 
@@ -49,9 +49,9 @@ def path(tmp_path: Path) -> Path:
     return maker.path
 
 
-def found(path: Path, wanted: str, selection: Selection | None = None) -> Series:
+def found(path: Path, wanted: str, selection: TimeRange | None = None) -> Series:
     with Recording(path) as recording:
-        return series([recording], wanted, selection or Selection())
+        return series([recording], wanted, selection or TimeRange())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_member_is_a_series_in_the_order_of_publishing(path: Path, member: str
 
 
 def test_a_part_of_the_time_may_be_chosen(path: Path) -> None:
-    assert found(path, "arm.left.rates.x", Selection(None, BEGIN_NS + 10 * MS + 1)).values.tolist() == [0]
+    assert found(path, "arm.left.rates.x", TimeRange(None, BEGIN_NS + 10 * MS + 1)).values.tolist() == [0]
 
 
 @pytest.mark.parametrize(

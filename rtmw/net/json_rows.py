@@ -13,7 +13,7 @@ TOLD_MOST: Final = 1000
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Rows(Generic[Key]):
+class JsonRows(Generic[Key]):
     """Rows by their keys, in the order in which they came."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Rows(Generic[Key]):
             del self._rows[key], self._texts[key]
             self._text = None
 
-    def fill(self: Rows[int], rows: Iterable[dict[str, Any]], most: int = TOLD_MOST) -> int:
+    def fill(self: JsonRows[int], rows: Iterable[dict[str, Any]], most: int = TOLD_MOST) -> int:
         """Take the first rows in place of all; how many more there are."""
         every = iter(rows)
         self._rows = dict(enumerate(islice(every, most)))
@@ -54,7 +54,7 @@ class Rows(Generic[Key]):
 
 
 def document(told: dict[str, Any]) -> bytes:
-    """As JSON; values may be Rows."""
+    """As JSON; values may be JsonRows."""
     parts = (f"{json.dumps(name)}: {_text(value)}" for name, value in told.items())
     return f"{{{', '.join(parts)}}}".encode()
 
@@ -62,11 +62,11 @@ def document(told: dict[str, Any]) -> bytes:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return document(cast("dict[str, Any]", value)).decode()
-    return value.text if isinstance(value, Rows) else json.dumps(value)
+    return value.text if isinstance(value, JsonRows) else json.dumps(value)
 
 
 def plain(value: Any) -> Any:
-    """The same without Rows, for who reads values."""
+    """The same without JsonRows, for who reads values."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in cast("dict[str, Any]", value).items()}
-    return value.rows() if isinstance(value, Rows) else value
+    return value.rows() if isinstance(value, JsonRows) else value
