@@ -29,6 +29,7 @@ LAYERS = (
         "rtmw.addresses",
         "rtmw.claims",
         "rtmw.locks",
+        "rtmw.settings",
     ),
     ("rtmw.shm", "rtmw.types", "rtmw.log"),
     ("rtmw.columns", "rtmw.recording"),

@@ -40,7 +40,9 @@ from rtmw.cli import (
 )
 from rtmw.cli.filters import Filter
 from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds, size
+from rtmw.cli.settings_arguments import add_settings
 from rtmw.cli.values import load_type
+from rtmw.net.settings import NODE
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]
@@ -195,33 +197,8 @@ def _add_node(commands: Commands) -> None:
     parser.allow_abbrev = False  # else `--peer` of `node explain` is taken for a short --peers or --peer-rates
     parser.set_defaults(domain=None)  # not given: the file may say it
     parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
-    parser.add_argument("--pool", metavar="BYTES", help="memory of the domain, if the node is the first there (64M)")
-    parser.add_argument("--group", metavar="GROUP", help="its users may attach, if the node is the first there")
-    parser.add_argument("--dds-domain", type=domain_number, metavar="N", help="DDS domain (default: the domain)")
-    parser.add_argument(
-        "--interface",
-        metavar="NAME",
-        help="network interface, or several with commas (default: loopback: this host only)",
-    )
-    parser.add_argument("--peers", nargs="+", metavar="HOST", help="hosts to look for, where multicast does not reach")
-    parser.add_argument("--topics-out", nargs="+", metavar="PATTERN", help="topics that may leave (default: all)")
-    parser.add_argument("--topics-in", nargs="+", metavar="PATTERN", help="topics that may come in (default: all)")
-    parser.add_argument("--max-rate", metavar="BYTES", help="bytes a second that may leave, such as 10M")
-    help = "bytes a second of each topic that fits, such as 'camera/*=2M'"
-    parser.add_argument("--topic-rates", nargs="+", metavar="PATTERN=RATE", help=help)
-    help = "bytes a second towards each host whose address or name fits, such as 10.0.0.7=2M"
-    parser.add_argument("--peer-rates", nargs="+", metavar="PATTERN=RATE", help=help)
-    parser.add_argument("--lease", type=seconds, metavar="SECONDS", help="silence after which a peer is gone (10)")
-    help = "how long RELIABLE topics wait for the next node when this one was stopped (5)"
-    parser.add_argument("--handover", type=float, metavar="SECONDS", help=help)
-    parser.add_argument("--ros2", action="store_true", default=None, help="name topics and types as ROS 2 does")
-    parser.add_argument("--metrics-port", type=natural, metavar="PORT", help="serve Prometheus metrics, and /health")
-    parser.add_argument(
-        "--metrics-address", metavar="ADDRESS", help="of this host, to serve them on; default: 127.0.0.1"
-    )
-    parser.add_argument("--serve", nargs="+", metavar="SERVICE", help="what it hosts: transfer")
-    parser.add_argument("--data", metavar="FOLDER", help="where services keep what they have")
-    parser.add_argument("--name", metavar="NAME", help="of this node, in addresses such as service@NAME (the host's)")
+    types = {"dds_domain": domain_number, "lease": seconds, "handover": float, "metrics_port": natural}
+    add_settings(parser, NODE, types, without=("domain",))
     parser.add_argument("--systemd-unit", action="store_true", help="print a unit for systemd that starts it, and end")
     shown = parser.add_subparsers(metavar="COMMAND", required=False)
     _add(shown, "list", node_status.list_nodes, "list the node of the domain and its peers")

@@ -16,7 +16,7 @@ from rtmw.cli.common import CommandError
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
 from rtmw.net import signals
-from rtmw.net.settings import GIVEN, Settings, make_settings
+from rtmw.net.settings import NODE, Settings, make_settings
 from rtmw.net.unit import systemd_unit
 
 STDERR = 2
@@ -34,7 +34,7 @@ class _Lines(logging.Formatter):
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGINT or SIGTERM."""
     path = Path(arguments.config) if arguments.config else None
-    given: dict[str, Any] = {name: getattr(arguments, name) for name in GIVEN}
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in NODE.by_name}
     if arguments.systemd_unit:
         make_settings(None, given, base_settings())
         print(systemd_unit(path, given, json=arguments.json), end="")

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 def check(arguments: argparse.Namespace) -> int:
     """Print what the node would do; status 1 if anything is in its way. With `--as`: what a peer may (check_right)."""
-    from rtmw.net.settings import GIVEN, make_settings
+    from rtmw.net.settings import NODE, make_settings
 
     if arguments.right:
         return check_right(arguments)
     path = Path(arguments.file)
-    given = {name: getattr(arguments, name) for name in GIVEN}
+    given = {name: getattr(arguments, name) for name in NODE.by_name}
     settings = make_settings(path, given, base_settings())
     found = [*checks(settings, path)]
     topics = topics_table(settings)
@@ -94,11 +94,11 @@ def _open_to(group: int | None) -> str:
 
 
 def _node(settings: Settings, status: dict[str, object] | None) -> Check:
-    from rtmw.net.node import CHANGEABLE
+    from rtmw.net.settings import NODE
 
     if status is None:
         return Check("node", "none runs")
-    taken = ", ".join(sorted(CHANGEABLE))
+    taken = ", ".join(sorted(NODE.reloaded))
     return Check("node", f"process {status['pid']} runs; SIGHUP takes in {taken}, a new start all")
 
 

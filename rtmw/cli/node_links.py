@@ -78,9 +78,8 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
     for place in link.listen:
         advice = "" if place in ports else _why_not(place)
         how = "the kernel says which user connects" if unix_path(place) else tcp
-        yield Check(
-            "links are accepted at", f"{place}, {how}", f"{place_of(path, 'listen')}: {advice}" if advice else ""
-        )
+        where = place_of(path, "listen", "link")
+        yield Check("links are accepted at", f"{place}, {how}", f"{where}: {advice}" if advice else "")
     for place in link.connect:
         if unix_path(place):
             yield Check(f"link with {place}", "the kernel says which user listens there")
@@ -89,7 +88,7 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            advice = f"{place_of(path, 'connect')}: the host {host!r} cannot be found: {error}"
+            advice = f"{place_of(path, 'connect', 'link')}: the host {host!r} cannot be found: {error}"
             yield Check(f"link with {place}", "not found", advice)
         else:
             yield Check(f"link with {place}", tcp)

@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.services import Services
-from rtmw.net.settings import STATUS_TOPIC, Settings
+from rtmw.net.settings import NODE, STATUS_TOPIC, Settings
 from rtmw.net.status import Status
 from rtmw.net.supervisor import notify
 from rtmw.publisher import Publisher
@@ -61,19 +61,6 @@ log = logging.getLogger("rtmw.node")
 _STEP_S = 0.1
 _STATUS_S = 1.0
 _SEEN_S = 0.02
-CHANGEABLE = {
-    "peers",
-    "topics_out",
-    "topics_in",
-    "max_rate",
-    "topic_rates",
-    "peer_rates",
-    "handover",
-    "link",
-    "transfer",
-    "allow",
-}
-"""Settings that SIGHUP takes in."""
 
 
 class Node:
@@ -293,13 +280,12 @@ class Node:
         except RtmwError as error:
             log.error("the settings stay as they are: %s", error)
             return
-        changed = [f.name for f in fields(new) if getattr(new, f.name) != getattr(self.settings, f.name)]
-        late = [name for name in changed if name not in CHANGEABLE]
-        if late:
-            log.warning("%s: takes effect when the node is started again", ", ".join(late))
-        if "peers" in changed:  # in a daemon thread: to look names up may take long, and the node may end meanwhile
+        changes = NODE.changes(self.settings, new)
+        if changes.late:
+            log.warning("%s: takes effect when the node is started again", ", ".join(changes.late))
+        taken = {name: value for name, value in changes.taken.items() if name != "peers"}
+        if "peers" in changes.taken:  # in a daemon thread: a look-up may take long, and the node may end meanwhile
             threading.Thread(target=self._take_peers, args=(new,), name="rtmw peers", daemon=True).start()
-        taken = {name: getattr(new, name) for name in changed if name in CHANGEABLE and name != "peers"}
         self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
             announced = self._links.announced()
@@ -310,7 +296,7 @@ class Node:
         self._engine.limit(self.settings.max_rate)
         if {"transfer", "allow", "link"} & taken.keys():
             self._services.reload()
-        known = [*taken, *(["peers, once they are looked up"] if "peers" in changed else [])]
+        known = [*taken, *(["peers, once they are looked up"] if "peers" in changes.taken else [])]
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
 
     def _take_peers(self, new: Settings) -> None:

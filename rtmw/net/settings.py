@@ -1,48 +1,25 @@
-"""What a node is told: on the command line, in a TOML file, or both; the command line wins.
-
-domain = 0
-pool = "256M"             # of the domain, if the node is the first there; default: 64M
-group = "plant"           # whose users may attach to it, too, if the node is the first there; default: none
-dds_domain = 0            # default: the domain
-interface = "eth0"        # or several, "eth0, eth1"; default: loopback, which reaches this host only
-peers = ["10.0.0.7"]      # hosts to look for where multicast does not reach
-topics_out = ["river/*"]  # patterns of topics that leave; default: all
-topics_in = ["*"]         # patterns of topics that may come in; default: all
-max_rate = "10M"          # bytes a second that may leave; default: no limit
-topic_rates = ["camera/*=2M"]  # the same, of each topic that fits a pattern; the first that fits counts
-peer_rates = ["10.0.0.7=2M"]   # the same, towards each host whose address or name fits a pattern
-lease = 10.0              # seconds of silence after which a peer is gone
-handover = 5.0            # seconds that RELIABLE topics wait for the next node when this one was stopped; 0: not
-ros2 = false              # name topics and types as ROS 2 does
-metrics_port = 9464       # Prometheus; default: none
-metrics_address = "::"    # where it listens; default: 127.0.0.1, this host only
-serve = ["transfer"]      # services that it hosts; default: none
-data = "/var/lib/rtmw"    # folder of what services keep; needed where it serves
-name = "plant"            # of this node, in addresses such as service@plant; default: the name of the host
+"""What a node is told: NODE declares it (rtmw.settings), and docs/node.md has it as a table.
 
 The tables [link], [transfer] and [[allow]] of the file are read by rtmw.net.security (tables.py).
 """
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from ipaddress import ip_address
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from rtmw.addresses import parts
 from rtmw.domain import LARGEST_ID
-from rtmw.errors import RtmwError
 from rtmw.net.security.rules import NO_RULES, RuleTable
-from rtmw.net.security.tables import NO_LINK, TABLES, Link, take_tables
+from rtmw.net.security.tables import NO_LINK, TABLES, Link, read_tables
 from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own
+from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 from rtmw.shm import parse_group, parse_size
-from rtmw.units import seconds_of, some_bytes
+
+__all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "make_settings", "place_of"]
 
 LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
@@ -50,20 +27,15 @@ STATUS_TOPIC: Final = OWN_PREFIX + "node"
 """Where a node says once a second how it is: JSON, kept for late subscribers."""
 SERVICES: Final = ("transfer",)
 """What a node can host."""
-LONGEST_NAME: Final = 64
 WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
 """With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are
 plain programs here."""
 
 
-class SettingsError(RtmwError):
-    """A setting is not one, or its value cannot be; the message names the file, the line and the key."""
-
-
 @dataclass(frozen=True)
 class Settings:
-    """See the head of this file."""
+    """As NODE declares them."""
 
     domain: int = 0
     pool: int = 64 << 20
@@ -104,7 +76,11 @@ class Settings:
     @property
     def node_name(self) -> str:
         """By which other nodes, and addresses, mean this one."""
-        return self.name or re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname()).lstrip("-.")[:LONGEST_NAME] or "node"
+        return (
+            self.name
+            or re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname()).lstrip("-.")[: values.LONGEST_NAME]
+            or "node"
+        )
 
     @property
     def wire_interfaces(self) -> tuple[str, ...]:
@@ -128,27 +104,8 @@ class Settings:
 _DEFAULTS: Final = Settings()
 
 
-def _domain(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST_ID:
-        raise ValueError(f"it is {value!r}; domains have numbers from 0 to {LARGEST_ID}")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"it is {value!r}; it must be a text")
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"it is {value!r}; it must be a list of texts")
-    items = cast("list[Any]", value)
-    return tuple(_text(item) for item in items)
-
-
 def _peers(value: Any) -> tuple[str, ...]:
-    found = _texts(value)
+    found = values.texts(value)
     for peer in found:
         parts(peer)
     return found
@@ -156,156 +113,71 @@ def _peers(value: Any) -> tuple[str, ...]:
 
 def _interface(value: Any) -> str:
     names = [name for _, name in socket.if_nameindex()]
-    for one in _text(value).split(","):
+    for one in values.text(value).split(","):
         if one.strip() not in names:
             raise ValueError(f"there is no interface {one.strip()!r} on this machine; it has {', '.join(names)}")
     return str(value)
 
 
-def parse_rate(value: Any) -> int:
-    """Bytes a second from a number, or from a text such as `10M`. Raises ValueError."""
-    try:
-        return some_bytes(value)
-    except ValueError:
-        raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'") from None
+_domain: Final = values.number(LARGEST_ID, "domains")
+
+# fmt: off
+NODE: Final = Declaration(
+    (
+        Setting("domain", _domain, "N", "the domain of this host that is carried", "`RTMW_DOMAIN`, else 0"),
+        Setting("pool", parse_size, "BYTES",
+            'memory for messages, such as `"256M"`, if the node is the first in the domain', "64M"),
+        Setting("group", parse_group, "GROUP",
+            "Unix group whose users may attach to the domain, too, if the node is the first there "
+            "([memory.md](memory.md#several-users))"),
+        Setting("dds_domain", _domain, "N", "the DDS domain on which nodes and DDS programs meet", "the domain"),
+        Setting("interface", _interface, "NAME",
+            'network interface, by name; several with a comma between, `"eth0, eth1"`',
+            "loopback; with `peers`, those by which the kernel reaches them: `info` says which"),
+        Setting("peers", _peers, "HOST", "hosts to look for where multicast does not reach; multicast is off then",
+            is_list=True, is_reloaded=True),
+        Setting("topics_out", values.texts, "PATTERN", "patterns of topics that may leave",
+            "all", is_list=True, is_reloaded=True),
+        Setting("topics_in", values.texts, "PATTERN", "patterns of topics that may come in",
+            "all", is_list=True, is_reloaded=True),
+        Setting("max_rate", values.rate, "BYTES", 'bytes a second that may leave, such as `"10M"`',
+            "no limit", is_reloaded=True),
+        Setting("topic_rates", values.rates("topic", "camera/*=2M"), "PATTERN=RATE",
+            'the same of each topic that fits a pattern, such as `["camera/*=2M"]`; the first pattern that '
+            "fits counts", "no limit", is_list=True, is_reloaded=True),
+        Setting("peer_rates", values.rates("host", "10.0.0.7=2M"), "PATTERN=RATE",
+            'the same towards each host whose address or name fits a pattern, such as `["10.0.0.7=2M"]`; the '
+            "first pattern that fits counts", "no limit", is_list=True, is_reloaded=True),
+        Setting("lease", values.seconds(0.1, 3600), "SECONDS", "seconds of silence after which a peer is gone", "10"),
+        Setting("handover", values.seconds(0, 3600), "SECONDS",
+            "seconds that RELIABLE topics wait for the next node when this one, or one that they are sent "
+            "to, was stopped, at most 3600; 0: they do not", "5", is_reloaded=True),
+        Setting("ros2", values.flag, "", "name topics and types as ROS 2 does: `rt/NAME`, `dds_::NAME_`", "false"),
+        Setting("metrics_port", values.port, "PORT",
+            "Prometheus (`/metrics`) and `/health`; 0: any free port, which the log and `info` name"),
+        Setting("metrics_address", values.address, "ADDRESS",
+            'where that listens; `"::"`: on all interfaces, without a password', "127.0.0.1"),
+        Setting("serve", values.some_of(SERVICES, "service"), "SERVICE",
+            "services that it hosts, each a process of its own: `transfer`", is_list=True),
+        Setting("data", values.folder, "FOLDER", "folder of what services keep", "none; needed with `serve`"),
+        Setting("name", values.name, "NAME", "of this node, in addresses such as `service@plant`",
+            "the name of the host"),
+    ),
+    others=TABLES,
+)
+# fmt: on
+
+assert {*NODE.by_name, *NODE.others} == {field.name for field in fields(Settings)}
 
 
-def _rates(value: Any, of: str, example: str) -> tuple[tuple[str, int], ...]:
-    found = list[tuple[str, int]]()
-    for text in _texts(value):
-        pattern, _, rate = text.rpartition("=")
-        if not pattern:
-            raise ValueError(f"{text!r} is no rate of a {of}; it must be PATTERN=RATE, such as '{example}'")
-        found.append((pattern, parse_rate(rate)))
-    return tuple(found)
-
-
-def _topic_rates(value: Any) -> tuple[tuple[str, int], ...]:
-    return _rates(value, "topic", "camera/*=2M")
-
-
-def _peer_rates(value: Any) -> tuple[tuple[str, int], ...]:
-    return _rates(value, "host", "10.0.0.7=2M")
-
-
-def _seconds(value: Any) -> float:
-    seconds = seconds_of(value)
-    if not 0.1 <= seconds <= 3600:
-        raise ValueError(f"it is {value!r}; it must be from 0.1 to 3600 seconds")
-    return seconds
-
-
-def _wait(value: Any) -> float:
-    seconds = seconds_of(value)
-    if not 0 <= seconds <= 3600:
-        raise ValueError(f"it is {value!r}; it must be from 0 to 3600 seconds")
-    return seconds
-
-
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise ValueError(f"it is {value!r}; it must be true or false")
-    return value
-
-
-def _address(value: Any) -> str:
-    try:
-        return str(ip_address(_text(value)))
-    except ValueError:
-        raise ValueError(f"it is {value!r}; it must be an address of this host, such as 127.0.0.1 or ::") from None
-
-
-def _port(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= 65535:
-        raise ValueError(f"it is {value!r}; ports have numbers from 0 to 65535 (0: any that is free)")
-    return value
-
-
-def _services(value: Any) -> tuple[str, ...]:
-    found = _texts(value)
-    for one in found:
-        if one not in SERVICES:
-            raise ValueError(f"there is no service {one!r}; there are {', '.join(SERVICES)}")
-    return found
-
-
-def _folder(value: Any) -> Path:
-    return Path(_text(value)).absolute()
-
-
-def _name(value: Any) -> str:
-    if not re.fullmatch(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", _text(value)):
-        raise ValueError(f"it is {value!r}; it must have 1 to {LONGEST_NAME} letters, digits, '_', '-' and '.'")
-    return str(value)
-
-
-_CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
-    "domain": _domain,
-    "pool": parse_size,
-    "group": parse_group,
-    "dds_domain": _domain,
-    "interface": _interface,
-    "peers": _peers,
-    "topics_out": _texts,
-    "topics_in": _texts,
-    "max_rate": parse_rate,
-    "topic_rates": _topic_rates,
-    "peer_rates": _peer_rates,
-    "lease": _seconds,
-    "handover": _wait,
-    "ros2": _flag,
-    "metrics_port": _port,
-    "metrics_address": _address,
-    "serve": _services,
-    "data": _folder,
-    "name": _name,
-}
-
-
-def check(values: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-    """The values as Settings takes them; `place` says where a key was given. Raises SettingsError."""
-    checked: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in _CHECKS:
-            if isinstance(value, dict):
-                raise SettingsError(f"{place(key)}: [{key}] is a table; settings stand at the top of the file, in none")
-            raise SettingsError(f"{place(key)}: there is no setting {key}; there are {', '.join(_CHECKS)}")
-        try:
-            checked[key] = _CHECKS[key](value)
-        except ValueError as error:
-            raise SettingsError(f"{place(key)}: {key} cannot be used: {error}") from None
-    return checked
-
-
-def read_file(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, checked. Raises SettingsError or RulesError, which name file, line and key."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except OSError as error:
-        raise SettingsError(f"{path}: {os.strerror(error.errno or 0)}") from error
-    except ValueError as error:
-        raise SettingsError(f"{path}: not TOML: {error}") from error
-    tables = take_tables(path, text, values)
-    return {**check(values, lambda key: _place(path, text, key)), **tables}
-
-
-def place_of(path: Path, key: str) -> str:
+def place_of(path: Path, key: str, table: str = "") -> str:
     """Where a file that was read says something: `node.toml, line 3`; without the line where it does not say it."""
-    return _place(path, path.read_text(encoding="utf-8"), key)
-
-
-def _place(path: Path, text: str, key: str) -> str:
-    names_key = re.compile(rf"\s*\[?\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]")
-    number = next((n for n, line in enumerate(text.splitlines(), 1) if names_key.match(line)), None)
-    return f"{path}, line {number}" if number else str(path)
+    return SettingsFile.read(path).place(key, table)
 
 
 def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
     """From a file, if there is one, and what was given on the command line. Raises SettingsError or RulesError."""
-    settings = replace(base, **read_file(path)) if path else base
-    named = {key: value for key, value in given.items() if value is not None}
-    made = replace(settings, **check(named, lambda key: f"--{key.replace('_', '-')}"))
+    made = NODE.read(base, path, given, read_tables)
     if made.serve and made.data is None:
         raise SettingsError(
             f"a node that serves {', '.join(made.serve)} needs a folder to keep things in; give data, as --data FOLDER"
@@ -315,9 +187,3 @@ def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DE
             '[transfer] says where nodes meet for transfers, and this one serves none; add serve = ["transfer"]'
         )
     return made
-
-
-GIVEN: Final = tuple(_CHECKS)
-"""Settings by their names on the command line and at the top of a file; the others are tables."""
-
-assert {*GIVEN, *TABLES} == {field.name for field in fields(Settings)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.errors import RtmwError
-from rtmw.net.settings import GIVEN, Settings, SettingsError, make_settings, parse_rate
+from rtmw.net.settings import NODE, Settings, SettingsError, make_settings
 
 
 def written(folder: Path, text: str) -> Path:
@@ -89,9 +89,11 @@ def test_a_bad_argument_is_named() -> None:
         make_settings(None, {"max_rate": "0"})
 
 
-@pytest.mark.parametrize(("text", "rate"), [("500", 500), ("2K", 2048), ("10M", 10 << 20), ("1G", 1 << 30), (7, 7)])
-def test_rates_are_bytes_a_second(text: object, rate: int) -> None:
-    assert parse_rate(text) == rate
+def test_a_default_in_the_documents_is_what_holds_where_nothing_is_said() -> None:
+    said = {"pool": "64M", "lease": 10, "handover": 5, "ros2": False, "metrics_address": "127.0.0.1"}
+    for name, default in said.items():
+        assert NODE.by_name[name].default == str(default).lower().replace("64m", "64M")
+        assert NODE.by_name[name].check(default) == getattr(Settings(), name)
 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "node.toml"
@@ -104,7 +106,7 @@ def test_the_example_can_be_used() -> None:
 def test_the_example_shows_every_setting_with_a_value_that_can_be_used(tmp_path: Path) -> None:
     text = re.sub(r"^# (?=[a-z0-9_]+ = )", "", EXAMPLE.read_text(), flags=re.MULTILINE)
     shown = written(tmp_path, text.replace('"eth0"', '"lo"'))
-    assert set(re.findall(r"^(\w+) = ", text, re.MULTILINE)) == {*GIVEN}
+    assert set(re.findall(r"^(\w+) = ", text, re.MULTILINE)) == {*NODE.by_name}
     assert make_settings(shown, {}).peers == ("10.0.0.7", "10.0.0.8")
 
 

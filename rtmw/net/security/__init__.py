@@ -11,7 +11,7 @@ Three entry points:
    and line, and with which ceilings. It is asked when a route opens, not for each message.
 
     names ─► certificates ─► folder (files on disk) ─► identity (TLS contexts, peers) ─► keys (what commands do)
-    toml_lines ─► tables ([link] and [[allow]] of a file) ─► rules (the table) ─► rights (verdicts, denials)
+    tables ([link] and [[allow]] of a file) ─► rules (the table) ─► rights (verdicts, denials)
     health: what a node says of its keys
 
 `import rtmw.net.security` needs nothing; certificates, folder, identity and keys need `cryptography` (`rtmw[link]`).

@@ -17,8 +17,6 @@ A place of [link] may also be a Unix socket of this host, "unix:/run/rtmw/a.sock
 
 from __future__ import annotations
 
-import os
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +25,7 @@ from typing import Any, Final, cast
 from rtmw.addresses import is_loopback, place_to_listen, place_to_reach, unix_path
 from rtmw.net.security.errors import RulesError
 from rtmw.net.security.rules import RuleTable, make_rule
-from rtmw.net.security.toml_lines import TomlLines
-from rtmw.units import seconds_of, some_bytes
+from rtmw.settings import Declaration, Setting, SettingsFile, values
 
 TABLES: Final = ("link", "transfer", "allow")
 
@@ -67,16 +64,16 @@ NO_LINK: Final = Link()
 """A node without keys."""
 
 
-def take_tables(path: Path, text: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Take TABLES out of what `text` of the file `path` says: a Link for each of the first two and a RuleTable, as far
-    as they are there. All or nothing: raises RulesError, which names file and line, for the first mistake."""
-    lines, found = TomlLines(text), dict[str, Any]()
-    if "link" in values:
-        found["link"] = _link(path, lines, "link", values.pop("link"))
-    if "transfer" in values:
-        found["transfer"] = _link(path, lines, "transfer", values.pop("transfer"), found.get("link", NO_LINK))
-    if "allow" in values:
-        found["allow"] = _rules(path, lines, values.pop("allow"))
+def read_tables(file: SettingsFile) -> dict[str, Any]:
+    """TABLES, as far as the file has them: a Link for each of the first two, and a RuleTable. All or nothing: raises
+    RulesError, which names file and line, for the first mistake."""
+    found = dict[str, Any]()
+    if "link" in file.values:
+        found["link"] = _link(file, LINK)
+    if "transfer" in file.values:
+        found["transfer"] = _link(file, TRANSFER, found.get("link", NO_LINK))
+    if "allow" in file.values:
+        found["allow"] = _rules(file)
     return found
 
 
@@ -87,41 +84,27 @@ def read_rules(path: Path) -> RuleTable:
 
 def read_transfer(path: Path) -> tuple[Link, RuleTable]:
     """`[transfer]` and the rules of a settings file; its other settings are not looked at. Raises RulesError."""
-    text, values = _read(path)
-    taken = take_tables(path, text, values)
-    return taken.get("transfer", NO_LINK), taken.get("allow", RuleTable(source=str(path)))
+    found = read_tables(SettingsFile.read(path, RulesError))
+    return found.get("transfer", NO_LINK), found.get("allow", RuleTable(source=str(path)))
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        return text, tomllib.loads(text)
-    except OSError as error:
-        raise RulesError(f"{path}: {os.strerror(error.errno or 0)}") from error
-    except ValueError as error:
-        raise RulesError(f"{path}: not TOML: {error}") from error
-
-
-def _link(path: Path, lines: TomlLines, name: str, table: Any, base: Link = NO_LINK) -> Link:
+def _link(file: SettingsFile, declared: Declaration, base: Link = NO_LINK) -> Link:
     """`base`: whose keys it has, if it names none."""
-    at = (lines.headers(name) or [0])[0]
-    if not isinstance(table, dict):
-        raise RulesError(f"{_place(path, lines.key(0, name))}: {name} must be a table, [{name}]")
-    known = [key for key in _LINK if name == "link" or key != "max_rate"]
+    name = declared.table
+    given = file.values[name]
+    if not isinstance(given, dict):
+        raise RulesError(f"{file.place(name)}: {name} must be a table, [{name}]")
+
+    def place(key: str) -> str:
+        return file.place(key, name)
+
     checked: dict[str, Any] = {"keys": base.keys, "revoked": base.revoked}
-    for key, value in cast("dict[str, Any]", table).items():
-        place = _place(path, lines.key(at, key))
-        if key not in known:
-            raise RulesError(f"{place}: [{name}] has no {key}; there are {', '.join(known)}")
-        try:
-            checked[key] = _LINK[key](path, value)
-        except ValueError as error:
-            raise RulesError(f"{place}: {key} cannot be used: {error}") from None
-        if name == "transfer" and key in ("connect", "listen") and any(map(unix_path, checked[key])):
-            raise RulesError(f"{place}: {key}: transfers cross over TCP; Unix sockets are for [link]")
+    checked |= declared.check(cast("dict[str, Any]", given), place)
+    if "keys" in given:
+        checked["keys"] = file.path.parent / checked["keys"]
     link = Link(**checked)
     if link.keys is None and not link.insecure:
-        _check_plain(link, lambda key: _place(path, lines.key(at, key)))
+        _check_plain(link, place)
     return link
 
 
@@ -137,13 +120,13 @@ def _check_plain(link: Link, place: Callable[[str], str]) -> None:
             )
 
 
-def _keys(path: Path, value: Any) -> Path:
+def _keys(value: Any) -> Path:
     if not isinstance(value, str) or not value:
         raise ValueError(f"it is {value!r}; it must be the name of a folder")
-    return path.parent / value
+    return Path(value)
 
 
-def _revoked(_path: Path, value: Any) -> frozenset[int]:
+def _revoked(value: Any) -> frozenset[int]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"it is {value!r}; it must be a list of serial numbers")
     return frozenset(_serial(one) for one in cast("list[Any]", value))
@@ -161,13 +144,13 @@ def _serial(value: Any) -> int:
     return number
 
 
-def _connect(_path: Path, value: Any) -> tuple[str, ...]:
+def _connect(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         raise ValueError(f"it is {value!r}; it must be a list of HOST:PORT, such as ['hub.plant:7447']")
     return _places(value, place_to_reach, "HOST:PORT, such as ['hub.plant:7447']")
 
 
-def _listen(_path: Path, value: Any) -> tuple[str, ...]:
+def _listen(value: Any) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     return _places(given, place_to_listen, "ADDRESS:PORT of this host, such as '0.0.0.0:7447'")
 
@@ -182,51 +165,57 @@ def _places(value: Any, check: Callable[[str], object], what: str) -> tuple[str,
     return tuple(dict.fromkeys(map(str, found)))
 
 
-def _insecure(_path: Path, value: Any) -> bool:
-    if type(value) is not bool:
-        raise ValueError(f"it is {value!r}; it must be true or false")
-    return value
+def _over_tcp(check: Callable[[Any], tuple[str, ...]]) -> Callable[[Any], tuple[str, ...]]:
+    """The same, without Unix sockets."""
+
+    def checked(value: Any) -> tuple[str, ...]:
+        found = check(value)
+        if any(map(unix_path, found)):
+            raise ValueError("transfers cross over TCP; Unix sockets are for [link]")
+        return found
+
+    return checked
 
 
-def _rate(_path: Path, value: Any) -> int:
-    try:
-        return some_bytes(value)
-    except ValueError:
-        raise ValueError(f"it is {value!r}; it must be bytes a second, such as 500000, '500K' or '10M'") from None
+_KEYS: Final = (Setting("keys", _keys, "FOLDER"), Setting("revoked", _revoked, "SERIAL"))
+_INSECURE: Final = Setting("insecure", values.flag, "")
+_LEASE: Final = Setting("lease", values.seconds(0.1, 3600), "SECONDS")
+LINK: Final = Declaration(
+    (
+        *_KEYS,
+        Setting("connect", _connect, "HOST:PORT"),
+        Setting("listen", _listen, "ADDRESS:PORT"),
+        _INSECURE,
+        Setting("max_rate", values.rate, "BYTES"),
+        _LEASE,
+    ),
+    "link",
+    error=RulesError,
+)
+TRANSFER: Final = Declaration(
+    (
+        *_KEYS,
+        Setting("connect", _over_tcp(_connect), "HOST:PORT"),
+        Setting("listen", _over_tcp(_listen), "ADDRESS:PORT"),
+        _INSECURE,
+        _LEASE,
+    ),
+    "transfer",
+    error=RulesError,
+)
 
 
-def _lease(_path: Path, value: Any) -> float:
-    seconds = seconds_of(value)
-    if not 0.1 <= seconds <= 3600:
-        raise ValueError(f"it is {value!r}; it must be from 0.1 to 3600 seconds")
-    return seconds
-
-
-_LINK: Final[dict[str, Callable[[Path, Any], Any]]] = {
-    "keys": _keys,
-    "revoked": _revoked,
-    "connect": _connect,
-    "listen": _listen,
-    "insecure": _insecure,
-    "max_rate": _rate,
-    "lease": _lease,
-}
-
-
-def _rules(path: Path, lines: TomlLines, tables: Any) -> RuleTable:
+def _rules(file: SettingsFile) -> RuleTable:
+    lines, tables = file.lines, file.values["allow"]
     headers = lines.headers("allow")
     entries = cast("list[Any]", tables) if isinstance(tables, list | tuple) else [None]
     if not all(isinstance(one, dict) for one in entries):
         at = headers[0] if headers else lines.key(0, "allow")
-        raise RulesError(f"{_place(path, at)}: rules are [[allow]], in two brackets: there may be many")
+        raise RulesError(f"{file.at(at)}: rules are [[allow]], in two brackets: there may be many")
     if len(headers) != len(entries):
         headers = [lines.key(0, "allow")] * len(entries)  # as a list of tables in one line
     rules = [
-        make_rule(entry, lambda key, at=at: _place(path, lines.key(at, key)), _place(path, at))  # type: ignore[misc]
+        make_rule(entry, lambda key, at=at: file.at(lines.key(at, key)), file.at(at))  # type: ignore[misc]
         for entry, at in zip(entries, headers, strict=True)
     ]
-    return RuleTable(tuple(rules), str(path))
-
-
-def _place(path: Path, line: int) -> str:
-    return f"{path}, line {line}" if line else str(path)
+    return RuleTable(tuple(rules), str(file.path))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rtmw.net.security.errors import RulesError
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
-from rtmw.net.security.tables import Link, read_rules, take_tables
+from rtmw.net.security.tables import Link, read_rules, read_tables
+from rtmw.settings import SettingsFile
 
 PRESS = "rtmw://plant/press-7"
 EXAMPLE = """\
@@ -103,12 +104,7 @@ def test_the_version_follows_the_rules_and_nothing_else(file: Path) -> None:
 
 
 def test_the_link_table_is_read(file: Path) -> None:
-    import tomllib
-
-    values = tomllib.loads(EXAMPLE)
-    taken = take_tables(file, EXAMPLE, values)
-    assert taken["link"] == Link(file.parent / "keys", frozenset({0x3FA2, 1}))
-    assert values == {}
+    assert read_tables(SettingsFile.read(file))["link"] == Link(file.parent / "keys", frozenset({0x3FA2, 1}))
 
 
 RULE = '[[allow]]\npeer = "*"\n'

@@ -1,0 +1,18 @@
+"""What a daemon can be told: on the command line, in a TOML file, or both; the command line wins.
+
+    declaration   what settings there are, each with its type, unit, default, and whether a reload takes it in
+    file          a TOML file, and on which line it says what (toml_lines)
+    values        checks that several daemons need
+
+A daemon has a frozen dataclass of its settings and a Declaration with the same names. The declaration refuses what
+cannot be used with a SettingsError that names file, line and key. The options of its command and the table of its
+documentation are made from the declaration (rtmw/cli/settings_arguments.py, `python -m tests.settings_tables`).
+"""
+
+from __future__ import annotations
+
+from rtmw.settings.declaration import Changes, Declaration, Setting, option_of
+from rtmw.settings.errors import SettingsError
+from rtmw.settings.file import SettingsFile
+
+__all__ = ["Changes", "Declaration", "Setting", "SettingsError", "SettingsFile", "option_of"]

@@ -1,0 +1,128 @@
+"""What settings a daemon has: by this table its file and command line are checked, and its documents are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rtmw.errors import RtmwError
+from rtmw.settings.errors import SettingsError
+from rtmw.settings.file import SettingsFile
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Settings = TypeVar("Settings", bound="DataclassInstance")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of them. Texts are Markdown."""
+
+    name: str
+    """In the file, and of a field of the daemon's dataclass; on the command line with a - for each _."""
+    check: Callable[[Any], Any]
+    """The value that the daemon uses, of one that was given. Raises ValueError: what it must be (values.py)."""
+    unit: str
+    """What a value is, as the command line shows it: BYTES, SECONDS, PATTERN; empty: a flag."""
+    meaning: str = ""
+    default: str = "none"
+    """In words."""
+    is_list: bool = False
+    """A list in the file, and several words on the command line."""
+    is_reloaded: bool = False
+    """A reload (SIGHUP) takes it in; else it takes effect when the daemon is started again."""
+
+    @property
+    def is_flag(self) -> bool:
+        return not self.unit
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a reload finds."""
+
+    taken: dict[str, Any]
+    """New values, by name."""
+    late: tuple[str, ...]
+    """Names of those that have changed in the file and need a new start."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The settings of a daemon, or of one table of its file."""
+
+    settings: tuple[Setting, ...]
+    table: str = ""
+    """In which table of the file they stand; empty: at its top, and on the command line."""
+    others: tuple[str, ...] = ()
+    """Tables of the file that have readers of their own, and fields of the dataclass. A reload takes them in."""
+    error: type[RtmwError] = SettingsError
+
+    @cached_property
+    def by_name(self) -> dict[str, Setting]:
+        return {setting.name: setting for setting in self.settings}
+
+    @cached_property
+    def reloaded(self) -> frozenset[str]:
+        """What a reload takes in."""
+        return frozenset(setting.name for setting in self.settings if setting.is_reloaded) | {*self.others}
+
+    def read(
+        self, base: Settings, path: Path | None, given: Mapping[str, Any],
+        others: Callable[[SettingsFile], Mapping[str, Any]] | None = None,
+    ) -> Settings:  # fmt: skip
+        """`base`, with what the file says, and above that what was given on the command line, None: nothing.
+
+        `others` reads the other tables. All or nothing: raises `error` for the first mistake.
+        """
+        if path is not None:
+            file = SettingsFile.read(path, self.error)
+            read: Mapping[str, Any] = others(file) if others else {}
+            base = replace(base, **read, **self.check(file.values, file.place))
+        named = {name: value for name, value in given.items() if value is not None}
+        return replace(base, **self.check(named, option_of))
+
+    def check(self, values: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+        """Values as the daemon uses them, without the other tables; `place` says where a key stands. Raises `error`."""
+        checked = dict[str, Any]()
+        for name, value in values.items():
+            if name in self.others:
+                continue
+            if name not in self.by_name:
+                raise self.error(f"{place(name)}: {self._why_unknown(name, value)}")
+            try:
+                checked[name] = self.by_name[name].check(value)
+            except ValueError as error:
+                raise self.error(f"{place(name)}: {name} cannot be used: {error}") from None
+        return checked
+
+    def _why_unknown(self, name: str, value: Any) -> str:
+        there_are = f"there are {', '.join(self.by_name)}"
+        if self.table:
+            return f"[{self.table}] has no {name}; {there_are}"
+        if isinstance(value, dict):
+            return f"[{name}] is a table; settings stand at the top of the file, in none"
+        return f"there is no setting {name}; {there_are}"
+
+    def changes(self, before: Settings, after: Settings) -> Changes:
+        """What a reload takes in, of two settings of the daemon, and what it does not."""
+        new = {one.name: getattr(after, one.name) for one in fields(after)}
+        changed = {name: value for name, value in new.items() if value != getattr(before, name)}
+        taken = {name: value for name, value in changed.items() if name in self.reloaded}
+        return Changes(taken, tuple(name for name in changed if name not in taken))
+
+    def documented(self) -> str:
+        """A table in Markdown, a row a setting."""
+        rows = ["| key | meaning | default | SIGHUP |", "|---|---|---|---|"]
+        for one in self.settings:
+            rows.append(f"| `{one.name}` | {one.meaning} | {one.default} | {'taken in ' if one.is_reloaded else ''}|")
+        return "\n".join(rows)
+
+
+def option_of(name: str) -> str:
+    """On the command line."""
+    return f"--{name.replace('_', '-')}"
