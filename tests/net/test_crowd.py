@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from tests.net.crowd import cost, crowd, known
 from tests.net.hosts import Host, wait_until
 from tests.net.silence import memory
+from tests.whole import IS_WHOLE
 
-COUNT = 10_000 if "RTMW_TORTURE" in os.environ else 1500
+COUNT = 10_000 if IS_WHOLE else 1500
 WATCHED_S = 3.0
 CPU_MOST = 0.05
 """Part of a core: a fifth of what 10,000 endpoints took that were looked at again and again."""

@@ -17,6 +17,7 @@ from tests.net.stranger import stranger_in
 from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking, while_taking
 from tests.net.ways import BOTH_WAYS
 from tests.openmetrics import labelled, scraped
+from tests.whole import sample
 
 NOT_IN_TIME = "messages that are not delivered"
 """What a node says that could not wait any longer."""
@@ -50,7 +51,7 @@ def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_e
     assert not any(NOT_IN_TIME in host.said for host in hosts)
 
 
-@pytest.mark.parametrize("limit", ["--max-rate", "--topic-rates", "--peer-rates"])
+@pytest.mark.parametrize("limit", sample(["--max-rate", "--topic-rates", "--peer-rates"], 1))
 def test_of_a_slow_line_a_node_takes_no_more_than_it_can_send_before_both_have_ended(
     hosts: tuple[Host, Host], limit: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +14,10 @@ from tests.books import examine
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.namespaces import Network, obstacle
+from tests.whole import LONG
 
 pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
 
-LONG = pytest.mark.skipif("RTMW_TORTURE" not in os.environ, reason="make torture-net runs it")
 
 Build = Callable[..., tuple[Network, list[Host]]]
 

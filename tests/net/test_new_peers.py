@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from rtmw import Reliability
 from tests.conftest import free_number
 from tests.net.hosts import Host, wait_until
 from tests.net.namespaces import INTERFACE, Network, obstacle
+from tests.whole import LONG
 
 pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
 
@@ -161,7 +161,7 @@ def test_a_peer_that_comes_later_and_names_nobody_is_found(three: Three) -> None
     stream.reaches(1)
 
 
-@pytest.mark.skipif("RTMW_TORTURE" not in os.environ, reason="make torture-net runs it")
+@LONG
 def test_a_peer_that_comes_long_after_the_node_is_found(three: Three) -> None:
     three.name(1)
     first, second, _ = three.hosts

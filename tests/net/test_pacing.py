@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -17,10 +16,10 @@ from rtmw import Reliability
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.namespaces import Network, obstacle, obstacle_to_narrowing
+from tests.whole import LONG
 
 WHY_NOT = obstacle() or obstacle_to_narrowing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
-LONG = pytest.mark.skipif("RTMW_TORTURE" not in os.environ, reason="make torture-net runs it")
 
 DATAGRAM_BITS = 8 * 1500
 ALARMS = 31

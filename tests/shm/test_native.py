@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.whole import LONG
+
 pytestmark = pytest.mark.timeout(900)
 """The first of them waits until all is built."""
 
@@ -35,7 +37,7 @@ def run(*command: str) -> str:
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_all_reliabilities_at_once_in_too_small_a_pool_keep_their_promises(built: Path, kind: str) -> None:
-    assert "the books balance" in run(str(built / "plain" / "stress"), kind, "100000")
+    assert "the books balance" in run(str(built / "plain" / "stress"), kind, "20000")
 
 
 def test_processes_killed_at_random_stop_nobody_and_leak_nothing(built: Path) -> None:
@@ -68,9 +70,10 @@ def test_the_stress_and_the_patterns_hold_on_aarch64_too(tmp_path: Path) -> None
     assert "the books balance" in run(emulator, str(out / "stress"), "processes", "200")
 
 
-@pytest.mark.parametrize(
-    "race", ["append ‖ append, first", "claim ‖ hold", "allocate page", "wait ‖ publish", "sweep", "open topic"]
-)
+RACES = ("append ‖ append, first", "claim ‖ hold", "allocate page", "wait ‖ publish", "open topic")
+
+
+@pytest.mark.parametrize("race", [*RACES, pytest.param("sweep", marks=LONG)])
 def test_no_interleaving_of_a_race_has_a_forbidden_outcome(built: Path, race: str) -> None:
     assert ", 0 failed" in run(str(built / "races"), race)
 

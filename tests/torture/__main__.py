@@ -20,6 +20,7 @@ PARTS = {
     "power": ["-m", "tests.torture.log", "power"],
     "net": ["-m", "tests.torture.net"],
     "session": ["-m", "tests.torture.session"],
+    "samples": ["-m", "tests.torture.samples"],
     "transfers": ["-m", "tests.torture.transfers"],
     "dds-rtps": ["-m", "tests.torture.dds_rtps"],
 }

@@ -23,9 +23,10 @@ from tests.conftest import free_number
 from tests.net.cable import Cable, Faults, obstacle
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.torture.wire.engine_damage import MARK, Damage
+from tests.whole import IS_WHOLE
 
 WIRE = Path(__file__).parent / "wire"
-SECONDS = 120.0 if os.environ.get("RTMW_TORTURE") else 4.0
+SECONDS = 120.0 if IS_WHOLE else 4.0
 
 pytestmark = pytest.mark.timeout(900)
 """The fuzzer is compiled first."""

@@ -16,11 +16,11 @@ from rtmw import Reliability
 from tests.net.conftest import dds_domain, hosts
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.torture.wire.own_topics import Attacker, attack
+from tests.whole import IS_WHOLE
 
 __all__ = ["dds_domain", "hosts"]
 
-IS_LONG = bool(os.environ.get("RTMW_TORTURE"))
-SECONDS = 180.0 if IS_LONG else 5.0
+SECONDS = 180.0 if IS_WHOLE else 5.0
 MEMORY = 96 << 20
 """Bytes more than after the first second: up to 10,000 members are kept and shown, and free memory stays."""
 LOG = 64 << 10
@@ -76,7 +76,7 @@ def test_whatever_is_said_on_the_nodes_own_topics_harms_no_node_no_stream_and_no
         for one, other in (hosts, hosts[::-1]):
             wait_until(lambda one=one, other=other: is_measured(one, other), "the nodes do not hear each other")
         nodes = {other.number: peer["node"] for host, other in (hosts, hosts[::-1]) for peer in host.info()["peers"]}
-        seed = int(os.environ.get("RTMW_SEED") or (time.time_ns() & 0xFFFFFFFF if IS_LONG else 1))
+        seed = int(os.environ.get("RTMW_SEED") or (time.time_ns() & 0xFFFFFFFF if IS_WHOLE else 1))
         attacker = Attacker(dds_domain, seed, there.info())
         attack(attacker, 1.0, stream.move)
         before = [rss(host) for host in hosts]

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from tests.transfer.mutants import MUTANTS
+from tests.whole import sample
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", sample(MUTANTS, 6))
 def test_a_rule_that_is_taken_out_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.transfer.mutants", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import ssl
@@ -26,10 +25,11 @@ from tests.net.link.test_cuts import Cable
 from tests.net.link.test_security import TLS_RECORD, knock, says
 from tests.net.security.site import Site, put
 from tests.net.test_restart import Load
+from tests.whole import IS_WHOLE
 
 RELIABLE = Reliability.RELIABLE
 EVIL = "rtmw://plant/evil"
-GARBAGE = 10_000 if "RTMW_TORTURE" in os.environ else 1000
+GARBAGE = 10_000 if IS_WHOLE else 1000
 """Connections; `make torture-net` has them all."""
 
 

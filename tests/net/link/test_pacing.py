@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.net.link.alarm_delays import Way, measure, pair
 from tests.net.namespaces import obstacle, obstacle_to_narrowing
+from tests.whole import LONG
 
 WHY_NOT = obstacle() or obstacle_to_narrowing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
-LONG = pytest.mark.skipif("RTMW_TORTURE" not in os.environ, reason="make torture-net runs it")
 
 CHUNK_BITS = 8 * 16384
 TRIES = 5

@@ -1,13 +1,10 @@
-"""Transfers between two nodes: thousands of seeded worlds, and a file of 1 GiB whose cores are killed 200 times. Then
-the rules of the queues between programs and core, taken out one by one.
+"""Transfers between two nodes: thousands of seeded worlds, and a file of 1 GiB whose cores are killed 200 times.
 
 python -m tests.torture.transfers [SECONDS [MIB KILLS]]
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +16,6 @@ from tests.transfer.wire.world import run
 
 SEEDS = 10_000
 SECONDS = 600.0
-MUTANTS = "tests/transfer/programs/test_queue_mutants.py"
 
 
 def worlds(seconds: float) -> None:
@@ -48,8 +44,6 @@ def kills(size: int, number: int) -> None:
 def main(seconds: float, size: int, number: int) -> None:
     worlds(seconds)
     kills(size, number)
-    environment = os.environ | {"RTMW_TORTURE": "1"}
-    subprocess.run([sys.executable, "-m", "pytest", "-q", MUTANTS], env=environment, check=True)
 
 
 if __name__ == "__main__":

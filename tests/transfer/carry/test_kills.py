@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.transfer.carry.pair import MIB, PATIENCE, Pair
+from tests.whole import sample
 
 
 def pair_of(folder: Path, size: int) -> Iterator[Pair]:
@@ -31,7 +32,7 @@ def test_t7_a_file_whose_cores_are_killed_again_and_again_comes_whole_and_little
     large.endure(5)
 
 
-@pytest.mark.parametrize("record", range(1, 6))
+@pytest.mark.parametrize("record", sample(range(1, 6), 2))
 def test_a_receiver_killed_behind_each_record_of_its_journal_goes_on(small: Pair, record: int) -> None:
     """BEGIN, two MARKs, PLACE, END."""
     receiver, sender = small.start_receiver(f"journal {record}"), small.start_sender()
@@ -39,7 +40,7 @@ def test_a_receiver_killed_behind_each_record_of_its_journal_goes_on(small: Pair
     small.finish(small.start_receiver(), sender)
 
 
-@pytest.mark.parametrize("record", range(1, 4))
+@pytest.mark.parametrize("record", sample(range(1, 4), 2))
 def test_a_sender_killed_behind_each_record_of_its_journal_goes_on(small: Pair, record: int) -> None:
     """SOURCE, SENT, and a SENT or DONE: that the last block is durable may be told by the end alone."""
     receiver, sender = small.start_receiver(), small.start_sender(f"journal {record}")
@@ -47,7 +48,7 @@ def test_a_sender_killed_behind_each_record_of_its_journal_goes_on(small: Pair, 
     small.finish(receiver, small.start_sender())
 
 
-@pytest.mark.parametrize("call", range(1, 15, 2))
+@pytest.mark.parametrize("call", sample(range(1, 15, 2), 3))
 def test_a_receiver_killed_before_a_system_call_goes_on(small: Pair, call: int) -> None:
     receiver, sender = small.start_receiver(f"disk {call}"), small.start_sender()
     assert receiver.wait(PATIENCE) == -signal.SIGKILL

@@ -1,23 +1,20 @@
 """Deaths of the core can show harm: each rule of the queues between programs and core that is taken out is found.
 
-Here a sample; `make torture-transfers` tries all of them.
+Here a sample; `make torture-samples` tries all of them.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
 
 from tests.transfer.programs.mutants import MUTANTS
-
-SAMPLE = 2
-IS_WHOLE = bool(os.environ.get("RTMW_TORTURE"))
+from tests.whole import sample
 
 
-@pytest.mark.parametrize("name", [*MUTANTS] if IS_WHOLE else [*MUTANTS][:SAMPLE])
+@pytest.mark.parametrize("name", sample(MUTANTS, 2))
 def test_a_rule_of_the_queues_that_is_taken_out_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.transfer.programs.mutants", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
