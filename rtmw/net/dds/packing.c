@@ -43,14 +43,19 @@ uint32_t packing_heard(struct engine *e) { return load_seq(&e->heard); }
 
 void packing_looked(struct engine *e, uint32_t heard) { store_seq(&e->looked, heard); }
 
+static struct readers_know readers_know(const struct outbound *o)
+{
+    return (struct readers_know){load_acquire(&o->may_pack), load_acquire(&o->may_check), load_acquire(&o->may_date)};
+}
+
 struct readers_know packing_begin(struct outbound *o)
 {
     struct engine *e = o->engine;
-    struct readers_know is = {load_acquire(&o->may_pack), load_acquire(&o->may_check), load_acquire(&o->may_date)};
+    struct readers_know is = readers_know(o);
     if (!is.packs && !is.crcs && !is.dates) return is;
     store_seq(&e->turn, e->turn + 1); /* pairs with the heard, then turn, of on_reader */
-    if (load_seq(&e->heard) == load_seq(&e->looked)) return is;
-    return (struct readers_know){false, false, false};
+    if (load_seq(&e->heard) != load_seq(&e->looked)) return (struct readers_know){false, false, false};
+    return readers_know(o); /* as it was decided for all that were heard: what was loaded above may be from before */
 }
 
 void packing_end(struct outbound *o)

@@ -1,12 +1,13 @@
-"""Each ordered access of shared memory stands in docs/design/orders.md, with what it pairs with."""
+"""Each ordered access of a word that threads or processes share stands in docs/design/orders.md, with its partner."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "design" / "orders.md"
 ORDERED = (
     "load_acquire|store_release|load_seq|store_seq|fetch_or|fetch_and|fetch_add|fetch_sub|exchange|cas64|cas32|raise_to"
@@ -32,24 +33,33 @@ def word_of(argument: str) -> str:
     return names[-1]
 
 
-def accesses() -> dict[str, set[str]]:
-    """By the name of a word: the ordered operations on it in the sources of the core."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path in sorted((ROOT / "rtmw" / "shm").glob("*.[ch]")):
+Word = tuple[str, str]
+"""The folder of the sources, and the name."""
+
+
+def accesses() -> dict[Word, set[str]]:
+    """By word: the ordered operations on it in the sources in C."""
+    found: dict[Word, set[str]] = defaultdict(set)
+    for path in sorted((ROOT / "rtmw").rglob("*.[ch]")):
         if path.name == "atomics.h":
             continue
+        folder = str(path.parent.relative_to(ROOT))
         code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for match in re.finditer(rf"\b({ORDERED})\(", code):
-            found[word_of(first_argument(code[match.end() :]))].add(match.group(1))
+            found[folder, word_of(first_argument(code[match.end() :]))].add(match.group(1))
     return found
 
 
-def rows() -> list[tuple[str, set[str]]]:
-    """Words, and the operations that the page names of each."""
-    cells = (line.split("|") for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `"))
-    return [
-        (word.strip().strip("`"), set(re.findall(r"`(\w+)`", written + read))) for _, word, written, read, *_ in cells
-    ]
+def rows() -> Iterator[tuple[Word, set[str]]]:
+    """Words, and the operations that the page names of each. A heading names the folder, else it is the core's."""
+    folder = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            named = re.search(r"`(rtmw/[\w/]+)`", line)
+            folder = named[1] if named else "rtmw/shm"
+        elif line.startswith("| `"):
+            _, word, written, read, *_ = line.split("|")
+            yield (folder, word.strip().strip("`")), set(re.findall(r"`(\w+)`", written + read))
 
 
 def test_each_word_has_a_row_that_names_its_ordered_accesses_and_no_others() -> None:
