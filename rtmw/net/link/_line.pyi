@@ -209,12 +209,7 @@ class Route:
         others that is taken from the bus from now on. Inbound: as those of `inbound`. 0 for bytes: no limit."""
 
     def finish(self) -> None:
-        """The node at the end that sends ends. Outbound: take nothing more from the bus; `delivered` is true once all
-        that was taken is acknowledged. Inbound: the peer may send what it has taken, though messages wait here."""
-
-    def leave(self) -> None:
-        """This node ends. Outbound, RELIABLE: take no more from the bus than the peer will have room for besides what
-        it keeps for a node that leaves; `finish` comes later."""
+        """Outbound: take nothing more from the bus; `delivered` is true once all that was taken is acknowledged."""
 
     def abandon(self) -> None:
         """Inbound: what waits for room on the bus is lost. It counts as no_memory, and subscribers of a RELIABLE topic

@@ -207,21 +207,9 @@ static PyObject *Route_limit(PyObject *object, PyObject *args)
 static PyObject *Route_finish(PyObject *object, PyObject *unused)
 {
     struct out *o = ((Route *)object)->out;
-    struct in *i = ((Route *)object)->in;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
     if (o) out_finish(o);
-    if (i) in_widen(i);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
-static PyObject *Route_leave(PyObject *object, PyObject *unused)
-{
-    struct out *o = ((Route *)object)->out;
-    (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    if (o) out_leave(o);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -311,7 +299,6 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"total", Route_total, METH_NOARGS, NULL},
                                       {"limit", Route_limit, METH_VARARGS, NULL},
                                       {"finish", Route_finish, METH_NOARGS, NULL},
-                                      {"leave", Route_leave, METH_NOARGS, NULL},
                                       {"abandon", Route_abandon, METH_NOARGS, NULL},
                                       {"held", Route_held, METH_NOARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},

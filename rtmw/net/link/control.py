@@ -101,10 +101,6 @@ class Control:
         self.incoming.drained(route)
         return self._side.taken()
 
-    def _hear_leaving(self, leaving: Leaving) -> None:
-        self.outgoing.hear_leaving(leaving)
-        self.incoming.hear_leaving()
-
     def _hear_late(self, message: Hello | Join | Joined | Bye, _size: int) -> None:
         raise Violation(f"{type(message).__name__.lower()} in the middle of a line")
 
@@ -116,5 +112,5 @@ _HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     Close: lambda control, message, _: control.incoming.hear_close(message),
     Answer: lambda control, message, _: control.outgoing.hear_answer(message),
     Denied: lambda control, message, _: control.incoming.hear_denied(message),
-    Leaving: lambda control, message, _: control._hear_leaving(message),
+    Leaving: lambda control, message, _: control.outgoing.hear_leaving(message),
 }

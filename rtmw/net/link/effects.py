@@ -80,12 +80,6 @@ class AdjustIn(NamedTuple):
     verdict: Verdict
 
 
-class WidenIn(NamedTuple):
-    """The peer ends: let it send what it has taken from its bus."""
-
-    route: int
-
-
 class DrainIn(NamedTuple):
     """The peer has sent so many messages by it, and sends no more. Call `Control.drained` when all have come to their
     end here, and after the lease at the latest."""
@@ -108,17 +102,5 @@ class Over(NamedTuple):
 
 
 Effect = (
-    Say
-    | OpenOut
-    | AdjustOut
-    | LeaveOut
-    | PartOut
-    | StayOut
-    | DropOut
-    | OpenIn
-    | AdjustIn
-    | WidenIn
-    | DrainIn
-    | CloseIn
-    | Over
+    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Over
 )

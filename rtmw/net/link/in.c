@@ -206,7 +206,7 @@ static uint64_t room_of(const struct in *i)
     uint64_t left = l->held_most > l->held ? l->held_most - l->held : 0;
     uint64_t part = left / (l->in_count < PARTS_MOST ? l->in_count : PARTS_MOST);
     if (!i->first && !part) part = 1;
-    return !l->held_most || i->is_ending || room < part ? room : part;
+    return !l->held_most || room < part ? room : part;
 }
 
 struct frame_ack in_ack(struct in *i)
@@ -244,17 +244,6 @@ bool in_open(struct in *i)
     unlock(&l->arriving, LOCK_ROUTE);
     if (is_new) line_wake_receiver(l);
     return is_new;
-}
-
-/* Room for what a node has taken from its bus in advance, though other messages of the route wait. */
-void in_widen(struct in *i)
-{
-    lock(&i->line->arriving, LOCK_ROUTE);
-    if (!i->is_ending) i->window += i->waits + 2 * LOOKAHEAD_BYTES;
-    i->is_ending = i->must_ack = true;
-    store_relaxed(&i->line->acks_at_ns, 1);
-    unlock(&i->line->arriving, LOCK_ROUTE);
-    line_wake_receiver(i->line);
 }
 
 uint32_t in_held(struct in *i)

@@ -13,7 +13,6 @@ from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Ope
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
-from rtmw.qos import Reliability
 from rtmw.types import MessageType, carried_type
 
 
@@ -114,12 +113,6 @@ class IncomingRoutes:
         if denied.topic in self._told:
             self._side.explained.add(denied.topic)
             self._denied[denied.topic] = Refusal(denied.cause, f"the rules of the peer: {denied.why}")
-
-    def hear_leaving(self) -> None:
-        """The peer ends. It has taken messages from its bus that nobody else has."""
-        for number, route in self.routes.items():
-            if route.lane.reliability is Reliability.RELIABLE:
-                self._side.act(do.WidenIn(number))
 
     def hear_close(self, close: Close) -> None:
         """Raises Violation for a route that was never opened. One that is closed here already needs nothing."""

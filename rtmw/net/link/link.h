@@ -71,7 +71,6 @@ struct out {
     rtmw_subscriber *subscriber;
     bool reliable, resends; /* resends: RELIABLE and ADAPTIVE; what is lost in a cut is sent again */
     uint32_t closing;       /* 1: nothing is taken and sent any more */
-    bool is_leaving;        /* no more is taken than the peer has room for besides what it keeps for the look-ahead */
     bool is_finishing;      /* nothing is taken any more */
     bool told[REFUSALS];
     struct ceilings ceilings; /* but for the rate, which is the next's */
@@ -95,10 +94,10 @@ struct out {
 bool out_open(struct out *);                   /* false: its number is not above all before */
 void out_stop(struct out *);                   /* idempotent */
 void out_limit(struct out *, struct ceilings); /* from the next message on that is taken from the bus */
-void out_leave(struct out *);                  /* the node ends; RELIABLE: takes what the peer will have room for */
 void out_finish(struct out *);                 /* takes nothing more: what was taken goes on to be sent */
 void out_close(struct out *);                  /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
+bool out_is_behind(const struct out *); /* it has messages to send, or leaves those of a RELIABLE topic on the bus */
 void out_gather(struct out *);
 /* The message of this band that is to be begun next, with its number; NULL: none. */
 struct kept *out_next(struct out *, uint32_t band, uint64_t now);
@@ -139,7 +138,6 @@ struct in {
     uint64_t waits;   /* cost of what waits for room */
     uint64_t largest; /* the highest cost of one of these, since something waits */
     struct waiting *first, *last;
-    bool is_ending;     /* the peer ends, and sends what it has taken */
     bool must_ack;      /* room or numbers have changed since the last ACK */
     uint64_t since_ack; /* cost of what has come since */
     bool told[REFUSALS];
@@ -159,7 +157,6 @@ struct incoming {
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
 void in_limit(struct in *, struct ceilings);
-void in_widen(struct in *); /* idempotent */
 /* What waits for room is lost: it is counted, and subscribers of a RELIABLE topic are told. */
 void in_abandon(struct in *);
 uint32_t in_held(struct in *); /* messages that wait for room */
@@ -249,6 +246,7 @@ struct line {
     uint32_t control_count;
     uint64_t zero_copied, retry_ns, resumes;
     uint64_t bytes_per_second;
+    uint64_t ahead; /* cost of what the look-aheads of all routes have */
 
     pthread_mutex_t arriving;
     struct in *ins;

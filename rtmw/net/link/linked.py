@@ -171,9 +171,6 @@ class Linked:
 
     def leave(self, for_s: float) -> None:
         """This node ends: the peer keeps RELIABLE topics for the next one."""
-        if for_s:
-            for out in self.out.values():
-                out.route.leave()
         self._do(self.control.leave(int(for_s * 1e9)))
 
     def finish(self) -> None:
@@ -285,9 +282,6 @@ class Linked:
             self._is_left = True
             log.info("%s ends; RELIABLE topics wait for the next one, for %g s at most", self, park_ns / 1e9)
 
-    def _do_widen_in(self, effect: do.WidenIn) -> None:
-        self.into[effect.route].route.finish()
-
     def _do_stay_out(self, effect: do.StayOut) -> None:
         self.out[effect.route].leave_by = 0.0
 
@@ -349,7 +343,6 @@ _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
     do.AdjustOut: Linked._do_adjust_out,
     do.LeaveOut: Linked._do_leave_out,
     do.PartOut: Linked._do_part_out,
-    do.WidenIn: Linked._do_widen_in,
     do.StayOut: Linked._do_stay_out,
     do.DropOut: Linked._do_drop_out,
     do.OpenIn: Linked._do_open_in,

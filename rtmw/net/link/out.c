@@ -1,7 +1,7 @@
 /* Out: a topic of the bus on its way to the peer.
  *
  *   bus ─ out_gather ─► queue of its band ─ out_next ─► kept ─ acknowledged ─► gone
- *                                             │ a number, from 1 on
+ *             │ room of the peer               │ a number, from 1 on
  * What was lost on the bus before a message takes numbers, too: the peer counts the step. What expires before it is begun
  * takes none.
  */
@@ -9,17 +9,22 @@
 
 #include "link.h"
 
-/* The peer makes room for a look-ahead once, when it hears that this node leaves. What is taken until then must not use it. */
-static bool keeps_reserve(const struct out *o)
+static uint64_t ahead_of(const struct out *o) { return o->lookahead.bytes + (uint64_t)o->lookahead.taken * FRAME_COST; }
+
+/* A message is taken if and only if the peer has room for it, behind all that was taken before and is not acknowledged. So
+ * what was taken can always be sent, though the peer tells of less room later, and a node that ends owes nothing that the
+ * peer has no room for. All routes of the line share one look-ahead, but for one message of each. */
+static bool has_room(const struct out *o)
 {
-    uint64_t taken = o->lookahead.bytes + (uint64_t)o->lookahead.taken * FRAME_COST;
-    return o->in_flight + taken + 2 * LOOKAHEAD_BYTES < o->room;
+    return o->in_flight + ahead_of(o) < o->room && (!o->lookahead.taken || o->line->ahead < o->room);
 }
 
 bool out_may_take(const struct out *o)
 {
-    return !o->closing && !o->is_finishing && (!o->is_leaving || keeps_reserve(o)) && lookahead_has_room(&o->lookahead);
+    return !o->closing && !o->is_finishing && has_room(o) && lookahead_has_room(&o->lookahead);
 }
+
+bool out_is_behind(const struct out *o) { return o->lookahead.taken || (o->reliable && !(o->is_open && has_room(o))); }
 
 /* What the bus could not keep for this route since it was looked last, is missing before this message. */
 static void count_missed(struct out *o, uint32_t band)
@@ -57,16 +62,24 @@ void out_gather(struct out *o)
             continue;
         }
         lookahead_add(&o->lookahead, &m);
+        o->line->ahead += cost_of(m.size);
         count_missed(o, m.priority);
     }
+    if (o->is_open && !has_room(o)) count_up(&o->blocked, 1);
 }
 
 static rtmw_message *first_of(struct out *o, uint32_t band) { return lookahead_at(&o->lookahead, band, 0); }
 
+static void pass_first(struct out *o, uint32_t band)
+{
+    o->line->ahead -= cost_of(first_of(o, band)->size);
+    lookahead_pass(&o->lookahead, band);
+}
+
 static void drop_first(struct out *o, uint32_t band)
 {
     rtmw_release(o->line->region, first_of(o, band)->descriptor);
-    lookahead_pass(&o->lookahead, band);
+    pass_first(o, band);
 }
 
 static void keep_last(struct out *o, uint32_t band, struct kept *k)
@@ -88,16 +101,9 @@ static struct kept *number_first(struct out *o, uint32_t band)
     k->number = o->band[band].number += o->band[band].lost + 1;
     o->band[band].lost = 0;
     o->in_flight += cost_of(m->size);
-    lookahead_pass(&o->lookahead, band);
+    pass_first(o, band);
     keep_last(o, band, k);
     return k;
-}
-
-static bool has_room(struct out *o)
-{
-    if (o->in_flight < o->room) return true;
-    count_up(&o->blocked, 1);
-    return false;
 }
 
 struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
@@ -108,7 +114,7 @@ struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
         count_up(&o->expired, 1);
         drop_first(o, band);
     }
-    return lookahead_count(&o->lookahead, band) && has_room(o) ? number_first(o, band) : NULL;
+    return lookahead_count(&o->lookahead, band) ? number_first(o, band) : NULL;
 }
 
 void out_begun(struct out *o, uint32_t band, struct kept *k, uint64_t now)
@@ -187,13 +193,6 @@ void out_limit(struct out *o, struct ceilings ceilings)
     memset(o->told, 0, sizeof o->told);
     rate_limit_set(&o->limit, ceilings.max_rate);
     line_wake_sender(o->line);
-    unlock(&o->line->lock, LOCK_ENGINE);
-}
-
-void out_leave(struct out *o)
-{
-    line_lock(o->line);
-    o->is_leaving = o->reliable;
     unlock(&o->line->lock, LOCK_ENGINE);
 }
 

@@ -15,7 +15,7 @@ static void gather(struct line *l)
     for (struct out *o = l->outs; o; o = o->next) {
         out_gather(o);
         l->filled |= bands_of(o);
-        if (o->reliable && o->lookahead.taken)
+        if (o->reliable && out_is_behind(o))
             rtmw_subscriber_alive(o->subscriber); /* the lease of the line says who is */
     }
 }
@@ -47,7 +47,7 @@ uint64_t line_next_try(const struct line *l, uint64_t now)
     uint64_t at = load_relaxed(&l->is_paced) ? now + RETRY_NS : UINT64_MAX;
     for (const struct out *o = l->outs; o; o = o->next) {
         uint64_t next =
-            o->lookahead.taken ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
+            out_is_behind(o) ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
         uint64_t free_ns = rate_limit_free_ns(&o->limit, now);
         if (o->lookahead.taken && free_ns && free_ns < next) next = free_ns;
         if (next < at) at = next;

@@ -104,6 +104,22 @@ def test_many_full_topics_hold_no_more_than_a_few_and_lose_nothing(bounded: Ends
         assert sum(inbound.counters()["no_memory"] for _, inbound in stuck.routes) == 0
 
 
+def test_a_node_that_ends_delivers_all_that_it_has_taken_of_topics_that_are_all_full(bounded: Ends) -> None:
+    """And the other one holds no more for it than for one that stays."""
+    with ExitStack() as stack:
+        stuck = Stuck(bounded, stack, 12)
+        bounded.join()
+        bounded.up()
+        wait_until(lambda: stuck.fill(1000) or all(out.counters()["blocked"] for out, _ in stuck.routes))
+        for out, _ in stuck.routes:
+            out.finish()
+        wait_until(lambda: all(out.delivered() for out, _ in stuck.routes))
+        assert HELD / 2 < bounded.there.line.info()["held"] < 2 * HELD
+        assert sum(inbound.counters()["no_memory"] for _, inbound in stuck.routes) == 0
+        stuck.sent = Counter({number: out.counters()["sent"] for number, (out, _) in enumerate(stuck.routes)})
+        stuck.drain()
+
+
 def test_a_peer_that_keeps_to_no_room_makes_this_end_hold_four_times_as_much_at_the_utmost(bounded: Ends) -> None:
     """It sends a window on each of its routes, as it was never told it could."""
     there, count = bounded.there, 20

@@ -146,7 +146,7 @@ class World:
                 raise AssertionError(f"{code}: {words}")
             case do.PartOut(route):
                 node.out[route].is_leaving = node.out[route].is_parting = True
-            case do.AdjustOut() | do.WidenIn():
+            case do.AdjustOut():
                 pass
 
     def end(self, node: Node, route: int) -> None:

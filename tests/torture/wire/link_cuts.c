@@ -129,7 +129,7 @@ static void offer(int from)
 {
     static const size_t sizes[] = {0, 60, 3000, 16300, 17000, 40000};
     uint32_t route = chance(ROUTES), band = chance(BANDS);
-    uint64_t id = ++world[from].offered[route][band], lifetime = chance(6) ? 0 : 200000 * (uint64_t)chance(50);
+    uint64_t id = ++world[from].offered[route][band], lifetime = chance(3) ? 0 : 200000 * (uint64_t)chance(50);
     side_offer(&sides[from], route, (uint8_t)band, id, sizes[chance(sizeof sizes / sizeof *sizes)], lifetime);
 }
 
