@@ -30,6 +30,11 @@ def look_at(number: int) -> Domain:
     return Domain(number, observe=True)
 
 
+def open_to(group: int | None) -> str:
+    """Of a domain, behind other words; empty: it is for one user."""
+    return "" if group is None else f", open to the users of group {shm.group_name(group)}"
+
+
 def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
     """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
     end_s = None if timeout_s is None else CLOCK.monotonic() + timeout_s

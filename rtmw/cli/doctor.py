@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtmw import observe, shm
-from rtmw.cli.common import attach, look_at
+from rtmw.cli.common import attach, look_at, open_to
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
 from rtmw.cli.show import Cell, Table, counted, show, show_json, size
@@ -32,6 +32,8 @@ class _Findings:
     holdings: list[Holding]
     mapped: int
     """Bytes that each of its processes maps."""
+    group: int | None
+    """Whose users may attach; None: one user's programs."""
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -44,6 +46,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         found = {
             "books": findings.books if findings else None,
             "tables": findings.tables if findings else (),
+            "group": shm.group_name(findings.group) if findings and findings.group is not None else None,
             "holdings": [_record(holding) for holding in findings.holdings] if findings else [],
             "machine": machine,
             "real_time": real_time,
@@ -70,7 +73,8 @@ def _examine(number: int, fix: bool) -> _Findings | None:
         with attach(number) if fix else look_at(number) as domain:
             books = observe.examine(domain, fix)
             held = observe.holdings(observe.topics(domain), books)
-            return _Findings(books, observe.tables(domain, books), held, domain.region.mapped_bytes)
+            group = shm.group_of(number)
+            return _Findings(books, observe.tables(domain, books), held, domain.region.mapped_bytes, group)
     except DomainNotFound:
         return None
 
@@ -98,7 +102,8 @@ def _show_findings(number: int, findings: _Findings) -> None:
         (p.pid, p.process, "yes" if p.alive else "no", p.publishers, p.subscribers, p.loaned, p.held)
         for p in books.participants
     ]
-    show(Table(f"Domain {number}, region {books.version}: {counted(len(rows), 'participant')}", columns, rows))
+    who = f"{counted(len(rows), 'participant')}{open_to(findings.group)}"
+    show(Table(f"Domain {number}, region {books.version}: {who}", columns, rows))
     show(tables_table(findings.tables))
     if any(table.reserved for table in findings.tables):
         print("Reserved: for priorities 4 to 7 alone, of what RELIABLE subscribers have not read and of loans.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw import observe, shm
-from rtmw.cli.common import look_at
+from rtmw.cli.common import look_at, open_to
 from rtmw.cli.environment import Check
 from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node import base_settings
@@ -82,15 +82,11 @@ def _running(settings: Settings) -> dict[str, object] | None:
 def _domain(settings: Settings) -> Check:
     try:
         with look_at(settings.domain) as domain:
-            whose = _open_to(shm.group_of(settings.domain))
+            whose = open_to(shm.group_of(settings.domain))
             return Check("domain", f"{settings.domain}, with a pool of {size(domain.pool)}{whose}")
     except DomainNotFound:
-        whose = _open_to(settings.group)
+        whose = open_to(settings.group)
         return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}{whose}")
-
-
-def _open_to(group: int | None) -> str:
-    return "" if group is None else f", open to the users of group {shm.group_name(group)}"
 
 
 def _node(settings: Settings, status: dict[str, object] | None) -> Check:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     """For the doctor."""
     for place, why in links["failing"].items():
         yield Check(f"link with {place}", "there is none", f"{why}; the node tries it again and again")
+    yield from _listening(filter(unix_path, links["ports"]))
     for peer in links["peers"]:
         name = f"link with {peer['peer'] or peer['host']}"
         if peer["up"]:
@@ -64,7 +66,23 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
             yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
         else:
             found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
-            yield Check(name, found, "look at the network between the two, and at rtmw node doctor there")
+            between = (
+                "does the node of that user run? See" if peer["user"] else "look at the network between the two, and at"
+            )
+            yield Check(name, found, f"{between} rtmw node doctor there")
+
+
+def _listening(places: Iterable[str]) -> Iterator[Check]:
+    """Unix sockets of a node that runs: is each file still there?"""
+    for place in places:
+        path = unix_path(place) or ""
+        if os.path.exists(path) or not os.access(os.path.dirname(path), os.X_OK):
+            yield Check("links are accepted at", f"{place}, the kernel says which user connects")
+        else:
+            advice = (
+                f"nobody can connect there any more: start the node again, and do not clean {os.path.dirname(path)}"
+            )
+            yield Check("links are accepted at", f"{place}, but somebody has removed that file", advice)
 
 
 def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[Check]:

@@ -23,6 +23,7 @@ def test_doctor_shows_books_that_balance(run: Run, domain: rtmw.Domain) -> None:
         places = ("free", "loaned", "queued", "held")
         assert sum(books[f"descriptors_{place}"] for place in places) == books["descriptors"]
         assert found["machine"]
+        assert found["group"] is None
         status, out, _ = run("doctor", "--fix")
         assert status == 0
         assert "The books balance." in out

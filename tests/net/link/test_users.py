@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -52,6 +54,13 @@ def shown(host: Host, *command: str) -> str:
     if command[0] != "node" or command[1] == "info":
         words += ["--domain", str(host.number)]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def examined(host: Host) -> dict[str, tuple[str, str]]:
+    """What the doctor finds, and its advice."""
+    words = [sys.executable, "-m", "rtmw", "node", "doctor", "--json", "--domain", str(host.number)]
+    document = json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+    return {one["name"]: (one["found"], one["advice"]) for one in document["checks"]}
 
 
 @needs_users
@@ -196,6 +205,17 @@ def test_check_explain_and_doctor_know_users_and_unix_sockets(linked: LinkedPair
     assert "the kernel says which user connects" in shown(linked.hub, "node", "check", path)
     linked.start().wait_up()
     assert "within this host" in shown(linked.hub, "node", "info")
+    linked.wait_up()
+    assert linked.unix
+    found = examined(linked.hub)
+    assert found[f"link with uid:{os.geteuid()}"][0].startswith("up, within this host")
+    assert found["links are accepted at"] == (f"unix:{linked.unix}, the kernel says which user connects", "")
+    linked.press.kill()
+    wait_until(lambda: not linked.is_up("hub"), "the link is cut")
+    linked.unix.unlink()
+    found = examined(linked.hub)
+    assert "does the node of that user run?" in found[f"link with uid:{os.geteuid()}"][1]
+    assert "nobody can connect there any more" in found["links are accepted at"][1]
     right = shown(linked.hub, "node", "check", path, "--as", "uid:1000", "publish", "a")
     assert "allowed" in right
     assert "uid:1000" in shown(linked.hub, "node", "explain", "a", "--peer", "uid:1000", "--file", path)
