@@ -111,11 +111,22 @@ async def _join(links: Links, who: Greeted, talks: list[Talk], line: int) -> Non
     attempt = secrets.randbits(62)
     for part, talk in zip(PARTS, talks, strict=True):
         await talk.say(Join(attempt, part, line))
-    joined = [await _expect(talk, Joined) for talk in talks]
+    joined = await _answers(talks)
     if joined[0] != joined[1]:
         raise Violation("two answers to one join")
     links.register.joined(who.hello, who.name, joined[0])
     links.carry(Pair(who, joined[0], *talks))
+
+
+async def _answers(talks: list[Talk]) -> list[Joined]:
+    """To the joins of both connections. If one is cut, nothing comes over the other one either."""
+    waiting = [asyncio.create_task(_expect(talk, Joined)) for talk in talks]
+    try:
+        return await asyncio.gather(*waiting)
+    finally:
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 class LinkGuest:

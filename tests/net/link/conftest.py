@@ -13,6 +13,7 @@ from rtmw.net.security.certificates import der
 from rtmw.net.security.folder import AUTHORITIES, NODE
 from rtmw.net.security.identity import read_node
 from tests.conftest import free_number
+from tests.net.link.cable import Cabled, cabled_pair
 from tests.net.link.ends import End, Ends
 from tests.net.security.site import Site
 
@@ -52,3 +53,10 @@ def tls_ends(domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path) -> Iterat
     both = Ends(End(domains[0], keys[0]), End(domains[1], keys[1]))
     yield both
     both.close()
+
+
+@pytest.fixture
+def cabled(tmp_path: Path) -> Iterator[Cabled]:
+    """Two nodes with a cable between, not started."""
+    with cabled_pair(tmp_path) as both:
+        yield both

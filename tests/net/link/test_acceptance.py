@@ -19,9 +19,9 @@ from rtmw.net.security import certificates as c
 from rtmw.net.security.folder import AUTHORITIES, NODE
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, wait_until
+from tests.net.link.cable import Cable
 from tests.net.link.liar import Liar
 from tests.net.link.nodes import LinkedPair
-from tests.net.link.test_cuts import Cable
 from tests.net.link.test_security import TLS_RECORD, knock, says
 from tests.net.security.site import Site, put
 from tests.net.test_restart import Load

@@ -2,63 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, wait_until
-from tests.net.link.nodes import LinkedPair
-from tests.net.session.relay import Relay
+from tests.net.link.cable import Cabled
 
 
-class Cable:
-    """A relay in a thread of its own."""
-
-    def __init__(self, port: int) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="cable")
-        self._thread.start()
-        self.relay = Relay(port)
-        self._run(self.relay.__aenter__())
-        self.port = self.relay.port
-
-    def _run(self, what: object) -> None:
-        asyncio.run_coroutine_threadsafe(what, self._loop).result(PATIENCE)  # type: ignore[arg-type]
-
-    def cut(self, stays_down: bool) -> None:
-        async def act() -> None:
-            self.relay.is_down = stays_down
-            self.relay.cut()
-
-        self._run(act())
-
-    def mend(self) -> None:
-        self.relay.is_down = False
-
-    def close(self) -> None:
-        self._run(self.relay.__aexit__())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-@pytest.fixture
-def linked(tmp_path: Path) -> Iterator[tuple[LinkedPair, Cable]]:
-    pair = LinkedPair(tmp_path)
-    cable = Cable(pair.port)
-    pair.dial = cable.port
-    yield pair, cable
-    pair.end()
-    cable.close()
-
-
-def test_a_cut_shorter_than_the_lease_loses_nothing_reliable(linked: tuple[LinkedPair, Cable]) -> None:
-    pair, cable = linked
+def test_a_cut_shorter_than_the_lease_loses_nothing_reliable(cabled: Cabled) -> None:
+    pair, cable = cabled
     pair.start().wait_up()
     count, got = 3000, list[bytes]()
     with (
@@ -84,9 +37,9 @@ def test_a_cut_shorter_than_the_lease_loses_nothing_reliable(linked: tuple[Linke
 
 
 def test_after_a_cut_longer_than_the_lease_the_peer_is_gone_and_another_link_begins(
-    linked: tuple[LinkedPair, Cable],
+    cabled: Cabled,
 ) -> None:
-    pair, cable = linked
+    pair, cable = cabled
     for name in pair.hosts:
         pair.link[name] = "lease = 1.0\n"
     pair.start().wait_up()
@@ -109,8 +62,8 @@ def test_after_a_cut_longer_than_the_lease_the_peer_is_gone_and_another_link_beg
         assert taker.receive(timeout=PATIENCE).value == b"after"
 
 
-def test_kept_messages_come_once_also_when_another_link_has_begun(linked: tuple[LinkedPair, Cable]) -> None:
-    pair, cable = linked
+def test_kept_messages_come_once_also_when_another_link_has_begun(cabled: Cabled) -> None:
+    pair, cable = cabled
     for name in pair.hosts:
         pair.link[name] = "lease = 1.0\n"
     pair.start().wait_up()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,28 +16,20 @@ from rtmw import Reliability
 from tests.net.cable import Cable as BadCable
 from tests.net.cable import Faults, obstacle
 from tests.net.hosts import PATIENCE, Host, Place, wait_until
+from tests.net.link.cable import Cabled
 from tests.net.link.hosts import LinkHost, linked_hosts
-from tests.net.link.nodes import LinkedPair
-from tests.net.link.test_cuts import Cable
 
 RELIABLE, ADAPTIVE, TIMELY = Reliability.RELIABLE, Reliability.ADAPTIVE, Reliability.TIMELY
 FREE = os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_frsize
 MANY = 3000
 LARGE, POOL = 64 << 20, 160 << 20
 
-Cut = tuple[LinkedPair, Cable]
-
 
 @pytest.fixture
-def cut(tmp_path: Path) -> Iterator[Cut]:
-    """A pair with a cable that can be cut, whose link is up."""
-    pair = LinkedPair(tmp_path)
-    cable = Cable(pair.port)
-    pair.dial = cable.port
-    pair.start().wait_up()
-    yield pair, cable
-    pair.end()
-    cable.close()
+def cut(cabled: Cabled) -> Cabled:
+    """With a cable that can be cut, and a link that is up."""
+    cabled[0].start().wait_up()
+    return cabled
 
 
 def numbers(taker: rtmw.Subscriber[bytes]) -> list[int]:
@@ -75,7 +66,7 @@ def until_newest(taker: rtmw.Subscriber[bytes]) -> list[int]:
     return got
 
 
-def in_a_cut(cut: Cut, kind: Reliability, depth: int, count: int) -> list[int]:
+def in_a_cut(cut: Cabled, kind: Reliability, depth: int, count: int) -> list[int]:
     """What comes of so many messages that are published while the link is cut for less than its lease."""
     pair, cable = cut
     with (
@@ -100,7 +91,7 @@ def in_a_cut(cut: Cut, kind: Reliability, depth: int, count: int) -> list[int]:
         return got
 
 
-def test_of_adaptive_what_was_published_in_a_cut_comes_while_it_is_among_the_last(cut: Cut) -> None:
+def test_of_adaptive_what_was_published_in_a_cut_comes_while_it_is_among_the_last(cut: Cabled) -> None:
     got = in_a_cut(cut, ADAPTIVE, 8, 100)
     assert got[-8:] == [*range(92, 100)]
     assert got == sorted(set(got)), "in order, and once"
@@ -145,7 +136,7 @@ def test_a_link_that_is_too_slow_makes_reliable_publishers_wait_and_others_lose_
         wait_until(lambda: bool(whole.extend(numbers(takers[RELIABLE])) or len(whole) == accepted[RELIABLE]), "all")
 
 
-def test_publishers_wait_for_a_subscriber_that_stands_still_as_long_as_its_node_lives(cut: Cut) -> None:
+def test_publishers_wait_for_a_subscriber_that_stands_still_as_long_as_its_node_lives(cut: Cabled) -> None:
     pair, _ = cut
     with ExitStack() as stack:
         taker = stack.enter_context(
@@ -171,7 +162,7 @@ def test_publishers_wait_for_a_subscriber_that_stands_still_as_long_as_its_node_
         assert got == [*range(sent)]
 
 
-def test_what_the_last_publisher_has_left_behind_is_delivered_in_spite_of_a_cut(cut: Cut) -> None:
+def test_what_the_last_publisher_has_left_behind_is_delivered_in_spite_of_a_cut(cut: Cabled) -> None:
     pair, cable = cut
     with rtmw.Subscriber("a", reliability=RELIABLE, depth=100, domain=pair.hub.domain) as taker:
         with rtmw.Publisher("a", reliability=RELIABLE, depth=100, domain=pair.press.domain) as out:
@@ -204,7 +195,7 @@ def test_large_messages_leave_from_the_pool_and_come_into_a_loan(tmp_path: Path)
         wait_until(lambda: there.crossed("in", "large")["uncopied"] == 2, "both lay in a loan")
 
 
-def test_the_deadline_of_a_subscriber_is_missed_when_the_link_is_cut(cut: Cut) -> None:
+def test_the_deadline_of_a_subscriber_is_missed_when_the_link_is_cut(cut: Cabled) -> None:
     pair, cable = cut
     over = threading.Event()
     with ExitStack() as stack:

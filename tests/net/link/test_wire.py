@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Place, wait_until
-from tests.net.link.nodes import LinkedPair
-from tests.net.link.test_cuts import Cable
+from tests.net.link.cable import Cabled
 from tests.net.namespaces import obstacle
 from tests.net.test_restart import Load
 
@@ -20,16 +17,6 @@ RELIABLE = Reliability.RELIABLE
 WHY_NOT = obstacle()
 LEAST = 200
 """Bytes: so long is what carries messages, and no ping."""
-
-
-@pytest.fixture
-def wired(tmp_path: Path) -> Iterator[tuple[LinkedPair, Cable]]:
-    pair = LinkedPair(tmp_path)
-    cable = Cable(pair.port)
-    pair.dial = cable.port
-    yield pair, cable
-    pair.end()
-    cable.close()
 
 
 class TurnsABit:
@@ -48,9 +35,9 @@ class TurnsABit:
 
 
 def test_5_a_bit_turned_on_the_wire_ends_the_connection_and_no_reliable_message_is_lost(
-    wired: tuple[LinkedPair, Cable],
+    cabled: Cabled,
 ) -> None:
-    linked, cable = wired
+    linked, cable = cabled
     linked.with_keys().start().wait_up()
     load = Load(linked.press, linked.hub)
     try:
@@ -70,17 +57,21 @@ def test_5_a_bit_turned_on_the_wire_ends_the_connection_and_no_reliable_message_
     assert "is over" not in linked.hub.said + linked.press.said
 
 
+@pytest.mark.parametrize("directions", [(), (True,), (False,)], ids=["neither way", "not forth", "not back"])
 def test_a_way_that_passes_nothing_on_any_more_and_says_nothing_is_left_and_no_reliable_message_is_lost(
-    wired: tuple[LinkedPair, Cable],
+    cabled: Cabled, directions: tuple[bool, ...]
 ) -> None:
-    """As a NAT does that has forgotten the connection."""
-    linked, cable = wired
-    linked.with_keys().start().wait_up()
+    """As a NAT does that has forgotten the connection, or a cut in one direction."""
+    linked, cable = cabled
+    linked.with_keys()
+    for name in linked.hosts:
+        linked.link[name] += "lease = 3.0\n"
+    linked.start().wait_up()
     load = Load(linked.press, linked.hub)
     try:
         load.come(100)
         before = linked.peers("hub")[0]["resumes"]
-        cable.relay.silence()
+        cable.relay.silence(*directions)
         wait_until(lambda: bool(load.take()) and linked.peers("hub")[0]["resumes"] > before, "it connects again")
         load.come(100)
     finally:
@@ -90,11 +81,9 @@ def test_a_way_that_passes_nothing_on_any_more_and_says_nothing_is_left_and_no_r
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.parametrize("has_keys", [True, False])
-def test_16_no_payload_topic_or_host_name_is_on_the_wire_in_clear(
-    wired: tuple[LinkedPair, Cable], has_keys: bool
-) -> None:
+def test_16_no_payload_topic_or_host_name_is_on_the_wire_in_clear(cabled: Cabled, has_keys: bool) -> None:
     """Without keys all of them are: so what this looks for would be found."""
-    linked, cable = wired
+    linked, cable = cabled
     secrets = {name: f"host-of-{name}-8c1f" for name in linked.hosts}
     for name, host in linked.hosts.items():
         host.place = Place(enter=("unshare", "--uts", "sh", "-c", f'hostname {secrets[name]} && exec "$@"', "sh"))

@@ -23,9 +23,11 @@ class Relay:
         """New connections are closed at once."""
         self.change: Callable[[bytes], bytes] = bytes
         """What becomes of bytes from the dialler."""
+        self.ends_after: Callable[[int, bool], int | None] = lambda number, is_forth: None
+        """After how many bytes a connection ends, by its number, from 1 on, and by the direction; None: never."""
         self._writers: list[asyncio.StreamWriter] = []
-        self._silent = 0
-        """Connections up to this one pass nothing on, and stay open."""
+        self._silent = {True: 0, False: 0}
+        """Connections up to this one pass nothing on, and stay open; by whether the direction is forth."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -47,9 +49,10 @@ class Relay:
             writer.transport.abort()
         self._writers.clear()
 
-    def silence(self) -> None:
-        """Every connection passes nothing on any more, and neither end is told."""
-        self._silent = self.connections
+    def silence(self, *directions: bool) -> None:
+        """Every connection passes nothing on any more, and neither end is told. `directions`: True, what the dialler
+        sends; False, what the other side does."""
+        self._silent |= dict.fromkeys(directions or self._silent, self.connections)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:
@@ -70,9 +73,15 @@ class Relay:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: bytearray | None, number: int
     ) -> None:
         try:
+            is_forth, passed = recording is not None, 0
+            most = self.ends_after(number, is_forth)
             while data := await reader.read(65536):
-                if number <= self._silent:
+                if number <= self._silent[is_forth]:
                     continue
+                if most is not None and passed + len(data) >= most:
+                    writer.write(data[: most - passed])
+                    break
+                passed += len(data)
                 if recording is not None:
                     recording += data
                     data = self.change(data)
