@@ -232,7 +232,7 @@ static int core_exec(PyObject *module)
     return state->sample_context ? add_type(module, &Sample_spec, &state->sample) : -1;
 }
 
-static PyModuleDef_Slot core_slots[] = {{Py_mod_exec, core_exec}, {0, NULL}};
+static PyModuleDef_Slot core_slots[] = {{Py_mod_exec, core_exec}, GUARD_SLOT{0, NULL}};
 static struct PyModuleDef core_module = {PyModuleDef_HEAD_INIT, .m_name = "rtmw.shm._core", .m_size = sizeof(State),
                                          .m_methods = core_methods, .m_slots = core_slots};
 

@@ -6,6 +6,7 @@
  *   _publisher.c   Publisher, a handle of an endpoint     _publish.c   publish, publish_many     _loan.c     Loan
  *   _subscriber.c  Subscriber, the same                   _take.c      take, receive             _sample.c   Sample
  *                                                         _wait.c      wait_any
+ *   _guard.h       one thread at a time in an object, also without the GIL
  *
  * A Sample outlives its Subscriber: it holds a SampleContext, in which lies what all samples of a subscriber share.
  * rtmw.Publisher and rtmw.Subscriber derive from the types here; publish, take and receive are these methods. Loan and
@@ -18,6 +19,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "_guard.h"
 #include "core.h"
 
 enum { WRONG_TYPE = 100 }; /* beyond rtmw_code: the value has no buffer */

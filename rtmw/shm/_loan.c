@@ -34,22 +34,36 @@ static void Loan_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+static int loan_lend(Loan *self, Py_buffer *view, int flags)
+{
+    if (!loan_is_open(self)) return -1;
+    int code = PyBuffer_FillInfo(view, (PyObject *)self, self->core.data, (Py_ssize_t)self->core.size, 0, flags);
+    if (code == 0) self->exports++;
+    return code;
+}
+
 static int Loan_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
-    Loan *self = (Loan *)object;
-    if (!loan_is_open(self)) return -1;
-    if (PyBuffer_FillInfo(view, object, self->core.data, (Py_ssize_t)self->core.size, 0, flags)) return -1;
-    self->exports++;
-    return 0;
+    int code;
+    GUARD_BEGIN(object);
+    code = loan_lend((Loan *)object, view, flags);
+    GUARD_END();
+    return code;
+}
+
+static void loan_view_ends(Loan *self)
+{
+    if (--self->exports > 0 || !self->kept) return;
+    rtmw_release(self->publisher->region->core, self->core.descriptor);
+    self->kept = false; /* an open loan goes on: its publication was refused, and may be tried again */
 }
 
 static void Loan_releasebuffer(PyObject *object, Py_buffer *view)
 {
     (void)view;
-    Loan *self = (Loan *)object;
-    if (--self->exports > 0 || !self->kept) return;
-    rtmw_release(self->publisher->region->core, self->core.descriptor);
-    self->kept = false; /* an open loan goes on: its publication was refused, and may be tried again */
+    GUARD_BEGIN(object);
+    loan_view_ends((Loan *)object);
+    GUARD_END();
 }
 
 static PyObject *Loan_data(PyObject *self, void *unused)
@@ -59,11 +73,8 @@ static PyObject *Loan_data(PyObject *self, void *unused)
 }
 
 /* Views that the writer still has stay valid memory; what is written through them after this is the writer's error. */
-static PyObject *Loan_publish(PyObject *object, PyObject *unused)
+static PyObject *loan_publish(Loan *self, Publisher *publisher)
 {
-    (void)unused;
-    Loan *self = (Loan *)object;
-    Publisher *publisher = self->publisher;
     if (!loan_is_open(self) || !publisher_is_open(publisher)) return NULL;
     if (self->exports && !self->kept) {
         loan_keep(publisher->core, &self->core);
@@ -77,6 +88,16 @@ static PyObject *Loan_publish(PyObject *object, PyObject *unused)
     self->open = code != RTMW_OK;
     int published = verdict(publisher, code, self->core.size);
     return published < 0 ? NULL : PyBool_FromLong(published);
+}
+
+static PyObject *Loan_publish(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    PyObject *result, *publisher = (PyObject *)((Loan *)object)->publisher;
+    GUARD_BEGIN_BOTH(object, publisher);
+    result = loan_publish((Loan *)object, (Publisher *)publisher);
+    GUARD_END_BOTH();
+    return result;
 }
 
 static PyObject *Loan_drop(PyObject *object, PyObject *unused)
@@ -115,20 +136,24 @@ PyDoc_STRVAR(Loan_doc, "A block of shared memory to write a message into before 
                        "It is a writable buffer, and a context manager: what is not published at the end of its block "
                        "is dropped.\nAfter publish() returned True nothing may be written any more.");
 
+GUARD(Loan_drop);
+GUARD(Loan_exit);
+GUARD_GET(Loan_data);
+
 static PyMethodDef Loan_methods[] = {
     {"publish", Loan_publish, METH_NOARGS,
      "publish($self, /)\n--\n\nAppend the message, and close the loan. False: refused; it may be tried again."},
-    {"drop", Loan_drop, METH_NOARGS,
+    {"drop", GUARDED(Loan_drop), METH_NOARGS,
      "drop($self, /)\n--\n\nGive the block back unpublished; a second call does nothing. Raises BufferError while "
      "views "
      "of it live."},
     {"__enter__", Loan_enter, METH_NOARGS, "__enter__($self, /)\n--\n\nThe loan itself."},
-    {"__exit__", Loan_exit, METH_VARARGS,
+    {"__exit__", GUARDED(Loan_exit), METH_VARARGS,
      "__exit__($self, kind, error, trace, /)\n--\n\nDrop what was not published; with views alive, when the last one "
      "goes."},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Loan_getset[] = {{"data", Loan_data, NULL, "The block, writable.", NULL},
+static PyGetSetDef Loan_getset[] = {{"data", GUARDED(Loan_data), NULL, "The block, writable.", NULL},
                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot Loan_slots[] = {{Py_tp_dealloc, Loan_dealloc},
                                    {Py_tp_doc, (void *)Loan_doc},

@@ -211,8 +211,8 @@ static bool batch_fill(struct batch *batch, Publisher *self, PyObject *list, Py_
 {
     bool added = true;
     for (; added && !batch->large && batch->count < PUBLISH_AT_ONCE; from++) {
-        if (from >= PySequence_Fast_GET_SIZE(list)) break; /* looked at each time: an encoder may shorten it */
-        PyObject *value = Py_NewRef(PySequence_Fast_GET_ITEM(list, from));
+        PyObject *value = item_of(list, from);
+        if (!value) break; /* looked at each time: an encoder may shorten it */
         added = batch_add(batch, self, value);
         Py_DECREF(value);
     }

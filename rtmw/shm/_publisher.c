@@ -112,28 +112,37 @@ static PyObject *Publisher_closed(PyObject *object, void *unused)
     return PyBool_FromLong(((Publisher *)object)->closed);
 }
 
+GUARD_FAST(Publisher_publish);
+GUARD_FAST(Publisher_publish_many);
+GUARD_FAST(Publisher_loan);
+GUARD(Publisher_close);
+GUARD(Publisher_counters);
+GUARD_GET(Publisher_matched);
+GUARD_GET(Publisher_identity);
+GUARD_GET(Publisher_closed);
+
 static PyMethodDef Publisher_methods[] = {
-    {"publish", FAST(Publisher_publish), METH_FASTCALL | METH_KEYWORDS,
+    {"publish", FAST(GUARDED(Publisher_publish)), METH_FASTCALL | METH_KEYWORDS,
      "publish($self, value, *, priority=None, lifetime=None, valid_until=None)\n--\n\n"
      "Append a message; True when it is in the queue. False: refused, and counted in stats()."},
-    {"publish_many", FAST(Publisher_publish_many), METH_FASTCALL | METH_KEYWORDS,
+    {"publish_many", FAST(GUARDED(Publisher_publish_many)), METH_FASTCALL | METH_KEYWORDS,
      "publish_many($self, values)\n--\n\nPublish in order until one is refused; how many were published. Wakes "
      "sleepers "
      "once."},
-    {"loan", FAST(Publisher_loan), METH_FASTCALL | METH_KEYWORDS,
+    {"loan", FAST(GUARDED(Publisher_loan)), METH_FASTCALL | METH_KEYWORDS,
      "loan($self, size, *, priority=None, lifetime=None, valid_until=None)\n--\n\nA block of `size` bytes to write "
      "into."},
-    {"close", Publisher_close, METH_NOARGS,
+    {"close", GUARDED(Publisher_close), METH_NOARGS,
      "close($self, /)\n--\n\nGive the endpoint back. What it published stays in the queues."},
-    {"_counters", Publisher_counters, METH_NOARGS, NULL},
+    {"_counters", GUARDED(Publisher_counters), METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Publisher_getset[] = {{"subscribers", Publisher_matched, NULL,
+static PyGetSetDef Publisher_getset[] = {{"subscribers", GUARDED(Publisher_matched), NULL,
                                           "Subscribers that get its messages at present.", NULL},
-                                         {"identity", Publisher_identity, NULL, "What samples show as their publisher.",
-                                          NULL},
-                                         {"closed", Publisher_closed, NULL, "True after close().", NULL},
+                                         {"identity", GUARDED(Publisher_identity), NULL,
+                                          "What samples show as their publisher.", NULL},
+                                         {"closed", GUARDED(Publisher_closed), NULL, "True after close().", NULL},
                                          {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Publisher_members[] = {{"topic", T_OBJECT, offsetof(Publisher, topic), READONLY,
                                            "Name of the topic."},

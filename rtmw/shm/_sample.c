@@ -71,19 +71,30 @@ static bool sample_is_held(Sample *self)
     return self->held;
 }
 
+static int sample_lend(Sample *self, Py_buffer *view, int flags)
+{
+    if (!sample_is_held(self)) return -1;
+    int code =
+        PyBuffer_FillInfo(view, (PyObject *)self, (void *)self->core.data, (Py_ssize_t)self->core.size, 1, flags);
+    if (code == 0) self->exports++;
+    return code;
+}
+
 static int Sample_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
-    Sample *self = (Sample *)object;
-    if (!sample_is_held(self)) return -1;
-    if (PyBuffer_FillInfo(view, object, (void *)self->core.data, (Py_ssize_t)self->core.size, 1, flags)) return -1;
-    self->exports++;
-    return 0;
+    int code;
+    GUARD_BEGIN(object);
+    code = sample_lend((Sample *)object, view, flags);
+    GUARD_END();
+    return code;
 }
 
 static void Sample_releasebuffer(PyObject *object, Py_buffer *view)
 {
     (void)view;
+    GUARD_BEGIN(object);
     ((Sample *)object)->exports--;
+    GUARD_END();
 }
 
 static PyObject *Sample_data(PyObject *self, void *unused)
@@ -104,7 +115,7 @@ static PyObject *Sample_value(PyObject *object, void *unused)
     Py_ssize_t before = self->exports;
     PyObject *value = context->any ? PyObject_CallFunction(context->decode, "iO", (int)self->core.type, object)
                                    : PyObject_CallOneArg(context->decode, object);
-    if (value && self->exports == before) self->value = Py_NewRef(value);
+    if (value && !self->value && self->exports == before) self->value = Py_NewRef(value);
     return value;
 }
 
@@ -160,8 +171,11 @@ PyDoc_STRVAR(Sample_doc,
              "Its memory is not used again while the sample or a view of it lives, also after the subscriber or the "
              "domain was\nclosed. It is a read-only buffer: memoryview(sample), or numpy.frombuffer(sample).");
 
+GUARD(Sample_release);
+GUARD_GET(Sample_value);
+
 static PyMethodDef Sample_methods[] = {
-    {"release", Sample_release, METH_NOARGS,
+    {"release", GUARDED(Sample_release), METH_NOARGS,
      "release($self, /)\n--\n\nGive the memory back now; a second call does nothing. Raises BufferError while views of "
      "it live."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
@@ -175,7 +189,7 @@ static PyObject *Sample_publisher(PyObject *object, void *unused)
 }
 
 static PyGetSetDef Sample_getset[] = {
-    {"value", Sample_value, NULL, "The message, decoded.", NULL},
+    {"value", GUARDED(Sample_value), NULL, "The message, decoded.", NULL},
     {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
     {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
     {"type_name", Sample_type_name, NULL, "Name of the message type, as its class was given it: ops.Flight.", NULL},

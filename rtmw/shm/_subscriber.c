@@ -149,39 +149,59 @@ static PyObject *Subscriber_closed(PyObject *object, void *unused)
     return PyBool_FromLong(((Subscriber *)object)->closed);
 }
 
+GUARD(Subscriber_take);
+GUARD_FAST(Subscriber_take_many);
+GUARD_FAST(Subscriber_receive);
+GUARD_NEXT(Subscriber_next);
+GUARD(Subscriber_close);
+GUARD(Subscriber_arm);
+GUARD(Subscriber_fileno);
+GUARD(Subscriber_deadline_left);
+GUARD(Subscriber_look_in);
+GUARD(Subscriber_counters);
+GUARD(Subscriber_latency);
+GUARD_GET(Subscriber_identity);
+GUARD_GET(Subscriber_closed);
+
 static PyMethodDef Subscriber_methods[] = {
-    {"take", Subscriber_take, METH_NOARGS, "take($self, /)\n--\n\nThe next message, or None. Never waits."},
-    {"take_many", FAST(Subscriber_take_many), METH_FASTCALL | METH_KEYWORDS,
+    {"take", GUARDED(Subscriber_take), METH_NOARGS, "take($self, /)\n--\n\nThe next message, or None. Never waits."},
+    {"take_many", FAST(GUARDED(Subscriber_take_many)), METH_FASTCALL | METH_KEYWORDS,
      "take_many($self, limit)\n--\n\nAt most `limit` messages. Never waits."},
-    {"receive", FAST(Subscriber_receive), METH_FASTCALL | METH_KEYWORDS,
+    {"receive", FAST(GUARDED(Subscriber_receive)), METH_FASTCALL | METH_KEYWORDS,
      "receive($self, timeout=None)\n--\n\nThe next message; waits up to `timeout` seconds.\n\n"
      "Raises TimeoutError, or DeadlineMissed when the deadline passes without a message."},
-    {"fileno", Subscriber_fileno, METH_NOARGS,
+    {"fileno", GUARDED(Subscriber_fileno), METH_NOARGS,
      "fileno($self, /)\n--\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there "
      "may "
      "be\n"
      "something to take. When it is, call take() until it returns None. It is readable without a message, too: when "
      "the\n"
      "deadline passes, and twice a second (four times a deadline), so that no stopped publisher keeps one unseen."},
-    {"close", Subscriber_close, METH_NOARGS,
+    {"close", GUARDED(Subscriber_close), METH_NOARGS,
      "close($self, /)\n--\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
-    {"_arm", Subscriber_arm, METH_NOARGS, NULL},
-    {"_deadline_left", Subscriber_deadline_left, METH_NOARGS, NULL},
-    {"_look_in", Subscriber_look_in, METH_NOARGS, NULL},
-    {"_counters", Subscriber_counters, METH_NOARGS, NULL},
-    {"_latency", Subscriber_latency, METH_NOARGS, NULL},
+    {"_arm", GUARDED(Subscriber_arm), METH_NOARGS, NULL},
+    {"_deadline_left", GUARDED(Subscriber_deadline_left), METH_NOARGS, NULL},
+    {"_look_in", GUARDED(Subscriber_look_in), METH_NOARGS, NULL},
+    {"_counters", GUARDED(Subscriber_counters), METH_NOARGS, NULL},
+    {"_latency", GUARDED(Subscriber_latency), METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef Subscriber_getset[] = {{"identity", Subscriber_identity, NULL, "What tools show it by.", NULL},
-                                          {"closed", Subscriber_closed, NULL, "True after close().", NULL},
+static PyGetSetDef Subscriber_getset[] = {{"identity", GUARDED(Subscriber_identity), NULL, "What tools show it by.",
+                                           NULL},
+                                          {"closed", GUARDED(Subscriber_closed), NULL, "True after close().", NULL},
                                           {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Subscriber_members[] = {{"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY,
                                             "Name of the topic."},
                                            {NULL, 0, 0, 0, NULL}};
-static PyType_Slot Subscriber_slots[] = {
-    {Py_tp_init, Subscriber_init},       {Py_tp_dealloc, Subscriber_dealloc}, {Py_tp_traverse, Subscriber_traverse},
-    {Py_tp_methods, Subscriber_methods}, {Py_tp_getset, Subscriber_getset},   {Py_tp_members, Subscriber_members},
-    {Py_tp_iter, PyObject_SelfIter},     {Py_tp_iternext, Subscriber_next},   {0, NULL}};
+static PyType_Slot Subscriber_slots[] = {{Py_tp_init, Subscriber_init},
+                                         {Py_tp_dealloc, Subscriber_dealloc},
+                                         {Py_tp_traverse, Subscriber_traverse},
+                                         {Py_tp_methods, Subscriber_methods},
+                                         {Py_tp_getset, Subscriber_getset},
+                                         {Py_tp_members, Subscriber_members},
+                                         {Py_tp_iter, PyObject_SelfIter},
+                                         {Py_tp_iternext, GUARDED(Subscriber_next)},
+                                         {0, NULL}};
 PyType_Spec Subscriber_spec = {"rtmw.shm._core.Subscriber", sizeof(Subscriber), 0,
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, Subscriber_slots};

@@ -2,18 +2,40 @@
 #include "_core.h"
 #include "waiting.h"
 
-/* false: an exception is set. */
-static bool find_cores(PyObject *module, PyObject *subscribers, rtmw_subscriber **cores)
+/* Until it leaves, close() does not end the subscriber's handle. false: an exception is set. */
+static bool enter(Subscriber *s, rtmw_subscriber **core)
+{
+    bool open;
+    GUARD_BEGIN(s);
+    open = subscriber_is_open(s);
+    *core = s->core;
+    s->busy += open;
+    GUARD_END();
+    return open;
+}
+
+static void leave(PyObject *subscribers, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Subscriber *s = (Subscriber *)PyTuple_GET_ITEM(subscribers, i);
+        GUARD_BEGIN(s);
+        s->busy--;
+        subscriber_finish(s);
+        GUARD_END();
+    }
+}
+
+/* How many were entered; fewer than there are: an exception is set. */
+static Py_ssize_t enter_all(PyObject *module, PyObject *subscribers, rtmw_subscriber **cores)
 {
     PyTypeObject *type = ((State *)PyModule_GetState(module))->subscriber;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(subscribers); i++) {
-        Subscriber *s = (Subscriber *)PyTuple_GET_ITEM(subscribers, i);
-        if (!PyObject_TypeCheck((PyObject *)s, type))
-            return PyErr_Format(PyExc_TypeError, "wait_any waits for subscribers, and was given %R", s), false;
-        if (!subscriber_is_open(s)) return false;
-        cores[i] = s->core;
+        PyObject *s = PyTuple_GET_ITEM(subscribers, i);
+        if (!PyObject_TypeCheck(s, type))
+            return PyErr_Format(PyExc_TypeError, "wait_any waits for subscribers, and was given %R", s), i;
+        if (!enter((Subscriber *)s, &cores[i])) return i;
     }
-    return true;
+    return PyTuple_GET_SIZE(subscribers);
 }
 
 static PyObject *those_ready(PyObject *subscribers, const bool *ready)
@@ -29,16 +51,10 @@ static PyObject *wait_until(PyObject *subscribers, rtmw_subscriber **cores, bool
 {
     Py_ssize_t count = PyTuple_GET_SIZE(subscribers);
     int code = RTMW_EMPTY;
-    for (Py_ssize_t i = 0; i < count; i++) ((Subscriber *)PyTuple_GET_ITEM(subscribers, i))->busy++;
     while ((code == RTMW_EMPTY || code == RTMW_INTERRUPTED) && !PyErr_CheckSignals()) {
         Py_BEGIN_ALLOW_THREADS
         code = wait_any(cores, ready, (size_t)count, end);
         Py_END_ALLOW_THREADS
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Subscriber *s = (Subscriber *)PyTuple_GET_ITEM(subscribers, i);
-        s->busy--;
-        subscriber_finish(s);
     }
     if (PyErr_Occurred()) return NULL;
     if (code == RTMW_FORKED && count) return fail(PyTuple_GET_ITEM(subscribers, 0), code, NULL, 0);
@@ -55,10 +71,13 @@ PyObject *core_wait_any(PyObject *module, PyObject *args)
     size_t room = (size_t)PyTuple_GET_SIZE(subscribers) + 1;
     rtmw_subscriber **cores = PyMem_Calloc(room, sizeof *cores);
     bool *ready = PyMem_Calloc(room, sizeof *ready);
-    if (!cores || !ready)
+    if (!cores || !ready) {
         PyErr_NoMemory();
-    else if (find_cores(module, subscribers, cores))
-        result = wait_until(subscribers, cores, ready, ends_after(ns));
+    } else {
+        Py_ssize_t entered = enter_all(module, subscribers, cores);
+        if (entered == PyTuple_GET_SIZE(subscribers)) result = wait_until(subscribers, cores, ready, ends_after(ns));
+        leave(subscribers, entered);
+    }
     PyMem_Free(cores);
     PyMem_Free(ready);
     return result;

@@ -12,8 +12,6 @@ import os
 import re
 from contextlib import suppress
 
-import posix_ipc
-
 from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
 from rtmw.locks import is_locked
 from rtmw.shm import _core
@@ -164,8 +162,15 @@ def create(domain: int, pool_bytes: int, reserve: int, group: int | None = None)
 
 
 def unlink_quietly(name: str) -> None:
-    with suppress(posix_ipc.ExistentialError):
+    """Nothing where there is none. Raises PermissionError: it is of another user."""
+    import posix_ipc  # only here: a Python without the GIL turns it on for that module
+
+    try:
         posix_ipc.unlink_shared_memory(name)
+    except posix_ipc.ExistentialError:
+        pass
+    except posix_ipc.PermissionsError as error:
+        raise PermissionError(*error.args) from None
 
 
 def unlink(domain: int) -> list[str]:
@@ -179,9 +184,9 @@ def unlink(domain: int) -> list[str]:
     try:
         unlink_quietly(control)
         for name in names:
-            with suppress(posix_ipc.PermissionsError):  # of another user of its group, and nobody's from now on
+            with suppress(PermissionError):  # of another user of its group, and nobody's from now on
                 unlink_quietly(name)
-    except posix_ipc.PermissionsError:
+    except PermissionError:
         owner = _user_name(os.stat(SHM + control).st_uid)
         raise AccessDenied(
             f"domain {domain} belongs to another user, {owner}; only that user can remove it, and root"
@@ -236,7 +241,7 @@ def remove_leftovers(domain: int | None = None) -> list[str]:
     """The same, removed, as far as this user may."""
     removed = list[str]()
     for name in leftovers(domain):
-        with suppress(posix_ipc.PermissionsError):
+        with suppress(PermissionError):
             unlink_quietly(name)
             removed.append(name)
     return removed

@@ -197,3 +197,4 @@ def test_a_timely_burst_of_small_messages_waits_for_its_node_and_who_asks_for_th
     else:
         ahead = 64  # messages that the node may have taken before it was stopped
         assert BURST - depth - ahead <= got[0] or len(got) <= depth + ahead
+        assert got[-depth:] == [*range(BURST - depth, BURST)]  # of what waits, none is lost
