@@ -69,7 +69,7 @@ def test_messages_that_it_does_not_get_leave_it_quiet_once_it_has_looked() -> No
     assert readable(subscriber) == []
 
 
-def test_it_wakes_a_select_that_sleeps() -> None:
+def test_a_message_wakes_a_select_that_sleeps() -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
     timer = threading.Timer(0.03, publisher.publish, [b"x"])
     timer.start()

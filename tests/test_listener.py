@@ -164,7 +164,7 @@ def test_closing_the_subscriber_ends_the_listener() -> None:
     eventually(lambda: "rtmw t" not in [thread.name for thread in threading.enumerate()])
 
 
-def test_it_keeps_no_sample_back(domain: rtmw.Domain) -> None:
+def test_a_listener_keeps_no_sample_when_its_callback_has_returned(domain: rtmw.Domain) -> None:
     publisher, subscriber, count = rtmw.Publisher("t"), rtmw.Subscriber("t"), list[int]()
     with subscriber.listen(lambda _: count.append(1)):
         publisher.publish(bytes(100_000))

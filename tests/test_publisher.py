@@ -262,7 +262,7 @@ def test_a_publisher_is_a_context_manager() -> None:
     assert publisher.closed
 
 
-def test_what_it_published_stays_when_it_closes() -> None:
+def test_messages_stay_when_their_publisher_closes() -> None:
     subscriber = rtmw.Subscriber("t")
     with rtmw.Publisher("t") as publisher:
         publisher.publish_many([b"a", bytes(5000)])

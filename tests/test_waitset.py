@@ -16,7 +16,7 @@ from tests.child import Spawn
 pytestmark = pytest.mark.usefixtures("domain")
 
 
-def test_it_gives_those_with_something_to_take() -> None:
+def test_a_wait_gives_the_subscribers_that_have_something_to_take() -> None:
     subscribers = [rtmw.Subscriber(f"t{number}") for number in range(4)]
     waitset = rtmw.WaitSet(*subscribers)
     rtmw.Publisher("t1").publish(b"x")
@@ -27,13 +27,13 @@ def test_it_gives_those_with_something_to_take() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, 0.03])
-def test_it_gives_none_after_the_timeout(timeout: float) -> None:
+def test_a_wait_gives_no_subscriber_after_its_timeout(timeout: float) -> None:
     begin = time.monotonic()
     assert rtmw.WaitSet(rtmw.Subscriber("a"), rtmw.Subscriber("b")).wait(timeout) == []
     assert time.monotonic() - begin >= timeout
 
 
-def test_a_message_wakes_it() -> None:
+def test_a_message_wakes_a_wait_set() -> None:
     first, second = rtmw.Subscriber("a"), rtmw.Subscriber("b", Reading)
     publisher = rtmw.Publisher("b", Reading)
     timer = threading.Timer(0.03, publisher.publish, [Reading("A1", 1.0)])
@@ -91,7 +91,7 @@ def test_subscribers_of_several_domains_can_be_in_one_set(domain: rtmw.Domain) -
         rtmw.Domain.unlink(other.id)
 
 
-def test_it_is_made_of_subscribers() -> None:
+def test_a_wait_set_takes_nothing_but_subscribers() -> None:
     with pytest.raises(TypeError, match="subscribers"):
         rtmw.WaitSet(rtmw.Subscriber("t"), rtmw.Publisher("t"))  # type: ignore[arg-type]
 

@@ -129,7 +129,7 @@ def test_sigusr1_begins_the_next_file_and_sigusr2_pauses(start: Start, domain: r
     assert [payloads_of([path]) for path in files(tmp_path)] == [[b"1"], [b"2"]]
 
 
-def test_it_ends_after_the_time_that_was_given(start: Start, tmp_path: Path) -> None:
+def test_record_ends_after_the_time_that_was_given(start: Start, tmp_path: Path) -> None:
     process = start("--all", "--for", "0.1")
     out, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 0

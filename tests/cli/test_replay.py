@@ -32,7 +32,7 @@ def test_it_plays_a_recording_and_says_how_many_messages(run: Run, tmp_path: Pat
     assert out.startswith("published 20 messages, 160 B, in ")
 
 
-def test_the_same_in_json(run: Run, tmp_path: Path) -> None:
+def test_replay_tells_its_figures_in_json(run: Run, tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["a", "b"], 20)
     status, out, _ = run("replay", str(path), "--topics", "a", "--remap", "a=c", "--rate", "10", "--json")
     facts = json.loads(out)

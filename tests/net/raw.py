@@ -12,7 +12,7 @@ from rtmw.net.dds.cyclone import DataWriter, DomainParticipant, Policy, Qos, Top
 from rtmw.net.dds.idl_class import idl_class
 from rtmw.net.dds.lanes import Lane
 from rtmw.net.dds.library import dds, matched
-from rtmw.net.dds.user_data import make_note
+from rtmw.net.dds.user_data import describe_endpoint
 from rtmw.net.dds.wire import MARK
 from rtmw.types import MessageType, resolve
 from tests.net.hosts import PATIENCE, wait_until
@@ -40,7 +40,7 @@ def raw_writer(participant: DomainParticipant, topic: str, kind: MessageType, is
     """The same, of a topic of any type."""
     policies: list[Any] = [Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll]
     if is_node:
-        policies.append(Policy.Userdata(MARK + make_note(Lane(Reliability.RELIABLE, False), kind)))
+        policies.append(Policy.Userdata(MARK + describe_endpoint(Lane(Reliability.RELIABLE, False), kind)))
     writer: Any = DataWriter(participant, Topic(participant, topic, idl_class(kind)), qos=Qos(*policies))
     wait_until(lambda: len(matched(writer._ref, True)) == 1, "the node does not read")
     return writer

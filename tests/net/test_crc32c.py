@@ -40,11 +40,11 @@ def crc(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("data", VECTORS, ids=lambda data: data[:4].hex() or "nothing")
-def test_it_is_that_of_the_standard(crc: Crc, data: bytes) -> None:
+def test_the_crc_is_that_of_the_standard(crc: Crc, data: bytes) -> None:
     assert crc(0, data) == crc32c(data) == VECTORS[data]
 
 
-def test_it_is_the_same_whatever_the_length_and_wherever_it_is_divided(crc: Crc) -> None:
+def test_the_crc_is_the_same_wherever_the_bytes_are_divided(crc: Crc) -> None:
     chance = random.Random(5)
     for size in [*range(40), 1023, 1024, 3071, 3072, 3073, 6144, 6151, 20_000]:
         data, at = chance.randbytes(size), chance.randint(0, size)

@@ -32,19 +32,19 @@ def interface_of(host: Host) -> tuple[str, str]:
     return told["interface"], told["interface_why"]
 
 
-def test_with_peers_and_no_interface_it_is_the_one_that_dds_chose(apart: Host) -> None:
+def test_with_peers_and_no_interface_the_one_that_dds_chose_is_shown(apart: Host) -> None:
     apart.start("--peers", Network.address(1))
     name, why = interface_of(apart)
     assert name == INTERFACE
     assert why.startswith(f"{Network.address(0)}; peers are named and no interface, so it is the one by which")
 
 
-def test_one_that_was_named_is_that(apart: Host) -> None:
+def test_the_interface_that_the_settings_name_is_used(apart: Host) -> None:
     apart.start("--interface", INTERFACE, "--peers", Network.address(1))
     assert interface_of(apart) == (INTERFACE, "it was named")
 
 
-def test_one_that_an_expert_names_is_that(hosts: tuple[Host, Host]) -> None:
+def test_the_interface_that_cyclonedds_uri_names_is_used(hosts: tuple[Host, Host]) -> None:
     host = hosts[0]
     host.wire = LOOPBACK
     host.start("--peers", "127.0.0.1")

@@ -54,7 +54,7 @@ def test_programs_go_on_when_it_dies_and_are_bridged_again_when_it_is_back(pair:
     wait_until(crosses, "the topic is not carried again")
 
 
-def test_it_says_what_crosses_and_whom_it_hears(pair: tuple[Host, Host]) -> None:
+def test_a_node_says_what_crosses_and_which_peers_it_hears(pair: tuple[Host, Host]) -> None:
     here, there = pair
     subscriber = rtmw.Subscriber("shown", domain=there.domain)
     publisher = rtmw.Publisher("shown", domain=here.domain)
@@ -143,7 +143,7 @@ def test_it_makes_the_domain_of_the_size_asked_for_if_it_is_the_first_there(host
     assert host.domain.pool == 3 << 20
 
 
-def test_it_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
+def test_a_node_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
     host = hosts[0]
     host.start()
     child = spawn(f"""

@@ -22,7 +22,7 @@ from rtmw.net.dds.cyclone import (
 )
 from rtmw.net.dds.lanes import Lane
 from rtmw.net.dds.partitions import NODES, meet
-from rtmw.net.dds.user_data import make_note
+from rtmw.net.dds.user_data import describe_endpoint
 from rtmw.net.dds.wire import MARK
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until
@@ -157,7 +157,7 @@ def as_pattern(participant: DomainParticipant) -> Any:
 
 
 def as_older_node(participant: DomainParticipant) -> Any:
-    return reader_of(participant, says=MARK + make_note(Lane(RELIABLE, False), resolve(bytes)))
+    return reader_of(participant, says=MARK + describe_endpoint(Lane(RELIABLE, False), resolve(bytes)))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_last_message_before_the_start_comes_first_where_history_was_kept(tm
     assert played(maker.path, "kept", "plain", start=1.0)[0] == [b"\x00", b"\x01", b"\x02"]
 
 
-def test_a_seek_brings_it_too(tmp_path: Path) -> None:
+def test_a_seek_brings_the_kept_message_from_before(tmp_path: Path) -> None:
     with Maker(tmp_path / "a.mcap") as maker:
         maker.write(maker.channel("kept", history=1), 0, b"old")
         maker.write(maker.channel("plain"), 3600 * SECOND, b"new")
@@ -56,7 +56,7 @@ def test_as_many_come_as_were_kept_in_their_order(tmp_path: Path, chunk_bytes: i
     assert played(maker.path, "kept", start=1.0) == [[b"\x07", b"\x08", b"\x09"]]
 
 
-def test_what_has_expired_by_then_does_not_come(tmp_path: Path) -> None:
+def test_a_kept_message_that_has_expired_by_the_start_does_not_come(tmp_path: Path) -> None:
     with Maker(tmp_path / "a.mcap") as maker:
         kept = maker.channel("kept", history=2)
         maker.write(kept, 0, b"long", left=60 * SECOND)

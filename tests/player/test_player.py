@@ -70,7 +70,7 @@ def subscriber(depth: int = 1000) -> rtmw.Subscriber[bytes]:
     return rtmw.Subscriber("t", reliability=rtmw.Reliability.RELIABLE, depth=depth)
 
 
-def test_it_plays_nothing_before_it_is_told_to(player: Player) -> None:
+def test_a_player_plays_nothing_before_it_is_told_to(player: Player) -> None:
     track(player)
     fill(player, 5)
     player.rate(AT_ONCE)

@@ -139,7 +139,7 @@ def test_a_seek_goes_on_from_there_and_the_position_says_so(tmp_path: Path) -> N
         assert values(taker) == [0, 8, 9]
 
 
-def test_it_can_be_played_again_when_it_is_over(tmp_path: Path) -> None:
+def test_a_replay_that_is_over_can_be_played_again(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 3)
     with listener("t") as taker, rtmw.Replay(path) as replay:
         replay.run()
@@ -373,7 +373,7 @@ def test_all_before_a_damage_is_played_and_then_an_error_names_the_file(tmp_path
     assert got == list(range(20))
 
 
-def test_it_waits_for_its_subscribers(tmp_path: Path) -> None:
+def test_a_replay_waits_for_its_subscribers(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["a", "b"], 2)
     with rtmw.Replay(path) as replay, listener("a"):
         assert not replay.wait_for_subscribers(timeout=0.05)

@@ -241,7 +241,7 @@ def test_messages_larger_than_a_chunk_are_bounded_by_the_budget(domain: rtmw.Dom
     made.core.close()
 
 
-def test_it_says_what_is_wrong(domain: rtmw.Domain, collector: Fixture) -> None:
+def test_misuse_of_the_collector_is_said_in_words(domain: rtmw.Domain, collector: Fixture) -> None:
     with pytest.raises(rtmw.RtmwError, match="topic name"):
         collector.add("")
     with pytest.raises(KeyError, match="no channel 7"):

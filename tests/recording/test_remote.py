@@ -119,7 +119,7 @@ def test_a_prefix_means_the_recordings_below_it(server: Server, small: Path) -> 
         find_recordings(f"{root}/friday")
 
 
-def test_sparks_tasks_read_there(server: Server, local: Path) -> None:
+def test_tasks_of_spark_read_a_remote_recording(server: Server, local: Path) -> None:
     uri = put(local, "monday/run_0.mcap")
     rows = Query(f"s3://{BUCKET}/monday", topic="pump/1", columns="file, pump").rows()
     assert (len(rows), {row["file"] for row in rows}) == (40_000, {uri})

@@ -51,7 +51,7 @@ def test_a_message_without_a_time_does_not_cost_its_chunk(path: Path) -> None:
     assert info(path).seconds < 1
 
 
-def test_it_lies_in_no_section_of_time(path: Path) -> None:
+def test_a_message_without_a_time_lies_in_no_section_of_time(path: Path) -> None:
     with Recording(path) as recording:
         since = [m.payload[0] for m in recording.messages(start_ns=stamp(2))]
         until = [m.payload[0] for m in recording.messages(end_ns=stamp(3))]
@@ -98,7 +98,7 @@ def test_tools_keep_it_at_the_time_of_the_message_before(path: Path, tmp_path: P
     "times", [TIMES, [(UNSET, UNSET)] * 6, [(UNSET, 0)] * 5 + [(7, 7)]], ids=["some", "all", "most"]
 )
 @pytest.mark.usefixtures("domain")
-def test_it_is_replayed(tmp_path: Path, times: list[tuple[int, int]]) -> None:
+def test_a_recording_with_unset_times_is_replayed_whole(tmp_path: Path, times: list[tuple[int, int]]) -> None:
     path = write(tmp_path / "a.mcap", times)
     with rtmw.Subscriber("t", depth=10) as subscriber, rtmw.Replay(path) as replay:
         replay.run()

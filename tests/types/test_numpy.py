@@ -31,7 +31,7 @@ def test_a_description_gives_the_same_dtype_again(dtype: Any) -> None:
     assert copy.tobytes() == value.tobytes()
 
 
-def test_the_name_is_the_dtype() -> None:
+def test_a_numpy_type_is_named_after_its_dtype() -> None:
     assert resolve(np.float32).name == "numpy:<f4"
     assert resolve(IMAGE).name == "numpy:(4,6)<f4"
     assert resolve(RECORD).name == "numpy:{x,y,name}"

@@ -20,7 +20,7 @@ from rtmw.net.dds.names import Names
 from rtmw.net.dds.partitions import DEFAULT, NODES, meet
 from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.net.dds.user_data import kind_in
+from rtmw.net.dds.user_data import type_in
 from rtmw.net.dds.wire import Endpoints, Offer, Request
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.refusals import Refusals
@@ -342,8 +342,8 @@ class Bridge:
 
     def _kind_of(self, writer: Endpoint, topic: LocalTopic) -> MessageType | None:
         """None: it is not known yet. Raises RtmwError or DDSException when it cannot be known."""
-        if writer.note is not None:
-            return kind_in(writer.note)
+        if writer.description is not None:
+            return type_in(writer.description)
         if writer.type_name == OCTETS_NAME:
             return resolve(bytes)
         for kind in [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]:
@@ -376,7 +376,7 @@ def _request(lane: Lane, takers: list[Subscribing], writers: list[Endpoint], bef
     deadline and depth.
     """
     deadline = before.deadline_ns if before else min((one.deadline_ns for one in takers if one.deadline_ns), default=0)
-    kept = all(one.note is not None or 0 < one.deadline_ns <= deadline for one in writers)
+    kept = all(one.description is not None or 0 < one.deadline_ns <= deadline for one in writers)
     history = max(one.history for one in takers) if lane.keeps else 0
     history = max(history, before.history) if before else history
     reliable = any(min(lane.reliability, one.reliability) is not Reliability.TIMELY for one in takers)

@@ -20,7 +20,7 @@ from rtmw.types.message_type import DESCRIPTION_LIMIT
 if TYPE_CHECKING:
     from rtmw.net.dds._engine import EndpointRow, ParticipantRow
 
-_NOTE_MOST = 1 + DESCRIPTION_LIMIT
+_DESCRIPTION_MOST = 1 + DESCRIPTION_LIMIT
 _PARTITION_MOST = 256
 """Bytes of the name of a partition."""
 _BATCHES = 16
@@ -50,7 +50,7 @@ class Endpoint:
     type_name: str
     type_id: bytes | None
     """Its complete TypeIdentifier of XTypes, in XCDR2; None where the other side does not tell its types."""
-    note: bytes | None
+    description: bytes | None
     """What a node's endpoint says of itself (user_data.py); None for plain DDS programs, and what is there for them."""
     is_for_plain: bool
     """A node's endpoint that is there for plain DDS programs, and for no other node."""
@@ -91,7 +91,7 @@ def endpoint_of(row: EndpointRow) -> Endpoint:
         _text(topic, "its topic's name"),
         _text(type_name, "its type's name"),
         type_id,
-        _note(data),
+        _description(data),
         data == FOR_PLAIN,
         policies,
         max(kept, 1) if policies.durability >= TRANSIENT_LOCAL else 0,
@@ -114,10 +114,10 @@ def _text(given: bytes | None, what: str) -> str:
         raise Refused(f"an endpoint: {what}, {given[:80]!r}, is not UTF-8") from error
 
 
-def _note(data: bytes | None) -> bytes | None:
+def _description(data: bytes | None) -> bytes | None:
     if data is None or not data.startswith(MARK):
         return None
-    if len(data) > len(MARK) + _NOTE_MOST:
+    if len(data) > len(MARK) + _DESCRIPTION_MOST:
         raise Refused(f"an endpoint: it describes its type in {len(data)} bytes; at most {DESCRIPTION_LIMIT} are read")
     return data[len(MARK) :]
 

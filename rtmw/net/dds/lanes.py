@@ -44,7 +44,7 @@ class Lane:
 
 def lane_of(endpoint: Endpoint) -> Lane:
     """Of a node's endpoint what it says; a plain program offers RELIABLE or TIMELY, whatever it calls it."""
-    note, is_plain = endpoint.note, endpoint.partitions != (NODES,)
-    if note is not None:
-        return Lane(_LETTERS.get(note[:1].upper(), Reliability.TIMELY), note[:1].islower(), is_plain)
+    described, is_plain = endpoint.description, endpoint.partitions != (NODES,)
+    if described is not None:
+        return Lane(_LETTERS.get(described[:1].upper(), Reliability.TIMELY), described[:1].islower(), is_plain)
     return Lane(Reliability.RELIABLE if endpoint.is_reliable else Reliability.TIMELY, endpoint.history > 0, is_plain)

@@ -13,7 +13,7 @@ from rtmw.net.dds.lanes import lane_of
 from rtmw.net.dds.names import Names
 from rtmw.net.dds.policies import Mismatch, mismatches
 from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.net.dds.user_data import kind_in
+from rtmw.net.dds.user_data import type_in
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.settings import Settings
 from rtmw.patterns import is_own
@@ -134,10 +134,10 @@ def _has_type(endpoint: Endpoint, kinds: list[MessageType], names: Names) -> boo
 
 def _differs(endpoint: Endpoint, kinds: list[MessageType]) -> bool:
     """Only a node says enough of its types to tell."""
-    if endpoint.note is None:
+    if endpoint.description is None:
         return False
     try:
-        return kind_in(endpoint.note).identity not in {kind.identity for kind in kinds}
+        return type_in(endpoint.description).identity not in {kind.identity for kind in kinds}
     except RtmwError:
         return True
 

@@ -176,7 +176,7 @@ def plain_members(bridge: Bridge, names: Names, apart: Mapping[str, str]) -> lis
 
 
 def _is_plain(endpoint: Endpoint) -> bool:
-    return endpoint.note is None and not endpoint.is_for_plain
+    return endpoint.description is None and not endpoint.is_for_plain
 
 
 def _plain(endpoint: Endpoint, bridge: Bridge, topic: str, publishes: bool, names: Names) -> Member:

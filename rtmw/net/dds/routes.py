@@ -291,11 +291,11 @@ def _shown(writer: Any, reader: int) -> Endpoint | None:
 
 def _is_of(reader: Endpoint, lane: Lane) -> bool:
     """To plain programs, among which are nodes that know no partitions, the lane of a writer is its DDS reliability."""
-    return reader.note is None or lane.is_plain or lane_of(reader) == lane
+    return reader.description is None or lane.is_plain or lane_of(reader) == lane
 
 
 def _who(reader: Endpoint) -> str:
-    return reader.guid if reader.note is None else reader.participant
+    return reader.guid if reader.description is None else reader.participant
 
 
 class Incoming(_Ending):

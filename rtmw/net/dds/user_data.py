@@ -14,20 +14,20 @@ from rtmw.types import MessageType, carried_type
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 
-def make_note(lane: Lane, kind: MessageType) -> bytes:
+def describe_endpoint(lane: Lane, kind: MessageType) -> bytes:
     return lane.letter + kind.description
 
 
 def user_data(lane: Lane, kind: MessageType) -> bytes:
     """Of a node's endpoint in this lane. One that is there for plain programs says so, and no more."""
-    return FOR_PLAIN if lane.is_plain else MARK + make_note(lane, kind)
+    return FOR_PLAIN if lane.is_plain else MARK + describe_endpoint(lane, kind)
 
 
-def kind_in(note: bytes) -> MessageType:
-    """Raises RegionDamaged or UnsupportedType: for a note that no node writes, or one of another version."""
-    if len(note) > DESCRIPTION_LIMIT + 1:  # before it is kept
-        raise RegionDamaged(f"a note of {len(note)} bytes; none has more than {DESCRIPTION_LIMIT + 1}")
-    found = _judged(note)
+def type_in(described: bytes) -> MessageType:
+    """Raises RegionDamaged or UnsupportedType: for a description that no node writes, or one of another version."""
+    if len(described) > DESCRIPTION_LIMIT + 1:  # before it is kept
+        raise RegionDamaged(f"a description of {len(described)} bytes; none has more than {DESCRIPTION_LIMIT + 1}")
+    found = _judged(described)
     if isinstance(found, tuple):
         error, words = found
         raise error(words)
@@ -35,9 +35,9 @@ def kind_in(note: bytes) -> MessageType:
 
 
 @lru_cache(maxsize=4096)
-def _judged(note: bytes) -> MessageType | tuple[type[RtmwError], str]:
+def _judged(described: bytes) -> MessageType | tuple[type[RtmwError], str]:
     """The type, or why there is none: a refusal is remembered, since its endpoint is looked at many times a second."""
     try:
-        return carried_type(note[1:])
+        return carried_type(described[1:])
     except RtmwError as error:
         return type(error), str(error)

@@ -64,7 +64,7 @@ def as_ros2(message: Any, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 @pytest.mark.parametrize("message", [String("hello ü"), TWIST], ids=["String", "Twist"])
-def test_it_reads_what_is_published_here(
+def test_a_ros2_program_reads_what_rtmw_publishes(
     host: Host, peer: Peer, topic: str, message: Any, compiled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = as_ros2(message, compiled, monkeypatch)
@@ -78,7 +78,7 @@ def test_it_reads_what_is_published_here(
 
 @pytest.mark.parametrize("message", [String("hello ü"), TWIST], ids=["String", "Twist"])
 @pytest.mark.parametrize("known", [True, False], ids=["known type", "any type"])
-def test_what_it_writes_is_received_here(
+def test_rtmw_receives_what_a_ros2_program_writes(
     host: Host, peer: Peer, topic: str, message: Any, known: bool, compiled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if peer.vendor == "fastdds" and not known:

@@ -72,7 +72,7 @@ def message(request: pytest.FixtureRequest, compiled: Path, monkeypatch: pytest.
     return request.param() if callable(request.param) else request.param
 
 
-def test_it_reads_what_is_published_here(host: Host, peer: Peer, topic: str, message: Any) -> None:
+def test_a_foreign_program_reads_each_type_of_rtmw(host: Host, peer: Peer, topic: str, message: Any) -> None:
     peer.open("reader", topic, type(message))
     with rtmw.Publisher(topic, type(message), domain=host.domain, reliability=RELIABLE) as publisher:
         assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
@@ -81,7 +81,7 @@ def test_it_reads_what_is_published_here(host: Host, peer: Peer, topic: str, mes
         assert peer.next(topic, "sample") == peer.value(message)
 
 
-def test_what_it_writes_is_received_here(host: Host, peer: Peer, topic: str, message: Any) -> None:
+def test_rtmw_reads_each_type_of_a_foreign_program(host: Host, peer: Peer, topic: str, message: Any) -> None:
     peer.open("writer", topic, type(message))
     with rtmw.Subscriber(topic, type(message), domain=host.domain, reliability=RELIABLE) as subscriber:
         assert peer.next(topic, "matched") == "1"

@@ -140,7 +140,7 @@ def test_json_without_a_schema_is_one_column_of_text(jsons: Path) -> None:
         assert recording.to_arrow("free", columns=["value"]).to_pydict() == {"value": ['{"a": 1}', "[2]"]}
 
 
-def test_sql_asks_them(protobufs: Path, jsons: Path) -> None:
+def test_sql_selects_by_members_of_json_and_protobuf(protobufs: Path, jsons: Path) -> None:
     pytest.importorskip("duckdb")
     with Tables([jsons, protobufs]) as tables:
         assert tables.query("SELECT count(*), max(metres) FROM level WHERE valid").to_pylist() == [
@@ -151,7 +151,7 @@ def test_sql_asks_them(protobufs: Path, jsons: Path) -> None:
         assert tables.query("SELECT value->>'$.a' AS a FROM free").to_pylist() == [{"a": "1"}, {"a": None}]
 
 
-def test_sparks_tasks_read_them(protobufs: Path, jsons: Path) -> None:
+def test_tasks_of_spark_read_members_of_json_and_protobuf(protobufs: Path, jsons: Path) -> None:
     pytest.importorskip("pyspark")
     rows = Query(protobufs, topic="pose").rows()
     assert [row["pose"]["position"]["x"] for row in rows] == [number / 8 for number in range(POSES)]
@@ -161,7 +161,7 @@ def test_sparks_tasks_read_them(protobufs: Path, jsons: Path) -> None:
     assert sum(row["metres"] for row in Query(jsons, topic="level").rows()) == sum(range(300)) / 4
 
 
-def test_parquet_has_them(protobufs: Path, jsons: Path, tmp_path: Path) -> None:
+def test_exported_parquet_has_members_of_json_and_protobuf(protobufs: Path, jsons: Path, tmp_path: Path) -> None:
     export_parquet([protobufs, jsons], tmp_path / "out", Section())
     found = {path.parts[-3]: pq.ParquetFile(path).read() for path in (tmp_path / "out").rglob("*.parquet")}
     assert found["topic=pose"]["pose"][8].as_py()["position"]["x"] == 1.0
@@ -176,7 +176,7 @@ def test_ingested_rows_have_no_types_that_delta_lacks(protobufs: Path) -> None:
     assert batch.column("entities")[0].as_py()[0]["lifetime"] == 1_500_000
 
 
-def test_a_plot_has_their_numbers(protobufs: Path, jsons: Path) -> None:
+def test_a_plot_has_numbers_of_json_and_protobuf(protobufs: Path, jsons: Path) -> None:
     with Recording(protobufs) as drive, Recording(jsons) as river:
         assert series([drive], "pose.pose.position.x", ALL).values.tolist() == [n / 8 for n in range(POSES)]
         assert len(series([river], "level.metres", ALL).values) == 300

@@ -32,13 +32,13 @@ mutant() {
 }
 
 mutant "a message may be longer than its block" descriptors 's/ \|\| size > granules \* GRANULE\) return NULL;/) return NULL;/' "$@"
-mutant "a message in place may be longer than its place" descriptors 's/return size <= IN_PLACE \? d->payload : NULL;/return d->payload;/' "$@"
+mutant "a message in place may be longer than its place" take 's/payload_of\(s->region, d, size\)/(load_relaxed(\&d->block_granules) ? block_of(s->region, d, size) : (void *)d->payload)/' "$@"
 mutant "a block may lie beyond the pool" descriptors 's/first >= all \|\| granules > all - first \|\| //' "$@"
-mutant "the size of a message is read twice" take 's/\(rtmw_message\)\{data, +size,/(rtmw_message){data, load_relaxed(\&d->size),/' "$@"
+mutant "the size of a message is read twice" take 's/\.size = size,/.size = load_relaxed(\&d->size),/' "$@"
 mutant "a link may lead anywhere" queue 's/if \(to >= r->header->descriptors\) return to == NIL \? STEP_NONE : STEP_DAMAGED;/if (to == NIL) return STEP_NONE;/' "$@"
 mutant "links may lead in a circle" queue 's/(static bool is_message.*)/\1/; s/return \(\(load_relaxed\(&r->descriptors\[index\]\.sequence\) \^ sequence\) & TAG_MASK\) == 0;/return true;/' "$@"
 mutant "head may name anything" queue 's/if \(\*index >= r->header->descriptors\) return/if (*index == NIL) return/' "$@"
-mutant "an append is tried for ever" queue '/^bool queue_append/,/^}/ s/in_vain < MOST_IN_VAIN/true/' "$@"
+mutant "an append is tried for ever" queue '/^static bool link_descriptor/,/^}/ s/in_vain < MOST_IN_VAIN/true/' "$@"
 mutant "a beginning at tail is tried for ever" subscriber '/^static bool start_at_tail/,/^}/ s/in_vain < MOST_IN_VAIN/true/' "$@"
 mutant "waiters are told of what takes do not get" take 's/ && \+\+s->empty_takes % LOOK_AGAIN == 0\)/ \&\& false)/' "$@"
 mutant "a descriptor may lie in a band that is none" books 's/ && band < BANDS && / \&\& /' "$@"
