@@ -60,3 +60,12 @@ def cabled(tmp_path: Path) -> Iterator[Cabled]:
     """Two nodes with a cable between, not started."""
     with cabled_pair(tmp_path) as both:
         yield both
+
+
+@pytest.fixture
+def third() -> Iterator[rtmw.Domain]:
+    """The domain of a third node."""
+    number = free_number()
+    with rtmw.Domain(number, pool="8M") as domain:
+        yield domain
+    rtmw.Domain.unlink(number)

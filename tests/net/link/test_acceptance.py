@@ -17,7 +17,6 @@ import rtmw
 from rtmw import Reliability
 from rtmw.net.security import certificates as c
 from rtmw.net.security.folder import AUTHORITIES, NODE
-from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, wait_until
 from tests.net.link.cable import Cable
 from tests.net.link.liar import Liar
@@ -40,23 +39,14 @@ def linked(tmp_path: Path) -> Iterator[LinkedPair]:
     pair.end()
 
 
-@pytest.fixture
-def evil() -> Iterator[rtmw.Domain]:
-    """The domain of a third node."""
-    number = free_number()
-    with rtmw.Domain(number, pool="8M") as domain:
-        yield domain
-    rtmw.Domain.unlink(number)
-
-
 def test_1_a_certificate_that_is_not_yet_valid_is_explained_as_a_fault_of_a_clock(
-    linked: LinkedPair, evil: rtmw.Domain
+    linked: LinkedPair, third: rtmw.Domain
 ) -> None:
     assert linked.site
     ahead = time.time() + 7200
     keys = linked.site.keys(EVIL, now=ahead)
     linked.start("hub")
-    liar = Liar(evil, keys, linked.port, now=ahead + 60)
+    liar = Liar(third, keys, linked.port, now=ahead + 60)
     try:
         says(linked, "hub", "not yet valid")
         assert "clock" in liar.says()
@@ -136,7 +126,7 @@ BROKEN_CONTROLS = [
 
 @pytest.mark.parametrize("control", BROKEN_CONTROLS)
 def test_12_a_peer_that_breaks_the_protocol_harms_itself_only(
-    linked: LinkedPair, evil: rtmw.Domain, control: str
+    linked: LinkedPair, third: rtmw.Domain, control: str
 ) -> None:
     assert linked.site
     with ExitStack() as stack:
@@ -146,7 +136,7 @@ def test_12_a_peer_that_breaks_the_protocol_harms_itself_only(
             rtmw.Publisher("a", reliability=RELIABLE, max_blocking=PATIENCE, domain=linked.press.domain)
         )
         assert out.wait_for_subscribers(1, timeout=PATIENCE)
-        liar = Liar(evil, linked.site.keys(EVIL), linked.port, garbage=[control])
+        liar = Liar(third, linked.site.keys(EVIL), linked.port, garbage=[control])
         stack.callback(liar.close)
         for number in range(100):
             assert out.publish(b"%d" % number)

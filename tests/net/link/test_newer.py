@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from tests.conftest import free_number
 from tests.net.hosts import wait_until
 from tests.net.link.liar import Liar
 from tests.net.link.nodes import LinkedPair
@@ -26,23 +25,15 @@ def linked(tmp_path: Path) -> Iterator[LinkedPair]:
     pair.end()
 
 
-@pytest.fixture
-def newer() -> Iterator[rtmw.Domain]:
-    number = free_number()
-    with rtmw.Domain(number, pool="8M") as domain:
-        yield domain
-    rtmw.Domain.unlink(number)
-
-
 def test_a_peer_that_speaks_this_version_too_has_a_link_and_what_is_new_is_passed_over(
-    linked: LinkedPair, newer: rtmw.Domain
+    linked: LinkedPair, third: rtmw.Domain
 ) -> None:
     assert linked.site
     linked.start("hub")
-    peer = Liar(newer, linked.site.keys(NAME), linked.port, highest=2, garbage=UNKNOWN)
+    peer = Liar(third, linked.site.keys(NAME), linked.port, highest=2, garbage=UNKNOWN)
     try:
         peer.wait_up()
-        with rtmw.Subscriber("b", domain=linked.hub.domain), rtmw.Publisher("b", domain=newer):
+        with rtmw.Subscriber("b", domain=linked.hub.domain), rtmw.Publisher("b", domain=third):
             wait_until(lambda: linked.crossed("hub", "in", "b")["writers"] == 1, "a topic crosses, behind what is new")
         assert linked.is_up("hub")
     finally:
@@ -50,11 +41,11 @@ def test_a_peer_that_speaks_this_version_too_has_a_link_and_what_is_new_is_passe
 
 
 def test_a_peer_without_a_version_in_common_gets_no_link_and_both_ends_say_what_to_do(
-    linked: LinkedPair, newer: rtmw.Domain
+    linked: LinkedPair, third: rtmw.Domain
 ) -> None:
     assert linked.site
     linked.start("hub")
-    peer = Liar(newer, linked.site.keys(NAME), linked.port, lowest=2, highest=3)
+    peer = Liar(third, linked.site.keys(NAME), linked.port, lowest=2, highest=3)
     try:
         says(
             linked, "hub", "no version in common: 1 here, 2 to 3 at the peer; install the same version of rtmw at both"
