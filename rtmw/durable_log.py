@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFailed
 from rtmw.log import (
+    ENDS,
     HELD,
     STARTED,
     SYNCED,
@@ -191,11 +192,12 @@ class Log(Closing, Generic[T]):
         data: list[Any] = [value if encode is None else encode(value) for value in values]
         return [Appended(self, position, end) for position, end in self._places(data)]
 
-    def _places(self, data: list[Any]) -> list[tuple[int, int]]:
-        """Appends these bytes, all of them or none: where each record begins and ends."""
+    def _places(self, data: list[Any], *, ends: bool = False) -> list[tuple[int, int]]:
+        """Appends these bytes, all of them or none: where each record begins and ends. `ends`: they end work that was
+        begun, so they may use what a full disk leaves for that: the rest of the last segment."""
         writer = self._writer or self._begin_to_write()
         try:
-            return writer.append_many(data, self._how)
+            return writer.append_many(data, self._how | ENDS if ends else self._how)
         except TypeError:
             raise not_bytes(self.path, data) from None
         except LogFailed:

@@ -13,6 +13,7 @@ What runs for each record is C (log.h); `rtmw.Log` is this with types, and what 
 from __future__ import annotations
 
 from rtmw.log._log import (
+    ENDS,
     FORMAT,
     HELD,
     NO_LIMIT,
@@ -40,6 +41,7 @@ from rtmw.log.watch import Watch
 
 __all__ = [
     "BATCH_S",
+    "ENDS",
     "FORMAT",
     "HELD",
     "KEEP_ALL",

@@ -213,6 +213,7 @@ static int module_exec(PyObject *module)
                    {"SEGMENT_FIRST", SEGMENT_FIRST},
                    {"SEGMENT_LEAST", SEGMENT_LEAST},
                    {"SEGMENT_DATA", SEGMENT_DATA},
+                   {"ENDS", ENDS},
                    {"HELD", HELD},
                    {"STARTED", STARTED},
                    {"SYNCED", SYNCED},

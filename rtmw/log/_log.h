@@ -25,8 +25,9 @@ bool deadline_of(PyObject *timeout, uint64_t *deadline);
 /* _reader.c: what a Reader reads with, and the path of its log; NULL: with a Python error, because it is closed. */
 struct reader *reader_core(PyObject *object, PyObject **subject);
 
-/* _writer.c: when what is appended goes to the disk: with the next that somebody waits for; now; and the call waits for it. */
-enum { HELD, STARTED, SYNCED };
+/* _writer.c: when what is appended goes to the disk: with the next that somebody waits for; now; and the call waits for it.
+ * ENDS may be added: records that end work, for which a full disk leaves a reserve. */
+enum { HELD, STARTED, SYNCED, ENDS = 4 };
 
 /* _record.c. The state of the module is a reference to Record. */
 PyObject *Reader_take(PyObject *object, PyObject *args);

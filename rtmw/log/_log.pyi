@@ -9,6 +9,7 @@ DAMAGED: int
 FAILED: int
 FORMAT: int
 FULL: int
+ENDS: int
 HELD: int
 ID_TAKEN: int
 NO_LIMIT: int
@@ -101,7 +102,8 @@ class Writer:
     ) -> tuple[int, int]:
         """Its position, and the one behind it; of the record with its id, if there is one.
         `how`: HELD begins no sync: it goes to the disk with what somebody waits for, or with `start`, or after a tenth
-        of a second; STARTED: it is on its way; SYNCED: it is there. `time_ns`: what its time is; 0: now."""
+        of a second; STARTED: it is on its way; SYNCED: it is there; with ENDS, a record that ends work, for which
+        a full disk leaves a reserve. `time_ns`: what its time is; 0: now."""
 
     def append_many(self, data: list[Buffer], how: int, /) -> list[tuple[int, int]]:
         """All of them, or none."""

@@ -82,26 +82,31 @@ static bool is_usable(Writer *self)
 struct call {
     const struct record_parts *parts;
     size_t count;
-    int how; /* HELD, STARTED or SYNCED */
+    int how; /* HELD, STARTED or SYNCED, perhaps with ENDS */
     uint64_t deadline;
     bool is_taken; /* the result: if not, nothing was appended */
     uint64_t first, end;
 };
 
+static int take(struct writer *core, struct call *call)
+{
+    int (*append_so)(struct writer *, const struct record_parts *, size_t, uint64_t, uint64_t *, uint64_t *) =
+        call->how & ENDS ? writer_append_end : writer_append;
+    return append_so(core, call->parts, call->count, call->deadline, &call->first, &call->end);
+}
+
 /* Signals are answered by Python, and the call goes on unless that raises. It takes and waits while the GIL is released
  * once: of many threads each waits for it once more whenever it is released, and that is most of what an append costs. */
 static int append(Writer *self, struct call *call)
 {
-    int code;
+    int code, how = call->how & ~ENDS;
     call->is_taken = false;
     do {
         Py_BEGIN_ALLOW_THREADS
-        code = call->is_taken
-                   ? LOG_OK
-                   : writer_append(&self->core, call->parts, call->count, call->deadline, &call->first, &call->end);
+        code = call->is_taken ? LOG_OK : take(&self->core, call);
         call->is_taken = code == LOG_OK;
-        if (call->is_taken && call->how == STARTED) writer_start(&self->core);
-        if (call->is_taken && call->how == SYNCED) code = writer_wait(&self->core, call->end, call->deadline);
+        if (call->is_taken && how == STARTED) writer_start(&self->core);
+        if (call->is_taken && how == SYNCED) code = writer_wait(&self->core, call->end, call->deadline);
         Py_END_ALLOW_THREADS
     } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
     return code;

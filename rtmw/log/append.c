@@ -24,11 +24,13 @@ static uint64_t size_of(const struct record_parts *parts, size_t count)
     return size;
 }
 
-/* Lock held. Is there a place for so many bytes in the last segment, or in the next? */
-static int find_place(struct writer *w, uint64_t size)
+/* Lock held. Is there a place for so many bytes in the last segment, or in the next? Without room for another segment, what
+ * is left of the last one is the reserve: for `ends` only. */
+static int find_place(struct writer *w, uint64_t size, bool ends)
 {
-    if (w->spare_state == SPARE_FULL) return LOG_FULL; /* a segment early: what is left is for what must be ended */
-    if (w->next + size <= w->boundary) return LOG_OK;
+    bool fits = w->next + size <= w->boundary;
+    if (w->spare_state == SPARE_FULL) return ends && fits ? LOG_OK : LOG_FULL;
+    if (fits) return LOG_OK;
     if (w->rolls) return WAIT;
     if (w->spare_state != SPARE_READY || segment_capacity(&w->spare) < size) {
         if (w->spare_needs < size) w->spare_needs = size;
@@ -77,6 +79,7 @@ struct request {
     const struct record_parts *parts;
     size_t count;
     uint64_t size;
+    bool ends;
     bool has_id;
     struct id_entry id;
 };
@@ -102,7 +105,7 @@ static int try_append(struct writer *w, const struct request *request)
     if (load_relaxed(&w->stopping)) return LOG_CLOSED;
     if (batch->used && batch->used + size > WRITER_BATCH) return WAIT;
     if (!grow(batch, batch->used + size) || (request->has_id && ids_reserve(&w->ids))) return LOG_NO_MEMORY;
-    int code = find_place(w, size);
+    int code = find_place(w, size, request->ends);
     if (code) return code;
     if (!batch->used) {
         batch->first = w->next;
@@ -161,25 +164,24 @@ void writer_start(struct writer *w)
     if (wakes) futex_wake(&w->work);
 }
 
-int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
-                  uint64_t *end)
+static int append(struct writer *w, struct request *request, uint64_t deadline, uint64_t *first, uint64_t *end)
 {
-    struct request request = {.parts = parts, .count = count, .size = size_of(parts, count)};
-    if (!request.size || request.size > w->most - SEGMENT_DATA) return LOG_TOO_LARGE;
-    request.has_id = count == 1 && id_entry_of(parts, w->folder.uuid, &request.id);
+    request->size = size_of(request->parts, request->count);
+    if (!request->size || request->size > w->most - SEGMENT_DATA) return LOG_TOO_LARGE;
+    request->has_id = request->count == 1 && id_entry_of(request->parts, w->folder.uuid, &request->id);
     for (;;) {
         pthread_mutex_lock(&w->lock);
         bool was_empty = !w->batches[w->filling].used;
-        int code = find_id(w, &request, first, end);
+        int code = find_id(w, request, first, end);
         if (code == LOG_OK) {
             *first = w->next;
-            code = try_append(w, &request);
+            code = try_append(w, request);
             *end = w->next;
         }
         uint32_t seen = load_relaxed(&w->room);
         bool wakes = has_put(w, code, was_empty);
         if (code == WAIT) w->room_waiters++;
-        if (code == LOG_FULL) w->counters.refused += count;
+        if (code == LOG_FULL) w->counters.refused += request->count;
         pthread_mutex_unlock(&w->lock);
         if (wakes) futex_wake(&w->work);
         if (code != WAIT) return code == REPEATED ? LOG_OK : code;
@@ -189,6 +191,20 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
         pthread_mutex_unlock(&w->lock);
         if (code) return code;
     }
+}
+
+int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
+                  uint64_t *end)
+{
+    struct request request = {.parts = parts, .count = count};
+    return append(w, &request, deadline, first, end);
+}
+
+int writer_append_end(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline,
+                      uint64_t *first, uint64_t *end)
+{
+    struct request request = {.parts = parts, .count = count, .ends = true};
+    return append(w, &request, deadline, first, end);
 }
 
 /* Lock held, and held again at the end. The appender does what the flusher would have to be woken for: that spares two

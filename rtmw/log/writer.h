@@ -137,6 +137,10 @@ void writer_free(struct writer *w); /* closed, and nobody is inside */
  * LOG_NO_MEMORY: nothing was taken. */
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end);
+/* The same for records that end work which was begun: they may also use the reserve, which is what is left of the last
+ * segment when the disk has no room for another one. LOG_FULL: the reserve has no room for them either. */
+int writer_append_end(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline,
+                      uint64_t *first, uint64_t *end);
 /* What was taken goes to the disk now, and not when somebody waits for it. Does not block; of no effect where it is on its way
  * already, or the writer ends. */
 void writer_start(struct writer *w);

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import AbortCause, Record, Spooled, TransferId, TransferState
+from rtmw.transfer.records import AbortCause, Enqueue, Record, Savepoint, Spooled, TransferId, TransferState
 
 __all__ = ["Aborted", "Append", "Came", "Effect", "Free", "Moved", "Note", "Steps", "drive"]
 
@@ -27,7 +27,12 @@ class Append:
     """These records, all of them or none."""
 
     records: Sequence[Record | bytes]
-    """Bytes: of a record that is packed already."""
+    """Bytes: an Enqueue that is packed already."""
+
+    @property
+    def begins(self) -> bool:
+        """Do they begin work? A full disk refuses that; for what ends it there is a reserve (docs/log.md)."""
+        return any(isinstance(record, bytes | Enqueue | Savepoint) for record in self.records)
 
 
 @dataclass(frozen=True, slots=True)

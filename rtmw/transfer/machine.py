@@ -376,18 +376,7 @@ class Machine:
         return receivers | set(self.state.requests.marks)
 
     def _tick(self, now: Now) -> Steps[list[int]]:
-        later: list[tuple[int, int]] = []
-        while self._deadlines and self._deadlines[0][0] <= now.wall_ns:
-            deadline, lsn = heapq.heappop(self._deadlines)
-            item = self.state.items.get(lsn)
-            if item is None or item.state is TransferState.DEAD:
-                continue
-            if item.txn or item.state is TransferState.DELIVERED or lsn in self.carried:  # it expires if it comes back
-                later.append((deadline, lsn))
-                continue
-            yield from append(self.state, Change(lsn, TransferState.EXPIRED))
-        for entry in later:
-            heapq.heappush(self._deadlines, entry)
+        carried = yield from self._expire(now)
         for row in [row for row in self.state.table.values() if row.phase is Phase.COMMITTED]:
             yield from append(self.state, End(row.txn, row.last_lsn))
         for txn, open in list(self.open.items()):
@@ -395,4 +384,22 @@ class Machine:
                 yield from self._abort(txn, AbortCause.AGE)
             elif open.broken or self.row(txn).phase is Phase.ABORTING:
                 yield from self._abort(txn, AbortCause.ASKED)
+        return carried
+
+    def _expire(self, now: Now) -> Steps[list[int]]:
+        """What another node may have, and whose time is over. What cannot be logged expires at the next tick."""
+        later: list[tuple[int, int]] = []
+        try:
+            while self._deadlines and self._deadlines[0][0] <= now.wall_ns:
+                lsn = self._deadlines[0][1]
+                item = self.state.items.get(lsn)
+                if item is not None and item.state is not TransferState.DEAD:
+                    if item.txn or item.state is TransferState.DELIVERED or lsn in self.carried:
+                        later.append(self._deadlines[0])  # it expires if it comes back
+                    else:
+                        yield from append(self.state, Change(lsn, TransferState.EXPIRED))
+                heapq.heappop(self._deadlines)
+        finally:
+            for entry in later:
+                heapq.heappush(self._deadlines, entry)
         return [lsn for _, lsn in later if lsn in self.carried]

@@ -65,6 +65,9 @@ T = TypeVar("T")
 
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of records, after which a checkpoint is made; or twice the last checkpoint, if that is more."""
+RESERVE_SHARE: Final = 4
+"""A checkpoint that is at most so large a share of a segment is made on a full disk, too: what lies before it is
+trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
 _NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, AbortTransaction, ReceiverJoined)
 """What shows nothing to others that was not shown: a crash undoes what of it was not durable."""
 
@@ -193,13 +196,14 @@ class Store(Closing):
         with self._lock:
             self._check_open()
             notes: list[Note] = []
-            answer, failure = None, None
+            answer, failure, is_full = None, None, False
             try:
                 answer = self._drive(self.machine.step(event, self._now()), notes)
             except (TransactionAborted, LogFull) as error:
                 failure = None if self._has_committed(event) else error
+                is_full = isinstance(error, LogFull)
             last = self._last
-            self._checkpoint_if_due()
+            self._checkpoint_if_due(is_full)
         waits = self._needs_disk(event, answer) if failure is None else bool(notes)
         return Submitted(answer, failure, notes, last, waits)
 
@@ -218,10 +222,7 @@ class Store(Closing):
 
     def _append(self, effect: Append) -> list[int]:
         data = [record if isinstance(record, bytes) else pack(record) for record in effect.records]
-        if len(data) == 1:
-            self._last = self._log.append(data[0])
-            return [self._last.position]
-        places = self._log._places(data)
+        places = self._log._places(data, ends=not effect.begins)
         self._last = rtmw.Appended(self._log, *places[-1])
         return [position for position, _ in places]
 
@@ -340,8 +341,9 @@ class Store(Closing):
 
     # ---- checkpoints ----
 
-    def _checkpoint_if_due(self) -> None:
-        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later.
+    def _checkpoint_if_due(self, is_full: bool) -> None:
+        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later. But
+        if little is to be written, a full disk makes it due early, since it makes room.
 
         Nobody waits for the disk here: what lies before a checkpoint is trimmed by a step after it is durable.
         """
@@ -349,7 +351,10 @@ class Store(Closing):
             self._log.trim(self._checkpoint)
             self._untrimmed = None
         begun = max(self._checkpoint, self._tried)
-        if self._last is not None and self._last.position - begun > max(self._every, 2 * self._size):
+        items = len(self.machine.state.items)
+        makes_room = is_full and items * LARGEST_INLINE <= self._log._segment // RESERVE_SHARE
+        grown = self._every // 16 if makes_room else max(self._every, 2 * self._size)
+        if self._last is not None and self._last.position - begun > grown:
             self._tried = self._last.position
             with suppress(LogFull):
                 self._untrimmed = self._write_checkpoint(self.machine.state)
@@ -364,9 +369,11 @@ class Store(Closing):
 
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
         parts = [pack(part) for part in checkpoint_of(state)]
-        answers = [self._log.append(part) for part in parts]
-        self._last = answers[-1]
-        self._checkpoint, self._size = answers[0].position, sum(map(len, parts))
+        size = sum(map(len, parts))
+        ends = size <= self._log._segment // RESERVE_SHARE
+        places = [self._log._places([part], ends=ends)[0] for part in parts]
+        self._last = rtmw.Appended(self._log, *places[-1])
+        self._checkpoint, self._size = places[0][0], size
         self._checkpoints += 1
         return self._last
 

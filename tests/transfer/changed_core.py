@@ -1,5 +1,5 @@
 """A core of which something is another: `--age SECONDS` and `--bytes N` of transactions, `--wall SECONDS` that its wall
-clock is ahead."""
+clock is ahead, `--segment BYTES` of its log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ if __name__ == "__main__":
     parser.add_argument("--age", type=float, default=60.0)
     parser.add_argument("--bytes", type=int, default=64 << 20)
     parser.add_argument("--wall", type=float, default=0.0)
+    parser.add_argument("--segment", type=int, default=0)
     asked, rest = parser.parse_known_args()
     sys.argv[1:] = rest
     ahead = int(asked.wall * 1e9)
     process._now = lambda: Now(time.monotonic_ns(), time.time_ns() + ahead)
+    if asked.segment:
+        smaller: Any = partial(process.Store, segment=asked.segment, checkpoint=8 * asked.segment)
+        process.Store = smaller  # type: ignore[misc]
     changed: Any = partial(process.Process, limits=Limits(age=asked.age, bytes=asked.bytes))
     core.Process = changed
     sys.exit(core.main())

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rtmw.errors import LogFull
+from rtmw.transfer.events import Now
+from rtmw.transfer.records import TransferState
 from rtmw.transfer.store import Store
-from tests.transfer.letters import drain, send
+from tests.transfer import full
+from tests.transfer.letters import drain, me, send, take
+from tests.transfer.memory import header
 
 
-@contextmanager
-def full_after(store: Store, batches: int) -> Iterator[None]:
-    """The log takes so many batches more: where exactly a disk becomes full cannot be chosen."""
-    log, left = store._log, batches
-    appends = {name: getattr(log, name) for name in ("append", "append_many")}
-
-    def limited(name: str) -> Any:
-        def append(*arguments: Any) -> Any:
-            nonlocal left
-            if left == 0:
-                raise LogFull("the disk is full")
-            left -= 1
-            return appends[name](*arguments)
-
-        return append
-
-    for name in appends:
-        setattr(log, name, limited(name))
-    yield
-    for name in appends:
-        delattr(log, name)
+def full_after(store: Store, batches: int, reserve: int = 0) -> AbstractContextManager[None]:
+    return full.full_after(store._log, batches, reserve)
 
 
 def test_a_commit_whose_record_is_logged_has_not_failed(tmp_path: Path) -> None:
@@ -67,3 +50,60 @@ def test_a_step_that_is_logged_has_not_failed_because_a_checkpoint_has_no_room(t
         send(store, b"thrice")
         assert store.stats().checkpoints > made
         assert drain(store) == [b"once", b"twice", b"thrice"]
+
+
+def test_what_ends_work_has_a_reserve_and_what_begins_is_refused(tmp_path: Path) -> None:
+    with Store(tmp_path / "transfers", node="plant") as store:
+        store.join("ingest", me())
+        send(store, b"consumed")
+        send(store, b"given back")
+        committed, undone = store.begin(), store.begin()
+        send(store, b"committed", committed)
+        send(store, b"undone", undone)
+        with full_after(store, 0, reserve=20):
+            with pytest.raises(LogFull):
+                send(store, b"refused")
+            with pytest.raises(LogFull):
+                send(store, b"refused", committed)
+            with pytest.raises(LogFull):
+                store.savepoint(committed)
+            store.settle(take(store), TransferState.CONSUMED, by=me())
+            store.settle(take(store), TransferState.ACCEPTED, by=me())
+            store.commit(committed)
+            store.abort(undone)
+        assert drain(store) == [b"given back", b"committed"]
+
+
+def test_a_small_checkpoint_is_made_on_a_full_disk(tmp_path: Path) -> None:
+    with Store(tmp_path / "transfers", node="plant") as store:
+        send(store, b"kept")
+        made = store.stats().checkpoints
+        with full_after(store, 0, reserve=1):
+            store.checkpoint()
+        assert store.stats().checkpoints == made + 1
+        assert drain(store) == [b"kept"]
+
+
+def test_a_lifetime_that_ends_while_the_disk_is_full_has_ended_when_there_is_room(tmp_path: Path) -> None:
+    now = Now(0, 0)
+    with Store(tmp_path / "transfers", node="plant", now=lambda: now) as store:
+        store.send(header(b"short", lifetime_ns=10), b"short")
+        send(store, b"endless")
+        now = Now(20, 20)
+        with full_after(store, 0), pytest.raises(LogFull):
+            store.tick()
+        store.tick()
+        assert store.stats().ended == {TransferState.EXPIRED: 1}
+        assert drain(store) == [b"endless"]
+
+
+def test_a_receiver_that_leaves_while_the_disk_is_full_has_left_when_it_is_said_again(tmp_path: Path) -> None:
+    with Store(tmp_path / "transfers", node="plant") as store:
+        store.join("ingest", me(1))
+        for body in (b"one", b"two"):
+            send(store, body)
+            assert store.take("ingest", me(1)) is not None
+        with full_after(store, 1), pytest.raises(LogFull):
+            store.leave(me(1))
+        store.leave(me(1))
+        assert drain(store) == [b"one", b"two"]

@@ -99,7 +99,7 @@ class Inbound:
             case e.MarkAt():
                 self.turns.add(effect.id, self._guard(effect.id, self._mark(effect)))
             case e.Rewind(id=id):
-                self.turns.add(id, self._rewind(id))
+                self.turns.add(id, self._guard(id, self._rewind(id)))
             case e.Complete(id=id):
                 self.turns.add(id, self._guard(id, self._complete(id)))
             case e.Drop(id=id):
@@ -179,7 +179,7 @@ class Inbound:
             self._desk.check(self._header(here, offer.header.length), offer.size)
         has_files = any(part.kind is Kind.FILE for part in offer.parts)
         if has_files or offer.size > LARGEST_INLINE:
-            mark = await self._open(here, has_files=has_files)
+            mark = await self._opened(here, has_files=has_files)
             if mark is None:
                 return
         else:
@@ -189,6 +189,16 @@ class Inbound:
             await self._hand_over(here)  # a crash came between its files and the log of the core
         else:
             self._step(e.Begun(id, mark))
+
+    async def _opened(self, here: _Here, *, has_files: bool) -> Mark | None:
+        """As `_open`. If that fails, nothing is left of what the journal does not know."""
+        try:
+            return await self._open(here, has_files=has_files)
+        except BaseException:
+            if here.arrival is not None and here.offer.id not in self._journal.coming:
+                here.arrival.discard()
+            here.close()
+            raise
 
     async def _open(self, here: _Here, *, has_files: bool) -> Mark | None:
         """How far it had come. None: it was put off. What is journaled names its folder."""
@@ -221,7 +231,6 @@ class Inbound:
         else:
             free = here.folder.free()
         if free < here.offer.size - mark.position:
-            here.close()
             raise OSError(f"{here.offer.size - mark.position} bytes are to come, and {free} are free")
 
     async def _store(self, id: TransferId, position: int, data: bytes) -> None:

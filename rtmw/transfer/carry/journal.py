@@ -2,6 +2,9 @@
 
 A log of its own, whose loss costs bytes that are sent again, and never a transfer: that one is there, and that it has
 come, says the log of the core. docs/transfer-format.md has its records.
+
+A full disk refuses what begins (BEGIN) and what somebody waits for (MARK, PLACE) with LogFull. All else holds from the
+call on, and is written when there is room: a crash before that costs bytes that are sent again.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Final
 
 import rtmw
 from rtmw.closing import Closing
+from rtmw.errors import LogFull
 from rtmw.transfer.carry.arrival import file_name
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.files.source import Fingerprint
@@ -51,9 +55,12 @@ class Going:
 
 
 class Journal(Closing):
-    """Opened by one process at a time. Raises LogLocked, LogDamaged, LogFull, LogFailed, TransfersDamaged."""
+    """Opened by one process at a time. Raises LogLocked, LogDamaged, LogFailed, TransfersDamaged; LogFull: see the head
+    of this file, and where there is no journal yet."""
 
     def __init__(self, path: Path) -> None:
+        self._is_behind = False
+        """Not all that holds is in the log."""
         self.coming: dict[TransferId, Coming] = {}
         self.going: dict[TransferId, Going] = {}
         self._log: rtmw.Log[bytes] = rtmw.Log(path, sync=False, segment=SEGMENT, dedupe=1)
@@ -61,7 +68,8 @@ class Journal(Closing):
             self._log.trim(0)  # takes the lock, and cuts what a killed writer has left
             for record in self._log.read():
                 self._apply(record.data, record.position)
-            self._fresh()
+            self._begun = self._log.end
+            self._catch_up()
         except BaseException:
             self._log.close()
             raise
@@ -71,28 +79,31 @@ class Journal(Closing):
         return {file_name(id) for id in self.coming}
 
     def begin(self, offer: Offer, folder: str) -> None:
+        """Raises LogFull."""
         self._put(_BEGIN, offer.id, packed_text(folder, "the folder") + pack(offer))
 
     def mark(self, id: TransferId, mark: Mark) -> rtmw.Appended:
+        """Raises LogFull."""
         return self._put(_MARK, id, _pack_mark(mark))
 
     def place(self, id: TransferId) -> rtmw.Appended:
+        """Raises LogFull."""
         return self._put(_PLACE, id, b"")
 
     def end(self, id: TransferId) -> None:
         if id in self.coming:
-            self._put(_END, id, b"")
+            self._note(_END, id, b"")
 
-    def source(self, id: TransferId, accepted: tuple[Fingerprint, ...]) -> rtmw.Appended:
-        return self._put(_SOURCE, id, b"".join(one.pack() for one in accepted))
+    def source(self, id: TransferId, accepted: tuple[Fingerprint, ...]) -> None:
+        self._note(_SOURCE, id, b"".join(one.pack() for one in accepted))
 
     def sent(self, id: TransferId, mark: Mark) -> None:
         if id in self.going:
-            self._put(_SENT, id, _pack_mark(mark))
+            self._note(_SENT, id, _pack_mark(mark))
 
     def done(self, id: TransferId) -> None:
         if id in self.going:
-            self._put(_DONE, id, b"")
+            self._note(_DONE, id, b"")
 
     def keep_going(self, is_wanted: Callable[[TransferId], bool]) -> None:
         """What is sent of others is forgotten: a core that died has not said that they were done."""
@@ -100,12 +111,30 @@ class Journal(Closing):
             self.done(id)
 
     def _put(self, kind: int, id: TransferId, content: bytes) -> rtmw.Appended:
-        data = _packed(kind, id, content)
-        answer = self._log.append(data)
-        self._apply(data, answer.position)
-        if answer.position - self._begun > REWRITE_BYTES:
+        """Raises LogFull; then nothing has happened."""
+        if self._is_behind:
             self._fresh()
-        return answer
+        data = _packed(kind, id, content)
+        (place,) = self._log._places([data], ends=kind != _BEGIN)
+        self._apply(data, place[0])
+        if place[0] - self._begun > REWRITE_BYTES:
+            self._catch_up()
+        return rtmw.Appended(self._log, *place)
+
+    def _note(self, kind: int, id: TransferId, content: bytes) -> None:
+        """It holds, also if it cannot be written now."""
+        try:
+            self._put(kind, id, content)
+        except LogFull:
+            self._apply(_packed(kind, id, content), self._begun)
+            self._is_behind = True
+
+    def _catch_up(self) -> None:
+        """On a full disk with the next record."""
+        try:
+            self._fresh()
+        except LogFull:
+            self._is_behind = True
 
     def _apply(self, data: bytes, position: int) -> None:
         fields = Fields(data, position, "record of the journal")
@@ -137,7 +166,7 @@ class Journal(Closing):
             self.going.pop(id, None)
 
     def _fresh(self) -> None:
-        """All that has not ended, anew; what was before is trimmed."""
+        """All that has not ended, anew; what was before is trimmed. Raises LogFull."""
         records = [_packed(_FRESH, TransferId("", 0, 0), b"")]
         for id, coming in self.coming.items():
             records.append(_packed(_BEGIN, id, packed_text(coming.folder, "the folder") + pack(coming.offer)))
@@ -146,12 +175,15 @@ class Journal(Closing):
         for id, going in self.going.items():
             records.append(_packed(_SOURCE, id, b"".join(one.pack() for one in going.accepted)))
             records.append(_packed(_SENT, id, _pack_mark(going.mark)))
-        answers = self._log.append_many(records)
-        answers[-1].resolve()
-        self._begun = answers[-1].position  # not of the first: else much that does not end is written anew each time
-        self._log.trim(answers[0].position)
+        places = self._log._places(records, ends=True)
+        rtmw.Appended(self._log, *places[-1]).resolve()
+        self._begun = places[-1][0]  # not of the first: else much that does not end is written anew each time
+        self._is_behind = False
+        self._log.trim(places[0][0])
 
     def close(self) -> None:
+        if self._is_behind:
+            self._catch_up()
         self._log.close()
 
 

@@ -1,6 +1,8 @@
 """What people and senders change of a transfer: it is cancelled, or a dead letter is tried again.
 
 What may be at another node already is not called cancelled before that node says so: who asks waits for its report.
+Who cancels is answered behind the frame that tells senders of it, so a sender that has the answer knows its transfer's
+state.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from rtmw.transfer.volatile import is_volatile
 __all__ = ["Altering", "Elsewhere"]
 
 _REFUSED = 0
+_WHY = "asked for"
 
 
 class Elsewhere(Protocol):
@@ -41,29 +44,34 @@ class Altering:
 
     def __init__(self) -> None:
         self._asked: dict[TransferId, list[Frame]] = {}
-        """Who waits to hear whether a transfer for another node could be cancelled."""
+        """Who waits to hear whether a transfer could be cancelled."""
 
     def alter(self, frame: Frame, item: Item, state: TransferState, nodes: Elsewhere) -> Steps:
         """Raises TransferRefused."""
         id, node = item.record.id, item.record.header.to.node
         if node and state is not TransferState.CANCELLED:
             raise TransferRefused(f"transfer {id} is for node {node!r}, which says how it ends: try it again there")
-        if node and not (yield Withdraw(item)):
-            if not nodes.is_up(node):
-                raise TransferRefused(
-                    f"transfer {id} may be at node {node!r}, which is not connected: it is cancelled when it is again, "
-                    "if nobody has taken it by then"
-                )
-            self._asked.setdefault(id, []).append(frame)
-            return
         logged = not is_volatile(item.lsn)
-        settled = yield Do(SettleTransfer(item.lsn, state, "asked for"), logged)
-        yield _answer(frame, messages.Done(settled), logged)
+        if state is not TransferState.CANCELLED:
+            settled = yield Do(SettleTransfer(item.lsn, state, _WHY), logged)
+            yield _answer(frame, messages.Done(settled), logged)
+        elif not node or (yield Withdraw(item)):
+            yield Do(SettleTransfer(item.lsn, state, _WHY), logged)
+            self._asked.setdefault(id, []).append(frame)
+        elif nodes.is_up(node):
+            self._asked.setdefault(id, []).append(frame)
+        else:
+            raise TransferRefused(
+                f"transfer {id} may be at node {node!r}, which is not connected: it is cancelled when it is again, if "
+                "nobody has taken it by then"
+            )
 
-    def moved(self, note: Moved, logged: bool) -> Steps:
-        """A transfer has another state: who waits for that is told."""
-        if note.id not in self._asked or note.state in (TransferState.ACCEPTED, TransferState.SENT):
-            return
+    def is_asked(self, note: Moved) -> bool:
+        """Does somebody wait to hear that this transfer has moved?"""
+        return note.id in self._asked and note.state not in (TransferState.ACCEPTED, TransferState.SENT)
+
+    def answer(self, note: Moved, logged: bool) -> Steps:
+        """To all who wait for it."""
         for frame in self._asked.pop(note.id):
             if note.state is TransferState.CANCELLED:
                 yield _answer(frame, messages.Done(note.state), logged)

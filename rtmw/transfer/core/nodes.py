@@ -269,6 +269,7 @@ class Nodes:
             content = Content(header.kind, held)
         except TransfersDamaged as error:
             raise ValueError(str(error)) from None
+        self._opened()  # now: a full disk refuses it before it is accepted
         if header.delivery is Delivery.SMALL_RAW:
             raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use Delivery.NORMAL")
         return content.fingerprints

@@ -51,7 +51,7 @@ from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.effects import Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import Event, Now, Tick
+from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, unpack_frame
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.messages import Core, Join
@@ -109,7 +109,7 @@ class Process:
         self._after: deque[tuple[int, Callable[[], object]]] = deque()
         """What is done when a position is durable."""
         self._outboxes: dict[int, Outbox] = {}
-        self._is_full = False
+        self._is_full = self._has_no_room = False
         self._happened: deque[Asked] = deque()
         self._processes = Processes(self._ended)
         self.refused = 0
@@ -209,8 +209,9 @@ class Process:
         while True:
             await asyncio.sleep(_TICK_S)
             for logged in (True, False):
-                for lsn in self._do(Do(Tick(), logged)) or ():
-                    self.nodes.withdraw(self.machines.of(lsn).state.items[lsn])
+                with suppress(rtmw.LogFull):  # what could not be logged is due at the next tick, too
+                    for lsn in self._do(Do(Tick(), logged)) or ():
+                        self.nodes.withdraw(self.machines.of(lsn).state.items[lsn])
             self._drop_outboxes()
             failure = self.nodes.failure()
             if failure is not None:
@@ -271,6 +272,8 @@ class Process:
                     outbox.put(frame, self._logged if logged else 0)
             case Do(event=event, logged=logged):
                 done = (self._store if logged else self._volatile).submit(event)
+                if logged:
+                    self._look_at_room(event, done)
                 return self._note(done, logged)
             case Write(key=key, data=data, durable=durable):
                 self._write(key, data, durable)
@@ -343,6 +346,19 @@ class Process:
         if done.failure is not None:
             raise done.failure
         return done.answer
+
+    def _look_at_room(self, event: Event, done: Submitted) -> None:
+        """A full disk is said once, and so is that there is room again: something was sent."""
+        is_full = isinstance(done.failure, rtmw.LogFull)
+        if is_full == self._has_no_room or not (is_full or isinstance(event, SendTransfer | SendRun)):
+            return
+        self._has_no_room = is_full
+        if is_full:
+            log.warning("nothing that is logged is accepted: %s", done.failure)
+        else:
+            log.info("there is room again")
+        happening = self._service.events.of_disk(str(done.failure) if is_full else "", _now().wall_ns)
+        self._board.tell(happening)
 
     def _later(self, logged: bool, work: Callable[[], object]) -> None:
         if logged and self._logged > self._durable:

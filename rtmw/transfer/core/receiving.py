@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from typing import Any, Protocol
 
+from rtmw.errors import LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import Do, Steps, tell
 from rtmw.transfer.core.handing import Handing
@@ -36,6 +37,8 @@ class Receiving:
         self._members, self._machines, self._handing, self._owners = members, machines, handing, owners
         self._waiting: dict[str, deque[Frame]] = {}
         """By service: the Takes that wait."""
+        self._stalled: set[str] = set()
+        """Services for which a full disk let nothing be taken."""
         self.redelivered = 0
         """Letters that were handed over once more."""
 
@@ -48,11 +51,17 @@ class Receiving:
     def take(self, frame: Frame, take: Take) -> Steps:
         if take.txn:
             self._owners.check(frame, take.txn)
-        count = yield from self._hand(frame, take)
+        service, count = self._members[frame.life].name, 0
+        try:
+            count = yield from self._hand(frame, take)
+        except LogFull:
+            if not take.waits:
+                raise
+            self._stalled.add(service)
         if count or not take.waits:
             yield tell(frame, Done(count))
         else:
-            self._waiting.setdefault(self._members[frame.life].name, deque()).append(frame)
+            self._waiting.setdefault(service, deque()).append(frame)
 
     def untake(self, frame: Frame, take: int) -> Steps:
         waiting = self._waiting.get(self._members[frame.life].name, deque())
@@ -63,13 +72,18 @@ class Receiving:
 
     def _hand(self, frame: Frame, take: Take) -> Generator[Any, Any, int]:
         """How many were handed over. What comes again comes alone: what follows must not share the fate of a letter
-        that ends its receiver."""
+        that ends its receiver. Raises LogFull: a full disk lets none be taken."""
         service, count = self._members[frame.life].name, 0
         while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:
                 break
             logged = not is_volatile(head.lsn)
-            item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
+            try:
+                item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
+            except LogFull:
+                if count:
+                    break
+                raise
             if item is None:
                 continue
             self.redelivered += item.deliveries > 1
@@ -86,10 +100,20 @@ class Receiving:
         waiting = self._waiting.get(service)
         for frame in list(waiting or ()):
             assert isinstance(frame.message, Take)
-            count = yield from self._hand(frame, frame.message)
+            try:
+                count = yield from self._hand(frame, frame.message)
+            except LogFull:
+                self._stalled.add(service)
+                return
             if count and waiting is not None:
                 waiting.remove(frame)
                 yield tell(frame, Done(count))
+
+    def serve_stalled(self) -> Steps:
+        """There may be room again."""
+        stalled, self._stalled = self._stalled, set()
+        for service in stalled:
+            yield from self.serve(service)
 
     def settle(self, frame: Frame, settle: Settle) -> Steps:
         """What is gone was settled before a crash that kept the answer: nobody else can have had it meanwhile."""

@@ -39,6 +39,7 @@ from rtmw.transfer.core.owners import Owners, transaction_event
 from rtmw.transfer.core.receiving import Receiving
 from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
+from rtmw.transfer.core.unfinished import Unfinished
 from rtmw.transfer.core.watching import BAD, Events
 from rtmw.transfer.effects import Aborted, Came, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
@@ -95,6 +96,7 @@ class Service:
         self._sends_to: dict[Life, set[Address]] = {}
         self.events = Events()
         self._altering = Altering()
+        self._unfinished = Unfinished()
         self.nodes: Elsewhere
         """Set by who makes it, before the first step."""
 
@@ -108,7 +110,7 @@ class Service:
             case Happened(notes=notes, logged=logged):
                 return self._happened(notes, logged)
             case Given():
-                return self._telling.tell()
+                return self._given()
 
     # ---- for tools ----
 
@@ -207,7 +209,8 @@ class Service:
         for item in list(self.machines.logged.state.items.made.values()):
             is_taken = item.taker == life and item.state is TransferState.DELIVERED and not item.txn
             if is_taken and item.lsn not in held:
-                yield Do(SettleTransfer(item.lsn, TransferState.ACCEPTED, "its core ended meanwhile"), True)
+                event = SettleTransfer(item.lsn, TransferState.ACCEPTED, "its core ended meanwhile")
+                yield from self._unfinished.do(event)
 
     def _ended(self, lives: frozenset[Life]) -> Steps:
         for life in sorted(lives & self.members.keys()):
@@ -217,8 +220,8 @@ class Service:
             self._owners.leave(life)
             self._receiving.forget(life, member.name)
             yield from self._bodies.drop_all(life)
-            for logged in (True, False):
-                yield Do(ReceiverLeft(life), logged)
+            yield from self._unfinished.do(ReceiverLeft(life))
+            yield Do(ReceiverLeft(life), False)
 
     # ---- sending ----
 
@@ -338,6 +341,11 @@ class Service:
 
     # ---- what has happened ----
 
+    def _given(self) -> Steps:
+        yield from self._unfinished.go_on()
+        yield from self._receiving.serve_stalled()
+        yield from self._telling.tell()
+
     def _happened(self, notes: tuple[Moved | Aborted | Came, ...], logged: bool) -> Steps:
         touched: set[str] = set()
         for note in notes:
@@ -356,7 +364,9 @@ class Service:
                 happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
                 yield Report(happening, logged)
             self._telling.gather(note, item, logged)
-            yield from self._altering.moved(note, logged)
+            if self._altering.is_asked(note):
+                yield from self._telling.tell()
+                yield from self._altering.answer(note, logged)
         for service in touched:
             yield from self._receiving.serve(service)
 

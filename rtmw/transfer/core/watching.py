@@ -25,9 +25,9 @@ class Happening:
     time_ns: int
     """Wall clock, since 1970."""
     what: str
-    """The state that a transfer has come to, or UNDONE of a transaction."""
+    """The state that a transfer has come to; UNDONE of a transaction; FULL and ROOM of the disk of the core."""
     id: str
-    """Of the transfer; of a transaction its number."""
+    """Of the transfer; of a transaction its number; empty: of neither."""
     to: str
     sender: str
     cause: str
@@ -55,6 +55,10 @@ class Events:
 
     def of_transaction(self, txn: int, cause: AbortCause, sender: str, wall_ns: int) -> Happening:
         return self._note(Happening(wall_ns, "UNDONE", str(txn), "", sender, cause.name))
+
+    def of_disk(self, cause: str, wall_ns: int) -> Happening:
+        """`cause`: why nothing is logged; empty: there is room again."""
+        return self._note(Happening(wall_ns, "FULL" if cause else "ROOM", "", "", "", cause))
 
 
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:

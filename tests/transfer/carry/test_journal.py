@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 import rtmw
+from rtmw.errors import LogFull
 from rtmw.transfer.carry import journal as j
 from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.journal import Coming, Journal
@@ -19,6 +20,7 @@ from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire.frames import Frames, Offer, Report, Settled, pack
 from rtmw.transfer.wire.terms import Mark
+from tests.transfer.full import full_after
 from tests.transfer.wire.written import HASH, ID, WRITTEN
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journal.txt"
@@ -113,8 +115,10 @@ def test_what_does_not_end_is_not_written_anew_with_each_record(
     with Journal(tmp_path / "journal") as journal:
         for number in range(200):
             journal.source(TransferId("plant", 5, number), (FINGERPRINT,))
-        places = [journal.source(ID, ()).position for _ in range(10)]
-        assert places[-1] - places[0] < 4096
+        begun = journal._log.end
+        for _ in range(10):
+            journal.source(ID, ())
+        assert journal._log.end - begun < 4096
 
 
 def test_a_node_says_nothing_of_what_is_sent_to_another_one(tmp_path: Path) -> None:
@@ -142,3 +146,50 @@ async def _reports(journal: Journal, report: Report) -> None:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await outbound.close()
+
+
+def test_on_a_full_disk_nothing_begins_and_what_ends_is_written_when_there_is_room(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.begin(OFFER, "/srv/inbox")
+        journal.source(OTHER, (FINGERPRINT,))
+        with full_after(journal._log, 0):
+            for refused in (lambda: journal.mark(ID, MARK), lambda: journal.place(ID)):
+                with pytest.raises(LogFull):
+                    refused()
+            with pytest.raises(LogFull):
+                journal.begin(OFFER._replace(id=OTHER), "")
+            journal.sent(OTHER, MARK)
+            journal.end(ID)
+            journal.source(ID, ())
+            assert (set(journal.coming), set(journal.going)) == (set(), {OTHER, ID})
+        journal.done(ID)
+    with Journal(tmp_path / "journal") as journal:
+        assert not journal.coming
+        assert {id: going.mark for id, going in journal.going.items()} == {OTHER: MARK}
+
+
+def test_what_was_not_written_when_the_core_died_holds_as_it_was_before(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.begin(OFFER, "/srv/inbox")
+        with full_after(journal._log, 0):
+            journal.end(ID)
+            journal._log.close()  # as if it were killed
+        journal._is_behind = False
+    with Journal(tmp_path / "journal") as journal:
+        assert set(journal.coming) == {ID}
+
+
+def test_a_journal_is_opened_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.begin(OFFER, "/srv/inbox")
+
+    def refused(*_: object, **__: object) -> None:
+        raise LogFull("the disk is full")
+
+    monkeypatch.setattr(rtmw.Log, "_places", refused)
+    with Journal(tmp_path / "journal") as journal:
+        assert set(journal.coming) == {ID}
+        monkeypatch.undo()
+        journal.end(ID)
+    with Journal(tmp_path / "journal") as journal:
+        assert not journal.coming

@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from rtmw.net.session import Carrier
 from rtmw.transfer.header import File, Header, unpack_body
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.store import Taken
 from tests.net.session.relay import Relay
 from tests.transfer.carry.core import TERMS, Core, files_of
+from tests.transfer.full import full_after
 
 MIB = 1 << 20
 SENT = TransferState.SENT
@@ -302,5 +305,31 @@ def test_a_file_that_is_withdrawn_on_the_way_leaves_nothing(tmp_path: Path) -> N
         assert pair.ended()[TransferState.CANCELLED] == 1
         await pair.until(lambda: not list((pair.b.desk.inbox / ".rtmw").iterdir()))
         assert not (pair.b.desk.inbox / "x").exists()
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+@pytest.mark.parametrize("batches", range(4))
+def test_a_file_comes_whole_and_once_although_a_journal_is_full_behind_any_record(
+    tmp_path: Path, side: str, batches: int
+) -> None:
+    """SOURCE, SENT, DONE of the sender; BEGIN, MARK, PLACE, END of the receiver."""
+    data = written(tmp_path / "x", 9 * MIB)
+
+    async def play(pair: Two) -> None:
+        full = pair.a if side == "a" else pair.b
+        with full_after(full.journal._log, batches):
+            pair.connect()
+            pair.send(File(str(tmp_path / "x"), "x"))
+            here = pair.b.desk.machine.state.items
+            await pair.until(lambda: bool(pair.a.peer.outbound.causes or here))
+            assert bool(here) or side == "b", "a sender needs no room in its journal"
+        letter = await pair.letter()
+        assert Path(files_of(letter)[0]).read_bytes() == data
+        await pair.consume(letter)
+        await pair.all_ended()
+        await pair.until(lambda: not pair.a.journal.going and not pair.b.journal.coming)
+        assert await asyncio.to_thread(pair.b.desk.take) is None
 
     run(tmp_path, play)

@@ -1,0 +1,32 @@
+"""A log whose disk becomes full where a test says so: where exactly a real one does cannot be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import rtmw
+from rtmw.errors import LogFull
+
+
+@contextmanager
+def full_after(log: rtmw.Log[Any], batches: int, reserve: int = 0) -> Iterator[None]:
+    """It takes so many batches more; then `reserve` of them that end work, and nothing at last."""
+    places, left, reserved = log._places, batches, reserve
+
+    def limited(data: list[Any], *, ends: bool = False) -> list[tuple[int, int]]:
+        nonlocal left, reserved
+        if left == 0 and not (ends and reserved):
+            raise LogFull("the disk is full")
+        if left:
+            left -= 1
+        else:
+            reserved -= 1
+        return places(data, ends=ends)
+
+    log._places = limited  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del log._places

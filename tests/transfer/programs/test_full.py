@@ -1,0 +1,140 @@
+"""T8: a core whose log has no room on its disk, a real one of one or two MiB."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import rtmw
+from tests import namespaces
+
+BEGIN = f"""
+import json, subprocess, sys, time
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+import rtmw
+from rtmw import Delivery, Level
+from tests.transfer.core_process import CoreProcess
+
+domain, folder, segment = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+core = CoreProcess(domain, folder)
+core.start("tests.transfer.changed_core", "--segment", segment)
+core.wait_until_ready()
+events = rtmw.Subscriber("rtmw/transfer/events", domain=domain, history=64)
+
+
+def until(met):
+    end = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < end, core.log()
+        time.sleep(0.01)
+
+
+def event(what):
+    until(lambda: any(json.loads(sample.value)["what"] == what for sample in events.take_many(100)))
+    return what
+
+
+def send_until_full(sender):
+    number = 0
+    while True:
+        try:
+            sender.send("ingest", number.to_bytes(4, "little") * 900, delivery=Delivery.LOG)
+        except rtmw.TransferRefused as error:
+            assert "disk of the core has no room" in str(error), error
+            return number
+        number += 1
+
+
+def number_of(letter):
+    return int.from_bytes(letter.body[:4], "little")
+
+
+def consumes(letter):
+    try:
+        letter.consume()
+    except rtmw.TransferRefused:
+        return False
+    return True
+
+
+def sends(sender):
+    try:
+        return sender.send("ingest", b"room", delivery=Delivery.LOG)
+    except rtmw.TransferRefused:
+        return None
+"""
+ENDS = (
+    BEGIN
+    + """
+with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=domain) as inbox:
+    number = send_until_full(sender)
+    print(number > 50, event("FULL"))
+    print(sender.send("other", b"NORMAL").state.name)
+    with sender.transaction() as txn:
+        print(number_of(txn.take(inbox)))
+    for expected in range(1, number):
+        with inbox.take(20) as letter:
+            assert number_of(letter) == expected, (number_of(letter), expected)
+    until(lambda: sends(sender))
+    print(event("ROOM"))
+    with inbox.take(20) as letter:
+        print(letter.body.decode())
+print(core.end())
+"""
+)
+WAITS = (
+    BEGIN
+    + """
+with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=domain) as inbox:
+    number, seen = send_until_full(sender), set()
+    while True:
+        try:
+            letter = inbox.take(0)
+            letter.consume()
+        except rtmw.TransferRefused as error:
+            assert "disk of the core has no room" in str(error), error
+            break
+        seen.add(number_of(letter))
+    print(0 < len(seen) < number)
+    leaving = rtmw.Inbox("ingest", domain=domain)
+    print(leaving.take(0.3))
+    leaving.close()
+    print(core.alive)
+    subprocess.run(["mount", "-o", "remount,size=4m", folder.parent], check=True)
+    if number_of(letter) not in seen:
+        until(lambda: consumes(letter))
+        seen.add(number_of(letter))
+    while len(seen) < number:
+        letter = inbox.take(20)
+        until(lambda: consumes(letter))
+        assert number_of(letter) not in seen
+        seen.add(number_of(letter))
+    print(max(seen) == number - 1, inbox.take(0.1))
+print(core.end())
+"""
+)
+
+
+def play(source: str, segment: int, size: str, domain: rtmw.Domain, folder: Path) -> list[str]:
+    """What it prints, on a disk of this size."""
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = f"mount -t tmpfs -o size={size} tmpfs {disk}"
+    namespaces.require("unshare", "--mount", "sh", "-c", mount)
+    run = f'{mount} && exec "$@" {domain.id} {disk}/transfers {segment}'
+    program = namespaces.start(["unshare", "--mount", "sh", "-c", run, "sh"], source, folder / "full.py")
+    out, _ = program.communicate(timeout=100)
+    return out.splitlines()
+
+
+def test_t8_on_a_full_disk_what_was_accepted_is_consumed_and_that_makes_room_to_send(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    said = play(ENDS, 256 << 10, "2m", domain, tmp_path)
+    assert said[:5] == ["True FULL", "ACCEPTED", "0", "ROOM", "room"], "\n".join(said)
+
+
+def test_t8_without_any_room_the_core_lives_and_goes_on_when_there_is_room(domain: rtmw.Domain, tmp_path: Path) -> None:
+    said = play(WAITS, 64 << 10, "1m", domain, tmp_path)
+    assert said[:4] == ["True", "None", "True", "True None"], "\n".join(said)
