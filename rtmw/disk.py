@@ -7,6 +7,8 @@ writes comes from C as whole chunks, and is written here (rtmw/recording/output.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +18,8 @@ from typing import Final
 __all__ = ["DISK", "Disk"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_REPLACE: Final = 1
+"""RENAME_NOREPLACE"""
 _PARTS_MOST: Final = 1024
 """Parts that Linux takes in one call (IOV_MAX)."""
 
@@ -52,6 +56,17 @@ class Disk:
 
     def rename(self, old: str, old_folder: int | None, new: str, new_folder: int | None) -> None:
         """What had the new name is replaced, at one moment."""
+        os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
+
+    def rename_new(self, old: str, old_folder: int, new: str, new_folder: int) -> None:
+        """As `rename`, but what has the new name stays: FileExistsError. On a file system without such a call (NFS), a
+        file that another program makes there at this moment is replaced."""
+        if _renamed_new(old, old_folder, new, new_folder):
+            return
+        os.stat(old, dir_fd=old_folder, follow_symlinks=False)
+        with suppress(FileNotFoundError):
+            os.stat(new, dir_fd=new_folder, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
         os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
     def remove(self, name: str, folder: int | None) -> None:
@@ -131,6 +146,19 @@ class Disk:
             self.sync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _renamed_new(old: str, old_folder: int, new: str, new_folder: int) -> bool:
+    """By renameat2 (Linux 3.15, glibc 2.28). False: it is not there, or not for this file system."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(old_folder, os.fsencode(old), new_folder, os.fsencode(new), _NO_REPLACE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+        return False
+    raise OSError(number, os.strerror(number), old, None, new)
 
 
 DISK: Final = Disk()

@@ -56,6 +56,10 @@ class Counting(Disk):
         self._count("rename", f"{_path(old_folder)}/{old}")
         super().rename(old, old_folder, new, new_folder)
 
+    def rename_new(self, old: str, old_folder: int, new: str, new_folder: int) -> None:
+        self._count("rename", f"{_path(old_folder)}/{old}")
+        super().rename_new(old, old_folder, new, new_folder)
+
     def remove(self, name: str, folder: int | None) -> None:
         self._count("remove", name)
         super().remove(name, folder)

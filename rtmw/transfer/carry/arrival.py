@@ -59,6 +59,11 @@ class Arrival(Closing):
         """Of the body."""
         self._file = disk.create(str(self._path), None, os.O_RDWR, 0o600)
 
+    def check_free(self) -> None:
+        """Before any byte comes. Raises TransferRefused: something else is where a file of it is to be."""
+        if self._landing is not None:
+            self._landing.check_free(self.offer.size)
+
     def _lay_out(self) -> int:
         paths = iter(self._landing.paths() if self._landing else ())
         offset = start = files = 0

@@ -217,6 +217,8 @@ class Inbound:
         mark = coming.mark if coming is not None else START
         self._check_room(here, mark)
         here.arrival = await asyncio.to_thread(Arrival, offer, self._bodies, here.folder)
+        if coming is None or not coming.is_placed:
+            here.arrival.check_free()
         if coming is None:
             self._journal.begin(offer, path)
         elif not coming.is_placed and not await asyncio.to_thread(here.arrival.is_as, mark, self.terms.block):

@@ -7,16 +7,18 @@ One rename is the only thing that a file system does at one moment for several f
 folder of their own, which has the name of the transfer.
 
 Before the rename all bytes and all names are on the disk. So a crash leaves what was there before, or what is whole.
+A file that is there already is never replaced by one with other bytes: nobody loses what another sender has sent.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
@@ -26,6 +28,8 @@ from rtmw.transfer.files.beneath import STAGING, open_folder, split
 __all__ = ["Folder", "Landing"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK: Final = 1 << 20
 _NO_FOLDER: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM)
 
 
@@ -97,6 +101,24 @@ class Landing(Closing):
         base = self._folder.path / self._name if self._is_composite else self._folder.path
         return tuple(base.joinpath(*path) for path in self._paths)
 
+    def check_free(self, size: int) -> None:
+        """Before any byte of a FILE comes. Raises TransferRefused: at its destination is something that is not it."""
+        if self._is_composite:
+            return
+        above, leaf = self._paths[0][:-1], self._paths[0][-1]
+        try:
+            parent = open_folder(self._folder.descriptor, above)
+        except FileNotFoundError:
+            return
+        try:
+            found = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        finally:
+            os.close(parent)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+            raise self._taken()
+
     # ---- arriving ----
 
     def write(self, index: int, position: int, data: bytes | memoryview) -> None:
@@ -160,25 +182,48 @@ class Landing(Closing):
     def publish(self) -> bool:
         """All files are visible and durable when this returns. False: they were already, before a crash.
 
-        Raises TransferRefused: something else is in the way; nothing is visible then.
+        Raises TransferRefused: something else is in the way, and stays; nothing is visible then.
         """
         self.sync()
         self._leave()
         if self._is_composite:
-            return self._rename(self._folder.descriptor, self._name)
+            return self._rename(self._disk.rename, self._folder.descriptor, self._name)
         above, leaf = self._paths[0][:-1], self._paths[0][-1]
         parent = open_folder(self._folder.descriptor, above, self._disk)
         try:
-            return self._rename(parent, leaf)
+            try:
+                return self._rename(self._disk.rename_new, parent, leaf)
+            except FileExistsError:
+                if not self._is_there(parent, leaf):
+                    raise self._taken() from None
+                return self._rename(self._disk.rename, parent, leaf)
         finally:
             os.close(parent)
 
-    def _rename(self, parent: int, name: str) -> bool:
+    def _is_there(self, parent: int, name: str) -> bool:
+        """Are these bytes there already? As after a crash that has forgotten a NORMAL transfer, or sent by another."""
+        if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            return False
+        with (
+            open(os.open(name, _READ, dir_fd=parent), "rb") as old,
+            open(os.open(self._entry, _READ, dir_fd=self._staging), "rb") as new,
+        ):
+            return _are_same(old, new)
+
+    def _taken(self) -> TransferRefused:
+        return TransferRefused(
+            f"{'/'.join(self._paths[0])!r} is in {self._folder.path} already, with other bytes, and is not replaced; "
+            "choose another destination, or let its receiver put that one elsewhere"
+        )
+
+    def _rename(self, rename: Callable[[str, int, str, int], None], parent: int, name: str) -> bool:
         try:
-            self._disk.rename(self._entry, self._staging, name, parent)
+            rename(self._entry, self._staging, name, parent)
         except FileNotFoundError:
             return False
         except OSError as error:
+            if error.errno == errno.EEXIST and not self._is_composite:
+                raise
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EXDEV):
                 raise TransferRefused(
                     f"{name!r} cannot be put into {self._folder.path}: a folder, or another file system, is in its "
@@ -202,6 +247,15 @@ class Landing(Closing):
             if descriptor >= 0:
                 os.close(descriptor)
         self._file = self._staging = -1
+
+
+def _are_same(old: BinaryIO, new: BinaryIO) -> bool:
+    if os.fstat(old.fileno()).st_size != os.fstat(new.fileno()).st_size:
+        return False
+    while block := new.read(_BLOCK):
+        if old.read(_BLOCK) != block:
+            return False
+    return True
 
 
 def _check_apart(paths: tuple[tuple[str, ...], ...]) -> None:

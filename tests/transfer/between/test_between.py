@@ -89,6 +89,22 @@ def test_t4_a_file_comes_whole_below_the_folder_of_the_inbox(
     assert (tmp_path / "run.mcap").exists()
 
 
+def test_t4_the_second_of_two_senders_to_one_destination_is_told_that_it_is_taken(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
+) -> None:
+    for number, name in enumerate("abc"):
+        (tmp_path / name).write_bytes(b"c" * 5 if name == "c" else name.encode() * (5 + number))
+    first = sender.send("ingest@centre", rtmw.File(tmp_path / "a", "in/x"), delivery=Delivery.LOG)
+    with take(inbox) as letter:
+        with rtmw.Sender("other", domain=pair.station.domain) as other:
+            for name in "bc":  # of another size, and of other bytes
+                with pytest.raises(rtmw.TransferRefused, match="'in/x' is in .* already"):
+                    other.send("ingest@centre", rtmw.File(tmp_path / name, "in/x"), wait=Level.SENT, timeout=PATIENCE)
+        assert letter.files[0].read_bytes() == b"aaaaa"
+    assert first.wait(Level.CONSUMED, PATIENCE)
+    assert inbox.take(0) is None
+
+
 def test_t4_a_composite_of_messages_and_files_is_one_letter(
     sender: rtmw.Sender, inbox: rtmw.Inbox, tmp_path: Path
 ) -> None:

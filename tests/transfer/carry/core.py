@@ -241,7 +241,7 @@ def kill_self_at(what: str, number: int) -> None:
     if what == "journal":
         Journal._put = put_and_count  # type: ignore[method-assign]
         return
-    for name in ("create", "make_folder", "sync", "rename"):
+    for name in ("create", "make_folder", "sync", "rename", "rename_new"):
         call = getattr(Disk, name)
         setattr(Disk, name, _counted(call, count))
 

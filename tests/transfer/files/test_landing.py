@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rtmw import disk
 from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.landing import Folder, Landing
@@ -133,7 +134,9 @@ def test_what_a_crash_has_left_is_swept_and_what_is_needed_stays(tmp_path: Path)
     assert [path.name for path in (tmp_path / ".rtmw").iterdir()] == ["a.1.3.part"]
 
 
-def test_two_senders_to_one_destination_leave_the_whole_file_of_one_of_them(tmp_path: Path) -> None:
+def test_t4_of_two_senders_to_one_destination_the_second_is_refused_and_the_file_of_the_first_stays(
+    tmp_path: Path,
+) -> None:
     with (
         Folder(tmp_path) as inbox,
         Landing(inbox, "a.1.1", ["x"], is_composite=False) as one,
@@ -144,8 +147,49 @@ def test_two_senders_to_one_destination_leave_the_whole_file_of_one_of_them(tmp_
             other.write(0, position, bytes([second]))
         assert one.publish()
         assert visible(tmp_path) == {"x": b"first file"}
-        assert other.publish()
-    assert visible(tmp_path) == {"x": b"other file"}
+        with pytest.raises(TransferRefused, match=r"'x' is in .* already, with other bytes, and is not replaced"):
+            other.publish()
+        other.discard()
+    assert visible(tmp_path) == {"x": b"first file"}
+    assert list((tmp_path / ".rtmw").iterdir()) == []
+
+
+def test_without_a_call_for_it_a_file_that_is_there_is_not_replaced_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "_renamed_new", lambda *_: False)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "run,1.mcap").write_bytes(b"there before")
+    with pytest.raises(TransferRefused, match="is not replaced"):
+        arrive(tmp_path, "file", Disk())
+    assert visible(tmp_path) == {"in/run,1.mcap": b"there before"}
+    (tmp_path / "in" / "run,1.mcap").unlink()
+    assert finish(tmp_path, "file")
+    assert not finish(tmp_path, "file")
+    assert visible(tmp_path) == expected("file")
+
+
+def test_the_same_bytes_may_come_to_a_destination_again(tmp_path: Path) -> None:
+    for name in ("a.1.1", "b.1.1"):
+        arrive(tmp_path, "file", Disk(), name)
+    assert visible(tmp_path) == expected("file")
+
+
+@pytest.mark.parametrize(("there", "size"), [(b"longer than that", 4), (None, 0)])
+def test_what_cannot_be_put_at_its_destination_is_refused_before_any_byte_comes(
+    there: bytes | None, size: int, tmp_path: Path
+) -> None:
+    if there is None:
+        (tmp_path / "x").mkdir()
+    else:
+        (tmp_path / "x").write_bytes(there)
+    with Folder(tmp_path) as inbox, Landing(inbox, "a.1.1", ["x"], is_composite=False) as landing:
+        with pytest.raises(TransferRefused, match="is not replaced"):
+            landing.check_free(size)
+        if there is not None:
+            landing.check_free(len(there))
+    with Folder(tmp_path) as inbox, Landing(inbox, "a.1.2", ["new/y"], is_composite=False) as landing:
+        landing.check_free(size)
 
 
 def test_a_folder_in_the_place_of_a_destination_is_refused_and_stays(tmp_path: Path) -> None:
@@ -155,14 +199,15 @@ def test_a_folder_in_the_place_of_a_destination_is_refused_and_stays(tmp_path: P
     assert (tmp_path / "in" / "run,1.mcap" / "more").is_dir()
 
 
-def test_a_symbolic_link_in_the_place_of_a_destination_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_in_the_place_of_a_destination_is_refused_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"kept")
     inbox = tmp_path / "inbox"
     (inbox / "in").mkdir(parents=True)
     (inbox / "in" / "run,1.mcap").symlink_to("../../secret")
-    arrive(inbox, "file", Disk())
+    with pytest.raises(TransferRefused, match="is not replaced"):
+        arrive(inbox, "file", Disk())
     assert (tmp_path / "secret").read_bytes() == b"kept"
-    assert not (inbox / "in" / "run,1.mcap").is_symlink()
+    assert (inbox / "in" / "run,1.mcap").is_symlink()
 
 
 def test_a_staging_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
