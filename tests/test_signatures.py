@@ -67,6 +67,67 @@ def test_methods_written_in_python_take_what_the_specification_lists() -> None:
     assert parameters(rtmw.Domain.unlink) == ({"id": REQUIRED}, {})
 
 
+SEND = {
+    "delivery": rtmw.Delivery.NORMAL,
+    "wait": rtmw.Level.ACCEPTED,
+    "lifetime": None,
+    "timeout": None,
+    "priority": 0,
+    "id": None,
+}
+NOTHING: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize(
+    ("function", "by_place", "by_name"),
+    [
+        (rtmw.Sender, {"name": REQUIRED}, {"domain": None}),
+        (rtmw.Sender.send, {"to": REQUIRED, "body": REQUIRED}, SEND),
+        (rtmw.Sender.send_async, {"to": REQUIRED, "body": REQUIRED}, SEND),
+        (rtmw.Sender.transaction, NOTHING, NOTHING),
+        (rtmw.Sender.events, NOTHING, NOTHING),
+        (rtmw.Sender.stats, NOTHING, NOTHING),
+        (rtmw.Transaction.send, {"to": REQUIRED, "body": REQUIRED}, SEND),
+        (rtmw.Transaction.take, {"inbox": REQUIRED}, NOTHING),
+        (rtmw.Transaction.savepoint, {"name": None}, NOTHING),
+        (rtmw.Transaction.rollback, {"to": None}, NOTHING),
+        (rtmw.Transaction.release, {"savepoint": REQUIRED}, NOTHING),
+        (rtmw.Transaction.commit, NOTHING, NOTHING),
+        (rtmw.Transaction.abort, NOTHING, NOTHING),
+        (rtmw.Transfer.wait, {"level": REQUIRED, "timeout": None}, NOTHING),
+        (rtmw.Transfer.reached, {"level": REQUIRED, "timeout": None}, NOTHING),
+        (rtmw.Transfer.on_progress, {"callback": REQUIRED}, NOTHING),
+        (rtmw.Transfer.cancel, NOTHING, NOTHING),
+        (rtmw.Inbox, {"service": REQUIRED}, {"type": None, "folder": None, "domain": None}),
+        (rtmw.Inbox.take, {"timeout": None}, NOTHING),
+        (rtmw.Inbox.stats, NOTHING, NOTHING),
+        (rtmw.Letter.open, NOTHING, NOTHING),
+        (rtmw.Letter.consume, NOTHING, NOTHING),
+        (rtmw.Letter.refuse, {"reason": REQUIRED}, NOTHING),
+        (rtmw.File, {"source": REQUIRED, "destination": None}, NOTHING),
+        (rtmw.Part, {"body": REQUIRED}, NOTHING),
+    ],
+)
+def test_what_transfers_take_is_what_the_specification_lists(
+    function: Callable[..., Any], by_place: dict[str, Any], by_name: dict[str, Any]
+) -> None:
+    assert parameters(function) == (by_place, by_name)
+
+
+def test_transfers_have_the_attributes_levels_and_errors_that_the_specification_lists() -> None:
+    attributes = {rtmw.Transfer: "id state progress", rtmw.Letter: "id sender body files parts redelivered"}
+    for kind, names in attributes.items():
+        assert all(isinstance(getattr(kind, name), property) for name in names.split())
+    for kind in (rtmw.Inbox, rtmw.Letter, rtmw.Sender, rtmw.Transaction):
+        assert hasattr(kind, "__enter__")
+    assert all(hasattr(rtmw.Inbox, name) for name in ("__iter__", "__aiter__", "close"))
+    assert hasattr(rtmw.Letter, "__aenter__")
+    assert [one.name for one in sorted(rtmw.Delivery)] == ["SMALL_RAW", "NORMAL", "LOG"]
+    assert [one.name for one in sorted(rtmw.Level)] == ["NONE", "ACCEPTED", "SENT", "DELIVERED", "CONSUMED"]
+    for error in (rtmw.TransferRefused, rtmw.SourceChanged, rtmw.CoreNotRunning):
+        assert issubclass(error, rtmw.TransferError)
+
+
 @pytest.mark.usefixtures("domain")
 def test_methods_of_the_core_take_what_the_specification_lists() -> None:
     publisher, subscriber = rtmw.Publisher("names"), rtmw.Subscriber("names")

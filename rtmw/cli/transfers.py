@@ -19,6 +19,7 @@ from rtmw.transfer.records import TransferId
 
 __all__ = ["cancel_command", "info_command", "retry_command", "show_command"]
 
+_GONE: Final = "its node has gone"
 COLUMNS: Final = (
     "id", "to", "from", "state", "delivery", "kind", "bytes", "progress", "priority", "retries", "taken by", "why",
 )  # fmt: skip
@@ -94,8 +95,11 @@ def tables(found: dict[str, Any]) -> list[Table]:
     """Transfers, and if there are any, bodies on their way to the core, and open transactions."""
     shown = [Table(title(found), COLUMNS, [_row(one) for one in found["transfers"]])]
     if found["arriving"]:
-        rows = [(one["from"], one["to"], size(one["got"]), size(one["bytes"])) for one in found["arriving"]]
-        shown.append(Table("On their way to the core", ("from", "to", "has come", "of"), rows))
+        rows = [
+            (one["from"], one["to"], size(one["got"]), size(one["bytes"]), _GONE if one["waits"] else None)
+            for one in found["arriving"]
+        ]
+        shown.append(Table("On their way to the core", ("from", "to", "has come", "of", ""), rows))
     if found["transactions"]:
         columns = ("TxnID", "State", "LastLSN", "UndoNxtLSN", "SaveList", "from", "pid", "records", "bytes", "age")
         shown.append(Table("Open transactions", columns, [_transaction(one) for one in found["transactions"]]))
@@ -141,11 +145,17 @@ def event_lines(found: dict[str, Any], most: int) -> list[str]:
     lines: list[str] = []
     for event in found["events"][-most:]:
         when = time.strftime("%H:%M:%S", time.localtime(event["time_ns"] / 1e9))
-        what = f"transfer {event['id']}" if event["to"] else f"transaction {event['id']}"
-        way = f" from {event['sender']} to {event['to']}" if event["to"] else f" of {event['sender'] or 'a program'}"
         cause = f", {event['cause']}" if event["cause"] else ""
-        lines.append(f"{when} {what}{way}: {event['what']}{cause}")
+        lines.append(f"{when} {_about(event)}: {event['what']}{cause}")
     return lines
+
+
+def _about(event: dict[str, Any]) -> str:
+    if event["to"]:
+        return f"transfer {event['id']} from {event['sender']} to {event['to']}"
+    if event["id"]:
+        return f"transaction {event['id']} of {event['sender'] or 'a program'}"
+    return "the disk of the core"
 
 
 def queue_tables(found: dict[str, Any]) -> list[Table]:

@@ -25,6 +25,10 @@ class Limits:
     """Transfers that have not ended."""
     deliveries: int = DELIVERIES
     """Of a transfer; then it is a dead letter."""
+    left_age: float = 7 * 86_400.0
+    """Seconds for which the part of a transfer is kept whose node has gone."""
+    left_bytes: int = 64 << 30
+    """Of such parts, together; those go first whose node has been gone for longest."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):

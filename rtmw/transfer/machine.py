@@ -55,17 +55,9 @@ from rtmw.transfer.records import (
 from rtmw.transfer.runs import send_run
 from rtmw.transfer.state import State, next_states
 from rtmw.transfer.table import Phase, Transaction
-from rtmw.transfer.undoing import abort, append, undo_until
+from rtmw.transfer.undoing import CAUSES, abort, append, undo_until
 
 __all__ = ["Machine"]
-
-_CAUSES = {
-    AbortCause.ASKED: "its program asked for it",
-    AbortCause.AGE: "it was open for too long",
-    AbortCause.SIZE: "it became too large",
-    AbortCause.ENDED: "its program has ended",
-    AbortCause.RESTART: "the core was started anew",
-}
 
 
 @dataclass(slots=True)
@@ -144,7 +136,7 @@ class Machine:
         if txn not in self.open:
             cause = self._aborted.get(txn)
             if cause is not None:
-                raise TransactionAborted(f"transaction {txn} was undone, because {_CAUSES[cause]}; begin a new one")
+                raise TransactionAborted(f"transaction {txn} was undone, because {CAUSES[cause]}; begin a new one")
             raise ValueError(f"there is no open transaction {txn}; it has been committed or undone, or never was")
         row = self.row(txn)
         if row.phase is not Phase.RUNNING or self.open[txn].broken:

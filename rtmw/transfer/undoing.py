@@ -13,10 +13,17 @@ from rtmw.transfer.records import NONE, Abort, AbortCause, Clr, End, Record, Und
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction
 
-__all__ = ["DELIVERIES", "abort", "append", "undo_losers", "undo_until"]
+__all__ = ["CAUSES", "DELIVERIES", "abort", "append", "undo_losers", "undo_until"]
 
 DELIVERIES: Final = 16
 """How often a transfer is delivered before it is a dead letter."""
+CAUSES: Final = {
+    AbortCause.ASKED: "its program asked for it",
+    AbortCause.AGE: "it was open for too long",
+    AbortCause.SIZE: "it became too large",
+    AbortCause.ENDED: "its program has ended",
+    AbortCause.RESTART: "the core was started anew",
+}
 
 
 def append(state: State, *records: Record) -> Steps[list[int]]:

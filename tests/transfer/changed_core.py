@@ -1,5 +1,5 @@
 """A core of which something is another: `--age SECONDS` and `--bytes N` of transactions, `--wall SECONDS` that its wall
-clock is ahead, `--segment BYTES` of its log."""
+clock is ahead, `--segment BYTES` of its log, `--left SECONDS` that parts of absent nodes are kept."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if __name__ == "__main__":
     parser.add_argument("--bytes", type=int, default=64 << 20)
     parser.add_argument("--wall", type=float, default=0.0)
     parser.add_argument("--segment", type=int, default=0)
+    parser.add_argument("--left", type=float, default=1e6)
     asked, rest = parser.parse_known_args()
     sys.argv[1:] = rest
     ahead = int(asked.wall * 1e9)
@@ -27,6 +28,6 @@ if __name__ == "__main__":
     if asked.segment:
         smaller: Any = partial(process.Store, segment=asked.segment, checkpoint=8 * asked.segment)
         process.Store = smaller  # type: ignore[misc]
-    changed: Any = partial(process.Process, limits=Limits(age=asked.age, bytes=asked.bytes))
+    changed: Any = partial(process.Process, limits=Limits(age=asked.age, bytes=asked.bytes, left_age=asked.left))
     core.Process = changed
     sys.exit(core.main())

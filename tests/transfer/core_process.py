@@ -14,6 +14,7 @@ import rtmw
 PATIENCE = 30.0
 NODE = "plant"
 KILLED = "tests.transfer.mortal_core"
+CHANGED = "tests.transfer.changed_core"
 
 
 class CoreProcess:

@@ -10,6 +10,7 @@ from rtmw.transfer.address import Address
 from rtmw.transfer.header import Header
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId, TransferState
+from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["Desk", "End", "Work"]
 
@@ -66,6 +67,10 @@ class Desk(Protocol):
 
     def settled(self, id: TransferId) -> None:
         """Its node knows how it has ended."""
+        ...
+
+    def freed(self, offer: Offer, cause: str) -> None:
+        """What has come of it was removed, because its node has left it."""
         ...
 
     def take_raw(self, header: Header, body: bytes, sender: str) -> None:

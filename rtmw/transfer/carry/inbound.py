@@ -12,7 +12,7 @@ from rtmw.errors import LogFull
 from rtmw.transfer.carry.arrival import Arrival
 from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, log, run_stream
-from rtmw.transfer.carry.journal import Journal
+from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.landing import Folder
 from rtmw.transfer.header import Header, Kind
@@ -84,6 +84,30 @@ class Inbound:
     def try_again(self) -> None:
         """A receiver has come, or there is room again."""
         self._step(e.TryAgain())
+
+    def left(self, wall_ns: int) -> dict[TransferId, Coming]:
+        """What its node has begun and does not send now; since when is noted. Call it now and then."""
+        found: dict[TransferId, Coming] = {}
+        for id, coming in list(self._journal.coming.items()):
+            if id.node != self.node or coming.is_placed or id in self.turns:
+                continue
+            one = self.machine.arriving.get(id)
+            is_here = one is not None and one.ref != 0
+            if is_here == bool(coming.left_ns):
+                self._journal.left(id, 0 if is_here else wall_ns)
+            if not is_here:
+                found[id] = self._journal.coming[id]
+        return found
+
+    def free(self, id: TransferId, cause: str) -> None:
+        """What has come of it is removed. If its node comes back, it begins anew."""
+        self._step(e.PutOff(id, cause))
+        self.turns.add(id, self._free(id, cause))
+
+    async def _free(self, id: TransferId, cause: str) -> None:
+        coming = self._journal.coming.get(id)
+        if coming is not None and await self._remove(id):
+            self._desk.freed(coming.offer, cause)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -297,13 +321,19 @@ class Inbound:
             await self._desk.withdraw(id)
             self._step(self._known(id))
             return
+        await self._remove(id)
+        self._step(e.Known(id, TransferState.CANCELLED))
+
+    async def _remove(self, id: TransferId) -> bool:
+        """False: its files are still there."""
         try:
             await self._discard(id)
         except (TransferRefused, OSError) as error:  # what is left is swept when an inbox has the folder again
             log.warning("what has come of transfer %s is not removed: %s", id, error)
             self._journal.end(id)
             self._close_here(id)
-        self._step(e.Known(id, TransferState.CANCELLED))
+            return False
+        return True
 
     async def _discard(self, id: TransferId) -> None:
         here, coming = self._here.get(id), self._journal.coming.get(id)

@@ -30,7 +30,7 @@ VERSION: Final = 1
 SEGMENT: Final = "16M"
 REWRITE_BYTES: Final = 8 << 20
 """After so many bytes, what has ended is left out."""
-_FRESH, _BEGIN, _PLACE, _END, _SOURCE, _DONE, _MARK, _SENT = range(8)
+_FRESH, _BEGIN, _PLACE, _END, _SOURCE, _DONE, _MARK, _SENT, _LEFT = range(9)
 _FINGERPRINT: Final = 40
 
 
@@ -44,6 +44,8 @@ class Coming:
     mark: Mark = START
     is_placed: bool = False
     """All of it is whole and durable, and its files may be visible."""
+    left_ns: int = 0
+    """Since when its node does not send it, by the wall clock; 0: it does."""
 
 
 @dataclass(slots=True)
@@ -94,6 +96,11 @@ class Journal(Closing):
         if id in self.coming:
             self._note(_END, id, b"")
 
+    def left(self, id: TransferId, wall_ns: int) -> None:
+        """Its node does not send it since then; 0: it does again."""
+        if id in self.coming:
+            self._note(_LEFT, id, wall_ns.to_bytes(8, "little"))
+
     def source(self, id: TransferId, accepted: tuple[Fingerprint, ...]) -> None:
         self._note(_SOURCE, id, b"".join(one.pack() for one in accepted))
 
@@ -139,7 +146,7 @@ class Journal(Closing):
     def _apply(self, data: bytes, position: int) -> None:
         fields = Fields(data, position, "record of the journal")
         version, kind = fields.number(1), fields.number(1)
-        if version != VERSION or fields.number(2) or kind > _SENT:
+        if version != VERSION or fields.number(2) or kind > _LEFT:
             fields.wrong(f"version {version}, kind {kind}")
         incarnation, sequence = fields.number(8), fields.number(8)
         id = TransferId(fields.short_text(), incarnation, sequence)
@@ -155,6 +162,8 @@ class Journal(Closing):
         elif kind in (_MARK, _PLACE) and id in self.coming:
             one = self.coming[id]
             self.coming[id] = replace(one, mark=_mark(fields)) if kind == _MARK else replace(one, is_placed=True)
+        elif kind == _LEFT and id in self.coming:
+            self.coming[id] = replace(self.coming[id], left_ns=fields.number(8))
         elif kind == _END:
             self.coming.pop(id, None)
         elif kind == _SOURCE:
@@ -172,6 +181,7 @@ class Journal(Closing):
             records.append(_packed(_BEGIN, id, packed_text(coming.folder, "the folder") + pack(coming.offer)))
             records.append(_packed(_MARK, id, _pack_mark(coming.mark)))
             records += [_packed(_PLACE, id, b"")] if coming.is_placed else []
+            records += [_packed(_LEFT, id, coming.left_ns.to_bytes(8, "little"))] if coming.left_ns else []
         for id, going in self.going.items():
             records.append(_packed(_SOURCE, id, b"".join(one.pack() for one in going.accepted)))
             records.append(_packed(_SENT, id, _pack_mark(going.mark)))

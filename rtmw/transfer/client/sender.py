@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict
 
 import rtmw
 from rtmw.closing import Closing
@@ -38,8 +38,6 @@ SMALL: Final = 64 << 10
 MOST_EVENTS: Final = 4096
 _GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
 _AGAIN_S: Final = 0.001
-_OF_A_LETTER: Final = frozenset({"delivery", "wait", "priority"})
-"""Options of what may go out together with others."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,8 @@ class TransferEvent:
     cause: str
 
 
-class SendOptions(TypedDict, total=False):
-    """Keywords of `Sender.send`."""
+class SendOptions(TypedDict):
+    """Keywords of `Sender.send`, all of them."""
 
     delivery: Delivery
     wait: Level
@@ -107,7 +105,18 @@ class Sender(Closing):
 
     # ---- sending ----
 
-    def send(self, to: str, body: Any, **options: Unpack[SendOptions]) -> Transfer:
+    def send(
+        self,
+        to: str,
+        body: Any,
+        *,
+        delivery: Delivery = Delivery.NORMAL,
+        wait: Level = Level.ACCEPTED,
+        lifetime: float | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        id: Label | None = None,
+    ) -> Transfer:
         """Sends it, and returns as soon as it has reached the level `wait`.
 
         `to`: `service` (any of its receivers), `service/pid` (one), `service/*` (each of this moment); `@node` behind
@@ -123,8 +132,10 @@ class Sender(Closing):
         TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten seconds; what was sent before
         goes on when one is there.
         """
+        options = SendOptions(
+            delivery=delivery, wait=wait, lifetime=lifetime, timeout=timeout, priority=priority, id=id
+        )
         transfer, send, level = self._prepare(to, body, 0, options)
-        timeout = options.get("timeout")
         self._wait_for_room(timeout)
         pending = self._begin(transfer, send)
         if pending.is_chain:
@@ -133,14 +144,27 @@ class Sender(Closing):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
         return transfer
 
-    async def send_async(self, to: str, body: Any, **options: Unpack[SendOptions]) -> Transfer:
+    async def send_async(
+        self,
+        to: str,
+        body: Any,
+        *,
+        delivery: Delivery = Delivery.NORMAL,
+        wait: Level = Level.ACCEPTED,
+        lifetime: float | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        id: Label | None = None,
+    ) -> Transfer:
         """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
-        if body.__class__ is bytes and options.keys() <= _OF_A_LETTER:
-            made = _letter(to, len(body), options.get("wait", Level.ACCEPTED), *_class_of(options))
+        if body.__class__ is bytes and lifetime is None and timeout is None and id is None:
+            made = _letter(to, len(body), wait, delivery, priority)
             if made is not None:
                 return await self._send_letter(made, body)
+        options = SendOptions(
+            delivery=delivery, wait=wait, lifetime=lifetime, timeout=timeout, priority=priority, id=id
+        )
         transfer, send, level = self._prepare(to, body, 0, options)
-        timeout = options.get("timeout")
         while (pending := self._try_begin(transfer, send)) is None:
             await asyncio.sleep(_AGAIN_S)
         if pending.is_chain:
@@ -169,23 +193,22 @@ class Sender(Closing):
         self._wait_for_room(None)
         pending = self._begin(transfer, send)
         if pending.is_chain:
-            send_chain(self._line, pending, send, options.get("timeout"))
+            send_chain(self._line, pending, send, options["timeout"])
         return transfer
 
     def _prepare(self, to: str, body: Any, txn: int, options: SendOptions) -> tuple[Transfer, Send, Level]:
-        level, delivery = options.get("wait", Level.ACCEPTED), options.get("delivery", Delivery.NORMAL)
-        priority, lifetime = options.get("priority", 0), options.get("lifetime")
+        level, delivery, priority = options["wait"], options["delivery"], options["priority"]
+        lifetime, timeout, id = options["lifetime"], options["timeout"], options["id"]
         check_priority(priority)
         check_seconds("lifetime", lifetime, "above 0")
-        check_seconds("timeout", options.get("timeout"))
+        check_seconds("timeout", timeout)
         kind, data, has_files = packed(body)
         if delivery is Delivery.SMALL_RAW and len(data) > SMALL:
             raise ValueError(f"a SMALL_RAW of {len(data)} bytes is not possible; it has {SMALL} at most: use NORMAL")
         if delivery is Delivery.SMALL_RAW and has_files:
             raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use NORMAL or LOG")
-        times = _ns(lifetime), _ns(options.get("timeout"))
+        times = _ns(lifetime), _ns(timeout)
         header = _header(to, kind, len(data), level, delivery, priority, *times)
-        id = options.get("id")
         once = b"" if id is None else pack_once(id, str(header.to), kind, data)
         transfer = Transfer(self, header)
         transfer._has_files = has_files
@@ -336,10 +359,6 @@ def _letter(to: str, length: int, level: Level, delivery: Delivery, priority: in
         return None
     header = _header(to, Kind.BUF, length, level, delivery, priority, 0, 0)
     return header if is_plain(header) else None
-
-
-def _class_of(options: SendOptions) -> tuple[Delivery, int]:
-    return options.get("delivery", Delivery.NORMAL), options.get("priority", 0)
 
 
 def _ns(seconds: float | None) -> int:

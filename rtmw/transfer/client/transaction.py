@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.errors import TransactionAborted
@@ -12,6 +12,7 @@ from rtmw.transfer.messages import Abort, Begin, Commit, Done, Message, Release,
 from rtmw.transfer.messages import Savepoint as SetSavepoint
 
 if TYPE_CHECKING:
+    from rtmw.log import Label
     from rtmw.transfer.client.inbox import Inbox
     from rtmw.transfer.client.letter import Letter
     from rtmw.transfer.client.sender import Sender, SendOptions
@@ -67,14 +68,29 @@ class Transaction:
         """Of the sender, in the thread of its line. What was not committed is undone; a COMMIT is asked again."""
         self._is_lost = not self._is_over
 
-    def send(self, to: str, body: Any, **options: Unpack[SendOptions]) -> Transfer:
+    def send(
+        self,
+        to: str,
+        body: Any,
+        *,
+        delivery: Delivery = Delivery.NORMAL,
+        wait: Level = Level.ACCEPTED,
+        lifetime: float | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        id: Label | None = None,
+    ) -> Transfer:
         """As Sender.send, and valid when the transaction is committed. It returns at once; what the core does not
         accept is raised by the next call. ValueError: SMALL_RAW, which is not logged; a level to wait for."""
         self._check()
-        if options.get("delivery") is Delivery.SMALL_RAW:
+        if delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
-        if options.get("wait", Level.ACCEPTED) > Level.ACCEPTED:
+        if wait > Level.ACCEPTED:
             raise ValueError("nothing in a transaction goes anywhere before COMMIT; commit, and use Transfer.wait then")
+        options: SendOptions = {
+            "delivery": delivery, "wait": wait, "lifetime": lifetime, "timeout": timeout, "priority": priority,
+            "id": id,
+        }  # fmt: skip
         transfer = self._sender._send_in(self.number, to, body, options)
         self._sent.append(transfer)
         return transfer

@@ -30,6 +30,7 @@ from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
+from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["CoreDesk", "Host", "NodeDesk"]
 
@@ -57,6 +58,10 @@ class Host(Protocol):
 
     def folder(self, to: Address) -> Path | None:
         """Of an inbox that the address means."""
+        ...
+
+    def freed(self, offer: Offer, cause: str) -> None:
+        """What has come of a transfer was removed, because its node has left it."""
         ...
 
 
@@ -310,6 +315,9 @@ class NodeDesk:
 
     def settled(self, id: TransferId) -> None:
         self._core.settled(self._arriving(id))
+
+    def freed(self, offer: Offer, cause: str) -> None:
+        self._core.host.freed(offer, cause)
 
     def take_raw(self, header: Header, body: bytes, sender: str) -> None:
         self._may(header, len(body))

@@ -28,9 +28,11 @@ from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.loop import loop_ends
 from rtmw.transfer.carry.peer import Peer, sweep
 from rtmw.transfer.core.desk import CoreDesk, NodeDesk
+from rtmw.transfer.core.left import Left, too_much
 from rtmw.transfer.core.network import Network
-from rtmw.transfer.core.progress import Progress, coming_from, progress_of
+from rtmw.transfer.core.progress import Progress, coming_from, left_behind, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
+from rtmw.transfer.events import Now
 from rtmw.transfer.files.landing import Folder
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.header import Delivery, Header, Kind
@@ -44,6 +46,7 @@ log = logging.getLogger("rtmw.transfer")
 _SAYS_NODE: Final = "node="
 """Before the name of a node, among the capabilities in its hello."""
 _AGAIN_S: Final = 0.2
+_LOOK_S: Final = 60.0
 MOST: Final = 1000
 """Other nodes that a core knows, and reasons that its log has said."""
 
@@ -73,6 +76,8 @@ class Nodes:
         self._swept: set[Path] = set()
         self._said: dict[str, str] = {}
         self._failure: BaseException | None = None
+        self._looks_ns = 0
+        """When parts that were left are looked at next."""
         self.failing: dict[str, str] = {}
         """By a place of `connect`: why there is no session with it."""
         self.refused: Counter[str] = Counter()
@@ -305,6 +310,19 @@ class Nodes:
         for known in self._peers.values():
             known.peer.inbound.try_again()
 
+    def look_at_left(self, now: Now) -> None:
+        """Parts of transfers whose nodes have gone are bounded by age and size. Called often, it looks now and then."""
+        journal = self._journal
+        if journal is None or now.monotonic_ns < self._looks_ns:
+            return
+        limits = self._desk.host.machines.logged.limits
+        self._looks_ns = now.monotonic_ns + round(1e9 * min(_LOOK_S, limits.left_age / 4))
+        nodes = {id.node for id in journal.coming}
+        peers = [self._known(node).peer for node in nodes if node != self._node]
+        parts = [Left(peer, *one) for peer in peers for one in peer.inbound.left(now.wall_ns).items()]
+        for part, cause in too_much(parts, limits, now.wall_ns):
+            part.peer.inbound.free(part.id, cause)
+
     # ---- what is shown ----
 
     def why_waits(self, item: Item) -> str:
@@ -326,7 +344,9 @@ class Nodes:
 
     def arriving(self) -> list[dict[str, Any]]:
         """What has come in part from other nodes."""
-        return [one for node, known in self._peers.items() if node != self._node for one in coming_from(known.peer)]
+        known = [known.peer for node, known in self._peers.items() if node != self._node]
+        rows = [one for peer in known for one in coming_from(peer)]
+        return rows + left_behind(known, self._journal, self._node)
 
     # ---- settings, and the end ----
 

@@ -59,6 +59,7 @@ from rtmw.transfer.records import Spooled
 from rtmw.transfer.spool import SpoolFile
 from rtmw.transfer.store import Store, Submitted
 from rtmw.transfer.volatile import Volatile
+from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["Process"]
 
@@ -213,6 +214,7 @@ class Process:
                     for lsn in self._do(Do(Tick(), logged)) or ():
                         self.nodes.withdraw(self.machines.of(lsn).state.items[lsn])
             self._drop_outboxes()
+            self.nodes.look_at_left(_now())
             failure = self.nodes.failure()
             if failure is not None:
                 raise failure
@@ -330,6 +332,10 @@ class Process:
             if member.role and member.name == to.service and member.folder and is_meant:
                 return Path(member.folder)
         return None
+
+    def freed(self, offer: Offer, cause: str) -> None:
+        """What has come of a transfer was removed, because its node has left it."""
+        self._board.tell(self._service.events.of_part(offer, cause, _now().wall_ns))
 
     def _note(self, done: Submitted, logged: bool) -> Any:
         """What a step of a machine has come to."""

@@ -12,6 +12,7 @@ from rtmw.transfer.carry.peer import Peer
 from rtmw.transfer.header import Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferState
+from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.outgoing import Phase
 
 __all__ = ["Progress", "coming_from", "progress_of"]
@@ -46,9 +47,18 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
 
 
 def coming_from(peer: Peer) -> list[dict[str, Any]]:
-    """What has come in part from this node."""
-    return [
-        {"from": f"{one.offer.sender}@{peer.node}", "to": str(one.offer.header.to), "got": one.received,
-         "bytes": one.offer.size}
-        for one in peer.inbound.machine.arriving.values()
-    ]  # fmt: skip
+    """What has come in part from this node, in this life of the core."""
+    return [_coming_row(one.offer, one.received, one.ref != 0) for one in peer.inbound.machine.arriving.values()]
+
+
+def left_behind(peers: list[Peer], journal: Journal | None, own: str) -> list[dict[str, Any]]:
+    """What had come in part before, of nodes that have not gone on with it. `own`: this node."""
+    here = {id for peer in peers for id in peer.inbound.machine.arriving}
+    coming = journal.coming.items() if journal is not None else ()
+    return [_coming_row(c.offer, c.mark.position, False) for id, c in coming if id not in here and id.node != own]
+
+
+def _coming_row(offer: Offer, got: int, is_sent: bool) -> dict[str, Any]:
+    """`waits`: its node does not send it now."""
+    sender = f"{offer.sender}@{offer.id.node}"
+    return {"from": sender, "to": str(offer.header.to), "got": got, "bytes": offer.size, "waits": not is_sent}

@@ -136,6 +136,7 @@ class Service:
                 "to": str(chain.send.header.to),
                 "got": chain.got,
                 "bytes": chain.send.header.length,
+                "waits": False,
             }
             for (life, _), chain in self._bodies.arriving()
         ]

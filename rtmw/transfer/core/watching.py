@@ -10,6 +10,7 @@ from rtmw.observe.transfers import TransferCounters
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, AbortCause, TransferState
+from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["BAD", "Events", "Happening", "counters_of"]
 
@@ -25,7 +26,8 @@ class Happening:
     time_ns: int
     """Wall clock, since 1970."""
     what: str
-    """The state that a transfer has come to; UNDONE of a transaction; FULL and ROOM of the disk of the core."""
+    """The state that a transfer has come to; UNDONE of a transaction; FREED of a part that its node
+    has left; FULL and ROOM of the disk of the core."""
     id: str
     """Of the transfer; of a transaction its number; empty: of neither."""
     to: str
@@ -55,6 +57,10 @@ class Events:
 
     def of_transaction(self, txn: int, cause: AbortCause, sender: str, wall_ns: int) -> Happening:
         return self._note(Happening(wall_ns, "UNDONE", str(txn), "", sender, cause.name))
+
+    def of_part(self, offer: Offer, cause: str, wall_ns: int) -> Happening:
+        """What has come of a transfer was removed."""
+        return self._note(Happening(wall_ns, "FREED", str(offer.id), str(offer.header.to), offer.sender, cause))
 
     def of_disk(self, cause: str, wall_ns: int) -> Happening:
         """`cause`: why nothing is logged; empty: there is room again."""

@@ -98,7 +98,7 @@ def test_t4_the_second_of_two_senders_to_one_destination_is_told_that_it_is_take
     with take(inbox) as letter:
         with rtmw.Sender("other", domain=pair.station.domain) as other:
             for name in "bc":  # of another size, and of other bytes
-                with pytest.raises(rtmw.TransferRefused, match="'in/x' is in .* already"):
+                with pytest.raises(rtmw.TransferRefused, match=r"'in/x' is in .* already"):
                     other.send("ingest@centre", rtmw.File(tmp_path / name, "in/x"), wait=Level.SENT, timeout=PATIENCE)
         assert letter.files[0].read_bytes() == b"aaaaa"
     assert first.wait(Level.CONSUMED, PATIENCE)

@@ -19,7 +19,7 @@ import rtmw
 from rtmw import Delivery, Level, TransferState
 from tests import namespaces
 from tests.transfer.between.pair import LEASE_S, MIB, Pair, cause, shown, take, until, written
-from tests.transfer.core_process import KILLED, PATIENCE, CoreProcess
+from tests.transfer.core_process import CHANGED, KILLED, PATIENCE, CoreProcess
 from tests.whole import sample
 
 T = TypeVar("T")
@@ -190,6 +190,30 @@ def test_what_is_cancelled_after_its_folder_is_gone_ends_and_the_core_goes_on(
     cancelling.join()
     until(lambda: f"what has come of transfer {sent.id} is not removed" in pair.centre.log(), "the centre is told")
     sender.send("other@centre", b"x", delivery=Delivery.LOG, wait=Level.SENT, timeout=PATIENCE)
+
+
+def test_the_part_of_a_node_that_does_not_come_back_is_shown_and_freed_with_an_event(
+    stopped: Pair, tmp_path: Path
+) -> None:
+    pair = stopped
+    pair.centre.start(CHANGED, "--left", "1")
+    pair.station.start()
+    data = written(tmp_path / "x", 40 * MIB)
+    with (
+        _opened(lambda: rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain)) as inbox,
+        _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender,
+        rtmw.Sender("there", domain=pair.centre.domain) as there,
+        rtmw.Subscriber("rtmw/transfer/events", domain=pair.centre.domain) as events,
+    ):
+        sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+        until(lambda: _arrived(pair) > 10 * MIB, "a part of it has come")
+        pair.cable.take_down()
+        until(lambda: [row["waits"] for row in shown(there, "arriving")] == [True], "it is shown")
+        until(lambda: any(b"FREED" in sample.value for sample in events.take_many(64)), "it is freed")
+        assert shown(there, "arriving") == []
+        assert list((pair.inbox / ".rtmw").iterdir()) == []
+        pair.cable.put_up()
+        assert take(inbox).files[0].read_bytes() == data
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def write(journal: Journal) -> None:
     journal.sent(OTHER, MARK)
     journal.source(ID, ())
     journal.done(ID)
+    journal.left(ID, 1_790_000_000_000_000_000)
 
 
 def records(path: Path) -> str:
@@ -57,7 +58,7 @@ def test_a_restart_knows_what_has_not_ended(tmp_path: Path) -> None:
         with Journal(tmp_path / "journal") as journal:
             if life == 0:
                 write(journal)
-            assert journal.coming == {ID: Coming(OFFER, "/srv/inbox", MARK, True)}
+            assert journal.coming == {ID: Coming(OFFER, "/srv/inbox", MARK, True, 1_790_000_000_000_000_000)}
             assert list(journal.going) == [OTHER]
             assert journal.going[OTHER].accepted == (FINGERPRINT,)
             assert journal.going[OTHER].mark == MARK

@@ -13,10 +13,9 @@ import rtmw
 from rtmw import Delivery, Level, TransferState
 from rtmw.transfer.client.viewer import Viewer
 from tests import namespaces
-from tests.transfer.core_process import PATIENCE, CoreProcess
+from tests.transfer.core_process import CHANGED, PATIENCE, CoreProcess
 
 MANY = 10_000
-CHANGED = "tests.transfer.changed_core"
 
 
 def memory(pid: int) -> int:
