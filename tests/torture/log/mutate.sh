@@ -77,7 +77,7 @@ mutant "ids of what compaction removes are not kept" cuts 6 upkeep 's/int code =
 mutant "a gap is passed over wherever a record is spoiled" rot 97 reader 's/bool is_spoiled = .*/if (r->segment.is_compacted) r->position = r->segment.end; bool is_spoiled = false;/' "$@"
 mutant "a write into a compacted segment that failed counts" faults 1 compact 's/if \(error\) return failed\("write", error, fault\);/if (error) c->unsynced = 0;/' "$@"
 mutant "who takes a cursor does not sync its name" faults 3 cursor '/^int cursor_take/,/^}/ s/folder->io->sync_folder\(folder->io->disk, folder->folder\)/0/' "$@"
-mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return LOG_FULL;//' "$@"
+mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return ends && fits \? LOG_OK : LOG_FULL;//' "$@"
 
 mutant "records lie behind the reach of each durable mark" cuts 12 flush 's/if \(offset \+ size > w->last\.reach && /if (0 \&\& /' "$@"
 mutant "an appender flushes beside another one" cuts 6 append 's/return w->flusher_sleeps && !w->flushes && /return w->flusher_sleeps \&\& /' "$@"
