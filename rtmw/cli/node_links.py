@@ -96,8 +96,9 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
     for place in link.listen:
         advice = "" if place in ports else _why_not(place)
         how = "the kernel says which user connects" if unix_path(place) else tcp
-        where = place_of(path, "listen", "link")
-        yield Check("links are accepted at", f"{place}, {how}", f"{where}: {advice}" if advice else "")
+        if advice:
+            advice = f"{place_of(path, 'listen', 'link')}: {advice}"
+        yield Check("links are accepted at", f"{place}, {how}", advice)
     for place in link.connect:
         if unix_path(place):
             yield Check(f"link with {place}", "the kernel says which user listens there")
