@@ -31,7 +31,7 @@ LAYERS = (
         "rtmw.locks",
         "rtmw.settings",
     ),
-    ("rtmw.shm", "rtmw.types", "rtmw.log"),
+    ("rtmw.shm", "rtmw.types", "rtmw.log", "rtmw.checksum"),
     ("rtmw.columns", "rtmw.recording"),
     (
         "rtmw.domain",

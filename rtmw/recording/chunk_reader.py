@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from rtmw.checksum import crc32
 from rtmw.recording import _mcap, records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Chunk
 from rtmw.recording.damage import damaged
 from rtmw.recording.decompression import check_claim, decompress

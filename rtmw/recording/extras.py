@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rtmw.checksum import crc32
 from rtmw.recording import records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Attachment
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields

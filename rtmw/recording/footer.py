@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from rtmw.checksum import crc32
 from rtmw.recording import records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Chunk
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from rtmw.checksum import crc32
 from rtmw.disk import DISK, Disk
-from rtmw.recording.checksum import crc32
 
 __all__ = ["End", "Output"]
 

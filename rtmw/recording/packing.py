@@ -6,9 +6,9 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rtmw.checksum import crc32
 from rtmw.recording import records
 from rtmw.recording._mcap import ChunkBuilder
-from rtmw.recording.checksum import crc32
 from rtmw.recording.compression import Compress
 from rtmw.recording.records import ChunkEntry, Packed
 

@@ -10,11 +10,11 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from rtmw.checksum import crc32
 from rtmw.columns.ranges import KINDS, Range, Ranger, described_ranger
 from rtmw.columns.rows import Rows
 from rtmw.errors import RtmwError
 from rtmw.recording import records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.fields import Fields
 from rtmw.recording.records import HEAD, SIDE_HEAD, Packed
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rtmw.checksum import crc32
 from rtmw.recording import records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.contents import Chunk, Missed
 from rtmw.recording.damage import damaged
 from rtmw.recording.decompression import check_claim, decompress

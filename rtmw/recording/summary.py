@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rtmw.checksum import crc32
 from rtmw.recording import records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.records import Opcode, Statistics
 

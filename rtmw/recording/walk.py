@@ -12,9 +12,9 @@ from enum import IntEnum
 from itertools import chain
 from typing import Final
 
+from rtmw.checksum import crc32
 from rtmw.errors import RecordingDamaged
 from rtmw.recording import _mcap, records
-from rtmw.recording.checksum import crc32
 from rtmw.recording.chunk_reader import check_facts, parse_head, scan_chunk
 from rtmw.recording.contents import Attachment, Chunk
 from rtmw.recording.damage import damaged

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from rtmw.checksum import crc32
 from rtmw.recording import records
 from rtmw.recording._mcap import ChunkBuilder
-from rtmw.recording.checksum import crc32
 from rtmw.recording.compression import compressor
 from rtmw.recording.contents import Attachment
 from rtmw.recording.definitions import Definitions

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from rtmw.checksum import crc32
 from rtmw.net.session.errors import Code, Violation
-from rtmw.recording.checksum import crc32
 
 MOST: Final = 16384
 """Bytes of a frame: what one TLS record holds."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from rtmw.checksum import crc32
 from rtmw.net.session.errors import Code, Violation
 from rtmw.net.session.frames import CRC
-from rtmw.recording.checksum import crc32
 
 MAGIC: Final = b"RTMWSES\0"
 VERSION: Final = 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rtmw.checksum import crc32
 from rtmw.net.session import frames as f
 from rtmw.net.session.frames import Kind, frame
 from rtmw.net.session.halves import Sending
 from rtmw.net.session.state import State
 from rtmw.net.session.streams import Stream
-from rtmw.recording.checksum import crc32
 
 Parts = list[bytes | memoryview]
 

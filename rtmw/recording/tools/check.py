@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rtmw.checksum import crc32
 from rtmw.columns import described_decoder
 from rtmw.columns.rows import Rows
 from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
 from rtmw.recording import records
 from rtmw.recording.batch import CARRIED
-from rtmw.recording.checksum import crc32
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
 from rtmw.recording.footer import is_finished
