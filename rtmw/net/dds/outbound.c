@@ -18,19 +18,18 @@ enum { HELD_BY_DDS = UINT32_MAX }; /* the descriptor of a message that the DDS s
 enum { WEIGHED = 16 };             /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
 enum {
-    TIMELY_USUAL = 64,       /* a depth from which on more of small TIMELY messages may wait: */
-    TIMELY_BYTES = 64 << 10, /* so many bytes, */
-    TIMELY_MOST = 1024,      /* and at most so many messages */
+    TIMELY_USUAL = 64,  /* a depth from which on more of small TIMELY messages may wait: */
+    TIMELY_MOST = 1024, /* as many as fit outbound_timely_bytes, and at most so many */
 };
 
 /* What has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
 
-/* A TIMELY burst of small messages waits as long as one of larger ones with the usual depth. Who asks for less than that
- * wants the newest alone. */
+/* A TIMELY burst of small messages waits for the sender, which wakes when the burst is over. Who asks for less than the
+ * usual depth wants the newest alone. */
 static uint32_t timely_depth(const struct outbound *o, uint32_t depth)
 {
-    uint64_t more = o->weight ? TIMELY_BYTES / o->weight : 0;
+    uint64_t more = o->weight ? outbound_timely_bytes(o) / o->weight : 0;
     if (more > TIMELY_MOST) more = TIMELY_MOST;
     return depth < TIMELY_USUAL || more <= depth ? depth : (uint32_t)more;
 }

@@ -62,8 +62,10 @@ void outbound_adjust(struct outbound *, uint32_t depth, uint64_t min_interval_ns
 uint64_t outbound_send(struct outbound *, uint32_t band, uint32_t most, uint64_t most_bytes);
 void outbound_forget(struct outbound *);
 
-/* advance.c. The sender, with the engine's lock. Bytes that a route may take in advance; it may always take one message. */
+/* advance.c. The sender, with the engine's lock. Bytes that a route may take in advance, and it may always take one message;
+ * bytes of small messages of a TIMELY route that may wait on the bus. */
 uint64_t outbound_advance(const struct outbound *);
+uint64_t outbound_timely_bytes(const struct outbound *);
 
 /* packing.c. Open, close, heard, looked: Python's thread. Begin and end: the sender, with the engine's lock; no other is taken. */
 int packing_open(struct engine *, dds_entity_t readers);
