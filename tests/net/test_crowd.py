@@ -13,24 +13,30 @@ CPU_MOST = 0.05
 """Part of a core: a fifth of what 10,000 endpoints took that were looked at again and again."""
 STATUS_MOST = 400_000
 """Bytes: a thousand endpoints of 200 bytes each are told, twice."""
-RETURNED_LEAST = 0.25
-"""Of the memory that they had."""
 
 
 def test_a_crowd_of_endpoints_is_cheap_while_it_is_there_and_its_memory_is_returned(hosts: tuple[Host, Host]) -> None:
+    """After the first crowd the node has more than before: what it has imported and allocated once, and pages on which
+    something small lies. How much that is depends on the order in which its threads allocate. Of each further crowd all
+    would stay if nothing were returned, and next to nothing if all is: the bound lies in the middle."""
     host = hosts[0]
     host.start()
-    before = memory(host.node.pid)
     with crowd(host, COUNT):
         wait_until(lambda: cost(host, WATCHED_S).cpu < CPU_MOST, "the node goes on working though nothing changes")
         assert cost(host, 0).status < STATUS_MOST
+        first = memory(host.node.pid)
+    wait_until(lambda: memory(host.node.pid) < first, f"all of {first} bytes stay")
+    before = memory(host.node.pid)
+    with crowd(host, COUNT):
         used = memory(host.node.pid)
-    most = used - RETURNED_LEAST * (used - before)
-    wait_until(lambda: memory(host.node.pid) < most, f"{before} bytes before, {used} with {COUNT} endpoints")
-    after = memory(host.node.pid)
-    for _ in range(2):
-        with crowd(host, COUNT):
-            pass
-    wait_until(lambda: memory(host.node.pid) < (after + used) / 2, f"{after} bytes at first, and more each time")
+    returns_memory(host, before, used)
+    with crowd(host, COUNT):
+        pass
+    returns_memory(host, before, used)
     assert known(host) == 0
     assert not host.info()["refusals"]
+
+
+def returns_memory(host: Host, before: int, used: int) -> None:
+    most = (before + used) / 2
+    wait_until(lambda: memory(host.node.pid) < most, f"{before} bytes after the first crowd, {used} with the next one")
