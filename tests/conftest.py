@@ -14,15 +14,22 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from tests import required
+from tests import order, required
 from tests.child import Child, Spawn
 from tests.stalls import Stalls
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts background jobs with SIGINT ignored, and so would every child be that these tests interrupt."""
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of JVMs that live for seconds: without their second compiler and collector they need a third less of the
+processors."""
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(name, SHORT_LIVED)
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(order, "order")
     config.pluginmanager.register(required, "required")
     config.pluginmanager.register(Stalls(), "stalls")
 

@@ -27,6 +27,7 @@ STOOD_STILL = "the machine stood still"
 METER = f"""
 import os, sys, time
 before = time.monotonic()
+print(before, flush=True)
 while os.getppid() == int(sys.argv[1]):
     time.sleep(0.01)
     now = time.monotonic()
@@ -44,6 +45,7 @@ class Stalls:
         self.meter = subprocess.Popen([sys.executable, "-c", METER, str(os.getpid())], stdout=subprocess.PIPE)
         assert self.meter.stdout is not None
         self._told = self.meter.stdout.fileno()
+        os.read(self._told, 64)  # it has begun: what stands still from now on is seen
         os.set_blocking(self._told, False)
         self._last = self._began = float("-inf")
 

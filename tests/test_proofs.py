@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.order import LONGEST
 from tests.second_tries import LISTED, reason
 
 ROOT = Path(__file__).parents[1]
@@ -123,6 +124,11 @@ def all_tests() -> list[str]:
 @pytest.mark.parametrize("pattern", [pattern for each in LISTED for pattern in each.patterns])
 def test_each_pattern_in_the_list_of_second_tries_matches_a_test(pattern: str) -> None:
     assert any(fnmatchcase(test, pattern) for test in all_tests())
+
+
+@pytest.mark.parametrize("unit", LONGEST)
+def test_what_begins_first_is_there(unit: str) -> None:
+    assert (ROOT / unit).exists()
 
 
 def test_what_depends_on_no_time_is_not_in_the_list() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +15,6 @@ from rtmw.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-# These JVMs live for seconds: without their second compiler and collector they need a third less of the processors.
-for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

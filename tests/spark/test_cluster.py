@@ -12,6 +12,7 @@ import pytest
 
 import rtmw
 from rtmw.spark.java import find_java
+from tests.conftest import SHORT_LIVED
 from tests.spark.recorded import reading, record
 
 JOB = """
@@ -37,7 +38,10 @@ def submit(job: Path, *arguments: str) -> list[str]:
     home = Path(pyspark.__file__).parent
     tool = home / "bin" / "spark-submit"
     environment = {**os.environ, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
-    settings = (f"spark.pyspark.python={sys.executable}", "spark.driver.memory=512m", "spark.ui.enabled=false")
+    settings = (
+        f"spark.pyspark.python={sys.executable}", "spark.driver.memory=512m", "spark.ui.enabled=false",
+        f"spark.executor.extraJavaOptions={SHORT_LIVED}",
+    )  # fmt: skip
     options = [word for setting in settings for word in ("--conf", setting)]
     words = [str(tool), "--master", "local-cluster[2,1,1024]", *options, str(job), *arguments]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=350)

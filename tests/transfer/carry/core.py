@@ -75,7 +75,7 @@ class StoreDesk:
         self._note(line)
 
     def find(self, id: TransferId) -> Item | None:
-        return next((item for item in self.machine.state.items.values() if item.record.id == id), None)
+        return self.machine.state.find(id)
 
     def waiting(self, node: str) -> Iterable[Item]:
         return [item for item in self.machine.state.items.values() if item.record.header.to.node == node]

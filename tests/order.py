@@ -1,0 +1,106 @@
+"""The order of `make test`: what takes longest begins first, so that no worker is left with it at the end.
+
+A worker runs the files that it is given one after the other, each file whole. Those of Spark go to one worker: there
+they share a session, and each further one is a JVM that starts and compiles for most of a minute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
+
+SPARK = "tests/spark"
+
+LONGEST = (
+    SPARK,
+    "tests/torture/test_log.py",
+    "tests/net/test_hostile.py",
+    "tests/net/test_leaving.py",
+    "tests/cli/test_ending.py",
+    "tests/transfer/carry/test_peers.py",
+    "tests/net/test_crossing.py",
+    "tests/net/test_kept.py",
+    "tests/shm/test_native.py",
+    "tests/net/link/test_acceptance.py",
+    "tests/net/link/test_security.py",
+    "tests/torture/test_wire_types.py",
+    "tests/net/test_overload.py",
+    "tests/torture/test_instructions.py",
+    "tests/net/link/test_nodes.py",
+    "tests/net/test_restart.py",
+    "tests/net/test_network.py",
+    "tests/torture/test_wire_link.py",
+    "tests/net/test_namespaces.py",
+    "tests/net/test_changes.py",
+    "tests/test_packages.py",
+    "tests/transfer/between/test_faults.py",
+    "tests/bench/test_transfer_questions.py",
+    "tests/net/foreign/test_mismatches.py",
+    "tests/transfer/carry/test_kills.py",
+    "tests/net/test_hearing.py",
+    "tests/net/link/test_promised.py",
+    "tests/net/test_crowd.py",
+    "tests/net/link/test_users.py",
+    "tests/net/test_damaged.py",
+    "tests/recorder/test_uploads.py",
+    "tests/transfer/programs/test_send_and_take.py",
+    "tests/net/test_node.py",
+    "tests/transfer/test_trees.py",
+    "tests/transfer/programs/test_deaths.py",
+    "tests/transfer/between/test_between.py",
+    "tests/net/test_handover.py",
+    "tests/net/link/test_wire.py",
+    "tests/net/test_new_peers.py",
+    "tests/torture/test_fuzz.py",
+    "tests/system/test_every_step.py",
+    "tests/net/test_public_calls.py",
+    "tests/net/test_carried.py",
+    "tests/net/test_cable.py",
+    "tests/recording/test_remote.py",
+    "tests/transfer/programs/test_queue_mutants.py",
+    "tests/torture/test_wire_engine.py",
+    "tests/types/test_codec.py",
+    "tests/net/test_zero_copy.py",
+    "tests/recording/catalog/test_ingest.py",
+    "tests/net/test_lanes.py",
+    "tests/net/test_rate_changes.py",
+)
+"""Units that take 20 s or more, the longest first; the others follow as they were found."""
+
+
+def unit(nodeid: str) -> str:
+    """What one worker runs as a whole: the folder of Spark, or the file of the test."""
+    return SPARK if nodeid.startswith(f"{SPARK}/") else nodeid.partition("::")[0]
+
+
+def rank(nodeid: str) -> int:
+    """The place of a test's unit in the order."""
+    name = unit(nodeid)
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only in a worker: who runs some tests by hand has them in the order of the files."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """With `--dist loadfile`: its scheduler, with these units."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Units(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit(nodeid)
+
+    config.option.loadscopereorder = False  # by the number of tests: that says little of their time
+    return Units(config, log)
