@@ -58,7 +58,7 @@ def info(arguments: argparse.Namespace) -> int:
     for title, way in (("Out, before", "out"), ("In, before", "in")):
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
-    show(apart_table(found))
+    show(unmatched_table(found))
     if found.get("links"):
         show(links_table(found["links"]))
         for words in links_words(found["links"]):
@@ -96,7 +96,7 @@ def without_trailer(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def apart_table(found: dict[str, Any]) -> Table:
+def unmatched_table(found: dict[str, Any]) -> Table:
     """Topics that do not cross, and why."""
     rows = [(one["topic"], one["direction"], one["reason"]) for one in found["apart"]]
     rows += [(topic, None, reason) for topic, reason in found["refused"].items()]

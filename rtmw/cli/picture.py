@@ -30,12 +30,12 @@ STYLE = """
   .title { font-size: 17px; font-weight: 600; } .head { font-size: 12px; letter-spacing: .04em; }
   .name { font-size: 14px; font-weight: 500; } .head, .small { fill: #64748b; } .small { font-size: 11.5px; }
   .edge { fill: none; stroke-width: 1.8; stroke-opacity: .85; } .RELIABLE { stroke-width: 3; }
-  .TIMELY { stroke-dasharray: 7 4; } .apart { stroke: #dc2626; stroke-dasharray: 1.5 4; stroke-linecap: round; }
+  .TIMELY { stroke-dasharray: 7 4; } .unmatched { stroke: #dc2626; stroke-dasharray: 1.5 4; stroke-linecap: round; }
   .legend { stroke: #64748b; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e5e7eb; } .ground { fill: #0f172a; } .card { fill: #1e293b; stroke: #475569; }
     .far { fill: #1e1b4b; stroke: #6366f1; }
-    .head, .small { fill: #94a3b8; } .legend { stroke: #94a3b8; } .apart { stroke: #f87171; }
+    .head, .small { fill: #94a3b8; } .legend { stroke: #94a3b8; } .unmatched { stroke: #f87171; }
   }
 """
 
@@ -146,7 +146,7 @@ def _curves(layout: Layout, hue: dict[str, str]) -> Iterator[str]:
         x0, y0 = layout.left(one) + WIDTH, _port(layout, one, other, leaving=True)
         x1, y1 = layout.left(other), _port(layout, other, one, leaving=False)
         middle = (x0 + x1) / 2
-        kind = edge.reliability.name if edge.matched else "apart"
+        kind = edge.reliability.name if edge.matched else "unmatched"
         stroke = f' stroke="{hue[edge.topic]}"' if edge.matched else ""
         does = "publishes on" if edge.publishes else "subscribes to"
         place = f" on {edge.process.host}" if edge.process.host else ""
@@ -187,7 +187,7 @@ def _cut(text: str, most: int) -> str:
 def _legend(y: float, has_far: bool) -> Iterator[str]:
     x = MARGIN
     kinds = [(item.name, f"legend {item.name}") for item in reversed(Reliability)]
-    for name, kind in [*kinds, ("meets nobody", "apart")]:
+    for name, kind in [*kinds, ("meets nobody", "unmatched")]:
         yield f'<path class="edge {kind}" d="M{x:g} {y - 4:g} h34"/>'
         yield f'<text class="small" x="{x + 42:g}" y="{y:g}">{name}</text>'
         x += 150

@@ -81,15 +81,15 @@ def info(arguments: argparse.Namespace) -> int:
     """Print a topic's endpoints with their QoS and counters, and the pairs that do not match."""
     with look_at(arguments.domain) as domain:
         view = find_topic(domain, arguments.domain, arguments.topic)
-    apart = mismatches(view)
+    found = mismatches(view)
     if arguments.json:
-        show_json({**to_plain(view), "mismatches": apart})
+        show_json({**to_plain(view), "mismatches": found})
         return 0
     queued = " ".join(f"{band}:{number}" for band, number in enumerate(view.queued) if number) or "nothing"
     print(f"Topic {view.name}: {counted(view.published, 'message')}, {size(view.bytes)}; queued by priority: {queued}")
     show(publishers_table(view))
     show(subscribers_table(view))
-    for line in apart:
+    for line in found:
         print(f"Not matched: {line}")
     return 0
 

@@ -52,12 +52,12 @@ class Decoder(Protocol):
         ...
 
 
-def decoder(kind: MessageType, unsigned: Unsigned = "keep") -> Decoder:
+def decoder(type: MessageType, unsigned: Unsigned = "keep") -> Decoder:
     """The decoder of a message type, made once. `unsigned`: see `rtmw.columns.program.Unsigned`.
 
     Raises UnsupportedType for types that no columns can hold: mutable ones, those that contain themselves, maps.
     """
-    return described_decoder(kind.description, unsigned)
+    return described_decoder(type.description, unsigned)
 
 
 @lru_cache(maxsize=256)
@@ -110,9 +110,9 @@ def merged_versions(
     return Versions(descriptions, unsigned, places)
 
 
-def arrow_schema(kind: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:
+def arrow_schema(type: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:
     """The columns of a message type. Raises UnsupportedType."""
-    return decoder(kind, unsigned).schema(False)
+    return decoder(type, unsigned).schema(False)
 
 
 def payload_array(rows: Rows) -> pa.Array:
@@ -125,7 +125,7 @@ def payload_array(rows: Rows) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(values or b"")])
 
 
-def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -> pa.RecordBatch:
+def decode(payloads: Payloads, type: MessageType, unsigned: Unsigned = "keep") -> pa.RecordBatch:
     """All payloads as one batch, a column for each member, a row for each payload.
 
     Raises ValueMismatch, naming row and member, when one is damaged; OverflowError when a column would have more than
@@ -133,21 +133,21 @@ def decode(payloads: Payloads, kind: MessageType, unsigned: Unsigned = "keep") -
     """
     from rtmw.columns.rows import Rows
 
-    batches = [*decoder(kind, unsigned).decode(Rows(*payloads), False)]
+    batches = [*decoder(type, unsigned).decode(Rows(*payloads), False)]
     if len(batches) > 1:
         raise OverflowError(
-            f"{len(payloads[1])} payloads of {shown_name(kind.name)} do not fit one batch; give fewer at a time"
+            f"{len(payloads[1])} payloads of {shown_name(type.name)} do not fit one batch; give fewer at a time"
         )
     return batches[0][0]
 
 
-def encode(batch: pa.RecordBatch, kind: MessageType) -> Payloads:
+def encode(batch: pa.RecordBatch, type: MessageType) -> Payloads:
     """The payloads of all rows: the columns of `arrow_schema`, by name, in types that hold the same values.
 
     Other columns are left alone; one that is missing has to be of an optional member. Raises TypeMismatch for a column
     that the type cannot take, ValueMismatch for a value, UnsupportedType.
     """
-    return _encoder(kind.description).encode(batch)
+    return _encoder(type.description).encode(batch)
 
 
 @lru_cache(maxsize=256)

@@ -69,7 +69,7 @@ class ObjectDecoder:
             try:
                 objects.append(parse(payload))
             except self._parser.errors as error:
-                self._note(rows, first, row, str(error), damaged, permissive)
+                self._keep(rows, first, row, str(error), damaged, permissive)
                 objects.append(self._parser.blank)
         return objects, damaged
 
@@ -84,7 +84,7 @@ class ObjectDecoder:
             for row, value in enumerate(objects):
                 reason = self._misfit(value)
                 if reason:
-                    self._note(rows, first, row, reason, damaged, permissive)
+                    self._keep(rows, first, row, reason, damaged, permissive)
                     objects[row] = self._parser.blank
             arrays = self._arrays(objects)
         if not damaged:
@@ -111,7 +111,7 @@ class ObjectDecoder:
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
-    def _note(self, rows: Rows, first: int, row: int, reason: str, damaged: dict[int, str], permissive: bool) -> None:
+    def _keep(self, rows: Rows, first: int, row: int, reason: str, damaged: dict[int, str], permissive: bool) -> None:
         if not permissive:
             raise rows.damage(row, self._parser.name, reason, first)
         damaged[row] = reason

@@ -135,19 +135,19 @@ def _each(folder: Folder, checked: Checked, progress: Progress) -> Iterator[tupl
             for record in _records(reader, base):
                 if record[0] >= end:
                     break
-                _note_gap(checked, reader, position, record[0])
+                _count_gap(checked, reader, position, record[0])
                 position = record[1]
                 checked.records += 1
                 if checked.records % _TURN == 0:
                     progress(position - checked.start, max(checked.end, last) - checked.start)
                 yield record[0], record[2], record[5], record[6]
-            _note_gap(checked, reader, position, end)
+            _count_gap(checked, reader, position, end)
         if following is None:
             checked.tail = sum(record[1] - record[0] for record in _records_behind(folder, base, position))
             checked.end = max(checked.end, position)
 
 
-def _note_gap(checked: Checked, reader: core.Reader, position: int, end: int) -> None:
+def _count_gap(checked: Checked, reader: core.Reader, position: int, end: int) -> None:
     """Positions of no record are what compaction has removed, or missing."""
     if position < end and reader.is_whole:
         checked.compacted += end - position

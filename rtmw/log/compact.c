@@ -148,7 +148,7 @@ static int count_old(struct compaction *c, struct log_fault *fault)
 
 /* ---- choose ---- */
 
-static bool note(struct compaction *c, bool goes)
+static bool add_choice(struct compaction *c, bool goes)
 {
     size_t at = c->number / BITS;
     if (at == c->goes_room) {
@@ -214,7 +214,7 @@ static int choose(struct compaction *c, struct log_fault *fault)
     while ((code = next(c, c->bases.of[c->at + 1], &read, &record, fault)) == LOG_OK) {
         bool goes = must_go(c, &record);
         if (goes) c->going += record.end - record.head.lsn;
-        if (!note(c, goes)) return log_fail(fault, LOG_NO_MEMORY, "compaction", NAME, ENOMEM);
+        if (!add_choice(c, goes)) return log_fail(fault, LOG_NO_MEMORY, "compaction", NAME, ENOMEM);
     }
     if (code != LOG_AT_END) return code;
     return c->going ? begin_copy(c, fault) : next_segment(c, fault);

@@ -112,8 +112,8 @@ static int write_again(const struct log_folder *folder, const struct segment *s,
 }
 
 /* Steps 1 to 3: the end of the last segment becomes durable, and nothing is left behind it. */
-static int settle(const struct log_folder *folder, struct recovered *found, const struct segment_mark *mark,
-                  bool to_write, struct log_fault *fault)
+static int make_end_durable(const struct log_folder *folder, struct recovered *found, const struct segment_mark *mark,
+                            bool to_write, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     struct segment *s = &found->last;
@@ -150,7 +150,7 @@ static int recover_last(const struct log_folder *folder, bool to_write, struct r
     if (end_read(folder, &told) && told > least) least = told;
     if (found->end < least)
         return log_damaged(fault, "no valid record is there, and there was one", name, found->end, least);
-    return settle(folder, found, &mark, to_write, fault);
+    return make_end_durable(folder, found, &mark, to_write, fault);
 }
 
 static int tell_readers(const struct log_folder *folder, uint64_t end, struct log_fault *fault)

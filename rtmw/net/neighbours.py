@@ -19,7 +19,7 @@ from rtmw.types import ANY, AnyType, MessageType, from_description, resolve
 class Publishing:
     """A publisher here."""
 
-    kind: MessageType
+    type: MessageType
     reliability: Reliability
     priority: int
     depth: int
@@ -32,16 +32,16 @@ class Publishing:
 class Subscribing:
     """A subscriber here."""
 
-    kind: MessageType | AnyType
+    type: MessageType | AnyType
     reliability: Reliability
     depth: int
     history: int
     min_interval_ns: int
     deadline_ns: int
 
-    def takes(self, kind: MessageType) -> bool:
+    def takes(self, type: MessageType) -> bool:
         """Does it take messages of this type?"""
-        return isinstance(self.kind, AnyType) or self.kind.identity == kind.identity
+        return isinstance(self.type, AnyType) or self.type.identity == type.identity
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class LocalTopic:
 Types = dict[int, tuple[str, bytes]]
 """The types of a region: name and description, by number."""
 
-_kind_of = lru_cache(maxsize=4096)(from_description)
+_type_of = lru_cache(maxsize=4096)(from_description)
 
 
 class _Kinds:
@@ -72,7 +72,7 @@ class _Kinds:
             return ANY if index == shm.TYPE_ANY else resolve(bytes)
         name, description = self._types[index]
         try:
-            return _kind_of(description)
+            return _type_of(description)
         except RtmwError as error:
             self.strange[f"{name}, which cannot be read: {error}"] = None
             return None
@@ -148,10 +148,10 @@ def _topic(
 ) -> LocalTopic:
     out, into, sending, taking = _Kinds(types), _Kinds(types), list[Publishing](), list[Subscribing]()
     for row in publishers:
-        kind = out(row.type)
-        if isinstance(kind, MessageType):
+        type = out(row.type)
+        if isinstance(type, MessageType):
             offered = Reliability(row.reliability)
-            sending.append(Publishing(kind, offered, row.priority, row.depth, row.history, row.lifetime_ns))
+            sending.append(Publishing(type, offered, row.priority, row.depth, row.history, row.lifetime_ns))
     for one in subscribers:
         wanted = into(one.type)
         if wanted is not None:

@@ -62,14 +62,14 @@ class Status:
         self._names, self._keys = Names(bridge.settings.ros2), KeysHealth()
         self._changed: set[str] = set()
         self._rows: dict[str, JsonRows[Any]] = {"out": JsonRows(), "in": JsonRows()}
-        self._apart: dict[str, list[dict[str, Any]]] = {}
-        self._told_apart, self._elsewhere = JsonRows[int](), JsonRows[int]()
+        self._unmatched: dict[str, list[dict[str, Any]]] = {}
+        self._told_unmatched, self._elsewhere = JsonRows[int](), JsonRows[int]()
         self._untold = {"apart_untold": 0, "elsewhere_untold": 0}
         self._ended, self._ended_changes = {"out": JsonRows[int](), "in": JsonRows[int]()}, {"out": 0, "in": 0}
         self._shortest: int | None = None
         self._seen: tuple[Any, ...] = ()
         """Changes of DDS, of rosters, of topics that do not cross and of links, as of when `elsewhere` was made."""
-        self._apart_changes = 0
+        self._unmatched_changes = 0
 
     def see(self, changed: set[str]) -> None:
         """Topics of which something may have changed."""
@@ -84,7 +84,7 @@ class Status:
         self._see_routes()
         self._see_links()
         self._changed |= self._links.explained()
-        self._see_apart(topics)
+        self._see_unmatched(topics)
         self._see_elsewhere()
         self._see_ended()
         self._changed = set[str]()
@@ -103,7 +103,7 @@ class Status:
             **self._rows,
             "ended": self._ended,
             "refused": bridge.refused,
-            "apart": self._told_apart,
+            "apart": self._told_unmatched,
             "elsewhere": self._elsewhere,
             **self._untold,
             "keys": self._keys.row(settings.link),
@@ -136,26 +136,26 @@ class Status:
                 names = _names(key[0], taking, key[2].reliability, key[2].is_plain)
                 into.put(key, {**names, "writers": len(taking.heard()), **taking.counters()})
 
-    def _see_apart(self, topics: dict[str, LocalTopic]) -> None:
-        before = {name: self._apart.get(name, []) for name in self._changed}
+    def _see_unmatched(self, topics: dict[str, LocalTopic]) -> None:
+        before = {name: self._unmatched.get(name, []) for name in self._changed}
         for name in self._changed:
-            self._apart.pop(name, None)
+            self._unmatched.pop(name, None)
             found = find_mismatches(name, topics[name], self._bridge, self._names) if name in topics else []
-            rows = [*map(asdict, found), *self._links.apart(name)]
+            rows = [*map(asdict, found), *self._links.unmatched(name)]
             if rows:
-                self._apart[name] = rows
-        if any(self._apart.get(name, []) != was for name, was in before.items()):
-            self._apart_changes += 1
-            self._untold["apart_untold"] = self._told_apart.fill(chain.from_iterable(self._apart.values()))
+                self._unmatched[name] = rows
+        if any(self._unmatched.get(name, []) != was for name, was in before.items()):
+            self._unmatched_changes += 1
+            self._untold["apart_untold"] = self._told_unmatched.fill(chain.from_iterable(self._unmatched.values()))
 
     def _see_elsewhere(self) -> None:
         """Who publishes and subscribes elsewhere, of topics that may cross here."""
         changes = self._rosters.look()
-        seen = (self._bridge.discovery.changes, changes, self._apart_changes, self._links.changes)
+        seen = (self._bridge.discovery.changes, changes, self._unmatched_changes, self._links.changes)
         if seen == self._seen:
             return
         self._seen, settings = seen, self._bridge.settings
-        every = chain.from_iterable(self._apart.values())
+        every = chain.from_iterable(self._unmatched.values())
         reasons = {one["endpoint"]: one["reason"] for one in every if one["cause"] in ("type", "qos")}
         told = [*self._rosters.members()]
         found = chain(told, plain_members(self._bridge, self._names, reasons), self._linked_members(told))
@@ -209,7 +209,7 @@ def _rules(table: RuleTable) -> dict[str, Any]:
 
 def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool) -> dict[str, Any]:
     audience = WITH_PLAIN if is_plain else WITH_NODES
-    return {"topic": topic, "type": route.kind.name, "reliability": reliability.name, "with": audience}
+    return {"topic": topic, "type": route.type.name, "reliability": reliability.name, "with": audience}
 
 
 def _concerns(member: Member, settings: Settings) -> bool:

@@ -41,7 +41,7 @@ static void begin(struct player *p, struct batch *b)
     p->timeline.mono_ns = (int64_t)now_ns();
 }
 
-static void settle(struct player *p, struct batch *b, uint64_t began, int code)
+static void end_turn(struct player *p, struct batch *b, uint64_t began, int code)
 {
     if (code != RTMW_OK && code != RTMW_INTERRUPTED) {
         p->error = errno;
@@ -71,7 +71,7 @@ static void work(struct player *p)
     int code = play_some(p, b, &timeline, word, most);
     pthread_mutex_lock(&p->lock);
     p->playing = false;
-    settle(p, b, began, code);
+    end_turn(p, b, began, code);
     announce(p);
 }
 

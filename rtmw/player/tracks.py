@@ -114,17 +114,17 @@ class Plan:
         return MessageFilter(channels, start_ns, end_ns)
 
     def _track(self, recording: Recording, channel: Channel, choice: Choice) -> int:
-        kind = recording.message_type(channel)
-        if kind is None:
+        type = recording.message_type(channel)
+        if type is None:
             self.skipped[channel.topic] = str(recording.type_problem(channel))
             return NONE
         if channel.topic not in choice.remap and not shm.is_topic_name(channel.topic):
             self.skipped[channel.topic] = "no topic of the bus can have this name; play it under another one (remap)"
             return NONE
         qos = recorded_qos(channel.metadata)
-        number = self._numbers.setdefault((channel.topic, kind.identity), len(self.tracks))
+        number = self._numbers.setdefault((channel.topic, type.identity), len(self.tracks))
         if number == len(self.tracks):
-            self.tracks.append(Track(channel.topic, channel.topic, kind, qos))
+            self.tracks.append(Track(channel.topic, channel.topic, type, qos))
         else:
             known = self.tracks[number]
             self.tracks[number] = replace(known, qos=known.qos.stronger(qos))

@@ -82,7 +82,7 @@ static bool keep(struct collector *c, struct source *s, const rtmw_message *m, u
 }
 
 /* Kept, or counted. false: a message of a RELIABLE source that has to be tried again. */
-static bool settle(struct collector *c, struct source *s, const rtmw_message *m)
+static bool keep_or_count(struct collector *c, struct source *s, const rtmw_message *m)
 {
     if (load_relaxed(&c->paused)) return source_count_missing(s, PAUSED, 1), true;
     uint16_t channel = source_channel(c, s, m->type);
@@ -95,7 +95,7 @@ static bool settle(struct collector *c, struct source *s, const rtmw_message *m)
 
 static bool take_held(struct collector *c, struct source *s)
 {
-    if (!settle(c, s, &s->held)) return false;
+    if (!keep_or_count(c, s, &s->held)) return false;
     rtmw_release(c->region, s->held.descriptor);
     s->has_held = false;
     return true;
@@ -109,7 +109,7 @@ static uint32_t take_from(struct collector *c, struct source *s)
         int code = rtmw_take(s->subscriber, &m);
         if (code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) break;
-        if (source_see(s, &m) && !settle(c, s, &m)) {
+        if (source_see(s, &m) && !keep_or_count(c, s, &m)) {
             s->held = m;
             s->has_held = true;
             break;
@@ -117,7 +117,7 @@ static uint32_t take_from(struct collector *c, struct source *s)
         rtmw_release(c->region, m.descriptor);
     }
     if (depth && !s->has_held) source_adapt(c, s, depth);
-    source_settle(c, s);
+    source_count_bus(c, s);
     return taken;
 }
 

@@ -106,7 +106,7 @@ bool sources_adopt(struct collector *);
 uint16_t source_channel(struct collector *, struct source *, uint16_t type);
 void source_count_missing(struct source *, enum cause, uint64_t count);
 /* What the bus dropped since the last look, and what is new to tell. */
-void source_settle(struct collector *, struct source *);
+void source_count_bus(struct collector *, struct source *);
 /* What was not told yet, and is from here on; to be freed. NULL: no memory, and it is told the next time. */
 struct missed *sources_missing(struct collector *, uint32_t *count);
 void sources_untell(struct collector *, const struct missed *, uint32_t count); /* it is to be told again */

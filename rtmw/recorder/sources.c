@@ -167,7 +167,7 @@ static bool replace_reliable(struct collector *c, struct source *s, uint32_t dep
     rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, depth, UINT32_MAX, 0, 0, 0};
     rtmw_subscriber *other;
     if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &other) != RTMW_OK) return false;
-    source_settle(c, s);
+    source_count_bus(c, s);
     rtmw_subscriber_close(s->subscriber);
     s->subscriber = c->waited_for[s->number] = other;
     s->bus = (rtmw_subscriber_counters){0};
@@ -211,7 +211,7 @@ static void add_news(struct collector *c, struct source *s)
     c->news[c->news_count++] = s->number;
 }
 
-void source_settle(struct collector *c, struct source *s)
+void source_count_bus(struct collector *c, struct source *s)
 {
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(s->subscriber, &bus);

@@ -78,7 +78,7 @@ class Writing:
         self._ring = Ring(settings.snapshot, most, settings.buffer_bytes // 2) if settings.snapshot else None
         self._untold: Counter[tuple[int, int]] = Counter()
         """What is missing, by source and cause."""
-        self._settled: Counter[int] = Counter()
+        self._done_with: Counter[int] = Counter()
         """Messages by source that are written, or that a snapshot has let go."""
         self._channel_of: dict[int, int] = {}
         self._demands: list[Demand] = []
@@ -102,7 +102,7 @@ class Writing:
 
     def unwritten(self, source: int, taken: int) -> int:
         """Of so many that were taken, those that will not be written, because the recording has failed."""
-        return 0 if self.error is None else max(0, taken - self._settled[source])
+        return 0 if self.error is None else max(0, taken - self._done_with[source])
 
     def snapshot(self) -> Path | None:
         """In the thread: write what the ring holds into a file of its own. None when it is empty."""
@@ -180,14 +180,14 @@ class Writing:
             return
         for kept in self._ring.add(Kept(chunk, missed, CLOCK.monotonic())):
             self._files.latched.see(kept.chunk, self._sources.latched)
-            self._settled.update(self._counts(kept.chunk))
+            self._done_with.update(self._counts(kept.chunk))
             kept.chunk.clear()
             self._collector.give(kept.chunk.address)
 
     def _write(self, chunk: ChunkBuilder, missed: Mapping[tuple[int, int], int]) -> None:
         counts = self._counts(chunk)
         self._files.write(chunk, missed, self._sources.latched)
-        self._settled.update(counts)
+        self._done_with.update(counts)
         self.messages += counts.total()
 
     def _counts(self, chunk: ChunkBuilder) -> Counter[int]:

@@ -195,8 +195,8 @@ class Recording(Tabular):
 
     def type_name(self, channel: Channel) -> str:
         """The name of a channel's type as the file says it: `plant::Speed`, `std_msgs/msg/String`, `bytes`."""
-        schema, kind = self.schemas.get(channel.schema_id), self.message_type(channel)
-        return schema.name if schema is not None else kind.name if kind is not None else channel.message_encoding
+        schema, type = self.schemas.get(channel.schema_id), self.message_type(channel)
+        return schema.name if schema is not None else type.name if type is not None else channel.message_encoding
 
     def message_type(self, channel: Channel | int) -> MessageType | None:
         """What decodes the payloads of a channel; None where nothing does, and `type_problem` says why."""
@@ -211,9 +211,9 @@ class Recording(Tabular):
         bytes, which have no members).
         """
         found = self.channels[channel] if isinstance(channel, int) else channel
-        kind = self.message_type(found)
-        if kind is not None:
-            return (None, "") if kind.kind == "bytes" else (kind.description, "")
+        type = self.message_type(found)
+        if type is not None:
+            return (None, "") if type.kind == "bytes" else (type.description, "")
         try:
             description = described_payloads(self.schemas.get(found.schema_id), found)
         except UnsupportedType as error:
@@ -225,9 +225,9 @@ class Recording(Tabular):
         if found.id not in self._types:
             schema = self.schemas.get(found.schema_id)
             try:
-                kind = message_type_of(schema, found, self._first_payload(found, schema))
-                problem = None if kind is not None else no_type(schema, found)
-                self._types[found.id] = kind, problem
+                type = message_type_of(schema, found, self._first_payload(found, schema))
+                problem = None if type is not None else no_type(schema, found)
+                self._types[found.id] = type, problem
             except UnsupportedType as error:
                 self._types[found.id] = None, str(error)
         return self._types[found.id]

@@ -121,7 +121,7 @@ class RecordingWriter:
         """One message; times in nanoseconds since 1970. It is in the file when its chunk is full, or with `flush`."""
         self._require(channel)
         if self._undo:
-            self._settle()
+            self._finish_group()
         if self._chunk.is_full_for(memoryview(payload).nbytes):
             self.flush()
         self._chunk.append(channel, payload, log_time, publish_time, sequence, priority, publisher, expires, flags)
@@ -135,7 +135,7 @@ class RecordingWriter:
         for number in used:
             self._require(channels[number])
             numbers[number] = channels[number]
-        self._settle()
+        self._finish_group()
         columns = _columns(batch)
         rows, done = len(columns[0]), 0
         while done < rows:
@@ -153,7 +153,7 @@ class RecordingWriter:
     def missed(self, channel: int, cause: int, count: int) -> None:
         """So many messages of a channel are missing here (docs/format.md has the causes)."""
         self._require(channel)
-        self._settle()
+        self._finish_group()
         self._missed[channel, cause] = self._missed.get((channel, cause), 0) + count
 
     def metadata(self, name: str, values: Mapping[str, str]) -> None:
@@ -184,7 +184,7 @@ class RecordingWriter:
     def flush(self) -> None:
         """The open chunk is closed, and given to the system."""
         self._require_open()
-        self._settle()
+        self._finish_group()
         if len(self._chunk) or self._missed:
             self._append(self._chunk)
 
@@ -225,7 +225,7 @@ class RecordingWriter:
 
     def _append(self, chunk: ChunkBuilder, *, with_all_definitions: bool = False) -> None:
         """On an error the messages stay in the chunk, and what was missed is kept, for another attempt."""
-        self._settle()
+        self._finish_group()
         used = [number for number, _, _ in chunk.channels()] + [number for number, _ in self._missed]
         definitions = self._summary.missing(None if with_all_definitions else used)
         if definitions:
@@ -240,7 +240,7 @@ class RecordingWriter:
         index = records.chunk_index(entry)
         self._summary.add(Group(Opcode.CHUNK, index, entry.start_ns, entry.end_ns, counts, tuple(definitions)))
         self._done = chunk
-        self._settle()
+        self._finish_group()
 
     def _append_single(self, group: Group, *parts: bytes | memoryview) -> None:
         """What is no chunk; the writer was flushed."""
@@ -249,7 +249,7 @@ class RecordingWriter:
         self._summary.add(group)
         self._undo = None
 
-    def _settle(self) -> None:
+    def _finish_group(self) -> None:
         """A group is in the file and in the summary, or in neither, wherever an exception like Ctrl-C struck."""
         if self._done is not None:
             self._missed.clear()
@@ -261,12 +261,12 @@ class RecordingWriter:
             self._undo = None
 
     def _close_last_chunk(self) -> None:
-        self._settle()
+        self._finish_group()
         if len(self._chunk) or self._missed or self._summary.missing(None):
             self._append(self._chunk, with_all_definitions=True)
 
     def _finish(self) -> None:
-        self._settle()
+        self._finish_group()
         self._output.append(records.data_end(self._output.end.crc))
         self._output.append(self._summary.end_of_file(self._output.end.position))
         self._output.sync()

@@ -126,7 +126,7 @@ static void check_descriptor(struct look *look, uint32_t index)
         break;
     case QUEUED:
     case EMPTIED:
-        if (!state_is_settled(state) && !is_present(r, state_owner(state)))
+        if (!state_is_at_rest(state) && !is_present(r, state_owner(state)))
             COMPLAIN_OF(look, state, "descriptor %u is being emptied by participant %u, which is not there", index,
                         state_owner(state));
         if (look->queued[index])
@@ -145,7 +145,7 @@ static void check_descriptor(struct look *look, uint32_t index)
 static bool is_at_work(struct descriptor *d)
 {
     uint64_t state = load_seq(&d->state);
-    return state_kind(state) == LOANED || (state_kind(state) == EMPTIED && !state_is_settled(state));
+    return state_kind(state) == LOANED || (state_kind(state) == EMPTIED && !state_is_at_rest(state));
 }
 
 /* Every word that is owned lies in the block of its owner, and every block owns all of its words; but for a descriptor

@@ -241,7 +241,7 @@ bool descriptor_is_open(struct rtmw_region *, uint32_t index, uint32_t band);   
 void descriptor_free(struct rtmw_region *, uint32_t index);                      /* LOANED by me → FREE */
 bool descriptor_take_over(struct rtmw_region *, uint32_t index, uint64_t state); /* CAS state → LOANED by me */
 bool descriptor_is_passed(struct rtmw_region *, struct descriptor *);
-void descriptor_settle(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
+void descriptor_sweep(struct rtmw_region *, uint32_t index, uint32_t dead_owner);
 void stash_put(struct rtmw_region *, uint32_t index, uint64_t generation);
 bool descriptor_is_held(struct descriptor *);
 /* Takes the block of a message that was in this state when all had read it, for the heir, or gives it back when that is
@@ -312,7 +312,7 @@ uint64_t band_tail_sequence(struct rtmw_region *, struct band *);
 uint64_t band_last_sequence(struct rtmw_region *, struct band *);
 uint64_t band_head_sequence(struct band *, uint64_t near);
 uint64_t band_start(struct band *, uint64_t near); /* the sequence before the oldest that is kept of this topic */
-uint64_t queue_settle(struct rtmw_region *, struct band *); /* the last sequence, and tail names it. Nobody appends */
+uint64_t queue_catch_up(struct rtmw_region *, struct band *); /* the last sequence, and tail names it. Nobody appends */
 enum { STEP_NONE = 0, STEP_OK = 1, STEP_PASSED = 2, STEP_DAMAGED = 3 };
 enum { MOST_IN_VAIN = 1 << 16 }; /* tries that somebody else's progress spoils: more in a row, and it is not progress */
 int queue_resume(struct rtmw_region *, struct band *, uint64_t place, uint32_t *index, uint64_t *sequence);

@@ -138,7 +138,7 @@ __attribute__((always_inline)) static inline uint32_t stash_claim(struct rtmw_re
         stash->count--;
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
-        if (state_generation(state) != generation || !state_is_settled(state)) continue; /* somebody else claimed it */
+        if (state_generation(state) != generation || !state_is_at_rest(state)) continue; /* somebody else claimed it */
         if (has_holders(d) || !is_open(r, index, want.band) || (suited && !suits(r, d, want)))
             stash_add(stash, newest_first, index, generation); /* where it is tried last */
         else if (descriptor_take_over(r, index, state))
@@ -232,7 +232,7 @@ uint32_t descriptor_claim(struct rtmw_region *r, uint64_t size, uint32_t band)
     return index;
 }
 
-/* Passed: head is beyond it. Only meaningful for a settled state that does not change meanwhile. */
+/* Passed: head is beyond it. Only meaningful for a state at rest that does not change meanwhile. */
 bool descriptor_is_passed(struct rtmw_region *r, struct descriptor *d)
 {
     uint64_t place = load_relaxed(&d->place), sequence = load_relaxed(&d->sequence);
@@ -246,7 +246,7 @@ static bool reclaim(struct rtmw_region *r, uint32_t index)
 {
     struct descriptor *d = &r->descriptors[index];
     uint64_t state = load_seq(&d->state);
-    if (!state_is_settled(state) || !descriptor_is_passed(r, d) || has_holders(d)) return false;
+    if (!state_is_at_rest(state) || !descriptor_is_passed(r, d) || has_holders(d)) return false;
     if (!descriptor_take_over(r, index, state)) return false;
     descriptor_free(r, index);
     return true;
@@ -356,7 +356,7 @@ uint32_t descriptor_inherit(struct rtmw_region *r, struct descriptor *d, uint64_
 /* After a death: a LOANED descriptor is given back. One found APPENDING is in its queue if, and only if, its
  * predecessor's `next` names it: a predecessor that has begun another life was passed, and whoever moved tail past
  * the successor first saw to it that the successor was QUEUED; so this one, still APPENDING, was not it. */
-void descriptor_settle(struct rtmw_region *r, uint32_t index, uint32_t dead_owner)
+void descriptor_sweep(struct rtmw_region *r, uint32_t index, uint32_t dead_owner)
 {
     struct descriptor *d = &r->descriptors[index];
     uint64_t state = load_seq(&d->state);

@@ -124,7 +124,7 @@ static bool oldest_may_go(struct rtmw_region *r, const struct outlook *o, const 
 }
 
 /* Nothing of it may go before something changes, whoever asks. */
-static bool is_settled(struct rtmw_region *r, const struct outlook *o, const struct glimpse *oldest)
+static bool nothing_may_go(struct rtmw_region *r, const struct outlook *o, const struct glimpse *oldest)
 {
     if (is_all_kept(o)) return !has_block_to_give(r, o, oldest);
     return o->look == LOOK_UNREAD && !oldest->expires && oldest->sequence > o->floor[oldest->offer];
@@ -136,13 +136,13 @@ static bool may_give_way(struct rtmw_region *r, const struct outlook *o, uint64_
     struct glimpse oldest;
     if (!glimpse_first(r, &r->topics[o->topic].band[o->band], now, &oldest)) return false;
     if (oldest_may_go(r, o, &oldest)) return true;
-    if (!is_settled(r, o, &oldest)) return false;
+    if (!nothing_may_go(r, o, &oldest)) return false;
     fetch_or(&r->topics[o->topic].pinned, 1u << o->band);
     bitmap_clear(evictable_map(r, o->band), o->topic);
     fetch_and(&r->topics[o->topic].evictable, ~(1u << o->band));
     struct outlook again = outlook_of(r, o->topic, o->band, LOOK_UNREAD);
     bool found = glimpse_first(r, &r->topics[o->topic].band[o->band], now, &oldest);
-    if (found && !is_settled(r, &again, &oldest)) evictable_mark(r, o->topic, o->band);
+    if (found && !nothing_may_go(r, &again, &oldest)) evictable_mark(r, o->topic, o->band);
     return false;
 }
 

@@ -94,7 +94,7 @@ static inline uint64_t state_make(uint64_t generation, enum descriptor_kind kind
 static inline uint64_t state_generation(uint64_t state) { return state >> 20; }
 static inline enum descriptor_kind state_kind(uint64_t state) { return (enum descriptor_kind)((state >> 16) & 15); }
 /* In the queue, or passed and free to claim: nobody is at work on it. */
-static inline bool state_is_settled(uint64_t state)
+static inline bool state_is_at_rest(uint64_t state)
 {
     enum descriptor_kind kind = state_kind(state);
     return kind == QUEUED || (kind == EMPTIED && ((state >> 8) & 255) == NOBODY);

@@ -174,8 +174,8 @@ static void sweep_descriptors(struct rtmw_region *r, uint32_t dead)
     for (uint32_t index = 0; index < r->header->descriptors; index++) {
         struct descriptor *d = &r->descriptors[index];
         uint64_t state = load_seq(&d->state);
-        if (state_owner(state) == dead && !state_is_settled(state) && state_kind(state) != FREE)
-            descriptor_settle(r, index, dead);
+        if (state_owner(state) == dead && !state_is_at_rest(state) && state_kind(state) != FREE)
+            descriptor_sweep(r, index, dead);
         if (load_seq(&d->holders[dead >> 6]) & bit_of(dead)) fetch_and(&d->holders[dead >> 6], ~bit_of(dead));
     }
 }
@@ -196,8 +196,8 @@ static void sweep_after(struct rtmw_region *r, uint32_t slot, uint64_t word)
     uint64_t gone = participant_in_state(participant_make(0, participant_generation(word)), ABSENT);
     sweep_descriptors(r, slot);
     free_slots(r, slot);
-    settle_half_made(r, slot);
-    trace_settle(r, slot);
+    sweep_half_made(r, slot);
+    trace_sweep(r, slot);
     clear_sweeper_bits(r, slot);
     wake_everybody(r);
     recount_hints(r);

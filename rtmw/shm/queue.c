@@ -108,7 +108,7 @@ static inline void stand_behind(struct descriptor *d, const struct descriptor *l
 
 static inline void say_appending(struct descriptor *d, uint64_t state, uint64_t predecessor)
 {
-    store_release(&d->predecessor, predecessor); /* before the state: who settles after a death reads both */
+    store_release(&d->predecessor, predecessor); /* before the state: the sweep after a death reads both */
     if (state_kind(load_relaxed(&d->state)) == LOANED) store_release(&d->state, state);
 }
 
@@ -184,7 +184,7 @@ uint64_t band_start(struct band *band, uint64_t near)
     return head > origin ? head - 1 : origin;
 }
 
-uint64_t queue_settle(struct rtmw_region *r, struct band *band)
+uint64_t queue_catch_up(struct rtmw_region *r, struct band *band)
 {
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
         uint64_t tail = load_seq(&band->tail);

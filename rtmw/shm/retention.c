@@ -65,11 +65,11 @@ struct outlook outlook_beside(struct rtmw_region *r, uint32_t topic, uint32_t ba
         if (!counts(&o, block)) continue;
         uint32_t wanted = wanted_by(&t->band[band], block);
         uint64_t needs = needs_behind(&o, block, wanted);
-        bool apart = traversal && traversal_notes(traversal, r, &o, block, word, needs);
+        bool added = traversal && traversal_adds(traversal, r, &o, block, word, needs);
         if (load_seq(&r->subscriber_words[slot]) != word) {
-            if (apart) traversal->count--;
+            if (added) traversal->count--;
             slot--; /* it has another owner meanwhile: look at it again */
-        } else if (!apart) {
+        } else if (!added) {
             lower_floors(&o, wanted, needs);
         }
     }

@@ -26,7 +26,7 @@ struct outlook {
 /* Only how much there is: `floor` is missing. */
 struct outlook outlook_begin(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
 struct outlook outlook_of(struct rtmw_region *, uint32_t topic, uint32_t band, enum look);
-/* The same, but for those subscribers that the traversal notes: `floor` knows nothing of what they need. */
+/* The same, but for those subscribers that the traversal adds: `floor` knows nothing of what they need. */
 struct outlook outlook_beside(struct rtmw_region *, uint32_t topic, uint32_t band, enum look, struct traversal *);
 /* Passes over the oldest that nobody needs, without the newest `keep`; how many. `which` says how many at most. */
 uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t keep, struct passing *which);
@@ -39,8 +39,8 @@ void reader_foretells(struct reader *, uint32_t band, const struct glimpse *); /
 bool reader_needs(struct reader *, const struct glimpse *);                    /* of the band that is traversed */
 
 /* within.c */
-bool traversal_notes(struct traversal *, struct rtmw_region *, const struct outlook *, struct subscriber_block *,
-                     uint64_t word, uint64_t needs);
+bool traversal_adds(struct traversal *, struct rtmw_region *, const struct outlook *, struct subscriber_block *,
+                    uint64_t word, uint64_t needs);
 struct search;
 /* Goes on in the traversal of a band; true: blocks were given back. `o`: how much there is, and as which look. */
 bool empty_within(struct search *, const struct outlook *);

@@ -157,7 +157,7 @@ static void forget_offers(struct rtmw_region *r, struct band *band)
 /* All but the last message goes; who evicts there at the same time helps. */
 static void drop_band(struct rtmw_region *r, struct band *band)
 {
-    uint64_t last = queue_settle(r, band);
+    uint64_t last = queue_catch_up(r, band);
     store_relaxed(&band->origin, last);
     for (uint32_t left = r->header->descriptors; left > 0 && band_head_sequence(band, last) < last; left--)
         queue_evict(r, band, last, STASH);

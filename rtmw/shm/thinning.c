@@ -22,7 +22,7 @@
  * A message that is published in a higher band later is younger than all that was traversed, and is taken before the
  * rest of that. If it is accepted, it thins all of the rest; if not, what thins it does. So a message that was
  * foretold to be thinned is thinned; and one that was foretold to be accepted is a lower bound, by which further
- * messages are thinned (note_newest). One case is left: a publisher that is stopped between clock and link publishes
+ * messages are thinned (freeze_readers). One case is left: a publisher that is stopped between clock and link publishes
  * a message that is older than it seems. Then another message of the interval is delivered than would have been.
  *
  * A message with a lifetime may expire before it is accepted. From there on only the lower bound is known.
@@ -108,7 +108,7 @@ static bool is_thinned(const struct reader *reader, const struct glimpse *g)
 /* It is not thinned by each guess, so it may be accepted, and thins what comes soon after it. */
 static void foretell(struct reader *reader, const struct glimpse *g)
 {
-    if (state_kind(g->state) == EMPTIED && state_is_settled(g->state)) return; /* nobody accepts it any more */
+    if (state_kind(g->state) == EMPTIED && state_is_at_rest(g->state)) return; /* nobody accepts it any more */
     reader->frozen |= g->expires || state_kind(g->state) == EMPTIED;
     for (uint32_t i = 0; i < reader->guesses && !reader->frozen; i++)
         if (!is_thinned_by(reader, reader->accepted[i], g->published_ns)) reader->accepted[i] = g->published_ns;

@@ -246,7 +246,7 @@ int rtmw_type_find(rtmw_region *r, uint16_t type, rtmw_type_copy *copy)
     return RTMW_OK;
 }
 
-void settle_half_made(struct rtmw_region *r, uint32_t dead)
+void sweep_half_made(struct rtmw_region *r, uint32_t dead)
 {
     struct table tables[] = {topic_table(r), type_table(r)};
     for (int i = 0; i < 2; i++)

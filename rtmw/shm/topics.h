@@ -9,7 +9,7 @@ bool is_topic_name(const char *name);
 int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
 uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
 int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
-void settle_half_made(struct rtmw_region *, uint32_t dead);
+void sweep_half_made(struct rtmw_region *, uint32_t dead);
 
 static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: there is none now */
 {

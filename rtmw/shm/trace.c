@@ -99,7 +99,7 @@ void trace_end(struct rtmw_region *r, uint32_t topic)
 }
 
 /* After a death: what it traced is traced no more, and what it was writing is void. */
-void trace_settle(struct rtmw_region *r, uint32_t dead)
+void trace_sweep(struct rtmw_region *r, uint32_t dead)
 {
     for (uint32_t i = 0; i < load_seq(&r->hints->topics_top) && i < r->header->topics; i++)
         if (load_seq(&r->topics[i].tracers[dead >> 6]) & bit_of(dead))

@@ -24,6 +24,6 @@ uint64_t trace_next(struct rtmw_region *);                /* the ticket of the n
 enum trace_found trace_read(struct rtmw_region *, uint64_t ticket, struct trace_event *);
 int trace_begin(struct rtmw_region *, uint64_t life); /* RTMW_EMPTY: the topic is not there any more */
 void trace_end(struct rtmw_region *, uint32_t topic); /* once for each trace_begin */
-void trace_settle(struct rtmw_region *, uint32_t dead);
+void trace_sweep(struct rtmw_region *, uint32_t dead);
 
 #endif

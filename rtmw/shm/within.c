@@ -31,9 +31,9 @@ enum { LOOKS_WHEN_LOW = 256, ROOM_WHEN_LOW = 32 /* messages */ };
 
 /* ---- what its readers need ---- */
 
-/* A subscriber that may need less than all of its offers behind a sequence. false: it is not noted, and needs all of them. */
-bool traversal_notes(struct traversal *traversal, struct rtmw_region *r, const struct outlook *o,
-                     struct subscriber_block *block, uint64_t word, uint64_t needs)
+/* A subscriber that may need less than all of its offers behind a sequence. false: it is not added, and needs all of them. */
+bool traversal_adds(struct traversal *traversal, struct rtmw_region *r, const struct outlook *o,
+                    struct subscriber_block *block, uint64_t word, uint64_t needs)
 {
     uint64_t offers = load_relaxed(&r->topics[o->topic].band[o->band].offers);
     struct reader reader = {.word = word, .behind = needs, .type = load_relaxed(&block->type)};
@@ -48,7 +48,7 @@ bool traversal_notes(struct traversal *traversal, struct rtmw_region *r, const s
     return true;
 }
 
-/* Each one that is noted is asked: they foretell. */
+/* Each reader that was added is asked: they foretell. */
 static bool is_needed(const struct outlook *o, struct traversal *traversal, const struct glimpse *g)
 {
     bool needed = !g->expired && g->sequence > o->floor[g->offer];
@@ -91,7 +91,7 @@ static bool reader_goes_on(struct reader *reader, const struct reader *now, cons
 
 /* What has been published in a higher band since the traversal left that is taken before the rest of this band: what is
  * foretold of the readers that have it unread is a lower bound from here on. */
-static void note_newest(struct traversal *traversal, const struct traversal *now)
+static void freeze_readers(struct traversal *traversal, const struct traversal *now)
 {
     bool more = false;
     for (uint32_t band = traversal->band + 1; band < BANDS; band++)
@@ -107,7 +107,7 @@ static bool traversal_goes_on(struct traversal *traversal, const struct traversa
     bool same = traversal->begun && traversal->epoch == now->epoch && traversal->count == now->count;
     for (uint32_t i = 0; same && i < now->count; i++)
         same = reader_goes_on(&traversal->reader[i], &now->reader[i], traversal);
-    if (same) note_newest(traversal, now);
+    if (same) freeze_readers(traversal, now);
     return same;
 }
 

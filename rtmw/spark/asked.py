@@ -26,7 +26,7 @@ _QUERY: Final = ("spark.sql.execution.root.id", "spark.sql.execution.id")
 
 def check_conditions(load: str, conditions: object) -> None:
     """RtmwError: another query of this `load` was planned with other conditions."""
-    if _noted(load, str(conditions)) != str(conditions):
+    if _first_text(load, str(conditions)) != str(conditions):
         raise RtmwError(f"another query of the same load was planned with other conditions; {_ADVICE}")
 
 
@@ -40,11 +40,11 @@ class OneQuery:
         """In a task. RtmwError: another query runs with what was planned for one that had its own conditions."""
         task = TaskContext.get()
         query = next(filter(None, map(task.getLocalProperty, _QUERY)), None) if task is not None else None
-        if query is not None and _noted(self._plan, query) != query:
+        if query is not None and _first_text(self._plan, query) != query:
             raise RtmwError(f"another query of the same load would get the rows that the first one chose; {_ADVICE}")
 
 
-def _noted(name: str, text: str) -> str:
+def _first_text(name: str, text: str) -> str:
     """What stands under a name on this host; `text`, if nothing did."""
     folder = ledgers() / "asked"
     folder.mkdir(mode=0o700, exist_ok=True)

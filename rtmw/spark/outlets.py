@@ -44,10 +44,10 @@ class Outlets(Closing):
 
     def type_of(self, source: Source) -> MessageType:
         """The type of a source's messages; `bytes` if nothing says another."""
-        kind = self._types.get(source)
-        if kind is None:
-            kind = self._types[source] = self._find_type(source)
-        return kind
+        type = self._types.get(source)
+        if type is None:
+            type = self._types[source] = self._find_type(source)
+        return type
 
     def _find_type(self, source: Source) -> MessageType:
         if self.delivery.description is not None:
@@ -66,30 +66,30 @@ class Outlets(Closing):
         topics, found = recording.topics(), dict[int, MessageType]()
         others = () if source.type is None else recording.channels.values()  # a topic that got another name
         for channel in topics.get(source.recorded or "") or topics.get(source.topic) or others:
-            kind = recording.message_type(channel) or resolve(bytes)
-            found[kind.identity] = kind
-        kinds = [kind for kind in found.values() if kind.name == source.type] or [*found.values()]
-        if len(kinds) != 1:
-            names = [*dict.fromkeys(kind.name for kind in kinds)]
-            what = f"{len(kinds)} {'versions of one type' if len(names) == 1 else 'types'}"
+            type = recording.message_type(channel) or resolve(bytes)
+            found[type.identity] = type
+        types = [type for type in found.values() if type.name == source.type] or [*found.values()]
+        if len(types) != 1:
+            names = [*dict.fromkeys(type.name for type in types)]
+            what = f"{len(types)} {'versions of one type' if len(names) == 1 else 'types'}"
             raise UnsupportedType(
                 f"{path} has {what} for topic {source.topic!r}{': ' if names else ''}{', '.join(names)}; "
                 "name one with the option type='package.module:Class'"
             )
-        return kinds[0]
+        return types[0]
 
     def of(self, source: Source) -> Publisher[Any]:
         """The publisher for a source's messages. RtmwError: subscribers were asked for, and have not come in time."""
-        kind = self.type_of(source)
-        outlet = self._open.get((source.topic, kind.identity))
+        type = self.type_of(source)
+        outlet = self._open.get((source.topic, type.identity))
         if outlet is None:
-            outlet = self._open[source.topic, kind.identity] = self._opened(source.topic, kind)
+            outlet = self._open[source.topic, type.identity] = self._opened(source.topic, type)
             self._wait(outlet)
         return outlet
 
-    def _opened(self, topic: str, kind: MessageType) -> Publisher[Any]:
+    def _opened(self, topic: str, type: MessageType) -> Publisher[Any]:
         """A publisher of payloads that are in the form of the type already."""
-        as_it_is: Any = replace(kind, encode=None, decode=None, in_place=None)
+        as_it_is: Any = replace(type, encode=None, decode=None, in_place=None)
         publisher: Publisher[Any] = Publisher(
             topic,
             as_it_is,

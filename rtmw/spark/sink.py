@@ -91,27 +91,27 @@ def encoded(rows: RowsToPublish, outlets: Outlets) -> list[Any]:
     """Encoded in bulk, and lent from there."""
     payloads: list[Any] = [None] * rows.batch.num_rows
     for index, source in enumerate(rows.sources):
-        kind = outlets.type_of(source)
-        if kind.kind == "bytes":
+        type = outlets.type_of(source)
+        if type.kind == "bytes":
             raise UnsupportedType(
                 f"topic {source.topic!r}: of which type are messages with these fields? Give the option "
                 "type='package.module:Class', a recording, or a column `file` that names one"
             )
         numbers, batch = rows.of(index)
-        data, positions, sizes = encode(members_of(batch, kind), kind)
+        data, positions, sizes = encode(members_of(batch, type), type)
         memory = memoryview(data)
         for row, position, size in zip(numbers, positions.tolist(), sizes.tolist(), strict=True):
             payloads[row] = memory[position : position + size]
     return payloads
 
 
-def members_of(batch: pa.RecordBatch, kind: MessageType) -> pa.RecordBatch:
+def members_of(batch: pa.RecordBatch, type: MessageType) -> pa.RecordBatch:
     """The members of a type, by their own names: a read gives another one where its own columns have it already."""
     import pyarrow as pa
 
     taken: dict[str, Any] = dict(METADATA)
     members: dict[str, Any] = {}
-    for member in arrow_schema(kind).names:
+    for member in arrow_schema(type).names:
         name = free_name(member, taken)
         taken[name] = None
         if name in batch.schema.names:

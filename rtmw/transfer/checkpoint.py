@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final
 
 from rtmw.transfer.fields import Fields, packed_text
-from rtmw.transfer.once import DIGEST, Ending, Known
+from rtmw.transfer.once import DIGEST, Ending, OnceEntry
 from rtmw.transfer.queues import Item, Queue, queue_name
 from rtmw.transfer.record_bytes import pack, pack_life, pack_request, unpack, unpack_life, unpack_request
 from rtmw.transfer.records import (
@@ -102,10 +102,10 @@ def _packed_end(id: TransferId, end: Ending | None) -> bytes:
 
 def _packed_once(state: State) -> Iterator[bytes]:
     yield len(state.once.entries).to_bytes(4, "little")
-    for (sender, label), known in state.once.entries.items():
-        head = packed_text(sender, "the sender") + len(label).to_bytes(2, "little") + label + known.digest
-        yield head + len(known.ids).to_bytes(2, "little")
-        yield from (_packed_end(id, end) for id, end in known.ids.items())
+    for (sender, label), entry in state.once.entries.items():
+        head = packed_text(sender, "the sender") + len(label).to_bytes(2, "little") + label + entry.digest
+        yield head + len(entry.ids).to_bytes(2, "little")
+        yield from (_packed_end(id, end) for id, end in entry.ids.items())
 
 
 def _packed_items(state: State) -> Iterator[bytes]:
@@ -217,10 +217,10 @@ def _read_end(fields: Fields) -> tuple[TransferId, Ending | None]:
 def _read_once(fields: Fields, state: State) -> None:
     for _ in range(fields.number(4)):
         key = fields.short_text(), bytes(fields.bytes(fields.number(2)))
-        known = state.once.entries[key] = Known(bytes(fields.bytes(DIGEST)))
+        entry = state.once.entries[key] = OnceEntry(bytes(fields.bytes(DIGEST)))
         for _ in range(fields.number(2)):
             id, end = _read_end(fields)
-            known.ids[id] = end
+            entry.ids[id] = end
 
 
 def _read_item(fields: Fields, state: State, before: int) -> None:

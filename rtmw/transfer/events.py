@@ -15,7 +15,7 @@ __all__ = [
     "BeginTransaction",
     "CommitTransaction",
     "DestroySavepoint",
-    "EndKnown",
+    "EndConfirmed",
     "Event",
     "Now",
     "ReceiverJoined",
@@ -105,7 +105,7 @@ class SettleTransfer:
 
 
 @dataclass(frozen=True, slots=True)
-class EndKnown:
+class EndConfirmed:
     """The node where the transfer began knows how it has ended here."""
 
     id: TransferId
@@ -182,5 +182,5 @@ Event: TypeAlias = (
     | ReceiverJoined
     | ReceiverLeft
     | Tick
-    | EndKnown
+    | EndConfirmed
 )

@@ -18,7 +18,7 @@ from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
-    EndKnown,
+    EndConfirmed,
     Event,
     Now,
     ReceiverJoined,
@@ -34,7 +34,7 @@ from rtmw.transfer.events import (
 from rtmw.transfer.header import Delivery
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.meant import lives_meant
-from rtmw.transfer.once import Known
+from rtmw.transfer.once import OnceEntry
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import (
     NONE,
@@ -118,8 +118,8 @@ class Machine:
                 return self._leave(life)
             case Tick():
                 return self._tick(now)
-            case EndKnown(id=id):
-                return self._end_known(id)
+            case EndConfirmed(id=id):
+                return self._end_confirmed(id)
 
     # ---- transactions ----
 
@@ -215,8 +215,8 @@ class Machine:
             return []
         if event.request is not None and event.request.number and event.request in self.state.requests:
             return self._asked_before(event.request)
-        if event.once and (known := self.state.once.find(event.sender, event.once)) is not None:
-            return self._sent_before(event.txn, known)
+        if event.once and (entry := self.state.once.find(event.sender, event.once)) is not None:
+            return self._sent_before(event.txn, entry)
         header = event.header
         if event.txn and header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
@@ -247,14 +247,14 @@ class Machine:
         going = [item.record.id for item in items if item.record.request == request]
         return going + [id for id, end in self.state.ends.items() if end.request == request]
 
-    def _sent_before(self, txn: int, known: Known) -> list[TransferId]:
+    def _sent_before(self, txn: int, entry: OnceEntry) -> list[TransferId]:
         """What was sent under the id. TransferRefused: in another transaction, which may be undone."""
-        for item in filter(None, map(self.state.find, known.ids)):
+        for item in filter(None, map(self.state.find, entry.ids)):
             if item.state is TransferState.HELD and item.txn != txn:
                 raise TransferRefused(
                     f"this id was sent in transaction {item.txn}, which is open; send it again when that has ended"
                 )
-        return list(known.ids)
+        return list(entry.ids)
 
     def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
         """One by one: each has to name the one before it. The transaction makes them visible together."""
@@ -330,7 +330,7 @@ class Machine:
             return Change(item.lsn, TransferState.DEAD, cause)
         return Change(item.lsn, wanted, cause)
 
-    def _end_known(self, id: TransferId) -> Steps[None]:
+    def _end_confirmed(self, id: TransferId) -> Steps[None]:
         if id in self.state.owed and not self.state.numbers(id):
             yield from append(self.state, Settled(id))
 

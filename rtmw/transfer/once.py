@@ -15,7 +15,7 @@ from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.header import Kind
 from rtmw.transfer.records import Request, TransferId, TransferState
 
-__all__ = ["DIGEST", "MOST_ONCE", "Ending", "Known", "Once", "pack_once"]
+__all__ = ["DIGEST", "MOST_ONCE", "Ending", "Once", "OnceEntry", "pack_once"]
 
 DIGEST: Final = 16
 MOST_ONCE: Final = 65_536
@@ -34,7 +34,7 @@ class Ending(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
+class OnceEntry:
     """What was sent under an id."""
 
     digest: bytes
@@ -55,35 +55,35 @@ class Once:
     """Of all senders."""
 
     def __init__(self) -> None:
-        self.entries: dict[Key, Known] = {}
+        self.entries: dict[Key, OnceEntry] = {}
 
-    def find(self, sender: str, once: bytes) -> Known | None:
+    def find(self, sender: str, once: bytes) -> OnceEntry | None:
         """What was sent under this id. TransferRefused: it was something else."""
-        known = self.entries.get((sender, once[DIGEST:]))
-        if known is not None and known.digest != once[:DIGEST]:
+        entry = self.entries.get((sender, once[DIGEST:]))
+        if entry is not None and entry.digest != once[:DIGEST]:
             raise TransferRefused(
                 f"sender {sender!r} has sent something else with id={unpack_labels(once[DIGEST:])[1]!r}; an id belongs "
                 "to one body and one address"
             )
-        return known
+        return entry
 
     def add(self, sender: str, once: bytes, id: TransferId) -> None:
         key = sender, once[DIGEST:]
-        known = self.entries.get(key)
-        if known is None or known.digest != once[:DIGEST]:
-            known = self.entries[key] = Known(once[:DIGEST])
+        entry = self.entries.get(key)
+        if entry is None or entry.digest != once[:DIGEST]:
+            entry = self.entries[key] = OnceEntry(once[:DIGEST])
             if len(self.entries) > MOST_ONCE:
                 del self.entries[next(iter(self.entries))]
-        known.ids[id] = None
+        entry.ids[id] = None
 
     def discard(self, sender: str, once: bytes, id: TransferId) -> None:
         """It was undone, and never was."""
         key = sender, once[DIGEST:]
-        known = self.entries.get(key)
-        if known is not None and known.ids.pop(id, known) is None and not known.ids:
+        entry = self.entries.get(key)
+        if entry is not None and entry.ids.pop(id, entry) is None and not entry.ids:
             del self.entries[key]
 
     def end(self, sender: str, once: bytes, id: TransferId, ending: Ending) -> None:
-        known = self.entries.get((sender, once[DIGEST:]))
-        if known is not None and id in known.ids:
-            known.ids[id] = ending
+        entry = self.entries.get((sender, once[DIGEST:]))
+        if entry is not None and id in entry.ids:
+            entry.ids[id] = ending

@@ -156,7 +156,7 @@ class State:
         match record:
             case Savepoint(name=name):
                 row.save_list = SavepointEntry(name, lsn, row.save_list)
-                row.note(lsn, Undone.SAVEPOINT, lsn)
+                row.add_undoable(lsn, Undone.SAVEPOINT, lsn)
             case Release(savepoint=savepoint):
                 if all(entry.log_lsn != savepoint for entry in row.savepoints()):
                     self._wrong(lsn, f"transaction {row.txn} has no savepoint {savepoint}")
@@ -231,7 +231,7 @@ class State:
         if row is None:
             yield self._show(lsn, item)
             return
-        row.note(lsn, Undone.ENQUEUE, lsn)
+        row.add_undoable(lsn, Undone.ENQUEUE, lsn)
         row.items += 1
         row.bytes += record.header.length
 
@@ -303,7 +303,7 @@ class State:
         item.state, item.taker, item.txn, item.cause = TransferState.DELIVERED, record.life, record.txn, ""
         item.deliveries += 1
         if row is not None:
-            row.note(lsn, Undone.TAKE, record.item)
+            row.add_undoable(lsn, Undone.TAKE, record.item)
             row.items += 1
         yield _moved(item, item.state)
 

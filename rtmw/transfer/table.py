@@ -82,7 +82,7 @@ class Transaction:
         names = ", ".join(repr(entry.spname) for entry in self.savepoints()) or "none"
         raise ValueError(f"transaction {self.txn} has no savepoint {wanted!r}; it has {names}")
 
-    def note(self, lsn: int, what: Undone, item: int) -> None:
+    def add_undoable(self, lsn: int, what: Undone, item: int) -> None:
         """A record that can be undone was logged."""
         self.undoable[lsn] = Undoable(what, item, self.undo_next)
         self.undo_next = lsn

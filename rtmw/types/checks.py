@@ -158,7 +158,7 @@ def _idl_name(value: Any) -> str:
     return value
 
 
-_MEMBER_NOTES: Final[dict[str, Any]] = {
+_MEMBER_ANNOTATIONS: Final[dict[str, Any]] = {
     "key": boolean,
     "id": _member_id,
     "hash_id": _hash_text,
@@ -167,14 +167,14 @@ _MEMBER_NOTES: Final[dict[str, Any]] = {
 }
 
 
-def member_notes(given: Any) -> dict[str, Any]:
+def of_member(given: Any) -> dict[str, Any]:
     """The annotations of a member."""
-    notes = record(given, "the annotations of a member")
-    for key, value in notes.items():
-        if key not in _MEMBER_NOTES:
+    annotations = record(given, "the annotations of a member")
+    for key, value in annotations.items():
+        if key not in _MEMBER_ANNOTATIONS:
             raise ValueError(f"{shown(key)} is not an annotation of a member")
-        _MEMBER_NOTES[key](value)
-    return dict(notes)
+        _MEMBER_ANNOTATIONS[key](value)
+    return dict(annotations)
 
 
 def _extensibility(value: Any) -> str:
@@ -189,7 +189,7 @@ def _key_list(value: Any) -> list[str]:
     return [member_name(name) for name in row(value, "a key list")]
 
 
-_STRUCT_NOTES: Final[dict[str, Any]] = {
+_STRUCT_ANNOTATIONS: Final[dict[str, Any]] = {
     "extensibility": _extensibility,
     "xcdrv2": boolean,
     "autoid": _auto_id,
@@ -197,8 +197,8 @@ _STRUCT_NOTES: Final[dict[str, Any]] = {
 }
 
 
-def struct_notes(part: dict[str, Any]) -> dict[str, Any]:
+def of_struct(part: dict[str, Any]) -> dict[str, Any]:
     """The annotations of a struct or union, which lie beside its members."""
     if "extensibility" not in part:
         raise ValueError("a struct or union has no extensibility")
-    return {key: check(part[key]) for key, check in _STRUCT_NOTES.items() if key in part}
+    return {key: check(part[key]) for key, check in _STRUCT_ANNOTATIONS.items() if key in part}

@@ -31,8 +31,8 @@ from rtmw.types.schema import (
     fault_of,
 )
 
-_STRUCT_NOTES: Final = ("extensibility", "xcdrv2", "autoid", "keylist")
-_FIELD_NOTES: Final = ("key", "id", "hash_id", "must_understand", "name")
+_STRUCT_ANNOTATIONS: Final = ("extensibility", "xcdrv2", "autoid", "keylist")
+_FIELD_ANNOTATIONS: Final = ("key", "id", "hash_id", "must_understand", "name")
 _IDL_NAMES: Final = {"float": "float32", "double": "float64", "octet": "byte"}
 
 
@@ -126,11 +126,12 @@ class _Reader:
 
     def _struct(self, cls: Any) -> Struct:
         hints: dict[str, Any] = self._hints.get_extended_type_hints(cls)
-        notes: dict[str, dict[str, Any]] = self._hints.get_idl_field_annotations(cls)
+        annotations: dict[str, dict[str, Any]] = self._hints.get_idl_field_annotations(cls)
         fields = tuple(
-            Field(name, self.node(hint), _kept(notes.get(name, {}), _FIELD_NOTES)) for name, hint in hints.items()
+            Field(name, self.node(hint), _kept(annotations.get(name, {}), _FIELD_ANNOTATIONS))
+            for name, hint in hints.items()
         )
-        return Struct(fields, {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_NOTES))
+        return Struct(fields, {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_ANNOTATIONS))
 
     def _union(self, cls: Any) -> Union:
         hints: dict[str, Any] = self._hints.get_extended_type_hints(cls)
@@ -140,12 +141,12 @@ class _Reader:
         )
         discriminator = self.node(cls.__idl_discriminator__)
         implicit = _label(cls.__idl_default_discriminator__)
-        notes = {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_NOTES)
-        return Union(discriminator, cases, implicit, notes)
+        annotations = {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_ANNOTATIONS)
+        return Union(discriminator, cases, implicit, annotations)
 
 
-def _kept(notes: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: notes[name] for name in names if name in notes}
+def _kept(annotations: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: annotations[name] for name in names if name in annotations}
 
 
 def _label(label: Any) -> Any:

@@ -153,11 +153,11 @@ class _Reader:
 
     def _struct(self, part: dict[str, Any]) -> Struct:
         fields = tuple(
-            Field(checks.member_name(name), _read_node(node), checks.member_notes(notes[0]) if notes else {})
-            for name, node, *notes in self._rows(part, "fields", 2, 3)
+            Field(checks.member_name(name), _read_node(node), checks.of_member(annotations[0]) if annotations else {})
+            for name, node, *annotations in self._rows(part, "fields", 2, 3)
         )
         checks.distinct((member.name for member in fields), "member")
-        return Struct(fields, checks.struct_notes(part))
+        return Struct(fields, checks.of_struct(part))
 
     def _union(self, part: dict[str, Any]) -> Union:
         cases = tuple(
@@ -168,7 +168,7 @@ class _Reader:
         checks.distinct((label for case in cases for label in case.labels), "label")
         if sum(not case.labels for case in cases) > 1:
             raise ValueError("a union has two default branches")
-        return Union(_read_node(part["discriminator"]), cases, _scalar(part["implicit"]), checks.struct_notes(part))
+        return Union(_read_node(part["discriminator"]), cases, _scalar(part["implicit"]), checks.of_struct(part))
 
     def _labels(self, labels: Any) -> tuple[Any, ...]:
         self._count(len(checks.row(labels, "the labels of a branch")))

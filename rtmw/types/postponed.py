@@ -18,9 +18,9 @@ def resolve_annotations(cls: Any) -> None:
             continue
         seen.add(id(part))
         if hasattr(part, "__idl__"):
-            notes: dict[str, Any] = part.__annotations__
-            notes.update({name: _resolved(text, part.__module__) for name, text in notes.items() if _is_text(text)})
-            ahead += notes.values()
+            hints: dict[str, Any] = part.__annotations__
+            hints.update({name: _resolved(text, part.__module__) for name, text in hints.items() if _is_text(text)})
+            ahead += hints.values()
         ahead += [*get_args(part), *([part.subtype] if hasattr(part, "subtype") else [])]
 
 

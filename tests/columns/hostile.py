@@ -32,17 +32,17 @@ def bulk(columns: Decoder, payloads: list[bytes], cliff: Cliff) -> list[Any]:
     return rows
 
 
-def verdict(kind: MessageType, payload: bytes) -> Any:
-    assert kind.decode is not None
+def verdict(type: MessageType, payload: bytes) -> Any:
+    assert type.decode is not None
     try:
-        return kind.decode(payload)
+        return type.decode(payload)
     except ValueMismatch:
         return None
 
 
-def check(value: Any, payloads: list[bytes], rows: list[Any], kind: MessageType) -> bool:
+def check(value: Any, payloads: list[bytes], rows: list[Any], message_type: MessageType) -> bool:
     """Whether the damaged payload is a message."""
-    whole, good = expected_row(type(value), verdict(kind, payloads[0])), verdict(kind, payloads[1])
+    whole, good = expected_row(type(value), verdict(message_type, payloads[0])), verdict(message_type, payloads[1])
     assert repr(rows[0]) == repr(rows[2]) == repr(whole), rows
     is_message = any(part is not None for part in rows[1].values())
     if payloads[0][:2] == payloads[1][:2]:  # the reference decoder knows one encoding only

@@ -263,7 +263,7 @@ class Log:
                 self.disk = self.disk.sync(self.base)
             yield self.disk, self.end
             return self.disk, self.end
-        yield from self._settle(view, newest)
+        yield from self._make_end_durable(view, newest)
         for base, number in unsealed:
             successor = min(other for other in bases if other > base)
             mark = Mark(number + 1, successor, sealed=True)
@@ -286,7 +286,7 @@ class Log:
                 raise Damage(f"the log begins at {self.start}, and its segments with {bases[:1]}")
         return view, bases
 
-    def _settle(self, view: dict[Place, Value], newest: Mark) -> Steps:
+    def _make_end_durable(self, view: dict[Place, Value], newest: Mark) -> Steps:
         """What was found becomes durable, and nothing is left behind its end."""
         for lsn in range(newest.durable, self.end):  # written anew: a sync that failed has left pages that look clean
             self.disk = self.disk.write((self.base, "cell", lsn - self.base), view[self.base, "cell", lsn - self.base])

@@ -291,7 +291,7 @@ proctype Reaper()
     dead = who
 }
 
-inline settle(i)
+inline sweep(i)
 {
     read_state(i);
     if
@@ -318,7 +318,7 @@ proctype Sweeper()
     dead != NOBODY;
     do
     :: i < DESCRIPTORS ->
-        settle(i);
+        sweep(i);
 #ifndef NO_SWEEP
         d[i].holders = d[i].holders & ~bit(dead);
 #endif

@@ -173,7 +173,7 @@ mutant "a retirer leaves off when all that it began with is used" retire \
 mutant "a new topic has the messages of the old one" retire \
     's/store_relaxed\(&band->origin, last\);/(void)0;/' "with history ‖ evict" "$@"
 mutant "a new topic begins at a tail that is behind" queue \
-    '/^uint64_t queue_settle/,/^}/ s/^            help_tail\(r, band, tail, next\);$/            break;/' "death" "$@"
+    '/^uint64_t queue_catch_up/,/^}/ s/^            help_tail\(r, band, tail, next\);$/            break;/' "death" "$@"
 mutant "a maker reads what was made last after its look" topics \
     's/cas64\(maker, last, /cas64(maker, load_seq(maker), /' "open topic" "$@"
 mutant "a maker replaces what was made last before it is ACTIVE" topics \
@@ -193,13 +193,13 @@ mutant "what some have not read is passed over as what all have" retention \
     '/^static bool all_have_read/,/^}/ s/return false;/(void)0;/' "resting take" "$@"
 
 mutant "a search does not look again at what may not go" eviction \
-    's/^    if \(found && !is_settled\(r, &again, &oldest\)\).*$//' "hints: search" "$@"
+    's/^    if \(found && !nothing_may_go\(r, &again, &oldest\)\).*$//' "hints: search" "$@"
 mutant "who appends does not name its topic" queue \
     's/^    evictable_appended\(r, topic, band\);$//' "hints: search ‖ append" "$@"
 mutant "a topic says before its bitmap that nothing may go" eviction \
     's/^    bitmap_clear\(evictable_map\(r, o->band\), o->topic\);$//; s/^    fetch_and\(&r->topics\[o->topic\].evictable, .*$/&\n    bitmap_clear(evictable_map(r, o->band), o->topic);/' "hints: search ‖ append, append" "$@"
 mutant "what is needed is said after the last look" eviction \
-    's/^    fetch_or\(&r->topics\[o->topic\].pinned, .*$//; s/^    if \(found && !is_settled\(r, &again, &oldest\)\).*$/&\n    fetch_or(\&r->topics[o->topic].pinned, 1u << o->band);/' "hints: search ‖ take" "$@"
+    's/^    fetch_or\(&r->topics\[o->topic\].pinned, .*$//; s/^    if \(found && !nothing_may_go\(r, &again, &oldest\)\).*$/&\n    fetch_or(\&r->topics[o->topic].pinned, 1u << o->band);/' "hints: search ‖ take" "$@"
 mutant "what is offered is asked before what it is offered with" retention \
     's/^    struct outlook o = \{.topic = topic, .band = band, .look = look\};/&\n    o.offered = load_seq(\&t->reliable);/; s/^    o.offered = load_seq\(&t->reliable\);  .*$//' "hints: search ‖ offer" "$@"
 mutant "a subscriber that moves names nothing" take \

@@ -36,12 +36,12 @@ def octets_writer(participant: DomainParticipant, topic: str, is_node: bool) -> 
     return raw_writer(participant, topic, resolve(bytes), is_node)
 
 
-def raw_writer(participant: DomainParticipant, topic: str, kind: MessageType, is_node: bool = True) -> Any:
+def raw_writer(participant: DomainParticipant, topic: str, type: MessageType, is_node: bool = True) -> Any:
     """The same, of a topic of any type."""
     policies: list[Any] = [Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll]
     if is_node:
-        policies.append(Policy.Userdata(MARK + describe_endpoint(Lane(Reliability.RELIABLE, False), kind)))
-    writer: Any = DataWriter(participant, Topic(participant, topic, idl_class(kind)), qos=Qos(*policies))
+        policies.append(Policy.Userdata(MARK + describe_endpoint(Lane(Reliability.RELIABLE, False), type)))
+    writer: Any = DataWriter(participant, Topic(participant, topic, idl_class(type)), qos=Qos(*policies))
     wait_until(lambda: len(matched(writer._ref, True)) == 1, "the node does not read")
     return writer
 

@@ -25,8 +25,8 @@ def test_messages_of_another_host_are_recorded_with_who_sent_them_and_when(
         wait_until(lambda: recorder.stats().messages == 50, "fifty messages are recorded")
     found = messages_of(recorder.paths)
     with rtmw.Recording(recorder.paths[0]) as recording:
-        kind = recording.message_type(found[0].channel)
-    assert kind is not None
-    assert kind.decode is not None
-    assert [kind.decode(message.payload).station for message in found] == [f"A{i}" for i in range(50)]
+        type = recording.message_type(found[0].channel)
+    assert type is not None
+    assert type.decode is not None
+    assert [type.decode(message.payload).station for message in found] == [f"A{i}" for i in range(50)]
     assert {(message.publisher, message.priority) for message in found} == {(identity, 3)}

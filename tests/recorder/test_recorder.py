@@ -56,9 +56,9 @@ def test_a_typed_topic_is_decoded_by_its_recording_alone(domain: rtmw.Domain, tm
     found = {}
     with rtmw.Recording(recorder.paths[0]) as recording:
         for message in recording.messages():
-            kind = recording.message_type(message.channel)
-            assert kind is not None
-            found[message.channel.topic] = kind.decode(message.payload) if kind.decode else message.payload
+            type = recording.message_type(message.channel)
+            assert type is not None
+            found[message.channel.topic] = type.decode(message.payload) if type.decode else message.payload
     assert (found["speed"].pump, found["speed"].rpm) == (7, 0.5)
     assert found["table"].tolist() == [1, 2, 3]
     assert found["raw"] == b"as it is"

@@ -38,10 +38,10 @@ def _part(name: str, part: Definition, schema: Schema) -> Definition:
     match part:
         case Struct():
             fields = tuple(replace(member, node=_node(member.node)) for member in part.fields)
-            return Struct(fields, _notes(part.annotations))
+            return Struct(fields, _annotations(part.annotations))
         case Union():
             cases = tuple(Case(case.name, case.labels, _node(case.node)) for case in part.cases)
-            return Union(_node(part.discriminator), cases, part.implicit, _notes(part.annotations))
+            return Union(_node(part.discriminator), cases, part.implicit, _annotations(part.annotations))
         case Enumeration():
             return Enumeration(_short(name, part.members), None if schema.xcdr == 1 else part.bit_bound or 32)
         case Bitmask():
@@ -53,8 +53,8 @@ def _short(owner: str, members: tuple[tuple[str, int], ...]) -> tuple[tuple[str,
     return tuple((name.removeprefix(f"{owner.rpartition('::')[2]}_"), number) for name, number in members)
 
 
-def _notes(notes: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in notes.items() if (name, value) != ("autoid", "sequential")}
+def _annotations(annotations: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in annotations.items() if (name, value) != ("autoid", "sequential")}
 
 
 def _node(node: Node) -> Node:

@@ -25,10 +25,10 @@ def test_a_bag_of_ros_2_is_decoded_by_the_types_that_lie_in_it(tmp_path: Path) -
     with Recording(write_bag(tmp_path / "bag")) as recording:
         found: dict[str, list[Any]] = {}
         for message in recording.messages():
-            kind = recording.message_type(message.channel)
-            assert kind is not None
-            assert kind.decode is not None
-            found.setdefault(message.channel.topic, []).append(plain(kind.decode(message.payload)))
+            type = recording.message_type(message.channel)
+            assert type is not None
+            assert type.decode is not None
+            found.setdefault(message.channel.topic, []).append(plain(type.decode(message.payload)))
     assert found == {f"/topic{at}": [plain(sample(name, n)) for n in range(3)] for at, name in enumerate(NAMES)}
 
 
@@ -116,10 +116,10 @@ def test_the_first_payload_says_how_the_idl_of_others_is_encoded(tmp_path: Path,
     path = write_mcap(tmp_path / "flow.mcap", "module plant { struct Flow { long pump; double litres; }; };", [payload])
     with Recording(path) as recording:
         for message in recording.messages():
-            kind = recording.message_type(message.channel)
-            assert kind is not None
-            assert kind.decode is not None
-            assert kind.decode(message.payload).litres == 8.5
+            type = recording.message_type(message.channel)
+            assert type is not None
+            assert type.decode is not None
+            assert type.decode(message.payload).litres == 8.5
         assert all(recording.message_type(channel) is not None for channel in recording.channels)
 
 

@@ -189,6 +189,6 @@ def test_rows_of_a_topic_with_two_versions_are_not_published_as_one_of_them(chan
 def test_the_type_of_a_topic_with_one_version_is_found(tmp_path: Path, domain: rtmw.Domain) -> None:
     path = record(tmp_path / "a.mcap", (speed, range(3)), topic="speed")
     with Outlets(Delivery(domain=domain.id)) as outlets:
-        kind = outlets.type_of(Source("speed", "plant::Speed", str(path), "speed"))
-    assert kind.name == "plant::Speed"
+        type = outlets.type_of(Source("speed", "plant::Speed", str(path), "speed"))
+    assert type.name == "plant::Speed"
     assert Speed.__idl_typename__ == "plant.Speed"

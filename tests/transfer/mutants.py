@@ -54,8 +54,8 @@ MUTANTS: Final = {
     "a release keeps later savepoints": Mutant("state", "row.destroy(savepoint)", "row.save_list = row.save_list"),
     "sends are visible before COMMIT": Mutant(
         "state",
-        "        row.note(lsn, Undone.ENQUEUE, lsn)\n",
-        "        row.note(lsn, Undone.ENQUEUE, lsn)\n        self._show(lsn, item)\n",
+        "        row.add_undoable(lsn, Undone.ENQUEUE, lsn)\n",
+        "        row.add_undoable(lsn, Undone.ENQUEUE, lsn)\n        self._show(lsn, item)\n",
     ),
     "COMMIT leaves what was taken": Mutant(
         "state",

@@ -76,7 +76,7 @@ class World:
         self.sent = 0
         self.expected: list[View] = []
         """After a crash behind each batch."""
-        self._note()
+        self._expect_view()
 
     def _join(self) -> None:
         for service in SERVICES:
@@ -96,7 +96,7 @@ class World:
         self.core.step(SendTransfer(header(body, service, priority), body, txn=txn))
         place = self.works[txn].sends if txn else self.parcels
         place[body] = Parcel(service, priority)
-        self._note()
+        self._expect_view()
 
     def take(self, txn: int, service: str) -> None:
         there = [(-p.priority, body) for body, p in self.parcels.items() if self._is_free(p, service)]
@@ -110,7 +110,7 @@ class World:
             self.parcels[wanted] = replace(parcel, deliveries=parcel.deliveries + 1, holder=txn, state=state)
             if txn:
                 self.works[txn].takes.append(wanted)
-        self._note()
+        self._expect_view()
 
     @staticmethod
     def _is_free(parcel: Parcel, service: str) -> bool:
@@ -124,7 +124,7 @@ class World:
         if not consumed:
             dead = parcel.deliveries >= DELIVERIES
             self.parcels[body] = replace(parcel, state="dead" if dead else "in")
-        self._note()
+        self._expect_view()
 
     def _number(self, body: bytes) -> int:
         (found,) = (lsn for lsn, item in self.core.state.items.items() if item.record.body == body)
@@ -134,7 +134,7 @@ class World:
         self.core.step(SetSavepoint(txn, name))
         work = self.works[txn]
         work.saves.append((name, dict(work.sends), list(work.takes)))
-        self._note()
+        self._expect_view()
 
     def rollback(self, txn: int, name: str) -> None:
         work = self.works[txn]
@@ -146,7 +146,7 @@ class World:
         self._put_back(work.takes[len(work.saves[at][2]) :])
         work.sends, work.takes = dict(work.saves[at][1]), list(work.saves[at][2])
         del work.saves[at + 1 :]
-        self._note()
+        self._expect_view()
 
     def release(self, txn: int, name: str) -> None:
         work = self.works[txn]
@@ -156,7 +156,7 @@ class World:
             return
         self.core.step(DestroySavepoint(txn, name))
         del work.saves[at:]
-        self._note()
+        self._expect_view()
 
     @staticmethod
     def _newest(work: Work, name: str) -> int | None:
@@ -181,16 +181,16 @@ class World:
         for body in work.takes:
             del self.parcels[body]
         self.parcels.update(work.sends)
-        self._note()
+        self._expect_view()
 
     def abort(self, txn: int) -> None:
         self.core.step(AbortTransaction(txn))
         self._put_back(self.works.pop(txn).takes)
-        self._note()
+        self._expect_view()
 
     def checkpoint(self) -> None:
         self.core.log.checkpoint(self.core.state)
-        self._note()
+        self._expect_view()
 
     def crash(self) -> None:
         """The core ends, and another one begins."""
@@ -198,11 +198,11 @@ class World:
             self._put_back(self.works.pop(txn).takes)
         self.core = Core(self.core.log, self.core.limits)
         self._join()
-        self._note()
+        self._expect_view()
 
     # ---- what has to hold ----
 
-    def _note(self) -> None:
+    def _expect_view(self) -> None:
         """What a crash leaves from now on. A step changes it, if at all, with its first batch."""
         view: View = {}
         for body, parcel in self.parcels.items():

@@ -7,11 +7,11 @@ from typing import Any
 from rtmw.types import MessageType
 
 
-def encode(kind: MessageType, value: Any) -> bytes:
-    assert kind.encode is not None
-    return bytes(kind.encode(value))
+def encode(type: MessageType, value: Any) -> bytes:
+    assert type.encode is not None
+    return bytes(type.encode(value))
 
 
-def decode(kind: MessageType, payload: bytes) -> Any:
-    assert kind.decode is not None
-    return kind.decode(memoryview(payload))
+def decode(type: MessageType, payload: bytes) -> Any:
+    assert type.decode is not None
+    return type.decode(memoryview(payload))

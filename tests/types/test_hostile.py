@@ -27,9 +27,9 @@ def struct(*fields: list[Any]) -> dict[str, Any]:
     return {"kind": "struct", "extensibility": "final", "fields": [*fields]}
 
 
-def decode(kind: MessageType, content: bytes) -> Any:
-    assert kind.decode is not None
-    return kind.decode(memoryview(b"\0\1\0\0" + content))
+def decode(type: MessageType, content: bytes) -> Any:
+    assert type.decode is not None
+    return type.decode(memoryview(b"\0\1\0\0" + content))
 
 
 def test_no_payload_makes_the_decoder_read_beyond_it_or_raise_anything_but_value_mismatch() -> None:
@@ -47,12 +47,12 @@ def test_a_message_that_is_nested_for_ever_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 1 << 20, (1 << 32) - 1])
-@pytest.mark.parametrize("kind", [resolve(Rows), resolve(Tree), resolve(Reading)], ids=lambda kind: kind.name)
-def test_memory_is_taken_for_what_is_there_only(kind: MessageType, count: int) -> None:
+@pytest.mark.parametrize("kind", [resolve(Rows), resolve(Tree), resolve(Reading)], ids=lambda type: type.name)
+def test_memory_is_taken_for_what_is_there_only(type: MessageType, count: int) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ValueMismatch):
-            decode(kind, count.to_bytes(4, "little") * 4)
+            decode(type, count.to_bytes(4, "little") * 4)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()

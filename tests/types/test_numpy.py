@@ -14,17 +14,17 @@ IMAGE = np.dtype((np.float32, (4, 6)))
 RECORD = np.dtype([("x", "<f4"), ("y", "<i2", (3,)), ("name", "S8")], align=True)
 
 
-def both_ways(kind: MessageType, value: Any) -> Any:
-    assert kind.encode is not None
-    assert kind.decode is not None
-    return kind.decode(memoryview(bytes(kind.encode(value))))
+def both_ways(type: MessageType, value: Any) -> Any:
+    assert type.encode is not None
+    assert type.decode is not None
+    return type.decode(memoryview(bytes(type.encode(value))))
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">i8", "?", "<c16", "<M8[ns]", "<U5", "S3", "V7", RECORD, IMAGE])
 def test_a_description_gives_the_same_dtype_again(dtype: Any) -> None:
-    kind = resolve(np.dtype(dtype))
-    again = from_description(kind.description)
-    assert (again.name, again.identity, again.kind) == (kind.name, kind.identity, "numpy")
+    type = resolve(np.dtype(dtype))
+    again = from_description(type.description)
+    assert (again.name, again.identity, again.kind) == (type.name, type.identity, "numpy")
     value = np.zeros(() if np.dtype(dtype).shape else 3, dtype)
     copy = both_ways(again, value)
     assert copy.dtype == value.dtype

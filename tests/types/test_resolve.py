@@ -24,14 +24,14 @@ def packed(document: Any) -> bytes:
     return zlib.compress(json.dumps(document).encode())
 
 
-def document_of(kind: MessageType) -> Any:
-    return json.loads(zlib.decompress(kind.description))
+def document_of(type: MessageType) -> Any:
+    return json.loads(zlib.decompress(type.description))
 
 
 def test_bytes_need_no_codec() -> None:
-    kind = resolve(bytes)
-    assert (kind.name, kind.kind, kind.encode, kind.decode) == ("bytes", "bytes", None, None)
-    assert from_description(kind.description) == kind
+    type = resolve(bytes)
+    assert (type.name, type.kind, type.encode, type.decode) == ("bytes", "bytes", None, None)
+    assert from_description(type.description) == type
 
 
 def test_the_description_of_bytes_is_the_one_that_would_be_made() -> None:
@@ -89,14 +89,14 @@ def test_a_class_with_string_annotations_is_understood() -> None:
 
 
 def test_a_type_that_contains_itself_is_encoded_and_rebuilt() -> None:
-    kind = resolve(Tree)
-    assert kind.encode is not None
+    type = resolve(Tree)
+    assert type.encode is not None
     value = Tree(1, [Tree(2, []), Tree(3, [Tree(4, [])])])
-    payload = bytes(kind.encode(value))
+    payload = bytes(type.encode(value))
     assert payload == value.serialize()
-    assert kind.decode is not None
-    assert kind.decode(memoryview(payload)) == value
-    rebuilt = from_description(kind.description).decode
+    assert type.decode is not None
+    assert type.decode(memoryview(payload)) == value
+    rebuilt = from_description(type.description).decode
     assert rebuilt is not None
     assert rebuilt(memoryview(payload)).children[1].children[0].number == 4
 

@@ -69,7 +69,7 @@ class Bridge:
         """What cannot be done with a topic, by topic and what it is, and why."""
         self._tried: set[tuple[str, str]] = set()
         """In this step."""
-        self._unsettled: set[str] = set()
+        self._look_again: set[str] = set()
         """Topics that are to be looked at by the next step, though nothing may have changed."""
         self._sees_all, self._total = True, -1
         self._ended_before, self._given_back = 0, 0
@@ -93,9 +93,9 @@ class Bridge:
         self._tried.clear()
         heard = self._engine.heard()
         news = self._news()
-        changed = changed | news | self._unsettled
+        changed = changed | news | self._look_again
         due = self._due(topics, changed)
-        self._unsettled = set[str]()
+        self._look_again = set[str]()
         for name in due:
             self._send(name, topics.get(name, NOBODY), name in news)
         if not self.discovery.is_behind:
@@ -105,7 +105,7 @@ class Bridge:
         if self._refused:
             tried = self._tried
             self._refused = {of: why for of, why in self._refused.items() if of in tried or of[0] not in due}
-            self._unsettled |= {topic for topic, _ in self._refused}
+            self._look_again |= {topic for topic, _ in self._refused}
         return changed | due
 
     def _news(self) -> set[str]:
@@ -173,17 +173,17 @@ class Bridge:
         wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
         for publisher in topic.publishers if self.settings.leaves(name) else ():
             for is_plain in self._audiences(name):
-                key = (name, publisher.kind.identity, publisher.reliability, is_plain)
-                wanted.setdefault(key, (publisher.kind, []))[1].append(publisher)
+                key = (name, publisher.type.identity, publisher.reliability, is_plain)
+                wanted.setdefault(key, (publisher.type, []))[1].append(publisher)
         for key in self.outgoing.keys(name):
             if key not in wanted:
                 self._try(name, "closed", self._leave_outgoing, key)
-        for key, (kind, publishers) in wanted.items():
-            self._try(name, "sent", self._see_outgoing, key, kind, publishers)
+        for key, (type, publishers) in wanted.items():
+            self._try(name, "sent", self._see_outgoing, key, type, publishers)
         for route in self.outgoing.of(name):
             self._try(name, "brought to its readers", self._refresh, name, route, is_news)
-            if not route.is_settled:
-                self._unsettled.add(name)
+            if not route.is_idle:
+                self._look_again.add(name)
 
     def _audiences(self, topic: str) -> tuple[bool, ...]:
         """For whom it is written: always for nodes, by which DDS programs also see that there is such a topic; and for
@@ -196,11 +196,11 @@ class Bridge:
         if route is not None and route.may_close():
             self._end_outgoing(key)
 
-    def _see_outgoing(self, key: OutKey, kind: MessageType, publishers: list[Publishing]) -> None:
+    def _see_outgoing(self, key: OutKey, type: MessageType, publishers: list[Publishing]) -> None:
         before = self.outgoing.get(key)
         offer = self._offer(self._readers(key[0], key[3]), publishers, before.offer if before else None)
         if before is None:
-            self._open_outgoing(key, kind, offer)
+            self._open_outgoing(key, type, offer)
         else:
             before.stay()
             before.change(offer)
@@ -245,9 +245,9 @@ class Bridge:
         """A reader with a minimum interval would take of a pack what it would take of one message."""
         return self.discovery.program(reader).knows_packs and not reader.min_interval_ns
 
-    def _open_outgoing(self, key: OutKey, kind: MessageType, offer: Offer) -> None:
+    def _open_outgoing(self, key: OutKey, type: MessageType, offer: Offer) -> None:
         made = Outgoing(
-            self._engine, self._endpoints, self._names, key[0], kind, key[3], offer, self.settings.lease,
+            self._engine, self._endpoints, self._names, key[0], type, key[3], offer, self.settings.lease,
             origin(self._domain), self._crosses_by_link,
         )  # fmt: skip
         self.outgoing.put(key[0], key, made)
@@ -262,37 +262,37 @@ class Bridge:
     def _receive(self, name: str, topic: LocalTopic) -> None:
         wanted: dict[InKey, tuple[MessageType, list[Subscribing], list[Endpoint]]] = {}
         if topic.subscribers and self.settings.enters(name):
-            for (identity, lane), (kind, writers) in self._writers(name, topic).items():
-                takers = [one for one in topic.subscribers if one.takes(kind)]
+            for (identity, lane), (type, writers) in self._writers(name, topic).items():
+                takers = [one for one in topic.subscribers if one.takes(type)]
                 if takers:
-                    wanted[name, identity, lane] = (kind, takers, writers)
+                    wanted[name, identity, lane] = (type, takers, writers)
         for key in self.incoming.keys(name):
             if key not in wanted:
                 self._try(name, "closed", self._leave_incoming, key, topic)
-        for key, (kind, takers, writers) in wanted.items():
-            self._try(name, "received", self._see_incoming, key, kind, takers, writers)
-        if not all(route.is_settled for route in self.incoming.of(name)):
-            self._unsettled.add(name)
+        for key, (type, takers, writers) in wanted.items():
+            self._try(name, "received", self._see_incoming, key, type, takers, writers)
+        if not all(route.is_idle for route in self.incoming.of(name)):
+            self._look_again.add(name)
 
     def _leave_incoming(self, key: InKey, topic: LocalTopic) -> None:
         """The writers elsewhere may have left before there was room here for all that they sent."""
         route = self.incoming.get(key)
-        is_read = route is not None and any(one.takes(route.kind) for one in topic.subscribers)
+        is_read = route is not None and any(one.takes(route.type) for one in topic.subscribers)
         if route is None or not is_read or route.may_close():
             self._end_incoming(key)
 
-    def _see_incoming(self, key: InKey, kind: MessageType, takers: list[Subscribing], writers: list[Endpoint]) -> None:
+    def _see_incoming(self, key: InKey, type: MessageType, takers: list[Subscribing], writers: list[Endpoint]) -> None:
         before = self.incoming.get(key)
         request = _request(key[2], takers, writers, before.request if before else None)
         if before is None:
-            self._open_incoming(key, kind, request, _offered(key[2], writers))
+            self._open_incoming(key, type, request, _offered(key[2], writers))
         else:
             before.stay()
             before.change(request)
 
-    def _open_incoming(self, key: InKey, kind: MessageType, request: Request, offered: Offer) -> None:
+    def _open_incoming(self, key: InKey, type: MessageType, request: Request, offered: Offer) -> None:
         made = Incoming(
-            self._engine, self._endpoints, self._names, key[0], kind, key[2], request, offered,
+            self._engine, self._endpoints, self._names, key[0], type, key[2], request, offered,
             self.settings.lease, self._newest.get(key, b""), self._on_bus(key),
         )  # fmt: skip
         self.incoming.put(key[0], key, made)
@@ -327,11 +327,11 @@ class Bridge:
         found: dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]] = {}
 
         def sort(writer: Endpoint) -> None:
-            kind = self._kind_of(writer, topic)
-            if kind is None:
-                self._unsettled.add(name)
+            type = self._type_of(writer, topic)
+            if type is None:
+                self._look_again.add(name)
             else:
-                found.setdefault((kind.identity, lane_of(writer)), (kind, []))[1].append(writer)
+                found.setdefault((type.identity, lane_of(writer)), (type, []))[1].append(writer)
 
         for writer in self.discovery.writers.of(self._names.topic(name)):
             if writer.is_for_plain or self._crosses_by_link(writer):
@@ -340,15 +340,15 @@ class Bridge:
             self._try(name, what, sort, writer)
         return found
 
-    def _kind_of(self, writer: Endpoint, topic: LocalTopic) -> MessageType | None:
+    def _type_of(self, writer: Endpoint, topic: LocalTopic) -> MessageType | None:
         """None: it is not known yet. Raises RtmwError or DDSException when it cannot be known."""
         if writer.description is not None:
             return type_in(writer.description)
         if writer.type_name == OCTETS_NAME:
             return resolve(bytes)
-        for kind in [one.kind for one in topic.subscribers] + [one.kind for one in topic.publishers]:
-            if not isinstance(kind, AnyType) and self._names.type(kind.name) == writer.type_name:
-                return kind
+        for type in [one.type for one in topic.subscribers] + [one.type for one in topic.publishers]:
+            if not isinstance(type, AnyType) and self._names.type(type.name) == writer.type_name:
+                return type
         return self._lookup.find(writer)
 
     # ---- both ----

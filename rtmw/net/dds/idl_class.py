@@ -47,21 +47,21 @@ def same(name: str) -> str:
     return name
 
 
-def is_opaque(kind: MessageType) -> bool:
+def is_opaque(type: MessageType) -> bool:
     """Does it travel as octets, which DDS does not look into?"""
-    return kind.kind != "cdr"
+    return type.kind != "cdr"
 
 
 @lru_cache(maxsize=4096)
-def idl_class(kind: MessageType, rename: Rename = same) -> Any:
+def idl_class(type: MessageType, rename: Rename = same) -> Any:
     """The IdlStruct class of a message type, under the names that `rename` gives. Raises UnsupportedType.
 
     The same one each time, for cyclonedds keeps each class that it has made a DDS type of for ever.
     """
-    if is_opaque(kind):
+    if is_opaque(type):
         members: dict[str, Any] = {"data": idl.sequence[idl.byte]}
         return make_idl_struct("Octets", OCTETS_NAME, members)
-    schema = description.from_document(read_document(kind.description))
+    schema = description.from_document(read_document(type.description))
     return _Maker(schema, rename).definition(schema.name)
 
 
@@ -87,8 +87,8 @@ class _Maker:
         match part:
             case Struct():
                 hints = {member.name: self.hint(member.node) for member in part.fields}
-                notes = {member.name: dict(member.annotations) for member in part.fields if member.annotations}
-                made = make_idl_struct(short, full, hints, field_annotations=notes)
+                annotations = {member.name: dict(member.annotations) for member in part.fields if member.annotations}
+                made = make_idl_struct(short, full, hints, field_annotations=annotations)
                 made.__idl_annotations__.update(part.annotations)
             case Union():
                 made = self._union(short, full, part)
@@ -99,8 +99,8 @@ class _Maker:
                     made.__idl_annotations__["bit_bound"] = part.bit_bound
             case Bitmask():
                 names = [bit for bit, _ in part.bits]
-                notes = {bit: {"position": position} for bit, position in part.bits}
-                made = make_idl_bitmask(short, full, names, field_annotations=notes)
+                annotations = {bit: {"position": position} for bit, position in part.bits}
+                made = make_idl_bitmask(short, full, names, field_annotations=annotations)
                 made.__idl_annotations__["bit_bound"] = part.bit_bound
         return made
 

@@ -77,7 +77,7 @@ struct inbound {
     uint64_t uncopied, unchecked;
     bool is_keyed; /* its type has keys: plain writers have instances (instances.c) */
     dds_sample_info_t
-        instance; /* of a plain writer, the last that was seen and is not settled; instance_handle 0: none */
+        instance; /* of a plain writer, the last that was seen and is not handled; instance_handle 0: none */
     uint64_t disposed, unregistered;
 };
 

@@ -70,7 +70,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
 def _unserved(
     reader: Endpoint, publishers: tuple[Publishing, ...], routes: list[Outgoing], names: Names
 ) -> tuple[str, str]:
-    known = [one.kind for one in publishers]
+    known = [one.type for one in publishers]
     if not _has_type(reader, known, names):
         return "type", f"reads it as {reader.type_name}; {_listed(known, names)} is published here"
     if _differs(reader, known):
@@ -115,7 +115,7 @@ def _fewest(found: Iterable[list[Mismatch]]) -> list[Mismatch]:
 
 
 def _unheard(writer: Endpoint, subscribers: tuple[Subscribing, ...], names: Names) -> tuple[str, str] | None:
-    known = [one.kind for one in subscribers if not isinstance(one.kind, AnyType)]
+    known = [one.type for one in subscribers if not isinstance(one.type, AnyType)]
     takes_any = len(known) < len(subscribers)
     if not takes_any and not _has_type(writer, known, names):
         return "type", f"publishes {writer.type_name}; {_listed(known, names)} is wanted here"
@@ -128,23 +128,23 @@ def _unheard(writer: Endpoint, subscribers: tuple[Subscribing, ...], names: Name
     return None
 
 
-def _has_type(endpoint: Endpoint, kinds: list[MessageType], names: Names) -> bool:
-    return endpoint.type_name in {_wire_name(kind, names) for kind in kinds}
+def _has_type(endpoint: Endpoint, types: list[MessageType], names: Names) -> bool:
+    return endpoint.type_name in {_wire_name(type, names) for type in types}
 
 
-def _differs(endpoint: Endpoint, kinds: list[MessageType]) -> bool:
+def _differs(endpoint: Endpoint, types: list[MessageType]) -> bool:
     """Only a node says enough of its types to tell."""
     if endpoint.description is None:
         return False
     try:
-        return type_in(endpoint.description).identity not in {kind.identity for kind in kinds}
+        return type_in(endpoint.description).identity not in {type.identity for type in types}
     except RtmwError:
         return True
 
 
-def _listed(kinds: list[MessageType], names: Names) -> str:
-    return ", ".join(sorted({_wire_name(kind, names) for kind in kinds}))
+def _listed(types: list[MessageType], names: Names) -> str:
+    return ", ".join(sorted({_wire_name(type, names) for type in types}))
 
 
-def _wire_name(kind: MessageType, names: Names) -> str:
-    return OCTETS_NAME if is_opaque(kind) else names.type(kind.name)
+def _wire_name(type: MessageType, names: Names) -> str:
+    return OCTETS_NAME if is_opaque(type) else names.type(type.name)

@@ -163,15 +163,15 @@ def _member(roster: Any, found: Any) -> Member:
     return Member(host, roster.domain, pid, program, topic, publishes, type_name, reliability)
 
 
-def plain_members(bridge: Bridge, names: Names, apart: Mapping[str, str]) -> list[Member]:
-    """DDS programs without a node. `apart`: by the GUID of an endpoint, why it meets nobody."""
+def plain_members(bridge: Bridge, names: Names, mismatches: Mapping[str, str]) -> list[Member]:
+    """DDS programs without a node. `mismatches`: by the GUID of an endpoint, why it meets nobody."""
     found: list[Member] = []
     for kept, publishes in ((bridge.discovery.writers, True), (bridge.discovery.readers, False)):
         for endpoint in kept:
             topic = names.local(endpoint.topic)
             if topic is not None and not is_own(topic) and _is_plain(endpoint):
                 member = _plain(endpoint, bridge, topic, publishes, names)
-                found.append(replace(member, apart=apart.get(endpoint.guid, "")))
+                found.append(replace(member, apart=mismatches.get(endpoint.guid, "")))
     return found
 
 

@@ -25,12 +25,12 @@ from rtmw.types import MessageType
 log = logging.getLogger("rtmw.node")
 
 
-def _dds_topic(participant: DomainParticipant, names: Names, topic: str, kind: MessageType) -> Any:
+def _dds_topic(participant: DomainParticipant, names: Names, topic: str, type: MessageType) -> Any:
     try:
-        return Topic(participant, names.topic(topic), idl_class(kind, names.type))
+        return Topic(participant, names.topic(topic), idl_class(type, names.type))
     except DDSException as error:
         raise RtmwError(
-            f"DDS takes no topic {names.topic(topic)!r} of type {kind.name}; names have letters, digits and / _ . -, "
+            f"DDS takes no topic {names.topic(topic)!r} of type {type.name}; names have letters, digits and / _ . -, "
             f"and no blanks ({error})"
         ) from error
 
@@ -61,14 +61,14 @@ class Outgoing(_Ending):
     such read them."""
 
     def __init__(
-        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
+        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, type: MessageType,
         is_plain: bool, offer: Offer, lease: float, origin: str, is_linked: Callable[[Endpoint], bool],
     ) -> None:  # fmt: skip
         """`is_linked`: does a reader get the topic over a link?"""
-        self.topic, self.kind, self.is_plain, self.offer, self._origin = topic, kind, is_plain, offer, origin
+        self.topic, self.type, self.is_plain, self.offer, self._origin = topic, type, is_plain, offer, origin
         super().__init__(lease)
         self._engine, self._endpoints, self._is_linked = engine, endpoints, is_linked
-        self._entity = _dds_topic(endpoints.participant, names, topic, kind)
+        self._entity = _dds_topic(endpoints.participant, names, topic, type)
         self._writer = self._make_writer(offer)
         self._heir: tuple[Offer, Any] | None = None
         """The writer that is to take over, and what it offers."""
@@ -88,7 +88,7 @@ class Outgoing(_Ending):
         it is waited for, CLOCK_MONOTONIC in nanoseconds."""
 
     def _make_writer(self, offer: Offer) -> Any:
-        says = user_data(self._lane(offer), self.kind)
+        says = user_data(self._lane(offer), self.type)
         return self._endpoints.writer(self._entity, offer.qos(says, self._origin), self.is_plain)
 
     def _lane(self, offer: Offer) -> Lane:
@@ -214,7 +214,7 @@ class Outgoing(_Ending):
         self._route, self._kept = None, {}
 
     def _may_zero_copy(self, offer: Offer) -> bool:
-        return not offer.history and is_opaque(self.kind)
+        return not offer.history and is_opaque(self.type)
 
     def limit(self, bytes_per_second: int, places: int) -> None:
         """Send no more than that of this lane; 0: no limit. `places`: limited hosts that read it (peer_rates.py)."""
@@ -225,9 +225,9 @@ class Outgoing(_Ending):
     def _open(self, depth: int, min_interval_ns: int) -> Route:
         route = self._engine.outbound(
             topic=self.topic,
-            type=wire_type(self.kind),
+            type=wire_type(self.type),
             writer=self._writer._ref,
-            octets=is_opaque(self.kind),
+            octets=is_opaque(self.type),
             reliability=self.offer.reliability,
             depth=depth,
             history=self.offer.history,
@@ -251,7 +251,7 @@ class Outgoing(_Ending):
         return now != before
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing is left to be done for it until something changes."""
         return self._heir is None and not self._keeping and not self._close_by and not self._kept
 
@@ -302,13 +302,13 @@ class Incoming(_Ending):
     """A lane of a topic that has subscribers here and writers far away."""
 
     def __init__(
-        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, kind: MessageType,
+        self, engine: Engine, endpoints: Endpoints, names: Names, topic: str, type: MessageType,
         lane: Lane, request: Request, offered: Offer, lease: float, newest: bytes, on_bus: dict[int, int],
     ) -> None:  # fmt: skip
         super().__init__(lease)
-        self.topic, self.kind, self.lane, self.request = topic, kind, lane, request
+        self.topic, self.type, self.lane, self.request = topic, type, lane, request
         self._endpoints = endpoints
-        self._entity = _dds_topic(endpoints.participant, names, topic, kind)
+        self._entity = _dds_topic(endpoints.participant, names, topic, type)
         self._reader = self._make_reader(request)
         self._heir: tuple[Request, Any] | None = None
         """The reader that is to take over, and what it asks for."""
@@ -316,14 +316,14 @@ class Incoming(_Ending):
         """Of the writers that it hears, by their handles; empty: of one that repeats for plain programs."""
         self._total = -1
         self._route = engine.inbound(
-            topic=topic, type=wire_type(kind), reader=self._reader._ref, octets=is_opaque(kind), lane=lane.code,
+            topic=topic, type=wire_type(type), reader=self._reader._ref, octets=is_opaque(type), lane=lane.code,
             reliability=offered.reliability, priority=offered.priority, depth=offered.depth, history=offered.history,
             wants_old=request.history > 0, may_receive_in_loan=KNOWS_DATAGRAMS,
             is_keyed=not self._entity.data_type.__idl__.keyless, newest=newest, on_bus=on_bus,
         )  # fmt: skip
 
     def _make_reader(self, request: Request) -> Any:
-        qos = request.qos(user_data(self.lane, self.kind))
+        qos = request.qos(user_data(self.lane, self.type))
         reader = self._endpoints.reader(self._entity, qos, self.lane.is_plain)
         if request.min_interval_ns:
             reader.set_qos(request.changeable())
@@ -387,7 +387,7 @@ class Incoming(_Ending):
         return self._total != before
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing is left to be done for it until something changes."""
         return self._heir is None and not self._close_by
 

@@ -14,13 +14,13 @@ from rtmw.types import MessageType, carried_type
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 
-def describe_endpoint(lane: Lane, kind: MessageType) -> bytes:
-    return lane.letter + kind.description
+def describe_endpoint(lane: Lane, type: MessageType) -> bytes:
+    return lane.letter + type.description
 
 
-def user_data(lane: Lane, kind: MessageType) -> bytes:
+def user_data(lane: Lane, type: MessageType) -> bytes:
     """Of a node's endpoint in this lane. One that is there for plain programs says so, and no more."""
-    return FOR_PLAIN if lane.is_plain else MARK + describe_endpoint(lane, kind)
+    return FOR_PLAIN if lane.is_plain else MARK + describe_endpoint(lane, type)
 
 
 def type_in(described: bytes) -> MessageType:

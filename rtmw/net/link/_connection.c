@@ -144,7 +144,7 @@ static PyObject *state_name(PyObject *object, const struct channel *c, enum chan
     return channel_failed(object, c, failed);
 }
 
-static bool note_peer(Connection *self)
+static bool keep_peer(Connection *self)
 {
     const struct tls *tls = &self->core->tls;
     size_t size = tls_peer(tls, NULL);
@@ -167,7 +167,7 @@ static PyObject *Connection_handshake(PyObject *object, PyObject *unused)
     state = channel_handshake(c);
     failed = errno;
     Py_END_ALLOW_THREADS
-    if (state == CHANNEL_DONE && c->has_tls && !note_peer((Connection *)object)) return NULL;
+    if (state == CHANNEL_DONE && c->has_tls && !keep_peer((Connection *)object)) return NULL;
     return state_name(object, c, state, failed);
 }
 

@@ -67,7 +67,7 @@ class OpenIn(NamedTuple):
 
     route: int
     open: Open
-    kind: MessageType
+    type: MessageType
     asked: Wanted
     verdict: Verdict
     """Its ceilings hold for what comes."""

@@ -29,7 +29,7 @@ static struct in *in_numbered(struct line *l, uint32_t number)
 }
 
 /* From a date on the peer's clock to what is left now. */
-static bool settle_lifetime(struct line *l, struct in *i, struct frame_begin *b)
+static bool resolve_lifetime(struct line *l, struct in *i, struct frame_begin *b)
 {
     uint64_t *lifetime = &b->trailer.lifetime_ns;
     if (!*lifetime || !lifetime_is_dated(*lifetime)) return true;
@@ -69,7 +69,7 @@ static struct verdict begin(struct line *l, const struct frame *f, uint64_t now)
         return violation("a message with a number that cannot be");
     if (!in_has_room(i, &b)) return violation("more messages of a route than it has room for");
     m->in = i;
-    bool is_wanted = in_begin(i, &b) && settle_lifetime(l, i, &b);
+    bool is_wanted = in_begin(i, &b) && resolve_lifetime(l, i, &b);
     if (is_wanted && !m->is_under_way) in_accept(i, &b, f->body + sizeof b);
     if (is_wanted && m->is_under_way && (m->to = in_place(i, &b)))
         memcpy(m->to->loan.data ? m->to->loan.data : m->to->bytes, f->body + sizeof b, size);
@@ -196,7 +196,7 @@ static struct verdict control(struct line *l, const struct frame *f)
 
 enum { PONGS_OLD = 8 }; /* after so many a better measurement is no longer believed: clocks drift */
 
-static uint64_t apart(int64_t one, int64_t other) { return (uint64_t)(one < other ? other - one : one - other); }
+static uint64_t distance(int64_t one, int64_t other) { return (uint64_t)(one < other ? other - one : one - other); }
 
 /* The PONG with the shortest way says best how far the other clock is ahead. One that contradicts it shows that it was set:
  * nodes have a clock that nobody sets (now.h), but for older ones. */
@@ -209,7 +209,7 @@ static void measure(struct line *l, const struct frame *f, uint64_t now)
     int64_t ahead = (int64_t)(pong.steady_ns - (now_steady_ns() - rtt / 2));
     struct peer_clock *c = &l->clock;
     store_relaxed(&c->rtt_ns, rtt);
-    bool is_set = apart(ahead, c->ahead_ns) > c->unsure_ns + rtt / 2;
+    bool is_set = distance(ahead, c->ahead_ns) > c->unsure_ns + rtt / 2;
     if (c->best_ns && rtt > c->best_ns && !is_set && ++c->age < PONGS_OLD) return;
     store_relaxed(&c->best_ns, rtt);
     store_relaxed(&c->unsure_ns, rtt / 2);

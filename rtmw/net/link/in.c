@@ -117,7 +117,7 @@ static void let_wait(struct in *i, struct waiting *w)
     count_up(&i->delayed, 1);
 }
 
-static void note_received(struct in *i, const struct frame_begin *b)
+static void keep_sequence(struct in *i, const struct frame_begin *b)
 {
     i->received[b->trailer.priority] = b->trailer.sequence;
 }
@@ -149,7 +149,7 @@ void in_drop(struct in *i, struct waiting *w)
 void in_accept_whole(struct in *i, struct waiting *w)
 {
     uint64_t now = now_monotonic_ns();
-    note_received(i, &w->begin);
+    keep_sequence(i, &w->begin);
     if (!i->first && publish(i, &w->begin, place_of(w), now - w->came_ns))
         in_drop(i, w);
     else
@@ -158,7 +158,7 @@ void in_accept_whole(struct in *i, struct waiting *w)
 
 void in_accept(struct in *i, const struct frame_begin *b, const uint8_t *bytes)
 {
-    note_received(i, b);
+    keep_sequence(i, b);
     if (!i->first && publish(i, b, (struct place){bytes, NULL}, 0)) return;
     struct waiting *w = may_hold(i, b) ? malloc(sizeof *w + b->size) : NULL;
     if (!w) return give_up(i);

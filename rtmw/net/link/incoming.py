@@ -22,7 +22,7 @@ class Incoming:
 
     open: Open
     lane: Lane
-    kind: MessageType
+    type: MessageType
     verdict: Verdict
     wants_old: bool
     """Messages that the peer's bus keeps are published here, too."""
@@ -90,9 +90,9 @@ class IncomingRoutes:
         else:
             self._open(asked, found, verdict)
 
-    def _open(self, asked: Open, kind: MessageType, verdict: Verdict) -> None:
-        lane = Lane(asked.topic, kind.identity, asked.reliability, asked.history > 0)
-        wanted = asked_of(self._told.get(asked.topic, ()), kind.identity)
+    def _open(self, asked: Open, type: MessageType, verdict: Verdict) -> None:
+        lane = Lane(asked.topic, type.identity, asked.reliability, asked.history > 0)
+        wanted = asked_of(self._told.get(asked.topic, ()), type.identity)
         if wanted is None:
             refusal = Refusal("unwanted", "nobody here wants messages of this type")
             self._refuse(asked.route, asked.topic, refusal, verdict)
@@ -103,9 +103,9 @@ class IncomingRoutes:
         else:
             if self._denied.pop(asked.topic, None):
                 self._side.explained.add(asked.topic)
-            self.routes.put(asked.topic, asked.route, Incoming(asked, lane, kind, verdict, wanted.history > 0))
+            self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0))
             self._side.changes += 1
-            self._side.act(do.OpenIn(asked.route, asked, kind, wanted, verdict))
+            self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
             self._side.say(Answer(asked.route, "", ""))
 
     def hear_denied(self, denied: Denied) -> None:
@@ -149,7 +149,7 @@ class IncomingRoutes:
         if verdict.ceilings != route.verdict.ceilings:
             self._side.act(do.AdjustIn(number, verdict))
         route.verdict = verdict
-        asked = asked_of(self._told.get(route.open.topic, ()), route.kind.identity)
+        asked = asked_of(self._told.get(route.open.topic, ()), route.type.identity)
         wants_more = asked is not None and asked.history and route.open.history and not route.wants_old
         if wants_more and not route.is_changing:
             route.is_changing = True

@@ -249,12 +249,12 @@ class Linked:
         is_reliable = lane.reliability is Reliability.RELIABLE
         kept = (offer.depth, effect.asked.min_interval_ns)
         route = self.line.outbound(
-            effect.route, lane.topic, wire_type(offer.kind), lane.reliability, kept[0], offer.history, kept[1],
+            effect.route, lane.topic, wire_type(offer.type), lane.reliability, kept[0], offer.history, kept[1],
             int(self._settings.link.lease * 1e9) if is_reliable else 0,
         )  # fmt: skip
         if self._is_leaving:
             route.finish()
-        out = self.out[effect.route] = Out(lane, offer.kind.name, route, effect.verdict, kept)
+        out = self.out[effect.route] = Out(lane, offer.type.name, route, effect.verdict, kept)
         self._limit(out)
 
     def _limit(self, out: Out) -> None:
@@ -309,12 +309,12 @@ class Linked:
     def _do_open_in(self, effect: do.OpenIn) -> None:
         asked, verdict = effect.open, effect.verdict
         route = self.line.inbound(
-            effect.route, asked.topic, wire_type(effect.kind), asked.reliability, asked.priority, asked.depth,
+            effect.route, asked.topic, wire_type(effect.type), asked.reliability, asked.priority, asked.depth,
             asked.history, self._region, effect.asked.history > 0, self._window, *verdict.ceilings,
             self._on_bus(asked.topic) if asked.history else {},
         )  # fmt: skip
-        lane = Lane(asked.topic, effect.kind.identity, asked.reliability, asked.history > 0)
-        self.into[effect.route] = In(asked, lane, effect.kind.name, route)
+        lane = Lane(asked.topic, effect.type.identity, asked.reliability, asked.history > 0)
+        self.into[effect.route] = In(asked, lane, effect.type.name, route)
 
     def _do_adjust_in(self, effect: do.AdjustIn) -> None:
         verdict = effect.verdict

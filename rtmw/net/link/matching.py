@@ -29,7 +29,7 @@ class Lane(NamedTuple):
 class Offer:
     """What the publishers of a lane offer, all of a node together."""
 
-    kind: MessageType
+    type: MessageType
     priority: int
     depth: int
     history: int
@@ -50,7 +50,7 @@ def wanted_of(subscribers: Iterable[Subscribing]) -> tuple[Wanted, ...]:
 
 
 def _wanted(one: Subscribing) -> Wanted:
-    type_, name = (None, ANY_NAME) if isinstance(one.kind, AnyType) else (one.kind.identity, one.kind.name)
+    type_, name = (None, ANY_NAME) if isinstance(one.type, AnyType) else (one.type.identity, one.type.name)
     return Wanted(type_, name, one.reliability, one.depth, one.history, one.min_interval_ns, one.deadline_ns)
 
 
@@ -83,14 +83,14 @@ def lanes_of(topic: str, publishers: Iterable[Publishing]) -> dict[Lane, Offer]:
     """The lanes of a topic, with what each offers: the most that one of its publishers does."""
     groups = dict[Lane, list[Publishing]]()
     for one in publishers:
-        groups.setdefault(Lane(topic, one.kind.identity, one.reliability, one.history > 0), []).append(one)
+        groups.setdefault(Lane(topic, one.type.identity, one.reliability, one.history > 0), []).append(one)
     return {lane: _offer(of) for lane, of in groups.items()}
 
 
 def _offer(publishers: Sequence[Publishing]) -> Offer:
     lifetimes = [one.lifetime_ns for one in publishers]
     return Offer(
-        publishers[0].kind,
+        publishers[0].type,
         max(one.priority for one in publishers),
         max(one.depth for one in publishers),
         max(one.history for one in publishers),

@@ -179,7 +179,7 @@ class OutgoingRoutes:
         self._side.say(
             Open(
                 *(self._last, lane.topic, lane.reliability, offer.priority, offer.depth, offer.history),
-                *(offer.lifetime_ns, offer.kind.description),
+                *(offer.lifetime_ns, offer.type.description),
             )
         )
 

@@ -195,7 +195,7 @@ static int wait_ms(const struct line *l, bool is_more)
     return load_relaxed(&l->acks_at_ns) || load_relaxed(&l->waiting) || load_relaxed(&l->is_paced) ? 1 : WAIT_MS;
 }
 
-static void note(struct line *l, const struct epoll_event *event)
+static void handle_event(struct line *l, const struct epoll_event *event)
 {
     eventfd_t count;
     if (event->data.u32 == NO_CHANNEL) {
@@ -214,7 +214,7 @@ bool line_turn(struct line *l, bool is_more)
 {
     struct epoll_event events[CHANNELS + 1];
     int count = epoll_wait(l->epoll, events, CHANNELS + 1, wait_ms(l, is_more));
-    for (int n = 0; n < count; n++) note(l, &events[n]);
+    for (int n = 0; n < count; n++) handle_event(l, &events[n]);
     change_connections(l);
     is_more = read_all(l);
     retry(l);

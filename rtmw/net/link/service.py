@@ -196,7 +196,7 @@ class LinkService:
             for topic, row in control.outgoing.wanted():
                 yield peer, topic, False, printable(row.name), row.reliability.name
             for route in control.incoming.routes:
-                yield peer, route.lane.topic, True, route.kind.name, route.lane.reliability.name
+                yield peer, route.lane.topic, True, route.type.name, route.lane.reliability.name
 
     def explained(self) -> set[str]:
         """Topics of which `apart` may be another than when this was asked last."""
@@ -205,19 +205,19 @@ class LinkService:
         found, self._links.explained = self._links.explained, set()
         return found.union(*(session.linked.control.explained() for session in self._links.sessions.values()))
 
-    def apart(self, topic: str) -> list[dict[str, Any]]:
+    def unmatched(self, topic: str) -> list[dict[str, Any]]:
         """Why a topic does not cross over links, as rows of `apart`."""
         found = list[dict[str, Any]]()
         for session in self._links.sessions.values() if self._links else ():
             for way, routes in (("out", session.linked.control.outgoing), ("in", session.linked.control.incoming)):
                 refusal = routes.why_not(topic)
                 if refusal is not None:
-                    found.append(_apart(session, way, topic, refusal))
-            found += [_apart(session, "out", topic, one) for one in session.linked.withheld(topic)]
+                    found.append(_unmatched_row(session, way, topic, refusal))
+            found += [_unmatched_row(session, "out", topic, one) for one in session.linked.withheld(topic)]
         return found
 
 
-def _apart(session: Session, way: str, topic: str, refusal: Refusal) -> dict[str, Any]:
+def _unmatched_row(session: Session, way: str, topic: str, refusal: Refusal) -> dict[str, Any]:
     reason = f"{session.linked}: {printable(refusal.why)}"
     return {"topic": topic, "direction": way, "cause": refusal.cause, "reason": reason, "endpoint": ""}
 

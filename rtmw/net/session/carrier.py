@@ -321,7 +321,7 @@ class Carrier:
     def _dropped(self, effect: m.Drop) -> None:
         pipe = self._pipes.get(effect.connection)
         if pipe is not None:
-            if not pipe.settled.done():
+            if not pipe.joined.done():
                 self.refused[named(effect.code)] += 1
             if effect.code == Code.REPLACED and effect.session in self._sessions:
                 pipe.carries(effect.session)  # another connection to the same peer does

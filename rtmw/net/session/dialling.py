@@ -52,7 +52,7 @@ class Dialling:
         try:
             async with asyncio.timeout(PATIENCE):
                 _, pipe = await self._connect()
-                return await asyncio.shield(pipe.settled)
+                return await asyncio.shield(pipe.joined)
         except TimeoutError:
             raise SessionError(f"{self._place}: no session within {PATIENCE:g} s", Code.SILENT) from None
         except SessionError as error:
@@ -61,7 +61,7 @@ class Dialling:
             words = in_words(error)[1] if isinstance(error, ssl.SSLError) else error.strerror or str(error)
             raise SessionError(f"{self._place}: {words}", Code.REFUSED) from error
         finally:
-            if pipe is not None and not (pipe.settled.done() and not pipe.settled.exception()):
+            if pipe is not None and not (pipe.joined.done() and not pipe.joined.exception()):
                 self._carrier.abort(pipe)
 
     async def _keep(self, session: Session) -> None:

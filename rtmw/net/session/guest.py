@@ -34,7 +34,7 @@ class SessionGuest:
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._let_in()
-                await asyncio.wait([pipe.settled])
+                await asyncio.wait([pipe.joined])
         except TimeoutError:
             refused["too slow"] += 1
             self._carrier.tell(Overdue(pipe.number))

@@ -23,7 +23,7 @@ class Pipe(asyncio.BufferedProtocol):
         self.is_paused = False
         self.expiry: asyncio.TimerHandle | None = None
         self.error: SessionError | None = None
-        self.settled: asyncio.Future[int] = carrier.loop.create_future()
+        self.joined: asyncio.Future[int] = carrier.loop.create_future()
         """The session that this connection carries; or SessionError, if it came to none."""
         self.gone: asyncio.Future[None] = carrier.loop.create_future()
         self._carrier = carrier
@@ -65,10 +65,10 @@ class Pipe(asyncio.BufferedProtocol):
     def fail(self, error: SessionError) -> None:
         """It comes to no session, or carries none any more."""
         self.error = error
-        if not self.settled.done():
-            self.settled.set_exception(error)
-            self.settled.exception()  # nobody has to ask
+        if not self.joined.done():
+            self.joined.set_exception(error)
+            self.joined.exception()  # nobody has to ask
 
     def carries(self, session: int) -> None:
-        if not self.settled.done():
-            self.settled.set_result(session)
+        if not self.joined.done():
+            self.joined.set_result(session)

@@ -50,30 +50,30 @@ class SchemaText(NamedTuple):
 def define(
     definitions: Definitions,
     topic: str,
-    kind: MessageType | bytes,
+    type: MessageType | bytes,
     qos: Mapping[str, str] | None = None,
     number: int | None = None,
 ) -> int:
     """Defines the channel of a topic and its schema; the channel's number, which is `number` if that is given.
 
-    `kind`: a message type, or its description. `qos`: of the publisher, by the keys of docs/format.md.
+    `type`: a message type, or its description. `qos`: of the publisher, by the keys of docs/format.md.
     """
     ros2 = definitions.profile == ROS2
-    record, given = schema_of(kind, ros2=ros2), dict(qos or {})
+    record, given = schema_of(type, ros2=ros2), dict(qos or {})
     schema = definitions.schema(record.name, record.encoding, record.data) if record.name else 0
     profiles = {QOS_KEY: qos_profiles(given)} if ros2 else {}
-    metadata = {**metadata_of(kind, ros2=ros2), **given, **profiles}
+    metadata = {**metadata_of(type, ros2=ros2), **given, **profiles}
     return definitions.channel(topic, schema, record.message_encoding, metadata, number)
 
 
-def schema_of(kind: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
+def schema_of(type: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
     """The schema record for a message type, or for its description.
 
     CDR types get IDL; where that cannot describe them, `rtmw` and our description, and `remark_of` says why. With
     `ros2` they get what ROS 2 writes, and all others no schema, since tools of ROS 2 stop at one that they do not know.
     Raises RegionDamaged when the description is none.
     """
-    data = kind if isinstance(kind, bytes) else kind.description
+    data = type if isinstance(type, bytes) else type.description
     document = read_document(data)
     name = str(document["name"])
     if document.get("kind") == "bytes":
@@ -87,9 +87,9 @@ def schema_of(kind: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
     return SchemaText("", "", b"", encoding) if ros2 else SchemaText(name, OWN, data, encoding)
 
 
-def remark_of(kind: MessageType | bytes, *, ros2: bool = False) -> str | None:
+def remark_of(type: MessageType | bytes, *, ros2: bool = False) -> str | None:
     """Why a CDR type has no schema that other readers know; None where it has one."""
-    document = read_document(kind if isinstance(kind, bytes) else kind.description)
+    document = read_document(type if isinstance(type, bytes) else type.description)
     if document.get("kind") != "cdr":
         return None
     try:
@@ -99,9 +99,9 @@ def remark_of(kind: MessageType | bytes, *, ros2: bool = False) -> str | None:
     return None
 
 
-def metadata_of(kind: MessageType | bytes, *, ros2: bool = False) -> dict[str, str]:
+def metadata_of(type: MessageType | bytes, *, ros2: bool = False) -> dict[str, str]:
     """What a channel's metadata says of its type."""
-    data = kind if isinstance(kind, bytes) else kind.description
+    data = type if isinstance(type, bytes) else type.description
     remark = remark_of(data, ros2=ros2)
     own = {TYPE_KEY: base64.b64encode(data).decode()}
     return own if remark is None else own | {REMARK_KEY: remark}

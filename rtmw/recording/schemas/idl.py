@@ -110,7 +110,7 @@ class _Writer:
         match part:
             case Struct():
                 members = [self._member(name, member, part) for member in part.fields]
-                return [*_struct_notes(part), f"struct {head} {{", *members, "};"]
+                return [*_of_struct(part), f"struct {head} {{", *members, "};"]
             case Union():
                 return self._union(name, head, part)
             case Enumeration():
@@ -120,21 +120,21 @@ class _Writer:
                 return [f"@bit_bound({part.bit_bound})", f"bitmask {head} {{", *_with_commas(bits), "};"]
 
     def _member(self, owner: str, member: Field, struct: Struct) -> str:
-        node, notes = member.node, dict(member.annotations)
+        node, annotations = member.node, dict(member.annotations)
         if member.name in struct.annotations.get("keylist", ()):
-            notes["key"] = True
-        words = [*_member_notes(notes)]
+            annotations["key"] = True
+        words = [*_member_annotations(annotations)]
         if isinstance(node, Maybe):
             words.append("@optional")
             node = node.element
-        declared = self._declare(owner, node, str(notes.get("name", member.name)))
+        declared = self._declare(owner, node, str(annotations.get("name", member.name)))
         if declared.startswith("::"):  # which an annotation would take for the rest of its name
             words = [word if word.endswith(")") else f"{word}(TRUE)" for word in words]
         return f"    {' '.join([*words, declared])};"
 
     def _union(self, owner: str, head: str, part: Union) -> list[str]:
         discriminator = self._type(owner, "discriminator", part.discriminator)
-        lines = [*_struct_notes(part), f"union {head} switch ({discriminator}) {{"]
+        lines = [*_of_struct(part), f"union {head} switch ({discriminator}) {{"]
         for case in part.cases:
             lines += [*self._labels(owner, part, case), f"        {self._declare(owner, case.node, case.name)};"]
         return [*lines, "};"]
@@ -167,9 +167,9 @@ class _Writer:
         members = [self._numbered(name, "value", *member) for member in _after(part.members)]
         return [*lines, f"enum {head} {{", *_with_commas(members), "};"]
 
-    def _numbered(self, owner: str, note: str, member: str, value: int, following: int) -> str:
+    def _numbered(self, owner: str, annotation: str, member: str, value: int, following: int) -> str:
         """A name with its number, where that does not follow the one before."""
-        return f"    {'' if value == following else f'@{note}({value}) '}{self._enumerator(owner, member)}"
+        return f"    {'' if value == following else f'@{annotation}({value}) '}{self._enumerator(owner, member)}"
 
     def _enumerator(self, owner: str, member: str) -> str:
         """Enumerators and bits share a scope with their type: a name that another one there has, too, gets longer."""
@@ -275,23 +275,23 @@ def _clashing(schema: Schema) -> set[str]:
     return {name for names in taken.values() if len(names) > 1 for name in names if name}
 
 
-def _struct_notes(part: Struct | Union) -> list[str]:
-    notes = [f"@{part.extensibility}"]
+def _of_struct(part: Struct | Union) -> list[str]:
+    annotations = [f"@{part.extensibility}"]
     if "autoid" in part.annotations:
-        notes.append(f"@autoid({str(part.annotations['autoid']).upper()})")
+        annotations.append(f"@autoid({str(part.annotations['autoid']).upper()})")
     if "xcdrv2" in part.annotations:
-        notes.append(f"@data_representation({'XCDR2' if part.annotations['xcdrv2'] else 'XCDR1'})")
-    return [" ".join(notes)]
+        annotations.append(f"@data_representation({'XCDR2' if part.annotations['xcdrv2'] else 'XCDR1'})")
+    return [" ".join(annotations)]
 
 
-def _member_notes(notes: dict[str, Any]) -> Iterator[str]:
-    if notes.get("key"):
+def _member_annotations(annotations: dict[str, Any]) -> Iterator[str]:
+    if annotations.get("key"):
         yield "@key"
-    if "id" in notes:
-        yield f"@id({notes['id']})"
-    if "hash_id" in notes:
-        yield f'@hashid("{notes["hash_id"]}")' if notes["hash_id"] else "@hashid"
-    if notes.get("must_understand"):
+    if "id" in annotations:
+        yield f"@id({annotations['id']})"
+    if "hash_id" in annotations:
+        yield f'@hashid("{annotations["hash_id"]}")' if annotations["hash_id"] else "@hashid"
+    if annotations.get("must_understand"):
         yield "@must_understand"
 
 

@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any, Final
 
 from rtmw.errors import UnsupportedType
-from rtmw.recording.schemas.idl_syntax import Declaration, Member, Notes, Operation, Ref, Spec, parse
+from rtmw.recording.schemas.idl_syntax import Annotations, Declaration, Member, Operation, Ref, Spec, parse
 from rtmw.recording.schemas.idl_tokens import bounded
 from rtmw.types.checks import MEMBERS, TYPES, shown
 from rtmw.types.schema import (
@@ -114,7 +114,7 @@ class _Reader:
     def _definition(self, name: str, part: Declaration) -> Definition:
         match part.kind:
             case "struct":
-                return Struct(tuple(map(self._field, self._inherited(part))), self._struct_notes(part.notes))
+                return Struct(tuple(map(self._field, self._inherited(part))), self._of_struct(part.annotations))
             case "union":
                 return self._union(part)
             case "enum":
@@ -139,36 +139,36 @@ class _Reader:
         return [member for heir in reversed(heirs) for member in heir.members]
 
     def _field(self, member: Member) -> Field:
-        notes: dict[str, Any] = {}
-        if self._flag(member.notes, "key"):
-            notes["key"] = True
-        if "id" in member.notes:
-            notes["id"] = self._number_of(member.notes, "id")
-        if "hashid" in member.notes:
-            notes["hash_id"] = self._value(member.notes["hashid"].get("value", ""))
-        if self._flag(member.notes, "must_understand"):
-            notes["must_understand"] = True
+        annotations: dict[str, Any] = {}
+        if self._flag(member.annotations, "key"):
+            annotations["key"] = True
+        if "id" in member.annotations:
+            annotations["id"] = self._number_of(member.annotations, "id")
+        if "hashid" in member.annotations:
+            annotations["hash_id"] = self._value(member.annotations["hashid"].get("value", ""))
+        if self._flag(member.annotations, "must_understand"):
+            annotations["must_understand"] = True
         name = python_name(member.name)
         if name != member.name:
-            notes["name"] = member.name
+            annotations["name"] = member.name
         node = self._node(member.type)
-        return Field(name, Maybe(node) if self._flag(member.notes, "optional") else node, notes)
+        return Field(name, Maybe(node) if self._flag(member.annotations, "optional") else node, annotations)
 
-    def _flag(self, notes: Notes, name: str) -> bool:
-        return name in notes and bool(self._value(notes[name].get("value", True)))
+    def _flag(self, annotations: Annotations, name: str) -> bool:
+        return name in annotations and bool(self._value(annotations[name].get("value", True)))
 
-    def _struct_notes(self, notes: Notes) -> dict[str, Any]:
+    def _of_struct(self, annotations: Annotations) -> dict[str, Any]:
         found: dict[str, Any] = {"extensibility": self._extensibility}
         for word in _EXTENSIBILITIES:
-            if word in notes:
+            if word in annotations:
                 found["extensibility"] = word
-        if "extensibility" in notes:
-            found["extensibility"] = _word(notes["extensibility"]).lower()
-        if "autoid" in notes:
-            found["autoid"] = _word(notes["autoid"], "hash").lower()
+        if "extensibility" in annotations:
+            found["extensibility"] = _word(annotations["extensibility"]).lower()
+        if "autoid" in annotations:
+            found["autoid"] = _word(annotations["autoid"], "hash").lower()
         representations = {"XCDR1": False, "XCDR2": True}
-        if "data_representation" in notes and _word(notes["data_representation"]) in representations:
-            found["xcdrv2"] = representations[_word(notes["data_representation"])]
+        if "data_representation" in annotations and _word(annotations["data_representation"]) in representations:
+            found["xcdrv2"] = representations[_word(annotations["data_representation"])]
         return found
 
     def _union(self, part: Declaration) -> Union:
@@ -178,7 +178,7 @@ class _Reader:
             Case(python_name(m.name), tuple(map(self._value, m.labels)), self._node(m.type)) for m in part.members
         )
         labels = {label for case in cases for label in case.labels}
-        return Union(discriminator, cases, self._implicit(discriminator, labels), self._struct_notes(part.notes))
+        return Union(discriminator, cases, self._implicit(discriminator, labels), self._of_struct(part.annotations))
 
     def _implicit(self, discriminator: Node, labels: set[Any]) -> Any:
         """The discriminator of a default branch that is chosen by its name, as cyclonedds would send it."""
@@ -199,20 +199,20 @@ class _Reader:
         return Enumeration(self._values(part, "value"), self._bit_bound(part))
 
     def _bit_bound(self, part: Declaration) -> int | None:
-        return self._length(part.notes["bit_bound"].get("value")) if "bit_bound" in part.notes else None
+        return self._length(part.annotations["bit_bound"].get("value")) if "bit_bound" in part.annotations else None
 
-    def _values(self, part: Declaration, note: str) -> tuple[tuple[str, int], ...]:
+    def _values(self, part: Declaration, annotation: str) -> tuple[tuple[str, int], ...]:
         self._count(len(part.members))
         found: list[tuple[str, int]] = []
         following = 0
         for member in part.members:
-            value = self._number_of(member.notes, note) if note in member.notes else following
+            value = self._number_of(member.annotations, annotation) if annotation in member.annotations else following
             found.append((python_name(member.name), value))
             following = value + 1
         return tuple(found)
 
-    def _number_of(self, notes: Notes, name: str) -> int:
-        value = self._value(notes[name].get("value"))
+    def _number_of(self, annotations: Annotations, name: str) -> int:
+        value = self._value(annotations[name].get("value"))
         if type(value) is not int:
             raise UnsupportedType(f"the IDL has the annotation @{name} with {shown(value)}, which is no number")
         return value

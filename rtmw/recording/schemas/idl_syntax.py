@@ -37,7 +37,7 @@ _IN_BRACKETS: Final = 4
 """Where `>` ends a bound, and `>>` two of them: the operators from here on."""
 
 T = TypeVar("T")
-Notes = dict[str, dict[str, Any]]
+Annotations = dict[str, dict[str, Any]]
 """Annotations: for each name its parameters, of which the only one of a short form is called `value`."""
 
 
@@ -73,7 +73,7 @@ class Member:
 
     name: str
     type: Any
-    notes: Notes = field(default_factory=Notes)
+    annotations: Annotations = field(default_factory=Annotations)
     labels: tuple[Any, ...] = ()
     """Of a case of a union."""
 
@@ -85,7 +85,7 @@ class Declaration:
     kind: str
     scope: tuple[str, ...]
     members: tuple[Member, ...] = ()
-    notes: Notes = field(default_factory=Notes)
+    annotations: Annotations = field(default_factory=Annotations)
     base: Any = None
     """What a struct inherits from, what a union switches on, or the value of a constant."""
 
@@ -116,21 +116,21 @@ class _Parser:
         return self._found
 
     def _definition(self, scope: tuple[str, ...]) -> None:
-        tokens, notes = self._tokens, self._notes(scope)
+        tokens, annotations = self._tokens, self._annotations(scope)
         if tokens.accept(";"):
             return
         if tokens.accept("module"):
             self._module(scope)
         elif tokens.at("struct", "union", "enum", "bitmask"):
-            self._constructed(scope, notes)
+            self._constructed(scope, annotations)
         elif tokens.accept("typedef"):
             for member in self._declarators(scope, self._spec(scope), {}):
-                self._add(scope, member.name, Declaration("typedef", scope, (member,), notes))
+                self._add(scope, member.name, Declaration("typedef", scope, (member,), annotations))
         elif tokens.accept("const"):
             self._spec(scope)
             name = tokens.name()
             tokens.expect("=")
-            self._add(scope, name, Declaration("const", scope, (), notes, self._expression(scope)))
+            self._add(scope, name, Declaration("const", scope, (), annotations, self._expression(scope)))
         elif tokens.at(*OTHERS):
             self._other(scope)
         else:
@@ -159,7 +159,7 @@ class _Parser:
     def _add(self, scope: tuple[str, ...], name: str, declaration: Declaration) -> None:
         self._found["::".join((*scope, name))] = declaration
 
-    def _constructed(self, scope: tuple[str, ...], notes: Notes) -> str:
+    def _constructed(self, scope: tuple[str, ...], annotations: Annotations) -> str:
         tokens, kind = self._tokens, self._tokens.take().text
         name, base, members = tokens.name(), None, tuple[Member, ...]()
         if tokens.at(";"):  # declared here, defined elsewhere
@@ -171,15 +171,15 @@ class _Parser:
             base, members = self._union(scope)
         else:
             members = self._names(scope)
-        self._add(scope, name, Declaration(kind, scope, members, notes, base))
+        self._add(scope, name, Declaration(kind, scope, members, annotations, base))
         return name
 
     def _members(self, scope: tuple[str, ...]) -> tuple[Member, ...]:
         found: list[Member] = []
         self._tokens.expect("{")
         while not self._tokens.accept("}"):
-            notes = self._notes(scope)
-            found += self._declarators(scope, self._spec(scope), notes)
+            annotations = self._annotations(scope)
+            found += self._declarators(scope, self._spec(scope), annotations)
             self._tokens.expect(";")
         return tuple(found)
 
@@ -187,15 +187,15 @@ class _Parser:
         tokens, found = self._tokens, list[Member]()
         for word in ("switch", "("):
             tokens.expect(word)
-        self._notes(scope)
+        self._annotations(scope)
         discriminator = self._spec(scope)
         for word in (")", "{"):
             tokens.expect(word)
         while not tokens.accept("}"):
             labels = self._labels(scope)
-            notes = self._notes(scope)
-            (member,) = self._declarators(scope, self._spec(scope), notes)
-            found.append(Member(member.name, member.type, notes, labels))
+            annotations = self._annotations(scope)
+            (member,) = self._declarators(scope, self._spec(scope), annotations)
+            found.append(Member(member.name, member.type, annotations, labels))
             tokens.expect(";")
         return discriminator, tuple(found)
 
@@ -219,13 +219,13 @@ class _Parser:
         found: list[Member] = []
         self._tokens.expect("{")
         while not self._tokens.accept("}"):
-            notes = self._notes(scope)
-            found.append(Member(self._tokens.name(), None, notes))
+            annotations = self._annotations(scope)
+            found.append(Member(self._tokens.name(), None, annotations))
             if not self._tokens.at("}"):
                 self._tokens.expect(",")
         return tuple(found)
 
-    def _declarators(self, scope: tuple[str, ...], kind: Any, notes: Notes) -> list[Member]:
+    def _declarators(self, scope: tuple[str, ...], kind: Any, annotations: Annotations) -> list[Member]:
         found: list[Member] = []
         while True:
             name, lengths = self._tokens.name(), list[Any]()
@@ -235,7 +235,7 @@ class _Parser:
             shaped = kind
             for length in reversed(lengths):
                 shaped = Spec("array", (shaped,), length)
-            found.append(Member(name, shaped, notes))
+            found.append(Member(name, shaped, annotations))
             if not self._tokens.accept(","):
                 return found
 
@@ -291,8 +291,8 @@ class _Parser:
                 raise UnsupportedType(f"the IDL has a name of more than {_LONGEST_NAME} parts, or a very long one")
         return name
 
-    def _notes(self, scope: tuple[str, ...]) -> Notes:
-        tokens, found = self._tokens, Notes()
+    def _annotations(self, scope: tuple[str, ...]) -> Annotations:
+        tokens, found = self._tokens, Annotations()
         while tokens.accept("@"):
             name, parameters = self._scoped_name(), dict[str, Any]()
             if tokens.accept("("):

@@ -129,10 +129,10 @@ def _free(folder: Path, name: str, suffix: str) -> Path:
 
 def _image(recording: Recording, channel: Channel, payload: bytes) -> tuple[str, bytes]:
     """How the name of its file ends, and what is in it. Raises ValueMismatch, RecordingError."""
-    kind = recording.message_type(channel)
-    if kind is None or kind.decode is None:
+    type = recording.message_type(channel)
+    if type is None or type.decode is None:
         raise RecordingError(recording.type_problem(channel) or f"{channel.topic} has no type that can be decoded")
-    value: Any = kind.decode(payload)
+    value: Any = type.decode(payload)
     if dds_name(recording.type_name(channel)) in COMPRESSED:
         data = _bytes(value.data)
         return _suffix(data, str(value.format)), data

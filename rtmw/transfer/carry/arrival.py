@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
-from rtmw.transfer.files.landing import Folder, Landing
+from rtmw.transfer.files.staging import Folder, StagedFiles
 from rtmw.transfer.header import File, Kind, pack_body
 from rtmw.transfer.records import LARGEST_INLINE, TransferId
 from rtmw.transfer.wire.frames import Offer
@@ -46,12 +46,12 @@ class Arrival(Closing):
 
     def __init__(self, offer: Offer, bodies: Path, folder: Folder | None, disk: Disk = DISK) -> None:
         self.offer, self._path, self._disk = offer, bodies / file_name(offer.id), disk
-        self._landing: Landing | None = None
+        self._staged: StagedFiles | None = None
         destinations = [part.destination for part in offer.parts if part.kind is Kind.FILE]
         if destinations:
             assert folder is not None, "the core looks for one first"
             is_composite = offer.header.kind is Kind.COMPOSITE
-            self._landing = Landing(folder, file_name(offer.id), destinations, is_composite=is_composite)
+            self._staged = StagedFiles(folder, file_name(offer.id), destinations, is_composite=is_composite)
         self._fixed: list[tuple[int, bytes]] = []
         """Bytes of the body that are known: heads of parts, and names of files."""
         self._extents: list[_Extent] = []
@@ -61,11 +61,11 @@ class Arrival(Closing):
 
     def check_free(self) -> None:
         """Before any byte comes. Raises TransferRefused: something else is where a file of it is to be."""
-        if self._landing is not None:
-            self._landing.check_free(self.offer.size)
+        if self._staged is not None:
+            self._staged.check_free(self.offer.size)
 
     def _lay_out(self) -> int:
-        paths = iter(self._landing.paths() if self._landing else ())
+        paths = iter(self._staged.paths() if self._staged else ())
         offset = start = files = 0
         if self.offer.header.kind is Kind.COMPOSITE:
             offset = self._fix(0, len(self.offer.parts).to_bytes(2, "little"))
@@ -102,8 +102,8 @@ class Arrival(Closing):
             if extent.sink == _BODY:
                 self._disk.write_all(self._file, (part,), at)
             else:
-                assert self._landing is not None
-                self._landing.write(extent.sink, at, part)
+                assert self._staged is not None
+                self._staged.write(extent.sink, at, part)
 
     def read(self, position: int, size: int) -> bytes:
         """What has come; less, if less is there."""
@@ -113,8 +113,8 @@ class Arrival(Closing):
             if extent.sink == _BODY:
                 found.append(os.pread(self._file, length, at))
             else:
-                assert self._landing is not None
-                found.append(self._landing.read(extent.sink, at, length))
+                assert self._staged is not None
+                found.append(self._staged.read(extent.sink, at, length))
         return b"".join(found)
 
     def is_as(self, mark: Mark, block: int) -> bool:
@@ -128,8 +128,8 @@ class Arrival(Closing):
     def sync(self) -> None:
         """All that was written is durable when this returns."""
         self._disk.sync(self._file)
-        if self._landing is not None:
-            self._landing.sync()
+        if self._staged is not None:
+            self._staged.sync()
 
     def complete(self) -> None:
         """All bytes have come: the body is whole, and all is durable. Nothing is visible yet."""
@@ -138,15 +138,15 @@ class Arrival(Closing):
         self._disk.cut(self._file, self.size)
         for extent in self._extents:
             if extent.sink != _BODY and not extent.length:
-                assert self._landing is not None
-                self._landing.write(extent.sink, 0, b"")
+                assert self._staged is not None
+                self._staged.write(extent.sink, 0, b"")
         self.sync()
         self._disk.sync_folder(self._path.parent)
 
-    def publish(self) -> bytes | Path:
+    def make_visible(self) -> bytes | Path:
         """The files are visible. Gives the body, or its file. Idempotent."""
-        if self._landing is not None:
-            self._landing.publish()
+        if self._staged is not None:
+            self._staged.make_visible()
         return os.pread(self._file, self.size, 0) if self.size <= LARGEST_INLINE else self._path
 
     def remove(self) -> None:
@@ -155,13 +155,13 @@ class Arrival(Closing):
 
     def discard(self) -> None:
         """It does not arrive: nothing is left."""
-        if self._landing is not None:
-            self._landing.discard()
+        if self._staged is not None:
+            self._staged.discard()
         self.remove()
 
     def close(self) -> None:
         descriptor, self._file = self._file, -1
         if descriptor >= 0:
             os.close(descriptor)
-        if self._landing is not None:
-            self._landing.close()
+        if self._staged is not None:
+            self._staged.close()

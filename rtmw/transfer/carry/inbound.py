@@ -14,7 +14,7 @@ from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, log, run_stream
 from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.landing import Folder
+from rtmw.transfer.files.staging import Folder
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire import events as e
@@ -79,7 +79,7 @@ class Inbound:
 
     def moved(self, id: TransferId, state: TransferState, cause: str) -> None:
         """A transfer of this node has another state here, durably."""
-        self._step(e.Known(id, state, cause))
+        self._step(e.StateFound(id, state, cause))
 
     def try_again(self) -> None:
         """A receiver has come, or there is room again."""
@@ -129,7 +129,7 @@ class Inbound:
             case e.Drop(id=id):
                 self.turns.add(id, self._drop(id))
             case e.Look(id=id):
-                self._step(self._known(id))
+                self._step(self._found(id))
             case e.Settle(id=id):
                 self._desk.settled(id)
             case e.ListOwed():
@@ -139,12 +139,14 @@ class Inbound:
 
     def _list_owed(self) -> None:
         for id, end in list(self._desk.owed(self.node)):
-            self._step(e.Known(id, *end))
+            self._step(e.StateFound(id, *end))
         for id in {*self._here, *(id for id in self._journal.coming if id.node == self.node)}:
-            self._step(e.Known(id, TransferState.HELD))  # also what this core received: its sender may be another one
+            self._step(
+                e.StateFound(id, TransferState.HELD)
+            )  # also of what this core received: its sender may be another
 
-    def _known(self, id: TransferId) -> e.Known:
-        return e.Known(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
+    def _found(self, id: TransferId) -> e.StateFound:
+        return e.StateFound(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
 
     def _take_raw(self, raw: Raw) -> None:
         header = replace(raw.header, to=replace(raw.header.to, node=""))
@@ -161,7 +163,7 @@ class Inbound:
             await work  # type: ignore[misc]
         except TransferRefused as error:
             self._leave(id, is_over=True)
-            self._step(e.Known(id, TransferState.REFUSED, str(error)))
+            self._step(e.StateFound(id, TransferState.REFUSED, str(error)))
         except (OSError, LogFull) as error:
             self._leave(id, is_over=False)
             self._step(e.PutOff(id, f"node cannot take it now: {error}"))
@@ -194,7 +196,7 @@ class Inbound:
         id = offer.id
         if self._desk.look(id) is not None:
             self._leave(id, is_over=True)
-            self._step(self._known(id))
+            self._step(self._found(id))
             return
         self._leave(id, is_over=False)
         here = _Here(offer, self._until(offer), bytearray())
@@ -301,14 +303,14 @@ class Inbound:
         body: bytes | Path = bytes(here.memory)
         size = len(here.memory)
         if here.arrival is not None:
-            body, size = await asyncio.to_thread(here.arrival.publish), here.arrival.size
+            body, size = await asyncio.to_thread(here.arrival.make_visible), here.arrival.size
         offer = here.offer
         await self._desk.arrive(self._header(here, size), body, offer.sender, offer.id)
         if here.arrival is not None and isinstance(body, bytes):
             here.arrival.remove()
         self._journal.end(offer.id)
         self._close_here(offer.id)
-        self._step(self._known(offer.id))
+        self._step(self._found(offer.id))
 
     def _header(self, here: _Here, size: int) -> Header:
         """As it is in this core: for this node, with the lifetime that is left."""
@@ -319,10 +321,10 @@ class Inbound:
     async def _drop(self, id: TransferId) -> None:
         if self._desk.look(id) is not None:
             await self._desk.withdraw(id)
-            self._step(self._known(id))
+            self._step(self._found(id))
             return
         await self._remove(id)
-        self._step(e.Known(id, TransferState.CANCELLED))
+        self._step(e.StateFound(id, TransferState.CANCELLED))
 
     async def _remove(self, id: TransferId) -> bool:
         """False: its files are still there."""

@@ -94,23 +94,23 @@ class Journal(Closing):
 
     def end(self, id: TransferId) -> None:
         if id in self.coming:
-            self._note(_END, id, b"")
+            self._put_or_defer(_END, id, b"")
 
     def left(self, id: TransferId, wall_ns: int) -> None:
         """Its node does not send it since then; 0: it does again."""
         if id in self.coming:
-            self._note(_LEFT, id, wall_ns.to_bytes(8, "little"))
+            self._put_or_defer(_LEFT, id, wall_ns.to_bytes(8, "little"))
 
     def source(self, id: TransferId, accepted: tuple[Fingerprint, ...]) -> None:
-        self._note(_SOURCE, id, b"".join(one.pack() for one in accepted))
+        self._put_or_defer(_SOURCE, id, b"".join(one.pack() for one in accepted))
 
     def sent(self, id: TransferId, mark: Mark) -> None:
         if id in self.going:
-            self._note(_SENT, id, _pack_mark(mark))
+            self._put_or_defer(_SENT, id, _pack_mark(mark))
 
     def done(self, id: TransferId) -> None:
         if id in self.going:
-            self._note(_DONE, id, b"")
+            self._put_or_defer(_DONE, id, b"")
 
     def keep_going(self, is_wanted: Callable[[TransferId], bool]) -> None:
         """What is sent of others is forgotten: a core that died has not said that they were done."""
@@ -128,7 +128,7 @@ class Journal(Closing):
             self._catch_up()
         return rtmw.Appended(self._log, *place)
 
-    def _note(self, kind: int, id: TransferId, content: bytes) -> None:
+    def _put_or_defer(self, kind: int, id: TransferId, content: bytes) -> None:
         """It holds, also if it cannot be written now."""
         try:
             self._put(kind, id, content)

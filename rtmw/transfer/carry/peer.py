@@ -52,14 +52,14 @@ class Peer:
             for task in (over, *tasks):
                 task.cancel()
             ended = await asyncio.gather(over, *tasks, return_exceptions=True)
-            self._note(ended)
+            self._keep_failure(ended)
 
     @property
     def failed(self) -> BaseException | None:
         """What nobody expected; the core has to end with it."""
         return self._failed or self.outbound.turns.failed or self.inbound.turns.failed
 
-    def _note(self, ended: Iterable[object]) -> None:
+    def _keep_failure(self, ended: Iterable[object]) -> None:
         for one in ended:
             if isinstance(one, Exception) and self._failed is None:
                 self._failed = one
@@ -81,13 +81,13 @@ class Peer:
                     continue
                 if running is not None:
                     running.cancel()
-                    self._note(await asyncio.gather(running, return_exceptions=True))
+                    self._keep_failure(await asyncio.gather(running, return_exceptions=True))
                 stream.accept()
                 running = asyncio.ensure_future(self.inbound.run(stream))
         finally:
             if running is not None:
                 running.cancel()
-                self._note(await asyncio.gather(running, return_exceptions=True))
+                self._keep_failure(await asyncio.gather(running, return_exceptions=True))
 
     async def close(self) -> None:
         await self.outbound.close()

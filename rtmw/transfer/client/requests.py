@@ -38,7 +38,7 @@ class Requests:
         self._queue = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0.1)
         self._try = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0)
         self.lock = threading.RLock()
-        """Held while a request is noted and its frame goes out, so that none is asked twice of one core."""
+        """Held while a request is added and its frame goes out, so that none is asked twice of one core."""
         self.core: Life | None = None
         """None: there is none at this moment. Set under the lock, when another one comes."""
         self.error: Exception | None = None
@@ -72,7 +72,7 @@ class Requests:
         """Asks. TimeoutError: the queue of the core has been full for the grace time; nothing was asked."""
         with self.lock:
             self._number_gathered()
-            self._note(pending)
+            self._add(pending)
             if self.core is not None and not self._put_in_turn(pending):
                 self._put_late(pending)
         return pending
@@ -83,7 +83,7 @@ class Requests:
             self._number_gathered()
             if not self.has_room() or not self._send_unsent():
                 return False
-            self._note(pending)
+            self._add(pending)
             if self.core is not None and not self.put(pending, pending.message, waits=False):
                 del self._pending[pending.life, pending.number]
                 return False
@@ -95,7 +95,7 @@ class Requests:
         if life not in self._numbers:
             raise ClosedError("used after close()")
 
-    def _note(self, pending: Pending) -> None:
+    def _add(self, pending: Pending) -> None:
         life, message = pending.life, pending.message
         self._check(life)
         if isinstance(message, Commit) or (isinstance(message, Send) and not message.txn):

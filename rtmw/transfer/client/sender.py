@@ -221,19 +221,19 @@ class Sender(Closing):
     def _begin(self, transfer: Transfer, send: Send) -> Pending:
         pending = self._asked(transfer, send)
         self._line.requests.begin(pending)
-        return self._noted(pending, send)
+        self._went_out(1, len(send.data))
+        return pending
 
     def _try_begin(self, transfer: Transfer, send: Send) -> Pending | None:
         pending = self._asked(transfer, send)
-        return self._noted(pending, send) if self._line.requests.try_begin(pending) else None
+        if not self._line.requests.try_begin(pending):
+            return None
+        self._went_out(1, len(send.data))
+        return pending
 
     def _asked(self, transfer: Transfer, send: Send) -> Pending:
         pending = Pending(self._life, first_block(send), len(send.data) > BLOCK, partial(self._answered, transfer))
         transfer._pending = pending
-        return pending
-
-    def _noted(self, pending: Pending, send: Send) -> Pending:
-        self._went_out(1, len(send.data))
         return pending
 
     def _went_out(self, letters: int, size: int) -> None:

@@ -99,13 +99,13 @@ class Transaction:
         """The first letter of an inbox that is logged; None: there is none. It is consumed by COMMIT, and back in its
         place if it is undone."""
         self._check()
-        self._settle()
+        self._wait_for_accepts()
         return inbox._take_in(self._sender, self.number)
 
     def savepoint(self, name: str | None = None) -> Savepoint:
         """A place to roll back to. Of several with one name, a name means the newest."""
         self._check()
-        self._settle()
+        self._wait_for_accepts()
         if name == "":
             raise ValueError("name='' is not possible; leave it out, and the savepoint gets a name of its own")
         chosen = name if name is not None else f"savepoint {len(self._savepoints) + 1}"
@@ -117,7 +117,7 @@ class Transaction:
         """Undoes what came after a savepoint, which stays; later ones are destroyed. None: all of the transaction,
         which goes on. ValueError: there is no such savepoint."""
         self._check()
-        self._settle()
+        self._wait_for_accepts()
         found = None if to is None else self._find(to)
         self._ask(RollBack(self.number, 0 if found is None else found.lsn))
         self._keep_before(0 if found is None else found.lsn + 1)
@@ -140,7 +140,7 @@ class Transaction:
     def _keep_before(self, lsn: int) -> None:
         self._savepoints = [one for one in self._savepoints if one.lsn < lsn]
 
-    def _settle(self) -> None:
+    def _wait_for_accepts(self) -> None:
         """All that was sent was accepted; else it is raised here, and the transaction is undone."""
         sent, self._sent = self._sent, []
         try:
@@ -158,7 +158,7 @@ class Transaction:
         committed.
         """
         self._check()
-        self._settle()
+        self._wait_for_accepts()
         self._is_over = True
         self._ask(Commit(self.number))
 

@@ -195,7 +195,7 @@ class Transfer:
         elif isinstance(pending.answer, Accepted):
             self._ids = pending.answer.ids
             for id in self._ids:
-                self._note(id, self._states.get(id, TransferState.ACCEPTED))
+                self._set_state(id, self._states.get(id, TransferState.ACCEPTED))
             if not self._ids:
                 self._failure = TransferError(LOST)
         self._tell()
@@ -206,7 +206,7 @@ class Transfer:
             for move in pending.answer.moves:
                 self._told(move)
 
-    def _note(self, id: TransferId, state: TransferState) -> None:
+    def _set_state(self, id: TransferId, state: TransferState) -> None:
         """The core of a receiver of this node is the sender's: it has all bytes when it accepts, but those of files."""
         is_here = self._header.to.node in ("", self._sender._line.node) and not self._has_files
         level = Level.SENT if is_here and state is TransferState.ACCEPTED else REACHED.get(state, Level.NONE)
@@ -219,7 +219,7 @@ class Transfer:
         for one in twins:
             one._twins = twins
         for id, state in other._states.items():
-            self._note(id, state)
+            self._set_state(id, state)
 
     def _told(self, move: Move) -> None:
         """It has moved; so have its twins."""
@@ -234,7 +234,7 @@ class Transfer:
             self._failure = TransferRefused(f"transfer {move.id} was part of a transaction that was undone")
         else:
             self._cause = move.cause
-            self._note(move.id, state)
+            self._set_state(move.id, state)
         self._tell()
 
     def _tell(self) -> None:

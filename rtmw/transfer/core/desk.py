@@ -23,7 +23,7 @@ from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.effects import Moved
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import EndKnown, Event, SendTransfer, SettleTransfer
+from rtmw.transfer.events import EndConfirmed, Event, SendTransfer, SettleTransfer
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
@@ -87,7 +87,7 @@ class CoreDesk:
         state = self._machines.logged.state
         for item in state.items.made.values():
             if item.record.header.to.node and item.state is not TransferState.HELD:
-                self.note(item)
+                self.add_waiting(item)
                 self._machines.logged.carried.add(item.lsn)
         for id in {*state.owed, *state.foreign}:
             self._tell(id, self.end_of(id))
@@ -109,7 +109,7 @@ class CoreDesk:
         """For which something waits."""
         return list(self._new)
 
-    def note(self, item: Item) -> None:
+    def add_waiting(self, item: Item) -> None:
         """It is durable, and waits for its peer."""
         self._new.setdefault(item.record.header.to.node, {})[item.lsn] = None
 
@@ -139,7 +139,7 @@ class CoreDesk:
         if item.state is not state:
             await self._settle(item, state, cause)
         if state is TransferState.ACCEPTED:
-            self.note(item)
+            self.add_waiting(item)
 
     async def _settle(self, item: Item, state: TransferState, cause: str) -> None:
         machine = self._machines.of(item.lsn)
@@ -185,7 +185,7 @@ class CoreDesk:
         for machine in (self._machines.logged, self._machines.volatile):
             if id in machine.state.owed:
                 try:
-                    self.host.submit(EndKnown(id), machine is self._machines.logged)
+                    self.host.submit(EndConfirmed(id), machine is self._machines.logged)
                 except LogFull:
                     self._tell(id, self.end_of(id))  # it is said again on the next stream
 
@@ -253,7 +253,7 @@ class CoreDesk:
             return None
 
         def say(peers: Carries) -> None:
-            self.note(item)
+            self.add_waiting(item)
             peers.ready(item.record.header.to.node)
 
         return say

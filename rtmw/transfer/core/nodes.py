@@ -33,8 +33,8 @@ from rtmw.transfer.core.network import Network
 from rtmw.transfer.core.progress import Progress, coming_from, left_behind, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.events import Now
-from rtmw.transfer.files.landing import Folder
 from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.files.staging import Folder
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId, TransferState
@@ -52,7 +52,7 @@ MOST: Final = 1000
 
 
 @dataclass
-class _Known:
+class _PeerNode:
     """A peer, and its session of this moment."""
 
     peer: Peer
@@ -68,7 +68,7 @@ class Nodes:
     def __init__(self, desk: CoreDesk, data: Path, node: str, network: Network) -> None:
         self._desk, self._data, self._node, self._network = desk, data, node, network
         self._rights = Rights(network.rules)
-        self._peers: dict[str, _Known] = {}
+        self._peers: dict[str, _PeerNode] = {}
         self._journal: Journal | None = None
         self._carrier: Carrier | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -169,12 +169,12 @@ class Nodes:
                 self._say(session.name or str(session.node), str(error))
                 session.close(str(error))
                 continue
-            known = self._known(node)
-            before, known.name = known.session, session.name
+            entry = self._peer_node(node)
+            before, entry.name = entry.session, session.name
             if before is not None:
                 before.close("another session has begun with this node")
-            known.session = session
-            known.running = self._start(self._carry(known, session, known.running))
+            entry.session = session
+            entry.running = self._start(self._carry(entry, session, entry.running))
 
     def _who(self, session: Session) -> str:
         """The name of the peer. TransferRefused: addresses cannot mean it."""
@@ -201,25 +201,25 @@ class Nodes:
             )
         return said
 
-    async def _carry(self, known: _Known, session: Session, before: asyncio.Task[None] | None) -> None:
+    async def _carry(self, entry: _PeerNode, session: Session, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
-        log.info("node %s is connected", known.peer.node)
+        log.info("node %s is connected", entry.peer.node)
         try:
-            await known.peer.run(session)
+            await entry.peer.run(session)
         finally:
-            if known.session is session:
-                known.session = None
-                log.info("node %s is gone: %s", known.peer.node, session.error)
+            if entry.session is session:
+                entry.session = None
+                log.info("node %s is gone: %s", entry.peer.node, session.error)
 
-    def _known(self, node: str) -> _Known:
-        known = self._peers.get(node)
-        if known is None:
+    def _peer_node(self, node: str) -> _PeerNode:
+        entry = self._peers.get(node)
+        if entry is None:
             desk = NodeDesk(
                 self._desk, lambda header, size: self._check(node, header, size), is_self=node == self._node
             )
-            known = self._peers[node] = _Known(Peer(node, desk, self._opened(), self._data / "bodies"))
-        return known
+            entry = self._peers[node] = _PeerNode(Peer(node, desk, self._opened(), self._data / "bodies"))
+        return entry
 
     def _check(self, node: str, header: Header, size: int) -> None:
         """May the peer send it here? Raises TransferRefused."""
@@ -243,25 +243,25 @@ class Nodes:
 
     def ready(self, node: str) -> None:
         """Something for this node is durable that was not there before."""
-        known = self._known(node) if node == self._node else self._peers.get(node)
-        if known is None:
+        entry = self._peer_node(node) if node == self._node else self._peers.get(node)
+        if entry is None:
             for id in self._desk.raws(node):
                 cause = f"lost: node {node!r} is not connected"
                 self._start(self._desk.report(id, TransferState.REFUSED, cause))
             return
-        if node == self._node and known.running is None:
-            known.running = self._start(self._loop(known.peer))
-        known.peer.outbound.ready()
+        if node == self._node and entry.running is None:
+            entry.running = self._start(self._loop(entry.peer))
+        entry.peer.outbound.ready()
 
     def is_up(self, node: str) -> bool:
-        known = self._peers.get(node)
-        return known is not None and (node == self._node or known.session is not None)
+        entry = self._peers.get(node)
+        return entry is not None and (node == self._node or entry.session is not None)
 
     def moved(self, id: TransferId, state: TransferState, cause: str, *, is_own: bool) -> None:
         """A transfer that has come from its node has another state here, durably. `is_own`: that node is this one."""
-        known = self._peers.get(self._node if is_own else id.node)
-        if known is not None:
-            known.peer.inbound.moved(id, state, cause)
+        entry = self._peers.get(self._node if is_own else id.node)
+        if entry is not None:
+            entry.peer.inbound.moved(id, state, cause)
 
     def sources(self, header: Header, body: bytes | Spooled) -> tuple[Fingerprint, ...] | None:
         """The files that it names, as they are now; None: it names none. TransferRefused: one cannot be read."""
@@ -296,7 +296,7 @@ class Nodes:
         if item.lsn not in self._desk.host.machines.of(item.lsn).carried:
             return True
         self.ready(node)
-        outbound = self._known(node).peer.outbound
+        outbound = self._peer_node(node).peer.outbound
         outbound.look()
         outbound.withdraw(item.record.id)
         return False
@@ -307,8 +307,8 @@ class Nodes:
             self._swept.add(folder)
             with suppress(TransferRefused, OSError), Folder(folder) as opened:
                 opened.sweep(self._journal.arriving_names() if self._journal is not None else set())
-        for known in self._peers.values():
-            known.peer.inbound.try_again()
+        for entry in self._peers.values():
+            entry.peer.inbound.try_again()
 
     def look_at_left(self, now: Now) -> None:
         """Parts of transfers whose nodes have gone are bounded by age and size. Called often, it looks now and then."""
@@ -318,7 +318,7 @@ class Nodes:
         limits = self._desk.host.machines.logged.limits
         self._looks_ns = now.monotonic_ns + round(1e9 * min(_LOOK_S, limits.left_age / 4))
         nodes = {id.node for id in journal.coming}
-        peers = [self._known(node).peer for node in nodes if node != self._node]
+        peers = [self._peer_node(node).peer for node in nodes if node != self._node]
         parts = [Left(peer, *one) for peer in peers for one in peer.inbound.left(now.wall_ns).items()]
         for part, cause in too_much(parts, limits, now.wall_ns):
             part.peer.inbound.free(part.id, cause)
@@ -328,8 +328,8 @@ class Nodes:
     def why_waits(self, item: Item) -> str:
         """Of what is for another node, and not there yet."""
         node = item.record.header.to.node
-        known = self._peers.get(node)
-        cause = known.peer.outbound.causes.get(item.record.id) if known is not None else None
+        entry = self._peers.get(node)
+        cause = entry.peer.outbound.causes.get(item.record.id) if entry is not None else None
         if cause is not None or self.is_up(node):
             return cause or ""
         if not self._network.link.is_used:
@@ -338,15 +338,15 @@ class Nodes:
         return f"node {node!r} is not connected{': ' if tries else ''}{tries}"
 
     def progress(self, item: Item) -> Progress:
-        known, body = self._peers.get(item.record.header.to.node), item.record.body
+        entry, body = self._peers.get(item.record.header.to.node), item.record.body
         held = self._desk.host.spool.path(body) if isinstance(body, Spooled) else body
-        return progress_of(item, held, known.peer if known is not None else None, self._journal)
+        return progress_of(item, held, entry.peer if entry is not None else None, self._journal)
 
     def arriving(self) -> list[dict[str, Any]]:
         """What has come in part from other nodes."""
-        known = [known.peer for node, known in self._peers.items() if node != self._node]
-        rows = [one for peer in known for one in coming_from(peer)]
-        return rows + left_behind(known, self._journal, self._node)
+        peers = [entry.peer for node, entry in self._peers.items() if node != self._node]
+        rows = [one for peer in peers for one in coming_from(peer)]
+        return rows + left_behind(peers, self._journal, self._node)
 
     # ---- settings, and the end ----
 
@@ -361,7 +361,7 @@ class Nodes:
 
     def failure(self) -> BaseException | None:
         """What nobody expected; the core has to end with it."""
-        return next((known.peer.failed for known in self._peers.values() if known.peer.failed), self._failure)
+        return next((entry.peer.failed for entry in self._peers.values() if entry.peer.failed), self._failure)
 
     async def __aexit__(self, *_: object) -> None:
         tasks = list(self._tasks)
@@ -370,7 +370,7 @@ class Nodes:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._carrier is not None:
             await self._carrier.close()
-        for known in self._peers.values():
-            await known.peer.close()
+        for entry in self._peers.values():
+            await entry.peer.close()
         if self._journal is not None:
             self._journal.close()

@@ -276,7 +276,7 @@ class Process:
                 done = (self._store if logged else self._volatile).submit(event)
                 if logged:
                     self._look_at_room(event, done)
-                return self._note(done, logged)
+                return self._follow(done, logged)
             case Write(key=key, data=data, durable=durable):
                 self._write(key, data, durable)
             case Finish(key=key):
@@ -337,7 +337,7 @@ class Process:
         """What has come of a transfer was removed, because its node has left it."""
         self._board.tell(self._service.events.of_part(offer, cause, _now().wall_ns))
 
-    def _note(self, done: Submitted, logged: bool) -> Any:
+    def _follow(self, done: Submitted, logged: bool) -> Any:
         """What a step of a machine has come to."""
         if done.last is not None:
             self._last, self._logged = done.last, done.last.position

@@ -253,7 +253,7 @@ class Service:
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
-        self._note_address(frame.life, send.header.to)
+        self._remember_address(frame.life, send.header.to)
         yield tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
         yield from self._catch_up(frame, send, ids)
 
@@ -275,13 +275,13 @@ class Service:
         with suppress(LogFull):
             first = yield Do(SendRun(run.header, run.bodies, name, request), logged)
         if first is not None:
-            self._note_address(frame.life, run.header.to)
+            self._remember_address(frame.life, run.header.to)
             yield tell(frame, messages.AcceptedRun(len(run.bodies), first), logged)
             return
         for number, body in enumerate(run.bodies, frame.number):
             yield from self._frame(frame._replace(number=number, message=messages.Send(0, run.header, b"", body)))
 
-    def _note_address(self, life: Life, to: Address) -> None:
+    def _remember_address(self, life: Life, to: Address) -> None:
         known = self._sends_to.setdefault(life, set())
         if to not in known and len(known) < MOST_ADDRESSES:
             known.add(to)

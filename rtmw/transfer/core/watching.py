@@ -46,25 +46,25 @@ class Events:
         self.count = 0
         """Of all, since the core was started."""
 
-    def _note(self, happening: Happening) -> Happening:
+    def _add(self, happening: Happening) -> Happening:
         self.last.append(happening)
         self.count += 1
         return happening
 
     def of_transfer(self, item: Item, state: TransferState, cause: str, wall_ns: int) -> Happening:
         record = item.record
-        return self._note(Happening(wall_ns, state.name, str(record.id), str(record.header.to), record.sender, cause))
+        return self._add(Happening(wall_ns, state.name, str(record.id), str(record.header.to), record.sender, cause))
 
     def of_transaction(self, txn: int, cause: AbortCause, sender: str, wall_ns: int) -> Happening:
-        return self._note(Happening(wall_ns, "UNDONE", str(txn), "", sender, cause.name))
+        return self._add(Happening(wall_ns, "UNDONE", str(txn), "", sender, cause.name))
 
     def of_part(self, offer: Offer, cause: str, wall_ns: int) -> Happening:
         """What has come of a transfer was removed."""
-        return self._note(Happening(wall_ns, "FREED", str(offer.id), str(offer.header.to), offer.sender, cause))
+        return self._add(Happening(wall_ns, "FREED", str(offer.id), str(offer.header.to), offer.sender, cause))
 
     def of_disk(self, cause: str, wall_ns: int) -> Happening:
         """`cause`: why nothing is logged; empty: there is room again."""
-        return self._note(Happening(wall_ns, "FULL" if cause else "ROOM", "", "", "", cause))
+        return self._add(Happening(wall_ns, "FULL" if cause else "ROOM", "", "", "", cause))
 
 
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:

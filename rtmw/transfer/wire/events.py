@@ -171,7 +171,7 @@ class Begun(NamedTuple):
     mark: Mark
 
 
-class Known(NamedTuple):
+class StateFound(NamedTuple):
     """Answer of Begin, Look, Complete and Drop, and also unasked: the state of a transfer here.
 
     ACCEPTED: it is not here; HELD: a part of it is. Each other state is durable, if the class of the transfer is.
@@ -201,13 +201,13 @@ class TryAgain(NamedTuple):
     """What was put off may be offered again."""
 
 
-ReceivingEvent: TypeAlias = Opened | Lost | Heard | Begun | Known | PutOff | Marked | TryAgain
+ReceivingEvent: TypeAlias = Opened | Lost | Heard | Begun | StateFound | PutOff | Marked | TryAgain
 
 # Effects of who receives.
 
 
 class Begin(NamedTuple):
-    """Answered by Begun, Known (also REFUSED) or PutOff."""
+    """Answered by Begun, StateFound (also REFUSED) or PutOff."""
 
     offer: Offer
 
@@ -235,19 +235,19 @@ class Rewind(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """All bytes are there, and they are right. Answered by Known (SENT, REFUSED) or PutOff."""
+    """All bytes are there, and they are right. Answered by StateFound (SENT, REFUSED) or PutOff."""
 
     id: TransferId
 
 
 class Drop(NamedTuple):
-    """Its sender does not want it: what came of it goes, and it too, if nobody has taken it. Answered by Known."""
+    """Its sender does not want it: what came of it goes, and it too, if nobody has taken it. Answered by StateFound."""
 
     id: TransferId
 
 
 class Look(NamedTuple):
-    """What has become of it? Answered by Known."""
+    """What has become of it? Answered by StateFound."""
 
     id: TransferId
 
@@ -264,7 +264,7 @@ class TakeRaw(NamedTuple):
 
 
 class ListOwed(NamedTuple):
-    """Answered by Known for each transfer of this peer that has ended without Settled, and for each part (HELD)."""
+    """Answered by StateFound for each transfer of this peer that ended without Settled, and for each part (HELD)."""
 
 
 ReceivingEffect: TypeAlias = (

@@ -1,7 +1,7 @@
 """Who receives transfers of one peer, without I/O: over any number of streams, one after the other.
 
-    BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──Known──► it is here, and not of this half any more
-        │ PutOff, Known      │ PutOff             │ PutOff
+    BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──StateFound──► it is here, and not of this half any more
+        │ PutOff, StateFound │ PutOff             │ PutOff
         ▼                    ▼                    ▼
     LATER or REPORT: what is durable stays with the store, and the next OFFER begins again
 
@@ -290,7 +290,7 @@ class Receiving:
         self._refs.pop(one.ref, None)
         del self.arriving[one.offer.id]
 
-    def _known(self, event: e.Known) -> None:
+    def _found(self, event: e.StateFound) -> None:
         one = self.arriving.get(event.id)
         if one is not None and event.state is not TransferState.HELD:
             self._forget(one)
@@ -341,7 +341,7 @@ class Receiving:
         e.Lost: _lost,
         e.Heard: _heard,
         e.Begun: _begun,
-        e.Known: _known,
+        e.StateFound: _found,
         e.PutOff: _put_it_off,
         e.Marked: _marked,
         e.TryAgain: _try_again,

@@ -78,14 +78,14 @@ def _closes_at_once(self: IncomingRoutes, close: Close) -> None:
     _hear_close(self, Close(close.route, 0))
 
 
-def _waits_for_nobody(self: IncomingRoutes, asked: Open, kind: MessageType, verdict: Verdict) -> None:
-    wanted = _asked_of(self._told.get(asked.topic, ()), kind.identity)
+def _waits_for_nobody(self: IncomingRoutes, asked: Open, type: MessageType, verdict: Verdict) -> None:
+    wanted = _asked_of(self._told.get(asked.topic, ()), type.identity)
     if wanted is None:
         self._refuse(asked.route, asked.topic, Refusal("unwanted", ""), verdict)
         return
-    lane = Lane(asked.topic, kind.identity, asked.reliability, asked.history > 0)
-    self.routes.put(asked.topic, asked.route, Incoming(asked, lane, kind, verdict, wanted.history > 0))
-    self._side.act(do.OpenIn(asked.route, asked, kind, wanted, verdict))
+    lane = Lane(asked.topic, type.identity, asked.reliability, asked.history > 0)
+    self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0))
+    self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
     self._side.say(Answer(asked.route, "", ""))
 
 

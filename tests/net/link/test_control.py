@@ -204,8 +204,8 @@ def test_a_route_is_opened_again_when_somebody_wants_kept_messages_too() -> None
 
 
 def test_many_types_of_one_topic_are_wanted_as_any() -> None:
-    kinds = [resolve(make_idl_struct(f"T{n}", f"test.T{n}", {"x": int})) for n in range(WANTED_MOST + 1)]
-    few = wanted_of([replace(SUBSCRIBER, kind=kind) for kind in kinds[:WANTED_MOST]])
+    types = [resolve(make_idl_struct(f"T{n}", f"test.T{n}", {"x": int})) for n in range(WANTED_MOST + 1)]
+    few = wanted_of([replace(SUBSCRIBER, type=type) for type in types[:WANTED_MOST]])
     assert len(few) == WANTED_MOST
-    (any_,) = wanted_of([replace(SUBSCRIBER, kind=kind, history=n) for n, kind in enumerate(kinds)])
+    (any_,) = wanted_of([replace(SUBSCRIBER, type=type, history=n) for n, type in enumerate(types)])
     assert (any_.type, any_.history) == (None, WANTED_MOST)

@@ -170,7 +170,7 @@ class World:
         """A node ends, and is back: its peer sends nothing RELIABLE any more over the line that they have."""
         if node.control is not None:
             self.act(node, node.control.leave(10**9))
-            self.settle()
+            self.run_to_rest()
             reliable = [
                 one for one in self.nodes[1 - node.index].out.values() if one.lane.reliability is Reliability.RELIABLE
             ]
@@ -306,7 +306,7 @@ class World:
             assert self.closed_before(node, number), "by a route that was not opened"
         else:
             asked = node.into[number]
-            assert (asked.open.topic, asked.kind.identity) == (message.lane.topic, message.lane.type)
+            assert (asked.open.topic, asked.type.identity) == (message.lane.topic, message.lane.type)
             node.came.append(message)
             node.counts[number] += 1
 
@@ -340,7 +340,7 @@ class World:
 
     # ---- what must hold ----
 
-    def settle(self) -> None:
+    def run_to_rest(self) -> None:
         while self.move():
             pass
 
@@ -355,20 +355,20 @@ class World:
                 continue
             subscribers = taker.topics.get(topic, LocalTopic((), ())).subscribers
             for lane, offer in lanes_of(topic, local.publishers).items():
-                if any(one.takes(offer.kind) for one in subscribers):
+                if any(one.takes(offer.type) for one in subscribers):
                     found.add(lane)
         return found
 
     def check(self) -> None:
         """When nothing moves: just the lanes that are needed cross, and each of their messages comes once, in order."""
-        self.settle()
+        self.run_to_rest()
         for sender in self.nodes:
             taker, needed = self.nodes[1 - sender.index], self.needed(sender)
             assert {one.lane for one in sender.out.values()} == needed
             assert len(sender.out) == len(taker.into) == len(needed)
             before = len(taker.came)
             sent = [self.publish(sender, lane) for lane in sorted(needed) for _ in range(2)]
-            self.settle()
+            self.run_to_rest()
             assert Counter(taker.came[before:]) == Counter(sent)
         for node in self.nodes:
             numbers = Counter(message.number for message in node.came)

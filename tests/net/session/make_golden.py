@@ -35,11 +35,11 @@ def conversation() -> tuple[bytes, bytes]:
                 sent[index] += effect.data
                 todo.append((1 - index, m.Arrived(1, effect.data)))
 
-    def settle(now: float) -> None:
+    def run_to_rest(now: float) -> None:
         while todo:
             run(*todo.pop(0), now)
 
-    settle(0.0)
+    run_to_rest(0.0)
     for index, event in (
         (0, e.Open("log orders", 5, 1 << 40)),
         (0, e.Write(1, memoryview(b"hello"))),
@@ -58,7 +58,7 @@ def conversation() -> tuple[bytes, bytes]:
         (0, e.Close(1, "done")),
     ):
         run(index, m.Ask(SESSION, event), 1.3)
-        settle(1.3)
+        run_to_rest(1.3)
     return sent[0], sent[1]
 
 

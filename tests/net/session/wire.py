@@ -39,7 +39,7 @@ class Node:
 
 
 class World:
-    """Runs until its steps are used up; `settle` then lets all that is open come to an end without faults."""
+    """Runs until its steps are used up; `run_to_rest` then lets all that is open come to an end without faults."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -324,7 +324,7 @@ class World:
             direction.queue[index] = (at, whole.to_bytes(len(data), "little"))
             self.seen["turned bit"] += 1
 
-    def settle(self) -> None:
+    def run_to_rest(self) -> None:
         """No more faults: both hold one session, and each stream comes to its end at both sides."""
         for _ in range(20000):
             self.now += 0.02
@@ -337,14 +337,14 @@ class World:
                     self.end(node, number)
                     half = node.halves[number]
                     self.read(node, number, half.delivered - half.read)
-            if self.is_settled():
+            if self.is_idle():
                 return
-        raise AssertionError(f"it does not settle: {[(n.session, n.connection, n.halves) for n in self.nodes]}")
+        raise AssertionError(f"it does not come to rest: {[(n.session, n.connection, n.halves) for n in self.nodes]}")
 
     def is_dialled(self) -> bool:
         return any(all(c.open) and not any(d.is_deaf for d in c.directions) for c in self.connections.values())
 
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         first, second = self.nodes
         if not first.session or first.session != second.session or None in (first.connection, second.connection):
             return False
@@ -378,6 +378,6 @@ def run(seed: int, turns: int = 400, faults: float = 0.03) -> Counter[str]:
     world = World(seed)
     for _ in range(turns):
         world.turn(faults)
-    world.settle()
+    world.run_to_rest()
     world.check_ends()
     return world.seen

@@ -55,15 +55,15 @@ def test_what_ros_2_cannot_hold_is_in_the_bag_too_and_comes_back_by_our_descript
     payloads["river/reading"] = Reading("A1").serialize()
     kinds = {"floats": np.dtype("f4"), "octets": bytes, "river/reading": Reading}
     with RecordingWriter(path, definitions=definitions) as writer:
-        for topic, kind in kinds.items():
-            writer.write(define(definitions, topic, resolve(kind)), payloads[topic], log_time=1, publish_time=1)
+        for topic, type in kinds.items():
+            writer.write(define(definitions, topic, resolve(type)), payloads[topic], log_time=1, publish_time=1)
     with AnyReader([path], default_typestore=get_typestore(Stores.EMPTY)) as reader:
         assert {c.topic: bytes(raw) for c, _, raw in reader.messages()} == payloads
     with Recording(path) as recording:
         for channel in recording.channels.values():
-            kind = recording.message_type(channel)
-            assert kind is not None
-            assert kind.identity == resolve(kinds[channel.topic]).identity
+            type = recording.message_type(channel)
+            assert type is not None
+            assert type.identity == resolve(kinds[channel.topic]).identity
 
 
 def test_what_a_recorder_writes_for_ros_2_is_a_bag(tmp_path: Path, domain: rtmw.Domain) -> None:

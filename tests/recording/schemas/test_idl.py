@@ -167,10 +167,10 @@ def test_what_idl_cannot_say_is_refused_by_name(members: dict[str, Any], words: 
 
 
 def test_an_enum_says_how_many_bytes_it_takes_on_the_wire() -> None:
-    for xcdr, bound, note in ((1, 8, None), (2, 8, 8), (2, 9, 8), (2, 16, 16), (2, 32, None), (2, None, None)):
+    for xcdr, bound, annotation in ((1, 8, None), (2, 8, 8), (2, 9, 8), (2, 16, 16), (2, 32, None), (2, None, None)):
         types = {"A": Struct((Field("e", Named("E")),)), "E": Enumeration((("X", 0),), bound)}
         text = to_idl(Schema("A", xcdr, types))
-        assert (f"@bit_bound({note})" in text) if note else ("bit_bound" not in text)
+        assert (f"@bit_bound({annotation})" in text) if annotation else ("bit_bound" not in text)
     types = {"A": Struct((Field("e", Named("E")),)), "E": Enumeration((("X", 0),), 4)}
     with pytest.raises(UnsupportedType, match="E travels in 8 bytes"):
         to_idl(Schema("A", 2, types))
@@ -180,8 +180,8 @@ def test_members_keep_their_annotations() -> None:
     text = """@mutable @autoid(HASH) struct A {
         @key @id(0x10) long a; @hashid("other") string b; @hashid long c; @must_understand @optional double d;
         @optional(FALSE) @key(false) long e; };"""
-    notes = [member.annotations for member in from_idl(text.replace("(false)", "(FALSE)"), "A").top.fields]
-    assert notes == [{"key": True, "id": 16}, {"hash_id": "other"}, {"hash_id": ""}, {"must_understand": True}, {}]
+    kept = [member.annotations for member in from_idl(text.replace("(false)", "(FALSE)"), "A").top.fields]
+    assert kept == [{"key": True, "id": 16}, {"hash_id": "other"}, {"hash_id": ""}, {"must_understand": True}, {}]
     assert from_idl(text.replace("(false)", "(FALSE)"), "A").top.annotations == {
         "extensibility": "mutable",
         "autoid": "hash",

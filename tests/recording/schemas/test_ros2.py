@@ -27,9 +27,9 @@ CHANNEL = Channel(1, "topic", 1, "cdr")
 def kind_of(name: str) -> MessageType:
     """Our type for a message of ROS 2, from the definition that rosbags writes into a bag."""
     text, _ = STORE.generate_msgdef(name, ros_version=2)
-    kind = message_type_of(Schema(1, name, "ros2msg", text.encode()), CHANNEL)
-    assert kind is not None
-    return kind
+    type = message_type_of(Schema(1, name, "ros2msg", text.encode()), CHANNEL)
+    assert type is not None
+    return type
 
 
 def decodable(name: str) -> bool:
@@ -71,9 +71,9 @@ module geometry_msgs { module msg { @verbatim (language="comment", text= "a" "\\
     @unit(value="m") double x; double y; double z; }; }; };
 """
     name = "geometry_msgs/msg/PointStamped"
-    kind = message_type_of(Schema(1, name, "ros2idl", idl.encode()), CHANNEL)
-    assert kind is not None
-    assert kind.identity == kind_of(name).identity
+    type = message_type_of(Schema(1, name, "ros2idl", idl.encode()), CHANNEL)
+    assert type is not None
+    assert type.identity == kind_of(name).identity
 
 
 def test_fields_constants_defaults_bounds_and_comments_are_understood() -> None:

@@ -37,15 +37,15 @@ def channel(message_encoding: str = "cdr", metadata: dict[str, str] | None = Non
     return Channel(1, "topic", 1, message_encoding, metadata or {})
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda type: type.name)
 @pytest.mark.parametrize("ros2", [False, True])
-def test_every_type_comes_back_exactly(kind: MessageType, ros2: bool) -> None:
-    record = schema_of(kind, ros2=ros2)
-    assert record == schema_of(kind.description, ros2=ros2)
-    found_in = channel(record.message_encoding, metadata_of(kind, ros2=ros2))
+def test_every_type_comes_back_exactly(type: MessageType, ros2: bool) -> None:
+    record = schema_of(type, ros2=ros2)
+    assert record == schema_of(type.description, ros2=ros2)
+    found_in = channel(record.message_encoding, metadata_of(type, ros2=ros2))
     found = message_type_of(as_record(record) if record.name else None, found_in)
     assert found is not None
-    assert (found.identity, found.description) == (kind.identity, kind.description)
+    assert (found.identity, found.description) == (type.identity, type.description)
 
 
 def test_typed_messages_have_idl_and_others_our_description() -> None:
@@ -90,10 +90,10 @@ def test_a_payload_says_how_a_type_is_encoded_whose_idl_does_not() -> None:
             made.__idl_annotations__["extensibility"] = word
             values[f"{word} {xcdr}"] = made(7, 8.5).serialize(use_version_2=xcdr == 2)
     for words, payload in values.items():
-        kind = message_type_of(as_record(schema), channel(), payload)
-        assert kind is not None
-        assert kind.decode is not None
-        assert kind.decode(payload).b == 8.5, words
+        type = message_type_of(as_record(schema), channel(), payload)
+        assert type is not None
+        assert type.decode is not None
+        assert type.decode(payload).b == 8.5, words
 
 
 def test_there_is_no_type_without_a_schema_or_of_another_encoding() -> None:
@@ -126,10 +126,10 @@ def test_what_cannot_be_read_is_an_error_that_names_the_type(schema: SchemaText,
 
 def test_a_mutable_type_is_kept_though_its_values_stay_bytes() -> None:
     text = b"@mutable struct A { long a; };"
-    kind = message_type_of(as_record(SchemaText("A", "omgidl", text, "")), channel())
-    assert kind is not None
-    assert kind.decode is not None
-    assert kind.decode(b"\0\x0b\0\0rest") == b"\0\x0b\0\0rest"
+    type = message_type_of(as_record(SchemaText("A", "omgidl", text, "")), channel())
+    assert type is not None
+    assert type.decode is not None
+    assert type.decode(b"\0\x0b\0\0rest") == b"\0\x0b\0\0rest"
 
 
 def test_types_of_the_tests_have_a_schema_of_some_kind() -> None:

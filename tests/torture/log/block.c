@@ -43,10 +43,10 @@ bool block_flush(struct block_disk *disk, uint64_t covers)
     return true;
 }
 
-static void settle(struct block_cut *cut, uint64_t covers)
+static void flush(struct block_cut *cut, uint64_t covers)
 {
-    for (; cut->settled < covers; cut->settled++) {
-        const struct block_event *e = &cut->disk->events[cut->settled];
+    for (; cut->flushed < covers; cut->flushed++) {
+        const struct block_event *e = &cut->disk->events[cut->flushed];
         if (!e->is_flush) memcpy(cut->stable + e->at, cut->disk->arena + e->bytes, e->size);
     }
 }
@@ -59,7 +59,7 @@ void block_cut_begin(struct block_cut *cut, const struct block_disk *disk, uint8
 void block_cut_move(struct block_cut *cut, uint64_t event)
 {
     for (; cut->event < event; cut->event++)
-        if (cut->disk->events[cut->event].is_flush) settle(cut, cut->disk->events[cut->event].covers);
+        if (cut->disk->events[cut->event].is_flush) flush(cut, cut->disk->events[cut->event].covers);
 }
 
 /* The superblock of ext4 is one unit to ext4, which writes it in place: it stays whole. */
@@ -77,7 +77,7 @@ void block_cut_take(const struct block_cut *cut, uint64_t *seed, uint8_t *conten
 {
     uint64_t bias = disk_random(seed) % 5; /* some cuts lose all that they may, some nothing */
     memcpy(content, cut->stable, BLOCK_BYTES);
-    for (uint64_t n = cut->settled; n < cut->event; n++) {
+    for (uint64_t n = cut->flushed; n < cut->event; n++) {
         const struct block_event *e = &cut->disk->events[n];
         if (e->is_flush) continue;
         if (disk_random(seed) % 4 < bias)

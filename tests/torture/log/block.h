@@ -50,7 +50,7 @@ bool block_flush(struct block_disk *disk, uint64_t covers);
 struct block_cut {
     const struct block_disk *disk;
     uint8_t *stable;  /* what is there in any case */
-    uint64_t settled; /* writes below this event are in it */
+    uint64_t flushed; /* writes below this event are in it */
     uint64_t event;
 };
 

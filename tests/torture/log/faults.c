@@ -180,9 +180,9 @@ static void fill_up(uint64_t seed, long at)
     pthread_mutex_unlock(&d->lock);
     int code = LOG_OK, accepted = 0;
     while (code == LOG_OK && accepted < 200) {
-        for (bool settled = false; !settled; usleep(100)) { /* the maker has tried: however slow it is */
+        for (bool has_tried = false; !has_tried; usleep(100)) { /* the maker has tried: however slow it is */
             pthread_mutex_lock(&w->lock);
-            settled = w->rolls || w->spare_state != SPARE_NONE;
+            has_tried = w->rolls || w->spare_state != SPARE_NONE;
             pthread_mutex_unlock(&w->lock);
         }
         code = writer_append(w, &parts, 1, WRITER_FOREVER, &first, &end);

@@ -36,24 +36,24 @@ def attack(seed: int, seconds: float) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
-def _compare(kind: MessageType, cls: Any, chance: Random, counts: Counter[str]) -> None:
-    source = Payloads(kind, chance)
+def _compare(type: MessageType, cls: Any, chance: Random, counts: Counter[str]) -> None:
+    source = Payloads(type, chance)
     for _ in range(PAYLOADS):
         data = source.some()
-        ours = _ours(kind, data)
+        ours = _ours(type, data)
         theirs = None if ours is None else _theirs(cls, data)  # which reads counts of thousand millions to their end
         counts["payloads"] += 1
         if ours is None or theirs is None:
             continue
         counts["values of both"] += 1
         if repr(ours) != repr(theirs).replace("bytearray(b'')", "[]"):  # as cyclonedds gives some empty sequences
-            raise Harm(f"{kind.description!r} {data!r} is {ours} to rtmw and {theirs} to cyclonedds")
+            raise Harm(f"{type.description!r} {data!r} is {ours} to rtmw and {theirs} to cyclonedds")
 
 
-def _ours(kind: MessageType, data: bytes) -> Any:
-    assert kind.decode is not None
+def _ours(type: MessageType, data: bytes) -> Any:
+    assert type.decode is not None
     try:
-        value = kind.decode(data)
+        value = type.decode(data)
     except ValueError:
         return None
     return None if isinstance(value, bytes) else _listed(plain(value))

@@ -42,14 +42,14 @@ def attack(seed: int, seconds: float) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
-def _decode(kind: MessageType, decoder: Decoder, chance: Random, bounds: Bounds, counts: Counter[str]) -> None:
-    source = Payloads(kind, chance)
+def _decode(type: MessageType, decoder: Decoder, chance: Random, bounds: Bounds, counts: Counter[str]) -> None:
+    source = Payloads(type, chance)
     payloads = [source.some() for _ in range(chance.randrange(12))]
     if payloads and chance.random() < 0.2:
         payloads = payloads[:1] * len(payloads)
     sizes = np.array([len(one) for one in payloads], np.int64)
     rows = Rows(b"".join(payloads), np.cumsum(sizes) - sizes, sizes)
-    given = kind.description, payloads
+    given = type.description, payloads
     batches = bounds.run(lambda: [*decoder.decode(rows, True)], given)
     if batches is None:
         return
@@ -59,28 +59,28 @@ def _decode(kind: MessageType, decoder: Decoder, chance: Random, bounds: Bounds,
     bad = [False] * len(payloads) if damaged is None else [bool(one) for one in damaged]
     counts["whole"] += bad.count(False)
     for one, is_bad in zip(payloads, bad, strict=True):
-        _compare(kind, one, is_bad)
+        _compare(type, one, is_bad)
     if not any(bad):
-        bounds.run(lambda: encode(batch, kind), given)
+        bounds.run(lambda: encode(batch, type), given)
 
 
-def _compare(kind: MessageType, data: bytes, is_bad: bool) -> None:
+def _compare(type: MessageType, data: bytes, is_bad: bool) -> None:
     """The codec knows one encoding of each type, and refuses payloads in any other."""
-    document = read_document(kind.description)
+    document = read_document(type.description)
     if document["kind"] != "cdr":
         return
     schema = from_document(document)
     if uncovered(schema) or data[:2] != header_word(schema).to_bytes(2, "little"):
         return
-    assert kind.decode is not None
+    assert type.decode is not None
     try:
-        kind.decode(data)
+        type.decode(data)
     except ValueError:
         taken = False
     else:
         taken = True
     if taken == is_bad:
-        raise Harm(f"a payload is {'damaged' if is_bad else 'whole'} in bulk only: {kind.description!r} {data!r}")
+        raise Harm(f"a payload is {'damaged' if is_bad else 'whole'} in bulk only: {type.description!r} {data!r}")
 
 
 def _larger_elements() -> None:

@@ -37,22 +37,22 @@ def attack(seed: int, seconds: float) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
-def _use(kind: MessageType, carried: MessageType, chance: Random, bounds: Bounds, counts: Counter[str]) -> None:
-    if kind.identity != carried.identity:
-        raise Harm(f"decoded and carried are two types: {kind.description!r}")
-    if kind.decode is not None and kind.encode is not None:
-        decode, encode = kind.decode, kind.encode
-        source = Payloads(kind, chance)
+def _use(type: MessageType, carried: MessageType, chance: Random, bounds: Bounds, counts: Counter[str]) -> None:
+    if type.identity != carried.identity:
+        raise Harm(f"decoded and carried are two types: {type.description!r}")
+    if type.decode is not None and type.encode is not None:
+        decode, encode = type.decode, type.encode
+        source = Payloads(type, chance)
         for _ in range(PAYLOADS):
             data = source.some()
-            value = bounds.run(lambda data=data: decode(data), (kind.description, data))
+            value = bounds.run(lambda data=data: decode(data), (type.description, data))
             counts["decoded"] += value is not None
-            bounds.run(lambda value=value: value is not None and encode(value), (kind.description, data))
-    bounds.run(lambda: schema_of(kind.description), kind.description)
-    bounds.run(lambda: schema_of(kind.description, ros2=True), kind.description)
+            bounds.run(lambda value=value: value is not None and encode(value), (type.description, data))
+    bounds.run(lambda: schema_of(type.description), type.description)
+    bounds.run(lambda: schema_of(type.description, ros2=True), type.description)
     if chance.random() < 0.1:
         # cyclonedds refuses a union of which each value of the discriminator has a branch
-        bounds.run(lambda: idl_class(carried), kind.description, TypeError)
+        bounds.run(lambda: idl_class(carried), type.description, TypeError)
 
 
 def _always(module: Any, name: str, answer: Any) -> Callable[[], None]:

@@ -40,14 +40,14 @@ class TooLarge(Exception):
 class Payloads:
     """Of one type."""
 
-    def __init__(self, kind: MessageType, chance: Random) -> None:
+    def __init__(self, type: MessageType, chance: Random) -> None:
         self._chance = chance
-        document = read_document(kind.description)
+        document = read_document(type.description)
         self._schema = from_document(document) if document["kind"] == "cdr" else None
         self._make: Any = None
-        if self._schema and kind.in_place:  # else its values are the payload's bytes
-            kind, self._make = maker(kind.description)
-        self._encode = kind.encode
+        if self._schema and type.in_place:  # else its values are the payload's bytes
+            type, self._make = maker(type.description)
+        self._encode = type.encode
 
     def some(self) -> bytes:
         """A payload; it may be whole."""

@@ -54,14 +54,14 @@ class StoreDesk:
         self._settled: set[TransferId] = set()
         self.has_folder = True
         for record in self._ends.read():
-            self._note(record.data.decode())
+            self._apply(record.data.decode())
         life = Life.of_process()
         assert life is not None
         self.life = life
         self.store.join(SERVICE, life)
         self.changed = asyncio.Event()
 
-    def _note(self, line: str) -> None:
+    def _apply(self, line: str) -> None:
         what, node, incarnation, sequence = line.split()
         id = TransferId(node, int(incarnation), int(sequence))
         if what == "settled":
@@ -72,7 +72,7 @@ class StoreDesk:
     def _keep(self, what: str, id: TransferId) -> None:
         line = f"{what} {id.node} {id.incarnation} {id.sequence}"
         self._ends.append(line.encode())
-        self._note(line)
+        self._apply(line)
 
     def find(self, id: TransferId) -> Item | None:
         return self.machine.state.find(id)

@@ -181,8 +181,8 @@ class Receiver:
             case e.Settle(id=id):
                 self.disk.owed.pop(id, None)
             case e.ListOwed():
-                parts = [e.Known(id, TransferState.HELD) for id in self.disk.partial]
-                return [*(e.Known(id, *end) for id, end in self.disk.owed.items()), *parts]
+                parts = [e.StateFound(id, TransferState.HELD) for id in self.disk.partial]
+                return [*(e.StateFound(id, *end) for id, end in self.disk.owed.items()), *parts]
             case _:
                 pass
         return []
@@ -248,17 +248,17 @@ class Receiver:
         if self.disk.items.get(id) is SENT:
             self._end(id, CANCELLED, "its sender has cancelled it")
         if id not in self.disk.seen:
-            return [e.Known(id, CANCELLED)]
+            return [e.StateFound(id, CANCELLED)]
         return [self._state(id)]
 
-    def _state(self, id: TransferId) -> e.Known:
+    def _state(self, id: TransferId) -> e.StateFound:
         if id in self.disk.items:
-            return e.Known(id, self.disk.items[id])
+            return e.StateFound(id, self.disk.items[id])
         if id in self.disk.owed:
-            return e.Known(id, *self.disk.owed[id])
+            return e.StateFound(id, *self.disk.owed[id])
         if id in self.disk.seen:
-            return e.Known(id, REFUSED, "it has come before, and its end was told")
-        return e.Known(id, ACCEPTED)
+            return e.StateFound(id, REFUSED, "it has come before, and its end was told")
+        return e.StateFound(id, ACCEPTED)
 
     def _end(self, id: TransferId, state: TransferState, cause: str = "") -> None:
         del self.disk.items[id]

@@ -190,7 +190,7 @@ class World:
 
     # ---- the end ----
 
-    def settle(self) -> None:
+    def run_to_rest(self) -> None:
         """No more faults: each transfer ends, on both sides in the same way, and nothing is left of it."""
         if self.is_open:
             self.lose()
@@ -208,10 +208,12 @@ class World:
                 self.check_levels()
             for event in self.receiver.program():
                 self.receive(event)
-            if self.is_settled():
+            if self.is_at_rest():
                 self.check()
                 return
-        raise AssertionError(f"it does not settle: {self.sender.machine.transfers} {self.receiver.machine.arriving}")
+        raise AssertionError(
+            f"it does not come to rest: {self.sender.machine.transfers} {self.receiver.machine.arriving}"
+        )
 
     def check_levels(self) -> None:
         """Nothing has happened for a while, so both say the same."""
@@ -220,7 +222,7 @@ class World:
                 assert self.sender.log[id].state is state, f"{id} is {state.name}"
             self.met["levels"] += 1
 
-    def is_settled(self) -> bool:
+    def is_at_rest(self) -> bool:
         disk = self.receiver.disk
         rest = self.there or self.back or self.sender.later or self.receiver.later
         left = disk.items or disk.owed or disk.partial
@@ -248,7 +250,7 @@ def run(seed: int, turns: int = 300, faults: float = 0.05) -> Counter[str]:
     world = World(seed)
     for _ in range(turns):
         world.turn(faults)
-    world.settle()
+    world.run_to_rest()
     return world.met
 
 

@@ -25,7 +25,7 @@ from rtmw.disk import DISK, Disk
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.beneath import STAGING, open_folder, split
 
-__all__ = ["Folder", "Landing"]
+__all__ = ["Folder", "StagedFiles"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -78,7 +78,7 @@ class Folder(Closing):
             os.close(descriptor)
 
 
-class Landing(Closing):
+class StagedFiles(Closing):
     """The files of one transfer, written one after the other. OSError: the disk is full, or has failed.
 
     `name`: of the transfer, other than that of every other one. `is_composite`: the files become visible in a folder
@@ -89,7 +89,7 @@ class Landing(Closing):
         self._folder, self._disk, self._name = folder, folder.disk, name
         self._is_composite = is_composite
         self._paths = tuple(split(destination) for destination in destinations)
-        _check_apart(self._paths)
+        _check_distinct(self._paths)
         self._entry = f"{name}.parts" if is_composite else f"{name}.part"
         self._new: set[tuple[str, ...]] = set()
         """Folders, from the staging folder on, with names in them that are not durable yet."""
@@ -179,7 +179,7 @@ class Landing(Closing):
 
     # ---- visible ----
 
-    def publish(self) -> bool:
+    def make_visible(self) -> bool:
         """All files are visible and durable when this returns. False: they were already, before a crash.
 
         Raises TransferRefused: something else is in the way, and stays; nothing is visible then.
@@ -258,7 +258,7 @@ def _are_same(old: BinaryIO, new: BinaryIO) -> bool:
     return True
 
 
-def _check_apart(paths: tuple[tuple[str, ...], ...]) -> None:
+def _check_distinct(paths: tuple[tuple[str, ...], ...]) -> None:
     """No file is where another one, or its folder, has to be."""
     known = set(paths)
     twice = len(known) < len(paths)

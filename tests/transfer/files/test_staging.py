@@ -11,7 +11,7 @@ import pytest
 from rtmw import disk
 from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.landing import Folder, Landing
+from rtmw.transfer.files.staging import Folder, StagedFiles
 from tests.disks import Counting, Killed, full
 
 FILE = {"in/run,1.mcap": b"a file of some bytes"}
@@ -22,20 +22,20 @@ CONTENTS = {"file": (FILE, False), "composite": (COMPOSITE, True)}
 def arrive(folder: Path, what: str, disk: Disk, name: str = "n.1.1") -> tuple[Path, ...]:
     """A whole transfer, from its first byte on."""
     files, is_composite = CONTENTS[what]
-    with Folder(folder, disk) as inbox, Landing(inbox, name, list(files), is_composite=is_composite) as landing:
+    with Folder(folder, disk) as inbox, StagedFiles(inbox, name, list(files), is_composite=is_composite) as staged:
         for index, data in enumerate(files.values()):
-            landing.write(index, 0, data[:3])
-            landing.write(index, 3, data[3:])
-        landing.sync()
-        assert landing.publish()
-        return landing.paths()
+            staged.write(index, 0, data[:3])
+            staged.write(index, 3, data[3:])
+        staged.sync()
+        assert staged.make_visible()
+        return staged.paths()
 
 
 def finish(folder: Path, what: str, name: str = "n.1.1") -> bool:
     """After a crash behind which the log says that all is whole."""
     files, is_composite = CONTENTS[what]
-    with Folder(folder) as inbox, Landing(inbox, name, list(files), is_composite=is_composite) as landing:
-        return landing.publish()
+    with Folder(folder) as inbox, StagedFiles(inbox, name, list(files), is_composite=is_composite) as staged:
+        return staged.make_visible()
 
 
 def visible(folder: Path) -> dict[str, bytes]:
@@ -116,10 +116,10 @@ def test_on_a_full_disk_nothing_is_visible_and_it_goes_on_when_there_is_room(wha
 @pytest.mark.parametrize("what", CONTENTS)
 def test_what_is_given_up_leaves_nothing_behind(what: str, tmp_path: Path) -> None:
     files, is_composite = CONTENTS[what]
-    with Folder(tmp_path) as inbox, Landing(inbox, "n.1.1", list(files), is_composite=is_composite) as landing:
+    with Folder(tmp_path) as inbox, StagedFiles(inbox, "n.1.1", list(files), is_composite=is_composite) as staged:
         for index, data in enumerate(files.values()):
-            landing.write(index, 0, data)
-        landing.discard()
+            staged.write(index, 0, data)
+        staged.discard()
     assert visible(tmp_path) == {}
     assert list((tmp_path / ".rtmw").iterdir()) == []
 
@@ -127,8 +127,8 @@ def test_what_is_given_up_leaves_nothing_behind(what: str, tmp_path: Path) -> No
 def test_what_a_crash_has_left_is_swept_and_what_is_needed_stays(tmp_path: Path) -> None:
     for what, name in (("file", "a.1.1"), ("composite", "a.1.2"), ("file", "a.1.3")):
         files, is_composite = CONTENTS[what]
-        with Folder(tmp_path) as inbox, Landing(inbox, name, list(files), is_composite=is_composite) as landing:
-            landing.write(0, 0, b"some")
+        with Folder(tmp_path) as inbox, StagedFiles(inbox, name, list(files), is_composite=is_composite) as staged:
+            staged.write(0, 0, b"some")
     with Folder(tmp_path) as inbox:
         assert inbox.sweep({"a.1.3"}) == 2
     assert [path.name for path in (tmp_path / ".rtmw").iterdir()] == ["a.1.3.part"]
@@ -139,16 +139,16 @@ def test_t4_of_two_senders_to_one_destination_the_second_is_refused_and_the_file
 ) -> None:
     with (
         Folder(tmp_path) as inbox,
-        Landing(inbox, "a.1.1", ["x"], is_composite=False) as one,
-        Landing(inbox, "b.1.1", ["x"], is_composite=False) as other,
+        StagedFiles(inbox, "a.1.1", ["x"], is_composite=False) as one,
+        StagedFiles(inbox, "b.1.1", ["x"], is_composite=False) as other,
     ):
         for position, (first, second) in enumerate(zip(b"first file", b"other file", strict=True)):
             one.write(0, position, bytes([first]))
             other.write(0, position, bytes([second]))
-        assert one.publish()
+        assert one.make_visible()
         assert visible(tmp_path) == {"x": b"first file"}
         with pytest.raises(TransferRefused, match=r"'x' is in .* already, with other bytes, and is not replaced"):
-            other.publish()
+            other.make_visible()
         other.discard()
     assert visible(tmp_path) == {"x": b"first file"}
     assert list((tmp_path / ".rtmw").iterdir()) == []
@@ -183,13 +183,13 @@ def test_what_cannot_be_put_at_its_destination_is_refused_before_any_byte_comes(
         (tmp_path / "x").mkdir()
     else:
         (tmp_path / "x").write_bytes(there)
-    with Folder(tmp_path) as inbox, Landing(inbox, "a.1.1", ["x"], is_composite=False) as landing:
+    with Folder(tmp_path) as inbox, StagedFiles(inbox, "a.1.1", ["x"], is_composite=False) as staged:
         with pytest.raises(TransferRefused, match="is not replaced"):
-            landing.check_free(size)
+            staged.check_free(size)
         if there is not None:
-            landing.check_free(len(there))
-    with Folder(tmp_path) as inbox, Landing(inbox, "a.1.2", ["new/y"], is_composite=False) as landing:
-        landing.check_free(size)
+            staged.check_free(len(there))
+    with Folder(tmp_path) as inbox, StagedFiles(inbox, "a.1.2", ["new/y"], is_composite=False) as staged:
+        staged.check_free(size)
 
 
 def test_a_folder_in_the_place_of_a_destination_is_refused_and_stays(tmp_path: Path) -> None:
@@ -221,18 +221,18 @@ def test_a_staging_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("destinations", [["a", "a"], ["a", "a/b"], ["x/a/b", "x/a"]])
 def test_two_parts_of_one_destination_are_refused(destinations: list[str], tmp_path: Path) -> None:
     with Folder(tmp_path) as inbox, pytest.raises(TransferRefused, match="two parts"):
-        Landing(inbox, "n", destinations, is_composite=True)
+        StagedFiles(inbox, "n", destinations, is_composite=True)
 
 
 def test_an_arrival_that_goes_on_is_cut_to_what_was_durable(tmp_path: Path) -> None:
     with Folder(tmp_path) as inbox:
-        with Landing(inbox, "n", ["x"], is_composite=False) as landing:
-            landing.write(0, 0, b"durable, and not")
-        with Landing(inbox, "n", ["x"], is_composite=False) as landing:
-            assert landing.read(0, 0, 7) == b"durable"
-            landing.cut(0, 7)
-            landing.write(0, 7, b" again")
-            assert landing.publish()
+        with StagedFiles(inbox, "n", ["x"], is_composite=False) as staged:
+            staged.write(0, 0, b"durable, and not")
+        with StagedFiles(inbox, "n", ["x"], is_composite=False) as staged:
+            assert staged.read(0, 0, 7) == b"durable"
+            staged.cut(0, 7)
+            staged.write(0, 7, b" again")
+            assert staged.make_visible()
     assert visible(tmp_path) == {"x": b"durable again"}
 
 
