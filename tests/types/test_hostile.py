@@ -47,7 +47,7 @@ def test_a_message_that_is_nested_for_ever_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 1 << 20, (1 << 32) - 1])
-@pytest.mark.parametrize("kind", [resolve(Rows), resolve(Tree), resolve(Reading)], ids=lambda type: type.name)
+@pytest.mark.parametrize("type", [resolve(Rows), resolve(Tree), resolve(Reading)], ids=lambda type: type.name)
 def test_memory_is_taken_for_what_is_there_only(type: MessageType, count: int) -> None:
     tracemalloc.start()
     try:

@@ -37,7 +37,7 @@ def channel(message_encoding: str = "cdr", metadata: dict[str, str] | None = Non
     return Channel(1, "topic", 1, message_encoding, metadata or {})
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda type: type.name)
+@pytest.mark.parametrize("type", KINDS, ids=lambda type: type.name)
 @pytest.mark.parametrize("ros2", [False, True])
 def test_every_type_comes_back_exactly(type: MessageType, ros2: bool) -> None:
     record = schema_of(type, ros2=ros2)
